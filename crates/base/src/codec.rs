@@ -1,0 +1,76 @@
+//! Bytes on the wire and on disk: one version byte, then the value in postcard's varint form.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Version of everything that [`encode`] writes. A reader refuses any other.
+pub const VERSION: u8 = 1;
+
+/// Why bytes could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DecodeError {
+    Empty,
+    /// Written by another version of the program.
+    Version {
+        found: u8,
+    },
+    Malformed(String),
+    /// The value ended before the bytes did.
+    TrailingBytes {
+        count: usize,
+    },
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DecodeError::Empty => write!(f, "no bytes"),
+            DecodeError::Version { found } => {
+                write!(f, "format version {found}, this program reads version {VERSION}")
+            }
+            DecodeError::Malformed(why) => write!(f, "malformed: {why}"),
+            DecodeError::TrailingBytes { count } => write!(f, "{count} bytes too many"),
+        }
+    }
+}
+impl std::error::Error for DecodeError {}
+
+/// The value's bytes, version first.
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    let buffer = vec![VERSION];
+    postcard::to_extend(value, buffer).expect("writing to memory cannot fail")
+}
+
+/// Reads what [`encode`] wrote; never panics on foreign bytes.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let (&version, rest) = bytes.split_first().ok_or(DecodeError::Empty)?;
+    if version != VERSION {
+        return Err(DecodeError::Version { found: version });
+    }
+    let (value, rest) = postcard::take_from_bytes(rest).map_err(|e| DecodeError::Malformed(e.to_string()))?;
+    match rest.len() {
+        0 => Ok(value),
+        count => Err(DecodeError::TrailingBytes { count }),
+    }
+}
+
+/// Length of the encoding in bytes, without allocating it twice.
+pub fn encoded_len<T: Serialize>(value: &T) -> usize {
+    encode(value).len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        let bytes = encode(&(7u32, "seven"));
+        assert_eq!(decode::<(u32, String)>(&bytes).unwrap(), (7, "seven".to_string()));
+        assert_eq!(decode::<(u32, String)>(&[]), Err(DecodeError::Empty));
+        assert_eq!(decode::<(u32, String)>(&[9, 7]), Err(DecodeError::Version { found: 9 }));
+        let mut long = bytes.clone();
+        long.push(0);
+        assert_eq!(decode::<(u32, String)>(&long), Err(DecodeError::TrailingBytes { count: 1 }));
+        assert!(decode::<(u32, String)>(&bytes[..bytes.len() - 1]).is_err());
+    }
+}

@@ -1,0 +1,307 @@
+//! Values and their types.
+//!
+//! A [`Datum`] knows its kind but not its column's limits (`varchar(n)`, `numeric(p,s)`, `smallint`):
+//! [`DataType::coerce`] applies those, with PostgreSQL's errors.
+
+use crate::decimal::Decimal;
+use crate::error::{SqlError, SqlResult, SqlState};
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Type of a column or expression.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum DataType {
+    Boolean,
+    SmallInt,
+    Integer,
+    BigInt,
+    Real,
+    Double,
+    /// `numeric(precision, scale)`; plain `numeric` is (38, 10) with the scale of the value kept on input
+    /// as far as it fits.
+    Numeric {
+        precision: u8,
+        scale: u8,
+    },
+    Text,
+    /// `varchar(n)`, n in characters.
+    Varchar {
+        length: u32,
+    },
+    /// `char(n)`, stored without its padding, compared without it, shown with it.
+    Char {
+        length: u32,
+    },
+    Date,
+    /// Without time zone, µs since 2000-01-01 00:00.
+    Timestamp,
+    /// With time zone, µs since 2000-01-01 00:00 UTC.
+    TimestampTz,
+    Uuid,
+    Bytea,
+}
+
+/// One value.
+#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+pub enum Datum {
+    #[default]
+    Null,
+    Bool(bool),
+    /// smallint, integer and bigint.
+    Int(i64),
+    /// real and double precision.
+    Float(f64),
+    Decimal(Decimal),
+    Text(Arc<str>),
+    /// Days since 2000-01-01.
+    Date(i32),
+    /// µs since 2000-01-01 00:00 (UTC where the type has a zone).
+    Timestamp(i64),
+    Uuid([u8; 16]),
+    Bytes(Arc<[u8]>),
+}
+
+impl Datum {
+    pub fn text(s: impl AsRef<str>) -> Datum {
+        Datum::Text(Arc::from(s.as_ref()))
+    }
+    pub fn is_null(&self) -> bool {
+        matches!(self, Datum::Null)
+    }
+    /// The integer inside; panics on anything else. For procedures that checked their arguments.
+    #[track_caller]
+    pub fn int(&self) -> i64 {
+        match self {
+            Datum::Int(i) => *i,
+            other => panic!("expected an integer, found {other:?}"),
+        }
+    }
+    #[track_caller]
+    pub fn str(&self) -> &str {
+        match self {
+            Datum::Text(s) => s,
+            other => panic!("expected text, found {other:?}"),
+        }
+    }
+    #[track_caller]
+    pub fn decimal(&self) -> Decimal {
+        match self {
+            Datum::Decimal(d) => *d,
+            Datum::Int(i) => Decimal::new(i128::from(*i), 0),
+            other => panic!("expected a numeric, found {other:?}"),
+        }
+    }
+    /// Word for this kind of value in messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Datum::Null => "null",
+            Datum::Bool(_) => "boolean",
+            Datum::Int(_) => "bigint",
+            Datum::Float(_) => "double precision",
+            Datum::Decimal(_) => "numeric",
+            Datum::Text(_) => "text",
+            Datum::Date(_) => "date",
+            Datum::Timestamp(_) => "timestamp",
+            Datum::Uuid(_) => "uuid",
+            Datum::Bytes(_) => "bytea",
+        }
+    }
+    /// SQL comparison of two non-null values of compatible kinds; `None` if either is null or the
+    /// kinds do not compare. Floats order as in PostgreSQL: NaN is equal to itself and largest.
+    pub fn compare(&self, other: &Datum) -> Option<Ordering> {
+        use Datum::*;
+        Some(match (self, other) {
+            (Bool(a), Bool(b)) => a.cmp(b),
+            (Int(a), Int(b)) => a.cmp(b),
+            (Decimal(a), Decimal(b)) => a.cmp(b),
+            (Int(a), Decimal(b)) => crate::decimal::Decimal::new(i128::from(*a), 0).cmp(b),
+            (Decimal(a), Int(b)) => a.cmp(&crate::decimal::Decimal::new(i128::from(*b), 0)),
+            (Float(_), Float(_) | Int(_) | Decimal(_)) | (Int(_) | Decimal(_), Float(_)) => {
+                float_order(self.as_f64()?, other.as_f64()?)
+            }
+            (Text(a), Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Date(a), Date(b)) => a.cmp(b),
+            (Timestamp(a), Timestamp(b)) => a.cmp(b),
+            (Date(a), Timestamp(b)) => (i64::from(*a) * US_PER_DAY).cmp(b),
+            (Timestamp(a), Date(b)) => a.cmp(&(i64::from(*b) * US_PER_DAY)),
+            (Uuid(a), Uuid(b)) => a.cmp(b),
+            (Bytes(a), Bytes(b)) => a.cmp(b),
+            _ => return None,
+        })
+    }
+    /// Numeric value as a double, `None` if it is not a number.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Datum::Int(i) => Some(*i as f64),
+            Datum::Float(f) => Some(*f),
+            Datum::Decimal(d) => Some(d.as_f64()),
+            _ => None,
+        }
+    }
+}
+
+pub const US_PER_DAY: i64 = 86_400_000_000;
+
+fn float_order(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// Identity, not SQL equality: nulls are equal to each other.
+impl PartialEq for Datum {
+    fn eq(&self, other: &Datum) -> bool {
+        match (self, other) {
+            (Datum::Null, Datum::Null) => true,
+            _ => self.compare(other) == Some(Ordering::Equal),
+        }
+    }
+}
+
+impl From<i64> for Datum {
+    fn from(i: i64) -> Datum {
+        Datum::Int(i)
+    }
+}
+impl From<&str> for Datum {
+    fn from(s: &str) -> Datum {
+        Datum::text(s)
+    }
+}
+impl From<String> for Datum {
+    fn from(s: String) -> Datum {
+        Datum::text(s)
+    }
+}
+impl From<Decimal> for Datum {
+    fn from(d: Decimal) -> Datum {
+        Datum::Decimal(d)
+    }
+}
+impl From<bool> for Datum {
+    fn from(b: bool) -> Datum {
+        Datum::Bool(b)
+    }
+}
+
+impl DataType {
+    /// Name as PostgreSQL prints it.
+    pub fn name(&self) -> String {
+        match self {
+            DataType::Boolean => "boolean".into(),
+            DataType::SmallInt => "smallint".into(),
+            DataType::Integer => "integer".into(),
+            DataType::BigInt => "bigint".into(),
+            DataType::Real => "real".into(),
+            DataType::Double => "double precision".into(),
+            DataType::Numeric { precision, scale } => format!("numeric({precision},{scale})"),
+            DataType::Text => "text".into(),
+            DataType::Varchar { length } => format!("character varying({length})"),
+            DataType::Char { length } => format!("character({length})"),
+            DataType::Date => "date".into(),
+            DataType::Timestamp => "timestamp without time zone".into(),
+            DataType::TimestampTz => "timestamp with time zone".into(),
+            DataType::Uuid => "uuid".into(),
+            DataType::Bytea => "bytea".into(),
+        }
+    }
+
+    /// Fits a value into a column of this type (assignment cast), or says why it does not fit.
+    pub fn coerce(&self, value: Datum) -> SqlResult<Datum> {
+        let value = match (self, value) {
+            (_, Datum::Null) => Datum::Null,
+            (DataType::Boolean, v @ Datum::Bool(_)) => v,
+            (DataType::SmallInt, v) => self.integer(v, i64::from(i16::MIN), i64::from(i16::MAX))?,
+            (DataType::Integer, v) => self.integer(v, i64::from(i32::MIN), i64::from(i32::MAX))?,
+            (DataType::BigInt, v) => self.integer(v, i64::MIN, i64::MAX)?,
+            (DataType::Real, v) => match v.as_f64() {
+                Some(f) => Datum::Float(f64::from(f as f32)),
+                None => return Err(self.mismatch(&v)),
+            },
+            (DataType::Double, v) => match v.as_f64() {
+                Some(f) => Datum::Float(f),
+                None => return Err(self.mismatch(&v)),
+            },
+            (DataType::Numeric { precision, scale }, v) => {
+                let decimal = match &v {
+                    Datum::Int(i) => Decimal::new(i128::from(*i), 0),
+                    Datum::Decimal(d) => *d,
+                    Datum::Float(f) => Decimal::from_f64(*f, *scale).ok_or_else(|| self.out_of_range())?,
+                    _ => return Err(self.mismatch(&v)),
+                };
+                let rounded = decimal.rescale(*scale).ok_or_else(|| self.out_of_range())?;
+                if rounded.digits() > u32::from(*precision) {
+                    return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").detail(
+                        format!(
+                            "A field with precision {precision}, scale {scale} must round to an absolute value less than 10^{}.",
+                            i32::from(*precision) - i32::from(*scale)
+                        ),
+                    ));
+                }
+                Datum::Decimal(rounded)
+            }
+            (DataType::Text, v @ Datum::Text(_)) => v,
+            (DataType::Varchar { length }, Datum::Text(s)) => Datum::Text(self.bounded(s, *length)?),
+            (DataType::Char { length }, Datum::Text(s)) => {
+                let trimmed = s.trim_end_matches(' ');
+                let s = if trimmed.len() == s.len() { s } else { Arc::from(trimmed) };
+                Datum::Text(self.bounded(s, *length)?)
+            }
+            (DataType::Date, v @ Datum::Date(_)) => v,
+            (DataType::Date, Datum::Timestamp(us)) => Datum::Date(us.div_euclid(US_PER_DAY) as i32),
+            (DataType::Timestamp | DataType::TimestampTz, v @ Datum::Timestamp(_)) => v,
+            (DataType::Timestamp | DataType::TimestampTz, Datum::Date(d)) => {
+                Datum::Timestamp(i64::from(d) * US_PER_DAY)
+            }
+            (DataType::Uuid, v @ Datum::Uuid(_)) => v,
+            (DataType::Bytea, v @ Datum::Bytes(_)) => v,
+            (_, v) => return Err(self.mismatch(&v)),
+        };
+        Ok(value)
+    }
+
+    fn integer(&self, value: Datum, low: i64, high: i64) -> SqlResult<Datum> {
+        let i = match &value {
+            Datum::Int(i) => *i,
+            Datum::Decimal(d) => {
+                let whole = d.rescale(0).ok_or_else(|| self.out_of_range())?;
+                i64::try_from(whole.units()).map_err(|_| self.out_of_range())?
+            }
+            Datum::Float(f) if f.is_finite() && f.abs() < 9.3e18 => f.round_ties_even() as i64,
+            Datum::Float(_) => return Err(self.out_of_range()),
+            _ => return Err(self.mismatch(&value)),
+        };
+        if low <= i && i <= high { Ok(Datum::Int(i)) } else { Err(self.out_of_range()) }
+    }
+
+    fn bounded(&self, s: Arc<str>, length: u32) -> SqlResult<Arc<str>> {
+        let length = length as usize;
+        if s.len() <= length || s.chars().count() <= length {
+            return Ok(s);
+        }
+        // The standard lets trailing blanks go.
+        let cut: String = s.chars().take(length).collect();
+        if s[cut.len()..].chars().all(|c| c == ' ') {
+            return Ok(Arc::from(cut));
+        }
+        Err(SqlError::new(
+            SqlState::STRING_DATA_RIGHT_TRUNCATION,
+            format!("value too long for type {}", self.name()),
+        ))
+    }
+
+    fn out_of_range(&self) -> SqlError {
+        let name = match self {
+            DataType::Numeric { .. } => "numeric".into(),
+            _ => self.name(),
+        };
+        SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{name} out of range"))
+    }
+
+    fn mismatch(&self, value: &Datum) -> SqlError {
+        SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("a value of type {} does not fit type {}", value.kind(), self.name()),
+        )
+        .hint("You will need to rewrite or cast the expression.")
+    }
+}

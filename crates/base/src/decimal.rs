@@ -1,0 +1,242 @@
+//! Exact decimal numbers: units × 10^−scale, up to 38 digits, as Arrow's Decimal128 has them.
+
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Most digits a decimal may have.
+pub const PRECISION_MAX: u8 = 38;
+
+/// An exact decimal number. Equality and order are by value: 1.0 = 1.00.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Decimal {
+    units: i128,
+    scale: u8,
+}
+
+impl Decimal {
+    pub const ZERO: Decimal = Decimal { units: 0, scale: 0 };
+
+    /// `units` × 10^−`scale`.
+    pub const fn new(units: i128, scale: u8) -> Decimal {
+        Decimal { units, scale }
+    }
+    pub const fn units(&self) -> i128 {
+        self.units
+    }
+    pub const fn scale(&self) -> u8 {
+        self.scale
+    }
+    /// Digits of the unscaled number; zero has none.
+    pub fn digits(&self) -> u32 {
+        self.units.unsigned_abs().checked_ilog10().map_or(0, |log| log + 1)
+    }
+    /// Same value at another scale, rounding half away from zero; `None` if it does not fit.
+    pub fn rescale(self, scale: u8) -> Option<Decimal> {
+        let units = match scale.cmp(&self.scale) {
+            Ordering::Equal => self.units,
+            Ordering::Greater => self.units.checked_mul(power_of_ten(scale - self.scale)?)?,
+            Ordering::Less => match power_of_ten(self.scale - scale) {
+                Some(divisor) => divide_rounding(self.units, divisor),
+                None => 0,
+            },
+        };
+        Decimal { units, scale }.checked()
+    }
+    pub fn checked_add(self, other: Decimal) -> Option<Decimal> {
+        let (a, b, scale) = self.aligned(other)?;
+        Decimal { units: a.checked_add(b)?, scale }.checked()
+    }
+    pub fn checked_sub(self, other: Decimal) -> Option<Decimal> {
+        self.checked_add(other.negated())
+    }
+    pub fn checked_mul(self, other: Decimal) -> Option<Decimal> {
+        let units = self.units.checked_mul(other.units)?;
+        let product = Decimal { units, scale: self.scale.checked_add(other.scale)? };
+        if product.scale > PRECISION_MAX { product.rescale(PRECISION_MAX) } else { product.checked() }
+    }
+    /// Quotient with PostgreSQL's habit of at least 16 significant digits; `None` on overflow.
+    /// Division by zero is the caller's to refuse.
+    pub fn checked_div(self, other: Decimal) -> Option<Decimal> {
+        assert!(other.units != 0, "division by zero is refused before");
+        let mut scale = self.scale.max(other.scale).max(16);
+        loop {
+            // self.units / 10^a ÷ other.units / 10^b, at `scale` digits.
+            let shift = i32::from(scale) + i32::from(other.scale) - i32::from(self.scale);
+            let numerator = power_of_ten(shift.max(0) as u8).and_then(|p| self.units.checked_mul(p));
+            match numerator {
+                Some(n) => return Decimal { units: divide_rounding(n, other.units), scale }.checked(),
+                None if scale > self.scale.max(other.scale) => scale -= 1,
+                None => return None,
+            }
+        }
+    }
+    /// Remainder with the sign of the dividend.
+    pub fn checked_rem(self, other: Decimal) -> Option<Decimal> {
+        let (a, b, scale) = self.aligned(other)?;
+        Some(Decimal { units: a.checked_rem(b)?, scale })
+    }
+    pub fn negated(self) -> Decimal {
+        Decimal { units: -self.units, scale: self.scale }
+    }
+    pub fn abs(self) -> Decimal {
+        Decimal { units: self.units.abs(), scale: self.scale }
+    }
+    pub fn as_f64(&self) -> f64 {
+        // Parsing the digits rounds once; dividing two floats would round twice.
+        self.to_string().parse().expect("digits parse")
+    }
+    /// Nearest decimal of this scale; `None` for NaN, infinities and what does not fit.
+    pub fn from_f64(value: f64, scale: u8) -> Option<Decimal> {
+        if !value.is_finite() || value.abs() >= 1e38 {
+            return None;
+        }
+        Decimal::parse(&format!("{value}"))?.rescale(scale)
+    }
+    /// Reads `12`, `-3.50`, `1e3`, `.5`; `None` if it is not a number or does not fit.
+    pub fn parse(text: &str) -> Option<Decimal> {
+        let text = text.trim();
+        let (mantissa, exponent) = match text.find(['e', 'E']) {
+            Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok()?),
+            None => (text, 0),
+        };
+        let (negative, digits) = match mantissa.as_bytes().first()? {
+            b'-' => (true, &mantissa[1..]),
+            b'+' => (false, &mantissa[1..]),
+            _ => (false, mantissa),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let mut units: i128 = 0;
+        for b in whole.bytes().chain(fraction.bytes()) {
+            if !b.is_ascii_digit() {
+                return None;
+            }
+            units = units.checked_mul(10)?.checked_add(i128::from(b - b'0'))?;
+        }
+        let units = if negative { -units } else { units };
+        let scale = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+        if scale < 0 {
+            let factor = power_of_ten(u8::try_from(-scale).ok()?)?;
+            return Decimal { units: units.checked_mul(factor)?, scale: 0 }.checked();
+        }
+        if scale > i32::from(PRECISION_MAX) {
+            let excess = u8::try_from(scale - i32::from(PRECISION_MAX)).ok()?;
+            let units = power_of_ten(excess).map_or(0, |p| divide_rounding(units, p));
+            return Decimal { units, scale: PRECISION_MAX }.checked();
+        }
+        Decimal { units, scale: scale as u8 }.checked()
+    }
+
+    fn aligned(self, other: Decimal) -> Option<(i128, i128, u8)> {
+        let scale = self.scale.max(other.scale);
+        let a = self.units.checked_mul(power_of_ten(scale - self.scale)?)?;
+        let b = other.units.checked_mul(power_of_ten(scale - other.scale)?)?;
+        Some((a, b, scale))
+    }
+    fn checked(self) -> Option<Decimal> {
+        (self.digits() <= u32::from(PRECISION_MAX)).then_some(self)
+    }
+}
+
+fn power_of_ten(exponent: u8) -> Option<i128> {
+    10i128.checked_pow(u32::from(exponent))
+}
+
+/// Quotient rounded half away from zero.
+fn divide_rounding(units: i128, divisor: i128) -> i128 {
+    let (quotient, remainder) = (units / divisor, units % divisor);
+    let away = remainder.unsigned_abs() >= divisor.unsigned_abs() - remainder.unsigned_abs();
+    match (away, (units < 0) == (divisor < 0)) {
+        (false, _) => quotient,
+        (true, true) => quotient + 1,
+        (true, false) => quotient - 1,
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Decimal) -> Ordering {
+        match self.aligned(*other) {
+            Some((a, b, _)) => a.cmp(&b),
+            // One side has no room for the other's scale: its whole part decides.
+            None => {
+                let whole = |d: &Decimal| power_of_ten(d.scale).map_or(0, |p| d.units / p);
+                whole(self).cmp(&whole(other)).then_with(|| self.units.signum().cmp(&other.units.signum()))
+            }
+        }
+    }
+}
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Decimal) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Decimal {
+    fn eq(&self, other: &Decimal) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Decimal {}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.units.unsigned_abs().to_string();
+        let scale = usize::from(self.scale);
+        if self.units < 0 {
+            f.write_str("-")?;
+        }
+        if scale == 0 {
+            return f.write_str(&digits);
+        }
+        let padded = format!("{digits:0>width$}", width = scale + 1);
+        let (whole, fraction) = padded.split_at(padded.len() - scale);
+        write!(f, "{whole}.{fraction}")
+    }
+}
+impl fmt::Debug for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn d(text: &str) -> Decimal {
+        Decimal::parse(text).unwrap_or_else(|| panic!("{text}"))
+    }
+
+    #[test]
+    fn prints_what_it_reads() {
+        for text in ["0", "1", "-1", "0.05", "-0.05", "123.4500", "99999999999999999999.12"] {
+            assert_eq!(d(text).to_string(), text);
+        }
+        assert_eq!(d("1e3").to_string(), "1000");
+        assert_eq!(d("1.5e-3").to_string(), "0.0015");
+        assert_eq!(d(".5").to_string(), "0.5");
+        for bad in ["", ".", "-", "1x", "1e", "--1", "999999999999999999999999999999999999999"] {
+            assert_eq!(Decimal::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn rounds_half_away_from_zero() {
+        assert_eq!(d("2.5").rescale(0).unwrap().to_string(), "3");
+        assert_eq!(d("-2.5").rescale(0).unwrap().to_string(), "-3");
+        assert_eq!(d("2.449").rescale(1).unwrap().to_string(), "2.4");
+        assert_eq!(d("1").checked_div(d("3")).unwrap().to_string(), "0.3333333333333333");
+        assert_eq!(d("-2").checked_div(d("3")).unwrap().to_string(), "-0.6666666666666667");
+    }
+
+    #[test]
+    fn compares_by_value() {
+        assert_eq!(d("1.0"), d("1.00"));
+        assert!(d("-1.1") < d("-1"));
+        assert!(d("99999999999999999999999999999999999999") > d("0.00000000000000000000000000000000000001"));
+        assert_eq!(d("0.1").checked_add(d("0.25")).unwrap(), d("0.35"));
+        assert_eq!(d("7.5").checked_rem(d("2")).unwrap(), d("1.5"));
+    }
+}

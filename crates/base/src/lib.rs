@@ -1,0 +1,31 @@
+//! The words every other crate speaks: ids, time, values, programs, commit records, cuts.
+//!
+//! Suggested reading order: the modules below, top to bottom. Nothing here orders, stores or
+//! serves anything; `base` only says what things *are*, so that `txn` (who orders) and `reads`
+//! (who may see what) can meet without seeing each other.
+
+pub mod check;
+pub mod codec;
+pub mod commit;
+pub mod cut;
+pub mod datum;
+pub mod decimal;
+pub mod error;
+pub mod expr;
+pub mod id;
+pub mod key;
+pub mod process;
+pub mod rng;
+pub mod row;
+pub mod schema;
+pub mod time;
+pub mod topology;
+pub mod txn;
+pub mod wan;
+
+pub use datum::{DataType, Datum};
+pub use error::{SqlError, SqlState};
+pub use id::{LogPosition, NodeId, PartitionId, RegionId, RequestId, TableId, TxnId};
+pub use key::Key;
+pub use row::Row;
+pub use time::{Place, Rank, Time};
