@@ -1,1 +1,16 @@
-//! workload
+//! Workloads: what is loaded, what is run, and what must hold afterwards.
+//!
+//! IN: sizes, a seed, the instant of loading. OUT: rows, SQL text, inputs of transactions, checks.
+//! KEEPS: the same seed gives the same rows whatever the order in which tables and warehouses are
+//! made, so that loaders may work side by side.
+//!
+//! The SQL is plain PostgreSQL: the same text runs on a PostgreSQL server and here. Only the storage
+//! parameters that say where rows live ([`table::Placement`]) are ours.
+
+pub mod accounts;
+pub mod ch;
+pub mod copy;
+pub mod random;
+pub mod table;
+pub mod tpcc;
+pub mod ycsb;
