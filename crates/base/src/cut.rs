@@ -1,1 +1,92 @@
-//! cut
+//! What a reader may see, what a session has seen, and how fresh an answer was.
+
+use crate::{LogPosition, PartitionId, Rank, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A snapshot's edge. Everything at or before it is in, everything after it is out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cut {
+    /// Every transaction with rank ≤ this one: an initial segment of the one serial order.
+    Rank(Rank),
+    /// Per partition, every transaction up to this log position. Closed under dependencies, but two
+    /// such cuts need not be comparable.
+    Vector(BTreeMap<PartitionId, LogPosition>),
+    /// Every transaction of epochs up to this one.
+    Epoch(u64),
+}
+
+/// What a session has seen or written; its next reads and writes must come after it. Joins by maximum.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Token {
+    pub rank: Rank,
+    /// Positions that a vector cut must include.
+    pub positions: BTreeMap<PartitionId, LogPosition>,
+}
+
+impl Token {
+    pub fn at(rank: Rank) -> Token {
+        Token { rank, positions: BTreeMap::new() }
+    }
+    pub fn join(&mut self, other: &Token) {
+        self.rank = self.rank.max(other.rank);
+        for (&partition, &position) in &other.positions {
+            let known = self.positions.entry(partition).or_default();
+            *known = position.max(*known);
+        }
+    }
+}
+
+/// How queries read. Levels change how queries read, never how writers commit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub enum Consistency {
+    /// Regular sequential serializability: one serial order, every answered transaction included.
+    #[default]
+    Rss,
+    /// Per query: a cut closed under dependencies that includes every conflicting answered
+    /// transaction. Two queries may see non-conflicting writers in different orders.
+    Regular,
+    /// What this session has seen, else whatever is closed here already. No waiting for other regions.
+    Session,
+    /// Whatever is closed here already.
+    Stale,
+}
+
+impl Consistency {
+    pub const ALL: [Consistency; 4] =
+        [Consistency::Rss, Consistency::Regular, Consistency::Session, Consistency::Stale];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Consistency::Rss => "rss",
+            Consistency::Regular => "regular",
+            Consistency::Session => "session",
+            Consistency::Stale => "stale",
+        }
+    }
+    pub fn parse(name: &str) -> Option<Consistency> {
+        Consistency::ALL.into_iter().find(|c| c.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Where a query's delay came from (after PERSEUS §II-D). Their sum is the visibility delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Freshness {
+    /// max(0, the query's arrival − the instant up to which its cut is complete).
+    pub staleness_ns: u64,
+    /// Choosing the cut: messages to those who order.
+    pub coordination_ns: u64,
+    /// Waiting until everything in the cut is decided and applied here.
+    pub wait_ns: u64,
+    /// The paper's variant of staleness: execution start − commit of the newest transaction in the
+    /// snapshot; only meaningful under load.
+    pub newest_age_ns: u64,
+    /// When the query arrived, by the clock of the node that ran it.
+    pub arrived_at: Time,
+}
+
+impl Freshness {
+    pub fn visibility_delay_ns(&self) -> u64 {
+        self.staleness_ns + self.coordination_ns + self.wait_ns
+    }
+}

@@ -1,1 +1,505 @@
-//! expr
+//! Scalar expressions that travel with a program and give the same value at every participant.
+//!
+//! Small on purpose: what one-shot UPDATE, DELETE, CHECK and RETURNING need. Everything richer is
+//! planned by the query layer. No volatile function is here: those are evaluated at the gateway and
+//! travel as constants.
+
+use crate::decimal::Decimal;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::{DataType, Datum};
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+/// A scalar expression over one row. Three-valued logic: null is unknown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Expr {
+    Column(usize),
+    Constant(Datum),
+    Unary(UnaryOperator, Box<Expr>),
+    Binary(BinaryOperator, Box<Expr>, Box<Expr>),
+    IsNull(Box<Expr>),
+    /// `a IS NOT DISTINCT FROM b`.
+    IsSame(Box<Expr>, Box<Expr>),
+    In(Box<Expr>, Vec<Expr>),
+    /// `LIKE` with `%`, `_` and backslash as escape; the flag makes it ILIKE.
+    Like(Box<Expr>, Box<Expr>, bool),
+    /// Searched CASE: conditions with values, then ELSE.
+    Case(Vec<(Expr, Expr)>, Option<Box<Expr>>),
+    Cast(Box<Expr>, DataType),
+    Call(Function, Vec<Expr>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UnaryOperator {
+    Not,
+    Negate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BinaryOperator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Concat,
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    And,
+    Or,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Function {
+    Abs,
+    Lower,
+    Upper,
+    /// Length in characters.
+    Length,
+    Coalesce,
+    NullIf,
+    Greatest,
+    Least,
+    /// `substr(text, start [, count])`, 1-based, in characters.
+    Substring,
+    Trim,
+    Round,
+    Floor,
+    Ceil,
+    Concat,
+}
+
+impl Expr {
+    pub fn constant(value: impl Into<Datum>) -> Expr {
+        Expr::Constant(value.into())
+    }
+    pub fn binary(operator: BinaryOperator, left: Expr, right: Expr) -> Expr {
+        Expr::Binary(operator, Box::new(left), Box::new(right))
+    }
+
+    /// Value for a row. Errors are SQL errors (division by zero, overflow, …).
+    pub fn eval(&self, row: &[Datum]) -> SqlResult<Datum> {
+        Ok(match self {
+            Expr::Column(i) => row.get(*i).cloned().unwrap_or_default(),
+            Expr::Constant(value) => value.clone(),
+            Expr::Unary(operator, inner) => unary(*operator, inner.eval(row)?)?,
+            Expr::Binary(operator @ (BinaryOperator::And | BinaryOperator::Or), left, right) => {
+                // The dominating value decides without the other side.
+                let dominant = *operator == BinaryOperator::Or;
+                let left = truth(&left.eval(row)?)?;
+                if left == Some(dominant) {
+                    return Ok(Datum::Bool(dominant));
+                }
+                match (left, truth(&right.eval(row)?)?) {
+                    (_, Some(right)) if right == dominant => Datum::Bool(dominant),
+                    (Some(_), Some(_)) => Datum::Bool(!dominant),
+                    _ => Datum::Null,
+                }
+            }
+            Expr::Binary(operator, left, right) => binary(*operator, left.eval(row)?, right.eval(row)?)?,
+            Expr::IsNull(inner) => Datum::Bool(inner.eval(row)?.is_null()),
+            Expr::IsSame(left, right) => Datum::Bool(left.eval(row)? == right.eval(row)?),
+            Expr::In(needle, list) => {
+                let needle = needle.eval(row)?;
+                let mut unknown = needle.is_null();
+                for item in list {
+                    match binary(BinaryOperator::Equal, needle.clone(), item.eval(row)?)? {
+                        Datum::Bool(true) => return Ok(Datum::Bool(true)),
+                        Datum::Null => unknown = true,
+                        _ => {}
+                    }
+                }
+                if unknown { Datum::Null } else { Datum::Bool(false) }
+            }
+            Expr::Like(text, pattern, fold) => match (text.eval(row)?, pattern.eval(row)?) {
+                (Datum::Text(text), Datum::Text(pattern)) if *fold => {
+                    Datum::Bool(like(&text.to_lowercase(), &pattern.to_lowercase()))
+                }
+                (Datum::Text(text), Datum::Text(pattern)) => Datum::Bool(like(&text, &pattern)),
+                (Datum::Null, _) | (_, Datum::Null) => Datum::Null,
+                (left, right) => return Err(no_operator("~~", &left, &right)),
+            },
+            Expr::Case(branches, otherwise) => {
+                for (condition, value) in branches {
+                    if truth(&condition.eval(row)?)? == Some(true) {
+                        return value.eval(row);
+                    }
+                }
+                match otherwise {
+                    Some(value) => value.eval(row)?,
+                    None => Datum::Null,
+                }
+            }
+            Expr::Cast(inner, to) => cast(inner.eval(row)?, *to)?,
+            Expr::Call(function, arguments) => {
+                let arguments = arguments.iter().map(|a| a.eval(row)).collect::<SqlResult<Vec<_>>>()?;
+                call(*function, arguments)?
+            }
+        })
+    }
+
+    /// Whether a row satisfies this condition; unknown does not.
+    pub fn holds(&self, row: &[Datum]) -> SqlResult<bool> {
+        Ok(truth(&self.eval(row)?)? == Some(true))
+    }
+
+    /// Visits this expression and everything inside it.
+    pub fn walk(&self, visit: &mut impl FnMut(&Expr)) {
+        visit(self);
+        match self {
+            Expr::Column(_) | Expr::Constant(_) => {}
+            Expr::Unary(_, a) | Expr::IsNull(a) | Expr::Cast(a, _) => a.walk(visit),
+            Expr::Binary(_, a, b) | Expr::IsSame(a, b) | Expr::Like(a, b, _) => {
+                a.walk(visit);
+                b.walk(visit);
+            }
+            Expr::In(a, list) => {
+                a.walk(visit);
+                list.iter().for_each(|e| e.walk(visit));
+            }
+            Expr::Case(branches, otherwise) => {
+                for (condition, value) in branches {
+                    condition.walk(visit);
+                    value.walk(visit);
+                }
+                otherwise.iter().for_each(|e| e.walk(visit));
+            }
+            Expr::Call(_, arguments) => arguments.iter().for_each(|e| e.walk(visit)),
+        }
+    }
+}
+
+/// A truth value, `None` for unknown.
+fn truth(value: &Datum) -> SqlResult<Option<bool>> {
+    match value {
+        Datum::Null => Ok(None),
+        Datum::Bool(b) => Ok(Some(*b)),
+        other => Err(SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("a condition must be of type boolean, not {}", other.kind()),
+        )),
+    }
+}
+
+fn unary(operator: UnaryOperator, value: Datum) -> SqlResult<Datum> {
+    Ok(match (operator, value) {
+        (_, Datum::Null) => Datum::Null,
+        (UnaryOperator::Not, value) => truth(&value)?.map_or(Datum::Null, |b| Datum::Bool(!b)),
+        (UnaryOperator::Negate, Datum::Int(i)) => {
+            Datum::Int(i.checked_neg().ok_or_else(|| overflow("bigint"))?)
+        }
+        (UnaryOperator::Negate, Datum::Float(f)) => Datum::Float(-f),
+        (UnaryOperator::Negate, Datum::Decimal(d)) => Datum::Decimal(d.negated()),
+        (UnaryOperator::Negate, other) => {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("operator does not exist: - {}", other.kind()),
+            ));
+        }
+    })
+}
+
+fn binary(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<Datum> {
+    use BinaryOperator::*;
+    if left.is_null() || right.is_null() {
+        return Ok(Datum::Null);
+    }
+    match operator {
+        Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual => {
+            let order = left.compare(&right).ok_or_else(|| no_operator(operator.symbol(), &left, &right))?;
+            Ok(Datum::Bool(match operator {
+                Equal => order == Ordering::Equal,
+                NotEqual => order != Ordering::Equal,
+                Less => order == Ordering::Less,
+                LessOrEqual => order != Ordering::Greater,
+                Greater => order == Ordering::Greater,
+                _ => order != Ordering::Less,
+            }))
+        }
+        Concat => Ok(Datum::text(format!("{}{}", crate::text::display(&left), crate::text::display(&right)))),
+        Add | Subtract | Multiply | Divide | Remainder => arithmetic(operator, left, right),
+        And | Or => unreachable!("decided by eval"),
+    }
+}
+
+fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<Datum> {
+    use BinaryOperator::*;
+    let by_zero = || SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero");
+    Ok(match (&left, &right) {
+        (Datum::Int(a), Datum::Int(b)) => {
+            if matches!(operator, Divide | Remainder) && *b == 0 {
+                return Err(by_zero());
+            }
+            let value = match operator {
+                Add => a.checked_add(*b),
+                Subtract => a.checked_sub(*b),
+                Multiply => a.checked_mul(*b),
+                Divide => a.checked_div(*b),
+                _ => Some(a.wrapping_rem(*b)),
+            };
+            Datum::Int(value.ok_or_else(|| overflow("bigint"))?)
+        }
+        (Datum::Float(_), Datum::Float(_) | Datum::Int(_) | Datum::Decimal(_))
+        | (Datum::Int(_) | Datum::Decimal(_), Datum::Float(_)) => {
+            let (a, b) = (left.as_f64().expect("numeric"), right.as_f64().expect("numeric"));
+            if matches!(operator, Divide | Remainder) && b == 0.0 {
+                return Err(by_zero());
+            }
+            let value = match operator {
+                Add => a + b,
+                Subtract => a - b,
+                Multiply => a * b,
+                Divide => a / b,
+                _ => a % b,
+            };
+            if value.is_infinite() && a.is_finite() && b.is_finite() {
+                return Err(overflow("double precision"));
+            }
+            Datum::Float(value)
+        }
+        (Datum::Decimal(_) | Datum::Int(_), Datum::Decimal(_) | Datum::Int(_)) => {
+            let (a, b): (Decimal, Decimal) = (left.decimal(), right.decimal());
+            if matches!(operator, Divide | Remainder) && b.units() == 0 {
+                return Err(by_zero());
+            }
+            let value = match operator {
+                Add => a.checked_add(b),
+                Subtract => a.checked_sub(b),
+                Multiply => a.checked_mul(b),
+                Divide => a.checked_div(b),
+                _ => a.checked_rem(b),
+            };
+            Datum::Decimal(value.ok_or_else(|| overflow("numeric"))?)
+        }
+        (Datum::Date(day), Datum::Int(days)) if matches!(operator, Add | Subtract) => {
+            let days = i32::try_from(*days).ok().map(|d| if operator == Add { d } else { -d });
+            Datum::Date(days.and_then(|d| day.checked_add(d)).ok_or_else(|| overflow("date"))?)
+        }
+        (Datum::Int(_), Datum::Date(_)) if operator == Add => arithmetic(Add, right, left)?,
+        (Datum::Date(a), Datum::Date(b)) if operator == Subtract => Datum::Int(i64::from(*a) - i64::from(*b)),
+        _ => return Err(no_operator(operator.symbol(), &left, &right)),
+    })
+}
+
+/// An explicit cast.
+pub fn cast(value: Datum, to: DataType) -> SqlResult<Datum> {
+    match (&value, to) {
+        (Datum::Null, _) => Ok(Datum::Null),
+        (Datum::Text(s), DataType::Varchar { length } | DataType::Char { length }) => {
+            // An explicit cast truncates; an assignment refuses.
+            to.coerce(Datum::text(s.chars().take(length as usize).collect::<String>()))
+        }
+        (Datum::Text(_), DataType::Text) => Ok(value),
+        (Datum::Text(s), _) => crate::text::parse(s, to),
+        (_, DataType::Text | DataType::Varchar { .. } | DataType::Char { .. }) => {
+            cast(Datum::text(crate::text::display(&value)), to)
+        }
+        (Datum::Bool(b), DataType::Integer | DataType::BigInt) => Ok(Datum::Int(i64::from(*b))),
+        (Datum::Int(i), DataType::Boolean) => Ok(Datum::Bool(*i != 0)),
+        _ => to.coerce(value),
+    }
+}
+
+fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
+    use Function::*;
+    match function {
+        Coalesce => return Ok(arguments.into_iter().find(|a| !a.is_null()).unwrap_or_default()),
+        NullIf => {
+            let same = arguments.len() == 2 && arguments[0].compare(&arguments[1]) == Some(Ordering::Equal);
+            return Ok(if same { Datum::Null } else { std::mem::take(&mut arguments[0]) });
+        }
+        Greatest | Least => {
+            let keep = if function == Greatest { Ordering::Greater } else { Ordering::Less };
+            let present = arguments.into_iter().filter(|a| !a.is_null());
+            return Ok(present
+                .reduce(|best, next| if next.compare(&best) == Some(keep) { next } else { best })
+                .unwrap_or_default());
+        }
+        Concat => {
+            let texts = arguments.iter().filter(|a| !a.is_null()).map(crate::text::display);
+            return Ok(Datum::text(texts.collect::<String>()));
+        }
+        _ => {}
+    }
+    if arguments.iter().any(Datum::is_null) {
+        return Ok(Datum::Null);
+    }
+    Ok(match (function, arguments.as_slice()) {
+        (Abs, [Datum::Int(i)]) => Datum::Int(i.checked_abs().ok_or_else(|| overflow("bigint"))?),
+        (Abs, [Datum::Float(f)]) => Datum::Float(f.abs()),
+        (Abs, [Datum::Decimal(d)]) => Datum::Decimal(d.abs()),
+        (Lower, [Datum::Text(s)]) => Datum::text(s.to_lowercase()),
+        (Upper, [Datum::Text(s)]) => Datum::text(s.to_uppercase()),
+        (Length, [Datum::Text(s)]) => Datum::Int(s.chars().count() as i64),
+        (Length, [Datum::Bytes(b)]) => Datum::Int(b.len() as i64),
+        (Trim, [Datum::Text(s)]) => Datum::text(s.trim_matches(' ')),
+        (Substring, [Datum::Text(s), Datum::Int(start)]) => {
+            Datum::text(s.chars().skip((*start - 1).max(0) as usize).collect::<String>())
+        }
+        (Substring, [Datum::Text(s), Datum::Int(start), Datum::Int(count)]) => {
+            if *count < 0 {
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    "negative substring length not allowed",
+                ));
+            }
+            // Positions before the first character count, as in PostgreSQL.
+            let end = start.saturating_add(*count).max(1) - 1;
+            let skip = (*start - 1).max(0);
+            Datum::text(s.chars().skip(skip as usize).take((end - skip).max(0) as usize).collect::<String>())
+        }
+        (Round | Floor | Ceil, [Datum::Int(i)]) => Datum::Int(*i),
+        (Round, [Datum::Float(f)]) => Datum::Float(f.round_ties_even()),
+        (Floor, [Datum::Float(f)]) => Datum::Float(f.floor()),
+        (Ceil, [Datum::Float(f)]) => Datum::Float(f.ceil()),
+        (Round, [value @ (Datum::Decimal(_) | Datum::Int(_)), Datum::Int(scale)]) => {
+            let scale = u8::try_from((*scale).max(0)).map_err(|_| overflow("numeric"))?;
+            Datum::Decimal(value.decimal().rescale(scale).ok_or_else(|| overflow("numeric"))?)
+        }
+        (Round, [Datum::Decimal(d)]) => Datum::Decimal(d.rescale(0).ok_or_else(|| overflow("numeric"))?),
+        (Floor | Ceil, [Datum::Decimal(d)]) => {
+            let whole = Decimal::new(d.units() / 10i128.pow(u32::from(d.scale())), 0);
+            let step = match function {
+                Floor if whole > *d => -1,
+                Ceil if whole < *d => 1,
+                _ => 0,
+            };
+            Datum::Decimal(Decimal::new(whole.units() + step, 0))
+        }
+        (_, arguments) => {
+            let kinds: Vec<_> = arguments.iter().map(Datum::kind).collect();
+            let name = format!("{function:?}").to_lowercase();
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function {name}({}) does not exist", kinds.join(", ")),
+            ));
+        }
+    })
+}
+
+fn like(text: &str, pattern: &str) -> bool {
+    let (text, pattern): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
+    let (mut t, mut p) = (0, 0);
+    // Where to resume after the last '%': one more character goes to it each time.
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        let matched = match pattern.get(p) {
+            Some('%') => {
+                retry = Some((t, p + 1));
+                p += 1;
+                continue;
+            }
+            None => t == text.len(),
+            Some('_') => t < text.len(),
+            Some('\\') if p + 1 < pattern.len() => {
+                let literal = text.get(t) == Some(&pattern[p + 1]);
+                p += usize::from(literal);
+                literal
+            }
+            Some(c) => text.get(t) == Some(c),
+        };
+        if matched && p >= pattern.len() {
+            return true;
+        }
+        if matched {
+            t += 1;
+            p += 1;
+            continue;
+        }
+        match retry {
+            Some((from, after)) if from < text.len() => {
+                t = from + 1;
+                p = after;
+                retry = Some((t, after));
+            }
+            _ => return false,
+        }
+    }
+}
+
+fn overflow(what: &str) -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{what} out of range"))
+}
+
+fn no_operator(symbol: &str, left: &Datum, right: &Datum) -> SqlError {
+    SqlError::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} {symbol} {}", left.kind(), right.kind()),
+    )
+    .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
+}
+
+impl BinaryOperator {
+    pub fn symbol(self) -> &'static str {
+        use BinaryOperator::*;
+        match self {
+            Add => "+",
+            Subtract => "-",
+            Multiply => "*",
+            Divide => "/",
+            Remainder => "%",
+            Concat => "||",
+            Equal => "=",
+            NotEqual => "<>",
+            Less => "<",
+            LessOrEqual => "<=",
+            Greater => ">",
+            GreaterOrEqual => ">=",
+            And => "AND",
+            Or => "OR",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BinaryOperator::*;
+
+    fn op(operator: BinaryOperator, a: impl Into<Datum>, b: impl Into<Datum>) -> SqlResult<Datum> {
+        Expr::binary(operator, Expr::constant(a), Expr::constant(b)).eval(&[])
+    }
+
+    #[test]
+    fn arithmetic_is_checked() {
+        assert_eq!(op(Add, 2, 3), Ok(Datum::Int(5)));
+        assert_eq!(op(Divide, 7, 2), Ok(Datum::Int(3)));
+        assert_eq!(op(Divide, 7, 0).unwrap_err().state, SqlState::DIVISION_BY_ZERO);
+        assert_eq!(op(Add, i64::MAX, 1).unwrap_err().state, SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        assert_eq!(op(Add, "a", 1).unwrap_err().state, SqlState::UNDEFINED_FUNCTION);
+    }
+
+    #[test]
+    fn unknown_is_neither_true_nor_false() {
+        let null = || Expr::Constant(Datum::Null);
+        let eval = |e: Expr| e.eval(&[]).unwrap();
+        assert_eq!(eval(Expr::binary(And, null(), Expr::constant(false))), Datum::Bool(false));
+        assert_eq!(eval(Expr::binary(And, null(), Expr::constant(true))), Datum::Null);
+        assert_eq!(eval(Expr::binary(Or, null(), Expr::constant(true))), Datum::Bool(true));
+        assert_eq!(eval(Expr::In(Box::new(Expr::constant(1)), vec![Expr::constant(2), null()])), Datum::Null);
+        assert!(!Expr::binary(Equal, null(), null()).holds(&[]).unwrap());
+    }
+
+    #[test]
+    fn like_knows_its_wildcards() {
+        for (text, pattern, expected) in [
+            ("abc", "a%", true),
+            ("abc", "%c", true),
+            ("abc", "a_c", true),
+            ("abc", "a_", false),
+            ("", "%", true),
+            ("", "", true),
+            ("a", "", false),
+            ("aXbXc", "a%X_", true),
+            ("100%", "100\\%", true),
+            ("1000", "100\\%", false),
+            ("mississippi", "%iss%ip%", true),
+        ] {
+            assert_eq!(like(text, pattern), expected, "{text} LIKE {pattern}");
+        }
+    }
+}

@@ -14,15 +14,18 @@ pub mod error;
 pub mod expr;
 pub mod id;
 pub mod key;
+pub mod order;
 pub mod process;
 pub mod rng;
 pub mod row;
 pub mod schema;
+pub mod text;
 pub mod time;
 pub mod topology;
 pub mod txn;
 pub mod wan;
 
+pub use cut::{Consistency, Cut, Freshness, Token};
 pub use datum::{DataType, Datum};
 pub use error::{SqlError, SqlState};
 pub use id::{LogPosition, NodeId, PartitionId, RegionId, RequestId, TableId, TxnId};

@@ -1,1 +1,263 @@
-//! txn
+//! What travels and is executed deterministically at every participant: programs and access sets.
+//!
+//! A program runs in two halves. *Gather* reads at one participant, decides whether the transaction
+//! must abort there, and hands values to the others; *apply* has everybody's values and writes. All
+//! aborts are decided by what was gathered, so every participant reaches the same verdict.
+
+pub mod procedure;
+
+use crate::expr::Expr;
+use crate::key::KeyRange;
+use crate::schema::SchemaChange;
+use crate::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId, Token, TxnId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A transaction on its way to its participants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transaction {
+    pub id: TxnId,
+    pub program: Arc<TxnProgram>,
+    pub access: Arc<AccessSet>,
+    /// The transaction's rank must be greater: its session has seen everything up to here.
+    pub min_rank: Rank,
+}
+
+impl Transaction {
+    /// Partitions that take part, in order.
+    pub fn participants(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.access.by_partition.keys().copied()
+    }
+}
+
+/// The work itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum TxnProgram {
+    /// A registered procedure; its access set follows from its arguments.
+    Procedure { name: String, args: Vec<Datum> },
+    /// One-shot SQL whose keys or key ranges are known; executed in order at its place. Never a
+    /// conflict abort.
+    Statements(Vec<Statement>),
+    /// An interactive transaction: valid if nothing it read changed after `read_at`.
+    Validated(Validated),
+    /// DDL.
+    Schema(SchemaChange),
+}
+
+/// One statement. Column numbers index the table's columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Statement {
+    Insert {
+        table: TableId,
+        schema_version: u64,
+        /// Complete rows, defaults filled in and values coerced.
+        rows: Vec<Row>,
+        on_conflict: OnConflict,
+        returning: Option<Vec<Expr>>,
+    },
+    Update {
+        table: TableId,
+        schema_version: u64,
+        target: KeyRange,
+        filter: Option<Expr>,
+        /// New values; neither primary-key columns nor columns of a unique entry homed elsewhere.
+        set: Vec<(usize, Expr)>,
+        returning: Option<Vec<Expr>>,
+    },
+    Delete {
+        table: TableId,
+        schema_version: u64,
+        target: KeyRange,
+        filter: Option<Expr>,
+        returning: Option<Vec<Expr>>,
+    },
+    /// A read that takes its place in the order.
+    Select { table: TableId, schema_version: u64, target: KeyRange, filter: Option<Expr>, columns: Vec<Expr> },
+    /// TRUNCATE: removes every row of the table.
+    Truncate { table: TableId, schema_version: u64 },
+}
+
+/// What an INSERT does when a unique key is taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum OnConflict {
+    /// Abort with 23505.
+    Fail,
+    /// Skip the row; `index` limits it to one constraint (`None`: any; the primary key is the table's own id).
+    Nothing { index: Option<TableId> },
+    /// Update the existing row. In expressions, columns 0..n are the existing row's and n..2n the
+    /// proposed ("excluded") one's.
+    Update { index: TableId, set: Vec<(usize, Expr)>, filter: Option<Expr> },
+}
+
+/// An interactive transaction's reads and writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Validated {
+    /// The cut at which everything was read, exactly.
+    pub read_at: Rank,
+    pub reads: Vec<ReadGranule>,
+    /// Final state of each row written, one entry per row.
+    pub writes: Vec<ValidatedWrite>,
+}
+
+/// Something that was read: no version in it may be newer than the cut.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadGranule {
+    pub partition: PartitionId,
+    /// A table, or a secondary index.
+    pub table: TableId,
+    pub range: KeyRange,
+}
+
+/// A row's final state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValidatedWrite {
+    pub partition: PartitionId,
+    pub table: TableId,
+    pub schema_version: u64,
+    pub key: Key,
+    pub kind: WriteKind,
+    /// `None` deletes.
+    pub row: Option<Row>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WriteKind {
+    /// The key must be free, else 23505.
+    Insert,
+    /// The row was read by this transaction (or is written blindly); its presence is not asked again.
+    Put,
+}
+
+/// What a transaction touches, by partition.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct AccessSet {
+    pub by_partition: BTreeMap<PartitionId, Vec<Access>>,
+}
+
+/// One granule touched at one partition.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Access {
+    pub granule: Granule,
+    pub mode: AccessMode,
+}
+
+/// What is touched. Row keys, key ranges and index entries share one hierarchy: a row key conflicts
+/// with every range that contains it and with its whole partition, so intention modes (IR, IW) are
+/// implied by the structure rather than declared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Granule {
+    /// A row (table) or an index entry (index).
+    Key(TableId, Key),
+    Range(TableId, KeyRange),
+    /// Everything in the partition, the catalog included: DDL.
+    Partition,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AccessMode {
+    Read,
+    Write,
+}
+
+impl Granule {
+    /// Whether two granules of one partition have something in common.
+    pub fn overlaps(&self, other: &Granule) -> bool {
+        match (self, other) {
+            (Granule::Partition, _) | (_, Granule::Partition) => true,
+            (Granule::Key(t, a), Granule::Key(u, b)) => t == u && a == b,
+            (Granule::Key(t, key), Granule::Range(u, range))
+            | (Granule::Range(u, range), Granule::Key(t, key)) => t == u && range.contains(key),
+            (Granule::Range(t, a), Granule::Range(u, b)) => t == u && a.overlaps(b),
+        }
+    }
+    /// A range granule, or a key granule if the range holds exactly one key.
+    pub fn of(table: TableId, range: KeyRange) -> Granule {
+        match range.as_point() {
+            Some(key) => Granule::Key(table, key.clone()),
+            None => Granule::Range(table, range),
+        }
+    }
+}
+
+impl AccessSet {
+    pub fn add(&mut self, partition: PartitionId, granule: Granule, mode: AccessMode) {
+        self.by_partition.entry(partition).or_default().push(Access { granule, mode });
+    }
+    pub fn read_key(&mut self, partition: PartitionId, table: TableId, key: Key) {
+        self.add(partition, Granule::Key(table, key), AccessMode::Read);
+    }
+    pub fn write_key(&mut self, partition: PartitionId, table: TableId, key: Key) {
+        self.add(partition, Granule::Key(table, key), AccessMode::Write);
+    }
+    /// Sorts and removes duplicates; a granule both read and written counts as written.
+    pub fn normalize(&mut self) {
+        for accesses in self.by_partition.values_mut() {
+            // Write sorts after Read: walking backwards keeps the stronger of two.
+            accesses.sort_unstable();
+            accesses.reverse();
+            accesses.dedup_by(|later, kept| later.granule == kept.granule);
+            accesses.reverse();
+        }
+    }
+    pub fn at(&self, partition: PartitionId) -> &[Access] {
+        self.by_partition.get(&partition).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What gathering found at one participant; travels to the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Gathered {
+    /// Values for the others, meaning decided by the program.
+    Values(Vec<Datum>),
+    /// The transaction aborts, at every participant, for this reason.
+    Abort(SqlError),
+}
+
+/// The end of a transaction at one participant, and (merged) for its client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Outcome {
+    Committed {
+        /// Rows to return, per statement.
+        results: Vec<StatementResult>,
+    },
+    /// Decided deterministically; nothing was written anywhere.
+    Aborted(SqlError),
+}
+
+impl Outcome {
+    pub fn is_committed(&self) -> bool {
+        matches!(self, Outcome::Committed { .. })
+    }
+}
+
+/// What one statement (or a procedure) returned at one participant; participants' results of a
+/// statement are concatenated in partition order and their counts added.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct StatementResult {
+    pub rows: Vec<Row>,
+    /// Rows inserted, updated or deleted.
+    pub affected: u64,
+}
+
+/// Rows wanted at a cut, of one table or index at one partition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RowRead {
+    pub partition: PartitionId,
+    pub table: TableId,
+    /// Read through this secondary index; `range` is then over its entries.
+    pub index: Option<TableId>,
+    pub range: KeyRange,
+    /// Rows that do not satisfy it are not sent (they still count as read).
+    pub filter: Option<Expr>,
+    pub limit: Option<u64>,
+    pub descending: bool,
+}
+
+/// A client's transaction, before it has an id.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub program: Arc<TxnProgram>,
+    pub access: Arc<AccessSet>,
+    pub token: Token,
+}

@@ -1,1 +1,3 @@
-//! node
+//! One server as a pure state machine.
+
+pub mod request;

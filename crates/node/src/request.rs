@@ -1,0 +1,117 @@
+//! What a local client may ask of a node, and what it is told. Never serialised: these stay inside the
+//! process that hosts the node.
+
+use base::cut::{Consistency, Freshness};
+use base::schema::Catalog;
+use base::txn::{Outcome, RowRead, Submission};
+use base::{Cut, Key, LogPosition, PartitionId, Rank, RegionId, Row, SqlError, TableId, Time, Token, TxnId};
+use colstore::TableSnapshot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub enum Request {
+    /// Order and execute a transaction.
+    Submit(Submission),
+    /// Rows of one or more partitions at one cut.
+    ReadRows(ReadRows),
+    /// An immutable snapshot of column copies, for one query.
+    OpenSnapshot(OpenSnapshot),
+    /// Fixes a cut for an interactive transaction and keeps its versions alive until [`Request::Unpin`].
+    Pin {
+        consistency: Consistency,
+        token: Token,
+    },
+    Unpin(PinId),
+    /// The catalog as this node knows it.
+    Catalog,
+    /// Counters and gauges.
+    Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PinId(pub u64);
+
+/// A strong read of rows: exact at the cut, like everything else here.
+#[derive(Clone, Debug)]
+pub struct ReadRows {
+    /// A pinned cut; `None` chooses one by `consistency` and `token`.
+    pub at: Option<Rank>,
+    pub consistency: Consistency,
+    pub token: Token,
+    pub reads: Vec<RowRead>,
+}
+
+/// What a query is about to read.
+#[derive(Clone, Debug)]
+pub struct OpenSnapshot {
+    /// A pinned cut; `None` chooses one by `consistency` and `token`.
+    pub at: Option<Rank>,
+    pub consistency: Consistency,
+    pub token: Token,
+    /// Tables, each with the partitions whose rows can matter.
+    pub tables: BTreeMap<TableId, BTreeSet<PartitionId>>,
+}
+
+pub enum Reply {
+    Submitted(Submitted),
+    Rows(Result<Rows, SqlError>),
+    Snapshot(Result<Snapshot, SqlError>),
+    Pinned(Result<(PinId, Rank), SqlError>),
+    Unpinned,
+    Catalog(Arc<Catalog>),
+    Status(Box<Status>),
+}
+
+/// A transaction's end.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    pub txn: TxnId,
+    pub rank: Rank,
+    pub outcome: Outcome,
+    /// For the session: its next reads and writes come after this transaction.
+    pub token: Token,
+    /// Where the time went: phase and ns.
+    pub phases: Vec<(&'static str, u64)>,
+    pub regions: BTreeSet<RegionId>,
+    pub latency_ns: u64,
+}
+
+/// Rows per [`RowRead`], in key order (or its reverse).
+#[derive(Clone, Debug)]
+pub struct Rows {
+    pub at: Rank,
+    pub reads: Vec<Vec<(Key, Row)>>,
+    pub token: Token,
+    pub freshness: Freshness,
+}
+
+/// Immutable columns at one cut.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub cut: Cut,
+    /// One per table asked for, already filtered to the cut and the partitions.
+    pub tables: BTreeMap<TableId, Arc<TableSnapshot>>,
+    /// Catalog at the cut; a plan made with other table versions must be made again.
+    pub catalog: Arc<Catalog>,
+    pub token: Token,
+    pub freshness: Freshness,
+}
+
+/// A node's counters and gauges.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    pub now: Time,
+    pub commits: u64,
+    /// By SQLSTATE.
+    pub aborts: BTreeMap<String, u64>,
+    pub messages_sent: u64,
+    pub rows: u64,
+    pub row_versions: u64,
+    pub row_bytes: u64,
+    pub column_rows: u64,
+    pub column_bytes: u64,
+    pub graph_vertices: u64,
+    pub collected_below: Rank,
+    /// Per subscribed partition: position and rank applied to the column copy.
+    pub applied: BTreeMap<PartitionId, (LogPosition, Rank)>,
+}

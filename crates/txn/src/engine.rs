@@ -1,0 +1,134 @@
+//! The one contract between an ordering engine and the node that hosts it.
+//!
+//! IN: submissions at the gateway, messages and timers, questions of readers. OUT: [`EngineEffect`]s in
+//! order. KEEPS: every conflicting pair executes in the same order at every partition both touch;
+//! `rank` agrees with that order; an answered transaction has `rank` below the true time of its answer;
+//! a transaction submitted after that answer gets a larger rank.
+//!
+//! An engine is pure: data is reached through [`Executor`], time is an argument.
+
+use base::commit::RowWrite;
+use base::order::{Calibration, Close, CloseTicket, Closed, StreamItem};
+use base::schema::SchemaChange;
+use base::txn::{Gathered, Outcome, StatementResult, Submission, Transaction};
+use base::{NodeId, PartitionId, Place, Rank, SqlError, Time, TxnId};
+use serde::{Serialize, de::DeserializeOwned};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+/// A partition's data, as an engine needs it. Both calls happen at the transaction's place: everything
+/// before it that conflicts has been applied, nothing after it has.
+pub trait Executor {
+    /// Reads at this partition and decides whether the transaction must abort.
+    fn gather(&mut self, partition: PartitionId, transaction: &Transaction) -> Gathered;
+    /// Writes at this partition. `exchange` holds every participant's values; none aborted.
+    fn apply(
+        &mut self,
+        partition: PartitionId,
+        transaction: &Transaction,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+    ) -> Applied;
+}
+
+/// What a transaction did at one partition.
+#[derive(Clone, Debug, Default)]
+pub struct Applied {
+    pub results: Vec<StatementResult>,
+    pub writes: Vec<RowWrite>,
+    pub schema: Option<SchemaChange>,
+}
+
+/// A transaction's end as its gateway learns it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub txn: TxnId,
+    /// Its place in the serial order (an aborted transaction has one too, without effect).
+    pub rank: Rank,
+    pub outcome: Outcome,
+    /// Where the time went, in order: phase and ns.
+    pub phases: Vec<(&'static str, u64)>,
+    /// Regions that took part.
+    pub regions: BTreeSet<base::RegionId>,
+}
+
+/// What an engine asks of its node.
+#[derive(Debug)]
+pub enum EngineEffect<M, T> {
+    Send {
+        to: NodeId,
+        message: M,
+    },
+    Timer {
+        at: Time,
+        timer: T,
+    },
+    /// The client may be told now: its rank lies in the past for every clock.
+    Answer(Answer),
+    /// Next item of a partition's stream, for its subscribers.
+    Stream {
+        partition: PartitionId,
+        item: StreamItem,
+    },
+    /// Answers [`Engine::close`]; an error is a refusal (a cut too far in the future).
+    Closed {
+        ticket: CloseTicket,
+        result: Result<Closed, SqlError>,
+    },
+    /// No cut at or below this rank is in use anywhere, and none will be: older versions may go.
+    Collected {
+        below: Rank,
+    },
+}
+
+/// An engine's effects, first in, first out.
+pub type EngineEffects<E> = Vec<EngineEffect<<E as Engine>::Message, <E as Engine>::Timer>>;
+
+/// An ordering protocol at one node: coordinator for its gateway and participant for its partitions.
+pub trait Engine {
+    type Message: Serialize + DeserializeOwned + Clone + Debug + Send + 'static;
+    type Timer: Clone + Debug + Send + 'static;
+
+    /// First call in a node's life.
+    fn start(&mut self, now: Time, out: &mut EngineEffects<Self>)
+    where
+        Self: Sized;
+    /// Takes a client's transaction; its [`Answer`] comes later, exactly once.
+    fn submit(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) -> TxnId
+    where
+        Self: Sized;
+    fn message(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        message: Self::Message,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) where
+        Self: Sized;
+    fn timer(
+        &mut self,
+        now: Time,
+        timer: Self::Timer,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) where
+        Self: Sized;
+    /// Closes a rank at a partition of this node, for what is read there; answered by
+    /// [`EngineEffect::Closed`], possibly at once.
+    fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut EngineEffects<Self>)
+    where
+        Self: Sized;
+    /// The reader of this ticket went away.
+    fn forget_close(&mut self, ticket: CloseTicket);
+    /// How far a partition of this node has executed.
+    fn calibrate(&self, partition: PartitionId) -> Calibration;
+    /// Least cut that any current reader of this node uses; `None` if there is none.
+    fn set_floor(&mut self, floor: Option<Rank>);
+}
