@@ -1,2 +1,45 @@
-//! Developer tasks.
-fn main() {}
+//! `cargo xtask …`: the checks that keep the house in order, and what has to pass before a change lands.
+
+mod ci;
+mod docs;
+mod floors;
+mod house;
+mod lint;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask ci              everything that has to pass before a change lands
+cargo xtask floors          the house as a table; who imports whom
+cargo xtask tidy            what a reader may rely on in every file
+cargo xtask lint [pure|host]  clippy with the lint set of each kind of crate
+cargo xtask docs            rustdoc of the pure crates, links checked
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments[..] {
+        ["ci"] => ci::run(),
+        ["floors"] => floors::run(),
+        ["tidy"] => tidy::run(),
+        ["lint"] => lint::run(&[house::Kind::Pure, house::Kind::Host]),
+        ["lint", "pure"] => lint::run(&[house::Kind::Pure]),
+        ["lint", "host"] => lint::run(&[house::Kind::Host]),
+        ["docs"] => docs::run(),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(true)
+        }
+        _ => Err(format!("unknown task `{}`\n{USAGE}", arguments.join(" "))),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
