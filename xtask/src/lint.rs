@@ -43,7 +43,7 @@ pub fn run(kinds: &[Kind]) -> Result<bool, String> {
     for &kind in kinds {
         prove(kind)?;
         let mut command = cargo();
-        command.args(["clippy", "--locked", "--lib", "--bins"]);
+        command.args(["clippy", "--locked", "--lib", "--bins", "--keep-going"]);
         house::crates_of(kind).for_each(|name| _ = command.args(["-p", name]));
         if kind == Kind::Host {
             command.args(["-p", "xtask"]);

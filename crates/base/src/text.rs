@@ -154,7 +154,7 @@ fn uuid(bytes: &[u8; 16]) -> String {
 fn unhex(hex: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     let value = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks(2).map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect()
