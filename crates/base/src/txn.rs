@@ -6,6 +6,7 @@
 
 pub mod procedure;
 
+use crate::commit::RowWrite;
 use crate::expr::Expr;
 use crate::key::KeyRange;
 use crate::schema::SchemaChange;
@@ -238,6 +239,16 @@ pub struct StatementResult {
     pub rows: Vec<Row>,
     /// Rows inserted, updated or deleted.
     pub affected: u64,
+}
+
+/// What a transaction did at one partition.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Applied {
+    pub results: Vec<StatementResult>,
+    /// Rows written here, in order.
+    pub writes: Vec<RowWrite>,
+    /// A change of the catalog, taking effect at the transaction's place.
+    pub schema: Option<SchemaChange>,
 }
 
 /// Rows wanted at a cut, of one table or index at one partition.

@@ -7,10 +7,9 @@
 //!
 //! An engine is pure: data is reached through [`Executor`], time is an argument.
 
-use base::commit::RowWrite;
 use base::order::{Calibration, Close, CloseTicket, Closed, StreamItem};
-use base::schema::SchemaChange;
-use base::txn::{Gathered, Outcome, StatementResult, Submission, Transaction};
+pub use base::txn::Applied;
+use base::txn::{Gathered, Outcome, Submission, Transaction};
 use base::{NodeId, PartitionId, Place, Rank, SqlError, Time, TxnId};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,14 +28,6 @@ pub trait Executor {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied;
-}
-
-/// What a transaction did at one partition.
-#[derive(Clone, Debug, Default)]
-pub struct Applied {
-    pub results: Vec<StatementResult>,
-    pub writes: Vec<RowWrite>,
-    pub schema: Option<SchemaChange>,
 }
 
 /// A transaction's end as its gateway learns it.
