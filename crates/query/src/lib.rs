@@ -1,1 +1,18 @@
-//! query
+//! SQL: sessions, lowering to transactions, analytical plans, catalog views.
+//!
+//! A statement takes one of three ways: rows by key go to the node as they are, one-shot writes as a
+//! program with its access set, and everything else through DataFusion over column snapshots.
+
+pub mod analytics;
+pub mod cluster;
+mod copy;
+pub mod gateway;
+pub mod response;
+pub mod session;
+
+pub use cluster::Cluster;
+pub use gateway::{Gateway, GatewayConfig};
+pub use response::{
+    BatchStream, Column, CopyFormat, CopyOut, Notice, Response, RowStream, Rows, TransactionStatus,
+};
+pub use session::{CancelHandle, Prepared, Session};

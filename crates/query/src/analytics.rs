@@ -1,0 +1,3 @@
+//! Analytical queries: DataFusion over column snapshots.
+
+pub mod types;

@@ -1,0 +1,239 @@
+//! What a statement answers: columns, rows, command tags, copies.
+//!
+//! Rows come in two shapes: values (transactional reads) and Arrow batches (analytics), both behind
+//! [`RowStream`]. The front end asks for values or batches and never sees a type beyond [`DataType`].
+
+use base::error::SqlResult;
+use base::{DataType, Datum};
+use datafusion::arrow::record_batch::RecordBatch;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use std::sync::Arc;
+
+/// A column of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    pub name: String,
+    /// How its values are written; types beyond these are shown as text.
+    pub data_type: DataType,
+    /// Object id of the type that is announced: usually [`type_oid`] of `data_type`.
+    pub type_oid: u32,
+    /// Type modifier as PostgreSQL sends it, −1 for none.
+    pub type_modifier: i32,
+    /// Object id of the table and number (from 1) of the column it comes straight from.
+    pub origin: Option<(u32, i16)>,
+}
+
+impl Column {
+    pub fn new(name: impl Into<String>, data_type: DataType) -> Column {
+        Column {
+            name: name.into(),
+            data_type,
+            type_oid: type_oid(data_type),
+            type_modifier: type_modifier(data_type),
+            origin: None,
+        }
+    }
+}
+
+/// A statement's answer.
+pub enum Response {
+    Rows(Rows),
+    /// A command without rows is done, e.g. `INSERT 0 3`.
+    Command(String),
+    /// The client may now send data: [`crate::Session::copy_data`], then
+    /// [`crate::Session::copy_done`] or [`crate::Session::copy_fail`].
+    CopyIn(CopyFormat),
+    CopyOut(CopyOut),
+    /// The text held no statement.
+    Empty,
+}
+
+/// Rows on their way, and the tag that follows them.
+pub struct Rows {
+    pub columns: Arc<Vec<Column>>,
+    pub stream: RowStream,
+    /// `SELECT`, `INSERT 0`, `UPDATE`, …: the number of rows is appended.
+    pub tag: &'static str,
+}
+
+impl Rows {
+    /// The tag after `count` rows.
+    pub fn complete(&self, count: u64) -> String {
+        format!("{} {count}", self.tag)
+    }
+}
+
+/// Rows of one of two shapes. Independent of the session: it may be read in pieces.
+pub enum RowStream {
+    /// All here already.
+    Values(std::vec::IntoIter<Vec<Datum>>),
+    Batches(BatchStream),
+}
+
+/// Arrow batches, with the types their columns are shown as.
+pub struct BatchStream {
+    pub(crate) batches: BoxStream<'static, SqlResult<RecordBatch>>,
+    pub(crate) types: Vec<DataType>,
+    /// The rest of a batch that was asked for row by row.
+    pub(crate) pending: std::vec::IntoIter<Vec<Datum>>,
+}
+
+impl RowStream {
+    pub fn values(rows: Vec<Vec<Datum>>) -> RowStream {
+        RowStream::Values(rows.into_iter())
+    }
+    pub fn empty() -> RowStream {
+        RowStream::values(Vec::new())
+    }
+    /// Up to `limit` more rows; empty at the end.
+    pub async fn next_rows(&mut self, limit: usize) -> SqlResult<Vec<Vec<Datum>>> {
+        match self {
+            RowStream::Values(rows) => Ok(rows.by_ref().take(limit).collect()),
+            RowStream::Batches(stream) => loop {
+                let rows: Vec<_> = stream.pending.by_ref().take(limit).collect();
+                if !rows.is_empty() || limit == 0 {
+                    return Ok(rows);
+                }
+                match stream.batches.next().await {
+                    Some(batch) => {
+                        stream.pending =
+                            crate::analytics::types::rows_of(&batch?, &stream.types)?.into_iter();
+                    }
+                    None => return Ok(Vec::new()),
+                }
+            },
+        }
+    }
+    /// Every row that is left.
+    pub async fn collect(&mut self) -> SqlResult<Vec<Vec<Datum>>> {
+        let mut all = Vec::new();
+        loop {
+            let rows = self.next_rows(8192).await?;
+            if rows.is_empty() {
+                return Ok(all);
+            }
+            all.extend(rows);
+        }
+    }
+}
+
+/// How copied data looks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyFormat {
+    pub csv: bool,
+    pub delimiter: u8,
+    pub quote: u8,
+    pub escape: u8,
+    pub null: String,
+    pub header: bool,
+    /// Columns per line.
+    pub columns: usize,
+}
+
+/// Rows to be written out as text.
+pub struct CopyOut {
+    pub format: CopyFormat,
+    pub(crate) rows: Rows,
+    pub(crate) started: bool,
+    pub(crate) count: u64,
+}
+
+impl CopyOut {
+    /// The next lines, or `None` at the end.
+    pub async fn next_chunk(&mut self) -> SqlResult<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        if !self.started {
+            self.started = true;
+            if self.format.header {
+                let names = self.rows.columns.iter().map(|c| Some(c.name.clone()));
+                crate::copy::write_line(&mut out, &self.format, names);
+            }
+        }
+        let rows = self.rows.stream.next_rows(1024).await?;
+        self.count += rows.len() as u64;
+        for row in &rows {
+            let fields = row.iter().zip(self.rows.columns.iter()).map(|(value, column)| {
+                (!value.is_null()).then(|| base::text::display_as(value, column.data_type))
+            });
+            crate::copy::write_line(&mut out, &self.format, fields);
+        }
+        Ok((!out.is_empty()).then_some(out))
+    }
+    /// The command tag, once everything was read.
+    pub fn complete(&self) -> String {
+        format!("COPY {}", self.count)
+    }
+}
+
+/// Where a session stands, for ReadyForQuery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    Idle,
+    InTransaction,
+    Failed,
+}
+
+/// Something the client should know that is not an error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// `NOTICE`, `WARNING` or `INFO`.
+    pub severity: &'static str,
+    pub state: base::SqlState,
+    pub message: String,
+}
+
+/// PostgreSQL's object id of a type.
+pub fn type_oid(data_type: DataType) -> u32 {
+    match data_type {
+        DataType::Boolean => 16,
+        DataType::Bytea => 17,
+        DataType::BigInt => 20,
+        DataType::SmallInt => 21,
+        DataType::Integer => 23,
+        DataType::Text => 25,
+        DataType::Real => 700,
+        DataType::Double => 701,
+        DataType::Char { .. } => 1042,
+        DataType::Varchar { .. } => 1043,
+        DataType::Date => 1082,
+        DataType::Timestamp => 1114,
+        DataType::TimestampTz => 1184,
+        DataType::Numeric { .. } => 1700,
+        DataType::Uuid => 2950,
+    }
+}
+
+/// The type of an object id, as a parameter may have it. 705 (unknown) and 0 are no type.
+pub fn type_of_oid(oid: u32) -> Option<DataType> {
+    Some(match oid {
+        16 => DataType::Boolean,
+        17 => DataType::Bytea,
+        20 => DataType::BigInt,
+        21 => DataType::SmallInt,
+        23 | 26 => DataType::Integer,
+        25 | 18 | 19 => DataType::Text,
+        700 => DataType::Real,
+        701 => DataType::Double,
+        1042 | 1043 => DataType::Text,
+        1082 => DataType::Date,
+        1114 => DataType::Timestamp,
+        1184 => DataType::TimestampTz,
+        1700 => NUMERIC,
+        2950 => DataType::Uuid,
+        _ => return None,
+    })
+}
+
+/// `numeric` without limits: as wide as values get.
+pub const NUMERIC: DataType = DataType::Numeric { precision: 38, scale: 10 };
+
+/// PostgreSQL's modifier of a type: length or precision and scale, −1 for none.
+pub fn type_modifier(data_type: DataType) -> i32 {
+    match data_type {
+        NUMERIC => -1,
+        DataType::Numeric { precision, scale } => (i32::from(precision) << 16 | i32::from(scale)) + 4,
+        DataType::Varchar { length } | DataType::Char { length } => length as i32 + 4,
+        _ => -1,
+    }
+}
