@@ -1,0 +1,251 @@
+//! Fault plans: what goes wrong in a world, and when.
+//!
+//! A plan is a pair of words, `wan3-lossy`: how far apart regions are, and which faults there are. For a
+//! seed it becomes a [`Script`]: link faults, clocks, and steps at instants. KEEPS: every script ends
+//! healed, so that progress can be demanded; the exception is a crash, which until nodes recover from
+//! their disks may block what the crashed node had begun ([`Script::demands_progress`]).
+
+use crate::world::clock::ClockModel;
+use crate::world::network::{Jitter, LinkFaults, Links};
+use crate::world::{BEGIN, Fault, Setup, World};
+use base::NodeId;
+use base::process::Process;
+use base::rng::Rng;
+use base::time::{MS, US};
+use base::topology::Topology;
+use base::wan::Wan;
+use std::collections::BTreeSet;
+
+/// Which faults happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mix {
+    /// None. Clocks wander within their bound.
+    Calm,
+    /// Messages are lost, doubled and reordered.
+    Lossy,
+    /// Delays spread widely; links stay reliable.
+    Jittery,
+    /// Nodes and regions are cut off, one way or both, and come back.
+    Partitions,
+    /// Clocks swing from one end of a wide bound to the other.
+    ClockSkew,
+    /// Nodes that run no partition crash and come back.
+    Crash,
+    /// A draw of the above, crashes excepted, together.
+    Mixed,
+}
+
+impl Mix {
+    pub const ALL: [Mix; 7] =
+        [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::ClockSkew, Mix::Crash, Mix::Mixed];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mix::Calm => "calm",
+            Mix::Lossy => "lossy",
+            Mix::Jittery => "jittery",
+            Mix::Partitions => "partitions",
+            Mix::ClockSkew => "clock-skew",
+            Mix::Crash => "crash",
+            Mix::Mixed => "mixed",
+        }
+    }
+}
+
+/// A named plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    distances: &'static str,
+    pub wan: Wan,
+    pub mix: Mix,
+}
+
+/// First words of plans, and the latency presets they stand for.
+const DISTANCES: [(&str, &str, usize); 6] = [
+    ("wan2", "perseus3", 2),
+    ("wan3", "perseus3", 3),
+    ("wan5", "perseus5", 5),
+    ("china3", "china3", 3),
+    ("azure6", "azure6", 6),
+    ("local3", "local", 3),
+];
+
+impl Plan {
+    /// A plan by its name, `DISTANCES-FAULTS`. The error lists the words there are.
+    pub fn named(name: &str) -> Result<Plan, String> {
+        let parsed = name.split_once('-').and_then(|(distances, mix)| {
+            let &(distances, preset, regions) = DISTANCES.iter().find(|d| d.0 == distances)?;
+            let mix = Mix::ALL.into_iter().find(|m| m.name() == mix)?;
+            Some(Plan { distances, wan: Wan::preset(preset)?.truncated(regions), mix })
+        });
+        parsed.ok_or_else(|| {
+            let distances = DISTANCES.map(|d| d.0).join(", ");
+            let mixes = Mix::ALL.map(Mix::name).join(", ");
+            format!("no plan {name:?}; a plan is one of {distances}, a dash, and one of {mixes}")
+        })
+    }
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.distances, self.mix.name())
+    }
+
+    /// ε of the topology this plan runs on, in ns.
+    pub fn clock_bound_ns(&self, rng: &mut Rng) -> u64 {
+        match self.mix {
+            Mix::ClockSkew => *rng.pick(&[5 * MS, 10 * MS, 20 * MS]),
+            _ => *rng.pick(&[0, 100 * US, MS, 3 * MS]),
+        }
+    }
+
+    /// What happens on this topology during the first `active_ns`; then all is healed.
+    pub fn script(&self, topology: &Topology, active_ns: u64, rng: &mut Rng) -> Script {
+        let mut script = Script {
+            links: Links::everywhere(LinkFaults { in_order: true, ..LinkFaults::default() }),
+            clocks: ClockModel::Wander,
+            steps: Vec::new(),
+            healed_after_ns: active_ns,
+            demands_progress: true,
+        };
+        match self.mix {
+            Mix::Calm => {}
+            Mix::Lossy => script.links = lossy(rng),
+            Mix::Jittery => script.links = jittery(&self.wan, rng),
+            Mix::Partitions => script.cuts(topology, rng),
+            Mix::ClockSkew => script.clocks = ClockModel::Extremes,
+            Mix::Crash => script.crashes(topology, rng),
+            Mix::Mixed => {
+                let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
+                if rng.chance(0.5) {
+                    let spread = jittery(&self.wan, rng);
+                    links.inside.jitter = spread.inside.jitter;
+                    links.across.jitter = spread.across.jitter;
+                }
+                script.links = links;
+                if rng.chance(0.5) {
+                    script.cuts(topology, rng);
+                }
+                if rng.chance(0.5) {
+                    script.clocks = ClockModel::Extremes;
+                }
+            }
+        }
+        script
+    }
+}
+
+fn lossy(rng: &mut Rng) -> Links {
+    let class = |rng: &mut Rng| LinkFaults {
+        jitter: Jitter::Uniform { max_ns: rng.below(2 * MS) },
+        loss: *rng.pick(&[0.0, 0.01, 0.05, 0.2]),
+        duplication: *rng.pick(&[0.0, 0.02, 0.1]),
+        reordering: *rng.pick(&[0.0, 0.05, 0.3]),
+        in_order: false,
+    };
+    Links { inside: class(rng), across: class(rng) }
+}
+
+fn jittery(wan: &Wan, rng: &mut Rng) -> Links {
+    let half_ns = wan.widest_ns() / *rng.pick(&[100, 20, 5]);
+    let class =
+        |jitter, rng: &mut Rng| LinkFaults { jitter, in_order: rng.chance(0.5), ..Default::default() };
+    Links {
+        inside: class(Jitter::Tail { half_ns: half_ns / 10 }, rng),
+        across: class(Jitter::Tail { half_ns }, rng),
+    }
+}
+
+/// A plan as it happens for one seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    pub links: Links,
+    pub clocks: ClockModel,
+    /// ns after the beginning, and what happens; in order of time.
+    pub steps: Vec<(u64, Fault)>,
+    /// From here on nothing goes wrong any more.
+    pub healed_after_ns: u64,
+    /// Whether every request has to be answered once all is healed.
+    pub demands_progress: bool,
+}
+
+impl Script {
+    fn cuts(&mut self, topology: &Topology, rng: &mut Rng) {
+        let nodes: Vec<NodeId> = topology.node_ids().collect();
+        for _ in 0..rng.between(1, 4) {
+            let start = rng.below(self.healed_after_ns);
+            let end = start + rng.below(self.healed_after_ns - start + 1);
+            let fault = match rng.below(3) {
+                0 => {
+                    let region = topology.region_of(*rng.pick(&nodes));
+                    let apart = nodes.iter().copied().filter(|n| topology.region_of(*n) == region);
+                    Fault::Separate(apart.collect())
+                }
+                1 => Fault::Separate(BTreeSet::from([*rng.pick(&nodes)])),
+                _ => Fault::CutOneWay { from: *rng.pick(&nodes), to: *rng.pick(&nodes) },
+            };
+            self.steps.push((start, fault));
+            self.steps.push((end, Fault::Reconnect));
+        }
+        self.steps.sort_by_key(|(at, _)| *at);
+    }
+    fn crashes(&mut self, topology: &Topology, rng: &mut Rng) {
+        let idle: Vec<NodeId> =
+            topology.node_ids().filter(|n| topology.partitions_at(*n).next().is_none()).collect();
+        if idle.is_empty() {
+            return;
+        }
+        self.demands_progress = false;
+        for _ in 0..rng.between(1, 3) {
+            let node = *rng.pick(&idle);
+            let start = rng.below(self.healed_after_ns);
+            let end = start + rng.below(self.healed_after_ns - start + 1);
+            self.steps.push((start, Fault::Crash(node)));
+            self.steps.push((end, Fault::Restart(node)));
+        }
+        self.steps.sort_by_key(|(at, _)| *at);
+    }
+
+    /// The machines of this script's world.
+    pub fn setup(&self, topology: Topology, seed: u64) -> Setup {
+        Setup { links: self.links, clocks: self.clocks, ..Setup::calm(topology, seed) }
+    }
+    /// Schedules the steps and the healing.
+    pub fn enact<P: Process>(&self, world: &mut World<P>) {
+        for (after_ns, fault) in &self.steps {
+            world.fault_at(BEGIN + *after_ns, fault.clone());
+        }
+        let healed_at = BEGIN + self.healed_after_ns;
+        world.fault_at(healed_at, Fault::Reconnect);
+        world.fault_at(healed_at, Fault::Links(Links::default()));
+        for node in world.topology().node_ids().collect::<Vec<_>>() {
+            world.fault_at(healed_at, Fault::Restart(node));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_found_by_name_and_unknown_ones_are_explained() {
+        for mix in Mix::ALL {
+            let name = format!("wan3-{}", mix.name());
+            let plan = Plan::named(&name).unwrap();
+            assert_eq!((plan.name(), plan.mix), (name, mix));
+        }
+        let error = Plan::named("mars-calm").unwrap_err();
+        assert!(error.contains("wan3") && error.contains("lossy"), "{error}");
+    }
+
+    #[test]
+    fn scripts_of_one_seed_are_equal_and_end_before_they_heal() {
+        let topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2);
+        for seed in 0..50 {
+            for mix in Mix::ALL {
+                let plan = Plan { mix, ..Plan::named("wan3-calm").unwrap() };
+                let script = plan.script(&topology, 900 * MS, &mut Rng::new(seed));
+                assert_eq!(script, plan.script(&topology, 900 * MS, &mut Rng::new(seed)));
+                assert!(script.steps.iter().all(|(at, _)| *at <= script.healed_after_ns));
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Clients: the outside of a cluster, as part of its world.
+//!
+//! A client sees true time: what it records can be held against a promise about real time.
+
+use base::process::Process;
+use base::{NodeId, RequestId, Time};
+use std::fmt;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientId(pub u32);
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "c{}", self.0)
+    }
+}
+
+/// Someone who asks nodes and waits for answers.
+pub trait Client<P: Process> {
+    fn step(&mut self, now: Time, event: ClientEvent<P>, out: &mut ClientEffects<P>);
+    /// True when nothing more is to come from it and nothing more is awaited.
+    fn is_done(&self) -> bool;
+}
+
+/// What happened to a client.
+pub enum ClientEvent<P: Process> {
+    /// First of all.
+    Start,
+    /// A moment it chose; the number is its own.
+    Wake(u64),
+    Reply {
+        id: RequestId,
+        reply: P::Reply,
+    },
+    /// The node crashed, or was down, before an answer came: the outcome is unknown.
+    Lost {
+        id: RequestId,
+    },
+}
+
+/// What a client does in one step, in order.
+pub struct ClientEffects<P: Process> {
+    pub(crate) next_request: u64,
+    pub(crate) asks: Vec<(RequestId, NodeId, P::Request)>,
+    pub(crate) wakes: Vec<(Time, u64)>,
+    pub(crate) vanished: Vec<RequestId>,
+}
+
+impl<P: Process> ClientEffects<P> {
+    pub(crate) fn new(next_request: u64) -> ClientEffects<P> {
+        ClientEffects { next_request, asks: Vec::new(), wakes: Vec::new(), vanished: Vec::new() }
+    }
+    /// Asks a node; the answer carries the id.
+    pub fn ask(&mut self, node: NodeId, request: P::Request) -> RequestId {
+        self.next_request += 1;
+        let id = RequestId(self.next_request);
+        self.asks.push((id, node, request));
+        id
+    }
+    /// [`ClientEvent::Wake`] with this number, at this true time.
+    pub fn wake_at(&mut self, at: Time, number: u64) {
+        self.wakes.push((at, number));
+    }
+    /// Goes away without waiting for this answer.
+    pub fn vanish(&mut self, id: RequestId) {
+        self.vanished.push(id);
+    }
+}
