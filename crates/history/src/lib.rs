@@ -32,7 +32,7 @@ pub mod violation;
 pub mod checker;
 
 pub use checker::{Checker, Report, check};
-pub use guarantee::{Guarantee, Rules};
+pub use guarantee::{AntiDependencies, Guarantee, RealTime, Rules};
 pub use op::{Event, History, KeyId, Op, OpId, Outcome, Seen, SessionId};
 pub use recorder::Recorder;
 pub use violation::{Anomaly, Violation};

@@ -38,39 +38,41 @@ impl Order {
             lost_update: None,
         };
         let mut blind: BTreeMap<KeyId, Vec<Version>> = BTreeMap::new();
-        let mut unseen: BTreeMap<KeyId, Vec<Version>> = BTreeMap::new();
+        let mut unseen: BTreeMap<KeyId, Vec<(Version, Before)>> = BTreeMap::new();
         let mut in_longest = vec![false; versions.writes.len()];
         for version in versions.longest.values().flatten() {
             in_longest[version.0 as usize] = true;
         }
         let mut lists: BTreeSet<KeyId> = versions.longest.keys().copied().collect();
+        let mut overwrote: BTreeMap<(KeyId, Version), OpId> = BTreeMap::new();
         for op in versions.ops() {
             for install in &versions.installs[op.0 as usize] {
                 let (key, version) = (install.key, install.version);
-                if install.appends {
-                    lists.insert(key);
-                    if !in_longest[version.0 as usize] {
-                        unseen.entry(key).or_default().push(version);
+                if let Before::Read(before) = install.before {
+                    let first = *overwrote.entry((key, before)).or_insert(op);
+                    if first != op && order.lost_update.is_none() {
+                        order.lost_update = Some((key, before, [first, op]));
                     }
-                } else {
-                    match install.before {
-                        Before::Read(before) => order.next.entry((key, before)).or_default().push(version),
-                        Before::Unseen => blind.entry(key).or_default().push(version),
+                }
+                match install.before {
+                    _ if install.appends => {
+                        lists.insert(key);
+                        if !in_longest[version.0 as usize] {
+                            unseen.entry(key).or_default().push((version, install.before));
+                        }
                     }
+                    Before::Read(before) => order.next.entry((key, before)).or_default().push(version),
+                    Before::Unseen => blind.entry(key).or_default().push(version),
                 }
             }
         }
-        order.lost_update =
-            order.next.iter().find(|(_, next)| next.len() > 1).map(|(&(key, read), next)| {
-                (key, read, [versions.writer(next[0]), versions.writer(next[1])])
-            });
         for (key, heads) in blind {
             order.place_blind(key, heads, exact);
         }
         for key in lists {
             let longest = versions.longest.get(&key).map(Vec::as_slice).unwrap_or_default();
             let unseen = unseen.remove(&key).unwrap_or_default();
-            order.place_list(versions, key, longest, unseen);
+            order.place_list(key, longest, unseen, exact);
         }
         for (&(key, earlier), next) in &order.next {
             if earlier == Version::INITIAL {
@@ -111,17 +113,30 @@ impl Order {
 
     /// The chain of a list. Two appends of one operation stand side by side unless another one came
     /// between them; then the edges there and back are a cycle, as they should be.
-    fn place_list(&mut self, versions: &Versions<'_>, key: KeyId, longest: &[Version], unseen: Vec<Version>) {
+    fn place_list(
+        &mut self,
+        key: KeyId,
+        longest: &[Version],
+        mut unseen: Vec<(Version, Before)>,
+        exact: bool,
+    ) {
         let mut end = Version::INITIAL;
-        for &version in longest {
-            self.next.insert((key, end), vec![version]);
+        let mut append = |order: &mut Order, version| {
+            order.next.insert((key, end), vec![version]);
             end = version;
+            version
+        };
+        let mut last = Version::INITIAL;
+        for &version in longest {
+            last = append(self, version);
         }
-        let last_writer = longest.last().map(|&v| versions.writer(v));
-        let after: Vec<Version> =
-            unseen.into_iter().filter(|&v| Some(versions.writer(v)) != last_writer).collect();
-        if !after.is_empty() {
-            self.next.insert((key, end), after);
+        // Who read the whole list before appending comes first; only a lost update has two of them.
+        let follows_end = |&(_, before): &(Version, Before)| exact && before == Before::Read(last);
+        if let Some(at) = unseen.iter().position(follows_end) {
+            append(self, unseen.remove(at).0);
+        }
+        if !unseen.is_empty() {
+            self.next.insert((key, end), unseen.into_iter().map(|(version, _)| version).collect());
         }
     }
 }
