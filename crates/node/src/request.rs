@@ -53,7 +53,8 @@ pub struct OpenSnapshot {
 }
 
 pub enum Reply {
-    Submitted(Submitted),
+    /// An error here means that nothing was ordered.
+    Submitted(Result<Submitted, SqlError>),
     Rows(Result<Rows, SqlError>),
     Snapshot(Result<Snapshot, SqlError>),
     Pinned(Result<(PinId, Rank), SqlError>),

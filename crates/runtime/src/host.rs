@@ -1,0 +1,285 @@
+//! One node's host: a lock around the state machine, an inbox ordered by due time, a driver thread.
+//!
+//! A client's request is stepped on the client's own thread, under the lock; when the answer needs no
+//! other node it is there before the lock is released, without a thread switch. Everything that happens
+//! later (messages, timers) is stepped by the driver.
+//!
+//! KEEPS: `now` is read after the event is taken; timers that are due already run before the lock is
+//! released; a request gets one reply or [`Gone`]. A node that panics stops: its host answers `Gone`
+//! from then on, it never guesses.
+
+use crate::clock::Clock;
+use base::process::{Effect, Effects, Event, Process};
+use base::{NodeId, RequestId, Time};
+use parking_lot::{Condvar, Mutex};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use tokio::sync::oneshot;
+
+/// The node has stopped; nothing is known about requests that were under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+impl std::fmt::Display for Gone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the node has stopped")
+    }
+}
+impl std::error::Error for Gone {}
+
+/// Where a host's messages go.
+pub trait Links<P: Process>: Send + Sync {
+    fn send(&self, now: Time, from: NodeId, to: NodeId, message: P::Message);
+}
+
+/// A node and what drives it.
+pub struct Host<P: Process> {
+    id: NodeId,
+    clock: Clock,
+    running: Mutex<Running<P>>,
+    inbox: Mutex<Inbox<P>>,
+    wake: Condvar,
+    failed: AtomicBool,
+    stopping: AtomicBool,
+    next_request: AtomicU64,
+}
+
+struct Running<P: Process> {
+    process: P,
+    pending: BTreeMap<RequestId, oneshot::Sender<P::Reply>>,
+    links: Option<Arc<dyn Links<P>>>,
+    effects: Effects<P>,
+}
+
+struct Inbox<P: Process> {
+    due: BinaryHeap<Due<P>>,
+    sequence: u64,
+}
+
+/// Something that happens at a time; ties in the order of arrival.
+struct Due<P: Process> {
+    at: Time,
+    sequence: u64,
+    event: Event<P>,
+}
+
+impl<P: Process> PartialEq for Due<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl<P: Process> Eq for Due<P> {}
+impl<P: Process> PartialOrd for Due<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<P: Process> Ord for Due<P> {
+    /// Reversed: the heap's greatest is the earliest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl<P: Process + Send + 'static> Host<P> {
+    pub fn new(id: NodeId, process: P, clock: Clock) -> Arc<Host<P>> {
+        Arc::new(Host {
+            id,
+            clock,
+            running: Mutex::new(Running {
+                process,
+                pending: BTreeMap::new(),
+                links: None,
+                effects: Effects::new(),
+            }),
+            inbox: Mutex::new(Inbox { due: BinaryHeap::new(), sequence: 0 }),
+            wake: Condvar::new(),
+            failed: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            next_request: AtomicU64::new(1),
+        })
+    }
+
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+    pub fn is_gone(&self) -> bool {
+        self.failed.load(Relaxed) || self.stopping.load(Relaxed)
+    }
+
+    /// Starts the node and its driver thread. `links` is where its messages go.
+    pub fn start(self: &Arc<Self>, links: Arc<dyn Links<P>>) -> std::thread::JoinHandle<()> {
+        {
+            let mut running = self.running.lock();
+            running.links = Some(links);
+            self.step(&mut running, Event::Start, None);
+        }
+        let host = self.clone();
+        std::thread::Builder::new()
+            .name(format!("node-{}", self.id.0))
+            .spawn(move || host.drive())
+            .expect("a thread can be started")
+    }
+
+    pub fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+        let inbox = self.inbox.lock();
+        self.wake.notify_all();
+        drop(inbox);
+    }
+
+    /// Puts an event into the inbox, to be stepped at `at`.
+    pub fn deliver(&self, at: Time, event: Event<P>) {
+        let mut inbox = self.inbox.lock();
+        let earliest = inbox.due.peek().is_none_or(|first| at < first.at);
+        inbox.sequence += 1;
+        let sequence = inbox.sequence;
+        inbox.due.push(Due { at, sequence, event });
+        if earliest {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Asks the node. Dropping the future tells the node that nobody waits any more.
+    pub async fn request(self: &Arc<Self>, request: P::Request) -> Result<P::Reply, Gone> {
+        if self.is_gone() {
+            return Err(Gone);
+        }
+        let id = RequestId(self.next_request.fetch_add(1, Relaxed));
+        let receiver = {
+            let mut running = self.running.lock();
+            if let Some(reply) = self.step(&mut running, Event::Request { id, request }, Some(id)) {
+                return Ok(reply);
+            }
+            if self.is_gone() {
+                return Err(Gone);
+            }
+            let (sender, receiver) = oneshot::channel();
+            running.pending.insert(id, sender);
+            receiver
+        };
+        let guard = Vanishing { host: self, id, answered: false };
+        let reply = receiver.await.map_err(|_| Gone);
+        guard.answered();
+        reply
+    }
+
+    /// Runs `look` on the node between two steps.
+    pub fn inspect<T>(&self, look: impl FnOnce(&P) -> T) -> T {
+        look(&self.running.lock().process)
+    }
+
+    /// Steps an event and what follows from it at once; answers the reply to `own`, if it came.
+    fn step(&self, running: &mut Running<P>, event: Event<P>, own: Option<RequestId>) -> Option<P::Reply> {
+        if self.failed.load(Relaxed) {
+            return None;
+        }
+        let stepped = catch_unwind(AssertUnwindSafe(|| self.step_all(running, event, own)));
+        stepped.unwrap_or_else(|_| {
+            // An invariant is broken. Dropping the senders tells every waiting client.
+            self.failed.store(true, Relaxed);
+            running.pending.clear();
+            tracing::error!(node = %self.id, "failed an invariant and stopped");
+            None
+        })
+    }
+
+    fn step_all(
+        &self,
+        running: &mut Running<P>,
+        event: Event<P>,
+        own: Option<RequestId>,
+    ) -> Option<P::Reply> {
+        let mut own_reply = None;
+        let mut next = VecDeque::from([event]);
+        let mut effects = std::mem::take(&mut running.effects);
+        while let Some(event) = next.pop_front() {
+            let now = self.clock.now();
+            running.process.step(now, event, &mut effects);
+            for effect in effects.drain() {
+                match effect {
+                    Effect::Send { to, message } if to == self.id => {
+                        next.push_back(Event::Message { from: self.id, message });
+                    }
+                    Effect::Send { to, message } => {
+                        let links = running.links.as_ref().expect("a started node has links");
+                        links.send(now, self.id, to, message);
+                    }
+                    Effect::Timer { at, timer } if at <= self.clock.now() => {
+                        next.push_back(Event::Timer(timer))
+                    }
+                    Effect::Timer { at, timer } => self.deliver(at, Event::Timer(timer)),
+                    Effect::Reply { id, reply } if Some(id) == own => own_reply = Some(reply),
+                    Effect::Reply { id, reply } => {
+                        if let Some(sender) = running.pending.remove(&id) {
+                            // The client may have gone meanwhile.
+                            _ = sender.send(reply);
+                        }
+                    }
+                    // Nothing asks for durability in memory-only clusters; acknowledging would be a lie.
+                    Effect::Persist { .. } => panic!("this host has no disk"),
+                }
+            }
+        }
+        running.effects = effects;
+        own_reply
+    }
+
+    /// The driver thread: steps what is due, sleeps until something is.
+    fn drive(self: Arc<Self>) {
+        let mut batch = Vec::new();
+        while !self.stopping.load(Relaxed) {
+            {
+                let mut inbox = self.inbox.lock();
+                let now = self.clock.now();
+                while inbox.due.peek().is_some_and(|first| first.at <= now) && batch.len() < 64 {
+                    batch.push(inbox.due.pop().expect("was peeked").event);
+                }
+                if batch.is_empty() {
+                    match inbox.due.peek().map(|first| first.at) {
+                        Some(at) => {
+                            self.wake.wait_until(&mut inbox, self.clock.instant(at));
+                        }
+                        None => self.wake.wait(&mut inbox),
+                    }
+                    continue;
+                }
+            }
+            let mut running = self.running.lock();
+            for event in batch.drain(..) {
+                self.step(&mut running, event, None);
+            }
+        }
+        // Waiting clients learn that the node is gone.
+        self.running.lock().pending.clear();
+    }
+}
+
+/// Tells the node when a client stops waiting.
+struct Vanishing<'a, P: Process + Send + 'static> {
+    host: &'a Arc<Host<P>>,
+    id: RequestId,
+    answered: bool,
+}
+
+impl<P: Process + Send + 'static> Vanishing<'_, P> {
+    fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl<P: Process + Send + 'static> Drop for Vanishing<'_, P> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let mut running = self.host.running.lock();
+            running.pending.remove(&self.id);
+            self.host.step(&mut running, Event::Vanished { id: self.id }, None);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! All nodes of a topology in one process, in real time, with the WAN between them emulated.
+//!
+//! A message between two nodes arrives one-way delay later, in order of sending per link (equal delays
+//! keep it); delays come from [`Topology`] and can be scaled. There is no loss here: the simulator does
+//! that, with the same node.
+
+use crate::clock::Clock;
+use crate::host::{Host, Links};
+use base::process::{Event, Process};
+use base::topology::Topology;
+use base::{NodeId, Time};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+/// A running cluster; dropping it stops every node.
+pub struct LocalCluster<P: Process + Send + 'static> {
+    hosts: Vec<Arc<Host<P>>>,
+    threads: Vec<JoinHandle<()>>,
+    topology: Arc<Topology>,
+}
+
+struct Wires<P: Process + Send + 'static> {
+    topology: Arc<Topology>,
+    hosts: Vec<Weak<Host<P>>>,
+}
+
+impl<P: Process + Send + 'static> Links<P> for Wires<P> {
+    fn send(&self, now: Time, from: NodeId, to: NodeId, message: P::Message) {
+        let at = now + self.topology.one_way_ns(from, to);
+        if let Some(host) = self.hosts[to.0 as usize].upgrade() {
+            host.deliver(at, Event::Message { from, message });
+        }
+    }
+}
+
+impl<P: Process + Send + 'static> LocalCluster<P> {
+    /// Starts one host per node of the topology; `make` builds each node.
+    pub fn start(topology: Arc<Topology>, mut make: impl FnMut(NodeId) -> P) -> LocalCluster<P> {
+        let clock = Clock::new();
+        let hosts: Vec<_> = topology.node_ids().map(|id| Host::new(id, make(id), clock.clone())).collect();
+        let wires: Arc<Wires<P>> =
+            Arc::new(Wires { topology: topology.clone(), hosts: hosts.iter().map(Arc::downgrade).collect() });
+        let threads = hosts.iter().map(|host| host.start(wires.clone())).collect();
+        LocalCluster { hosts, threads, topology }
+    }
+
+    pub fn host(&self, node: NodeId) -> &Arc<Host<P>> {
+        &self.hosts[node.0 as usize]
+    }
+    pub fn hosts(&self) -> &[Arc<Host<P>>] {
+        &self.hosts
+    }
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+}
+
+impl<P: Process + Send + 'static> Drop for LocalCluster<P> {
+    fn drop(&mut self) {
+        self.hosts.iter().for_each(|host| host.stop());
+        for thread in self.threads.drain(..) {
+            // A driver never panics: steps are fenced.
+            _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::process::Effects;
+    use base::time::MS;
+    use base::wan::Wan;
+    use base::{RegionId, RequestId};
+
+    /// Answers a request after a round trip to another node.
+    struct Echo {
+        other: NodeId,
+    }
+
+    impl Process for Echo {
+        type Message = (u64, bool);
+        type Timer = ();
+        type Request = &'static str;
+        type Reply = Time;
+        fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>) {
+            match event {
+                Event::Request { request: "panic", .. } => panic!("as asked"),
+                Event::Request { id, request: "here" } => out.reply(id, now),
+                Event::Request { id, .. } => out.send(self.other, (id.0, false)),
+                Event::Message { from, message: (id, false) } => out.send(from, (id, true)),
+                Event::Message { message: (id, true), .. } => out.reply(RequestId(id), now),
+                _ => {}
+            }
+        }
+    }
+
+    fn cluster() -> LocalCluster<Echo> {
+        let topology = Topology::one_node_per_region(Wan::uniform("t", &["a", "b"], MS, 30 * MS), 1);
+        LocalCluster::start(Arc::new(topology), |id| Echo { other: NodeId(1 - id.0) })
+    }
+
+    #[tokio::test]
+    async fn a_round_trip_takes_the_wan_s_time_and_a_local_answer_none() {
+        let cluster = cluster();
+        let host = cluster.host(NodeId(0));
+        assert_eq!(cluster.topology().region_of(host.id()), RegionId(0));
+        let start = host.now();
+        host.request("here").await.unwrap();
+        let answered = host.request("there").await.unwrap();
+        assert!(answered.since(start) >= 30 * MS, "{}", answered.since(start));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_breaks_an_invariant_stops_and_says_so() {
+        let cluster = cluster();
+        let host = cluster.host(NodeId(0)).clone();
+        let waiting = tokio::spawn({
+            let host = host.clone();
+            async move { host.request("there").await }
+        });
+        tokio::task::yield_now().await;
+        assert_eq!(host.request("panic").await, Err(Gone));
+        assert_eq!(waiting.await.unwrap(), Err(Gone));
+        assert_eq!(host.request("here").await, Err(Gone));
+        assert!(cluster.host(NodeId(1)).request("here").await.is_ok(), "the other goes on");
+    }
+    use crate::host::Gone;
+}
