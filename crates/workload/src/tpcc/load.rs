@@ -13,37 +13,39 @@ use base::rng::Rng;
 const C_LAST_LOAD: i64 = 91;
 
 /// Rows of one table.
-pub type Rows<'a> = Box<dyn Iterator<Item = Vec<Datum>> + Send + 'a>;
+pub type Rows = Box<dyn Iterator<Item = Vec<Datum>> + Send>;
 
 impl Tpcc {
     /// The rows of one warehouse in this table; `item` belongs to no warehouse and ignores it.
-    pub fn rows(&self, table: Table, warehouse: i32) -> Rows<'_> {
+    pub fn rows(&self, table: Table, warehouse: i32) -> Rows {
         let rng = Rng::new(self.seed).fork_nth(table.spec().name, warehouse as u64);
+        let sizes = self.clone();
         match table {
             Table::Item => Box::new((1..=self.items).map(move |i| item(i, rng.fork_nth("", i as u64)))),
             Table::Warehouse => Box::new(std::iter::once(self.warehouse(warehouse, rng))),
-            Table::District => Box::new(
-                (1..=DISTRICTS).map(move |d| self.district(warehouse, d, rng.fork_nth("", d as u64))),
-            ),
-            Table::Customer => self.of_districts(move |d| {
-                let rng = rng.fork_nth("", d as u64);
-                (1..=self.customers).map(move |c| self.customer(warehouse, d, c, rng.fork_nth("", c as u64)))
-            }),
-            Table::History => self.of_districts(move |d| {
-                let mut rng = rng.fork_nth("", d as u64);
-                (1..=self.customers).map(move |c| self.history(warehouse, d, c, &mut rng))
-            }),
-            Table::Orders => self
-                .of_districts(move |d| self.orders(warehouse, d).map(move |order| order.row(warehouse, d))),
-            Table::NewOrder => self.of_districts(move |d| {
-                (self.first_undelivered()..=self.customers).map(move |o| ints([warehouse, d, o]))
-            }),
-            Table::OrderLine => self.of_districts(move |d| {
-                self.orders(warehouse, d).flat_map(move |order| self.lines(warehouse, d, order))
-            }),
             Table::Stock => {
                 Box::new((1..=self.items).map(move |i| stock(warehouse, i, rng.fork_nth("", i as u64))))
             }
+            _ => Box::new((1..=DISTRICTS).flat_map(move |d| {
+                sizes.clone().rows_of_district(table, warehouse, d, rng.fork_nth("", d as u64))
+            })),
+        }
+    }
+
+    fn rows_of_district(self, table: Table, w: i32, d: i32, mut rng: Rng) -> Rows {
+        let customers = 1..=self.customers;
+        match table {
+            Table::District => Box::new(std::iter::once(self.district(w, d, rng))),
+            Table::Customer => {
+                Box::new(customers.map(move |c| self.customer(w, d, c, rng.fork_nth("", c as u64))))
+            }
+            Table::History => Box::new(customers.map(move |c| self.history(w, d, c, &mut rng))),
+            Table::Orders => Box::new(self.orders(w, d).map(move |order| order.row(w, d))),
+            Table::NewOrder => {
+                Box::new((self.first_undelivered()..=self.customers).map(move |o| ints([w, d, o])))
+            }
+            Table::OrderLine => Box::new(self.orders(w, d).flat_map(move |order| self.lines(w, d, order))),
+            Table::Item | Table::Warehouse | Table::Stock => unreachable!("{table:?} has no districts"),
         }
     }
 
@@ -58,13 +60,6 @@ impl Tpcc {
             Table::OrderLine => self.customers * 10,
         });
         per_district as u64 * DISTRICTS as u64
-    }
-
-    fn of_districts<'a, I>(&'a self, rows: impl Fn(i32) -> I + Send + 'a) -> Rows<'a>
-    where
-        I: Iterator<Item = Vec<Datum>> + Send + 'a,
-    {
-        Box::new((1..=DISTRICTS).flat_map(rows))
     }
 
     fn warehouse(&self, w: i32, mut rng: Rng) -> Vec<Datum> {

@@ -2,7 +2,7 @@
 -- names; results come back through INOUT parameters, which a caller leaves out.
 
 CREATE OR REPLACE PROCEDURE new_order(
-    p_w integer, p_d integer, p_c integer, p_lines text,
+    p_w integer, p_d integer, p_c integer, p_lines text, p_now timestamp,
     INOUT o_id integer DEFAULT NULL, INOUT total numeric DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -19,7 +19,6 @@ DECLARE
     v_dist char(24);
     v_amount numeric;
     v_sum numeric := 0;
-    v_now timestamp := localtimestamp;
 BEGIN
     SELECT array_agg(split_part(line, ':', 1)::integer ORDER BY n),
            array_agg(split_part(line, ':', 2)::integer ORDER BY n),
@@ -32,7 +31,7 @@ BEGIN
         WHERE w_id = p_w AND c_w_id = p_w AND c_d_id = p_d AND c_id = p_c;
     UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = p_w AND d_id = p_d
         RETURNING d_next_o_id - 1, d_tax INTO STRICT o_id, v_d_tax;
-    INSERT INTO orders VALUES (p_w, p_d, o_id, p_c, v_now, NULL, v_count, v_local);
+    INSERT INTO orders VALUES (p_w, p_d, o_id, p_c, p_now, NULL, v_count, v_local);
     INSERT INTO new_order VALUES (p_w, p_d, o_id);
     FOR n IN 1 .. v_count LOOP
         SELECT i_price INTO v_price FROM item WHERE i_id = v_items[n];
@@ -60,7 +59,7 @@ END $$;
 
 CREATE OR REPLACE PROCEDURE payment(
     p_w integer, p_d integer, p_c_w integer, p_c_d integer, p_c integer, p_c_last text,
-    p_amount numeric, p_history bigint,
+    p_amount numeric, p_history bigint, p_now timestamp,
     INOUT c_id integer DEFAULT NULL, INOUT c_balance numeric DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -70,7 +69,6 @@ DECLARE
     v_credit char(2);
     v_w_name text;
     v_d_name text;
-    v_now timestamp := localtimestamp;
 BEGIN
     UPDATE warehouse SET w_ytd = w_ytd + p_amount WHERE w_id = p_w RETURNING w_name INTO STRICT v_w_name;
     UPDATE district SET d_ytd = d_ytd + p_amount WHERE d_w_id = p_w AND d_id = p_d
@@ -91,7 +89,7 @@ BEGIN
             ELSE c_data END
         WHERE c_w_id = p_c_w AND c_d_id = p_c_d AND c_id = v_id
         RETURNING c_balance INTO STRICT v_balance;
-    INSERT INTO history VALUES (p_w, p_history, p_d, p_c_w, p_c_d, v_id, v_now, p_amount,
+    INSERT INTO history VALUES (p_w, p_history, p_d, p_c_w, p_c_d, v_id, p_now, p_amount,
         v_w_name || '    ' || v_d_name);
     payment.c_id := v_id;
     payment.c_balance := v_balance;
@@ -135,13 +133,12 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE PROCEDURE delivery(
-    p_w integer, p_carrier integer, INOUT delivered integer DEFAULT NULL)
+    p_w integer, p_carrier integer, p_now timestamp, INOUT delivered integer DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_order integer;
     v_customer integer;
     v_amount numeric;
-    v_now timestamp := localtimestamp;
 BEGIN
     delivered := 0;
     FOR v_d IN 1 .. 10 LOOP
@@ -152,7 +149,7 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         UPDATE orders SET o_carrier_id = p_carrier WHERE o_w_id = p_w AND o_d_id = v_d AND o_id = v_order
             RETURNING o_c_id INTO STRICT v_customer;
-        UPDATE order_line SET ol_delivery_d = v_now
+        UPDATE order_line SET ol_delivery_d = p_now
             WHERE ol_w_id = p_w AND ol_d_id = v_d AND ol_o_id = v_order;
         SELECT sum(ol_amount) INTO STRICT v_amount FROM order_line
             WHERE ol_w_id = p_w AND ol_d_id = v_d AND ol_o_id = v_order;

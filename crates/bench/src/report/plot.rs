@@ -1,0 +1,150 @@
+//! Plots as inline SVG.
+
+use super::Report;
+use anyhow::anyhow;
+use plotters::prelude::*;
+
+/// One line of a plot.
+struct Series {
+    name: String,
+    points: Vec<(f64, f64)>,
+}
+
+const COLOURS: [RGBColor; 4] = [
+    RGBColor(0x1b, 0x6e, 0xc2),
+    RGBColor(0xd9, 0x6b, 0x0b),
+    RGBColor(0x3f, 0x8f, 0x4f),
+    RGBColor(0x8a, 0x4f, 0xb0),
+];
+
+/// Throughput, latency over time, and how latencies are distributed. Each with its caption.
+pub fn plots(report: &Report) -> anyhow::Result<Vec<(String, String)>> {
+    let throughput = report.sides.iter().map(|side| Series {
+        name: side.name.clone(),
+        points: side.seconds.iter().map(|s| (s.at_s, s.per_s)).collect(),
+    });
+    let latency = report.sides.iter().flat_map(|side| {
+        let series = |quantile: &str, of: fn(&super::SecondFigures) -> f64| Series {
+            name: format!("{} {quantile}", side.name),
+            points: side.seconds.iter().map(|s| (s.at_s, of(s))).collect(),
+        };
+        [series("p50", |s| s.p50_ms), series("p99", |s| s.p99_ms)]
+    });
+    let distribution = report.sides.iter().map(|side| Series {
+        name: side.name.clone(),
+        points: side
+            .latency_ms
+            .distribution
+            .iter()
+            .map(|&(ms, share)| (ms.max(0.001), share * 100.0))
+            .collect(),
+    });
+    Ok(vec![
+        ("Commits per second".into(), linear("measured time, s", "per s", throughput.collect())?),
+        ("Latency over time".into(), linear("measured time, s", "ms", latency.collect())?),
+        ("Share of the work done within a latency".into(), logarithmic("ms", "%", distribution.collect())?),
+    ])
+}
+
+fn linear(x: &str, y: &str, series: Vec<Series>) -> anyhow::Result<String> {
+    let right = highest(&series, |p| p.0).max(1.0);
+    let top = highest(&series, |p| p.1).max(0.001) * 1.08;
+    draw(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..right, 0.0..top)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(RGBColor(0xe6, 0xe6, 0xe6))
+            .x_desc(x)
+            .y_desc(y)
+            .y_label_formatter(&|v| short(*v))
+            .x_label_formatter(&|v| short(*v))
+            .draw()
+            .map_err(failed)?;
+        for (n, series) in series.iter().enumerate() {
+            let colour = COLOURS[n % COLOURS.len()];
+            chart
+                .draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)))
+                .map_err(failed)?
+                .label(&series.name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3)));
+        }
+        legend(chart.configure_series_labels()).draw().map_err(failed)
+    })
+}
+
+fn logarithmic(x: &str, y: &str, series: Vec<Series>) -> anyhow::Result<String> {
+    let right = highest(&series, |p| p.0).max(0.01) * 1.2;
+    let left = series.iter().flat_map(|s| &s.points).map(|p| p.0).fold(right / 10.0, f64::min).max(0.001);
+    draw(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(64)
+            .build_cartesian_2d((left..right).log_scale(), 0.0..100.0)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(RGBColor(0xe6, 0xe6, 0xe6))
+            .x_desc(x)
+            .y_desc(y)
+            .x_label_formatter(&|v| short(*v))
+            .y_label_formatter(&|v| short(*v))
+            .draw()
+            .map_err(failed)?;
+        for (n, series) in series.iter().enumerate() {
+            let colour = COLOURS[n % COLOURS.len()];
+            chart
+                .draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)))
+                .map_err(failed)?
+                .label(&series.name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3)));
+        }
+        legend(chart.configure_series_labels()).draw().map_err(failed)
+    })
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn draw(paint: impl FnOnce(&Area<'_>) -> anyhow::Result<()>) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (760, 320)).into_drawing_area();
+        area.fill(&WHITE).map_err(failed)?;
+        paint(&area)?;
+        area.present().map_err(failed)?;
+    }
+    Ok(svg)
+}
+
+fn legend<'a, 'b, DB: DrawingBackend + 'a, CT: CoordTranslate>(
+    labels: plotters::chart::SeriesLabelStyle<'a, 'b, DB, CT>,
+) -> plotters::chart::SeriesLabelStyle<'a, 'b, DB, CT> {
+    let mut labels = labels;
+    labels.background_style(WHITE.mix(0.85)).position(SeriesLabelPosition::LowerRight);
+    labels
+}
+
+fn highest(series: &[Series], of: fn(&(f64, f64)) -> f64) -> f64 {
+    series.iter().flat_map(|s| &s.points).map(of).fold(0.0, f64::max)
+}
+
+/// A number on an axis.
+fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 10_000.0 => format!("{:.0}k", value / 1000.0),
+        v if v >= 10.0 || v == 0.0 => format!("{value:.0}"),
+        v if v >= 1.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("draw a plot: {error}")
+}

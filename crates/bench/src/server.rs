@@ -1,0 +1,185 @@
+//! Reaching a server, and finding out what it is.
+
+use crate::args::Isolation;
+use anyhow::{Context, anyhow, bail};
+use std::str::FromStr;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, NoTls};
+
+/// What kind of server answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flavour {
+    Meridian,
+    PostgreSql,
+    /// Something else that speaks the protocol.
+    Other,
+}
+
+/// A server that was reached once.
+#[derive(Clone, Debug)]
+pub struct Server {
+    config: Config,
+    isolation: Option<Isolation>,
+    /// The URL without its password.
+    pub url: String,
+    /// What `select version()` says.
+    pub version: String,
+    pub flavour: Flavour,
+    /// What `show transaction_isolation` says on a connection of ours.
+    pub transaction_isolation: String,
+}
+
+impl Server {
+    /// Connects once and asks who is there.
+    pub async fn reach(url: &str, isolation: Option<Isolation>) -> anyhow::Result<Server> {
+        if !url.contains("://") && !url.contains('=') {
+            bail!("'{url}' is not a server's URL: write postgres://user@host:port/database");
+        }
+        let config = Config::from_str(url).map_err(|error| {
+            anyhow!("'{url}' is not a server's URL ({error}): write postgres://user@host:port/database")
+        })?;
+        let mut server = Server {
+            url: without_password(url),
+            config,
+            isolation,
+            version: String::new(),
+            flavour: Flavour::Other,
+            transaction_isolation: String::new(),
+        };
+        let client = server.connect().await?;
+        let ask = |sql: &'static str| {
+            let client = &client;
+            async move {
+                let row = client.query_one(sql, &[]).await.map_err(explain)?;
+                row.try_get::<_, String>(0).with_context(|| format!("read the answer to {sql}"))
+            }
+        };
+        server.version = ask("select version()").await.context("ask the server for its version")?;
+        server.transaction_isolation =
+            ask("show transaction_isolation").await.unwrap_or_else(|_| "unknown".into());
+        server.flavour = match &server.version {
+            version if version.to_ascii_lowercase().contains("meridian") => Flavour::Meridian,
+            version if version.starts_with("PostgreSQL") => Flavour::PostgreSql,
+            _ => Flavour::Other,
+        };
+        Ok(server)
+    }
+
+    /// A new connection, with the isolation level that was asked for.
+    pub async fn connect(&self) -> anyhow::Result<Client> {
+        let (client, connection) =
+            self.config.connect(NoTls).await.map_err(|error| self.unreachable(error))?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the connection ends when its client is dropped; its error reaches whoever waits for an answer"
+        )]
+        tokio::spawn(async move { drop(connection.await) });
+        if let Some(isolation) = self.isolation {
+            let sql =
+                format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {}", isolation.sql());
+            client.batch_execute(&sql).await.map_err(explain).context("set the isolation level")?;
+        }
+        Ok(client)
+    }
+
+    /// Where the server is, for suggestions and reports: short, without the password.
+    pub fn short_name(&self) -> String {
+        let kind = match self.flavour {
+            Flavour::Meridian => "Meridian",
+            Flavour::PostgreSql => "PostgreSQL",
+            Flavour::Other => "server",
+        };
+        // "PostgreSQL 15.18 (Debian …)" → "PostgreSQL 15.18".
+        let number =
+            self.version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        let version = if self.flavour == Flavour::PostgreSql { number } else { None };
+        match (version, self.config.get_ports().first()) {
+            (Some(version), Some(port)) => format!("{kind} {version} :{port}"),
+            (None, Some(port)) => format!("{kind} :{port}"),
+            (Some(version), None) => format!("{kind} {version}"),
+            (None, None) => kind.into(),
+        }
+    }
+
+    fn unreachable(&self, error: tokio_postgres::Error) -> anyhow::Error {
+        if error.as_db_error().is_some() {
+            return explain(error).context(format!("the server at {} refused the connection", self.url));
+        }
+        let hint =
+            "Is it running, and are host and port right? `meridian demo` starts one and prints its URL.";
+        anyhow!("cannot reach {}: {}\n{hint}", self.url, chain(&error))
+    }
+}
+
+/// An error of the server as it would be printed by psql, or of the connection.
+pub fn explain(error: tokio_postgres::Error) -> anyhow::Error {
+    let Some(db) = error.as_db_error() else { return anyhow!("{}", chain(&error)) };
+    let mut text = format!("{}: {} (SQLSTATE {})", db.severity(), db.message(), db.code().code());
+    for (word, part) in [("DETAIL", db.detail()), ("HINT", db.hint())] {
+        if let Some(part) = part {
+            text += &format!("\n{word}: {part}");
+        }
+    }
+    anyhow!(text)
+}
+
+/// True if the server says that a table, column, function or schema is not there.
+pub fn is_missing_schema(error: &tokio_postgres::Error) -> bool {
+    [
+        &SqlState::UNDEFINED_TABLE,
+        &SqlState::UNDEFINED_COLUMN,
+        &SqlState::UNDEFINED_FUNCTION,
+        &SqlState::INVALID_SCHEMA_NAME,
+    ]
+    .iter()
+    .any(|state| error.code() == Some(*state))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text += &format!(": {more}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        let words = url.split_whitespace().filter(|word| !word.starts_with("password="));
+        return words.collect::<Vec<_>>().join(" ");
+    };
+    match rest.split_once('@') {
+        Some((user, place)) => format!("{scheme}://{}@{place}", user.split(':').next().unwrap_or("")),
+        None => url.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_repeated() {
+        assert_eq!(without_password("postgres://me:secret@h:1/db"), "postgres://me@h:1/db");
+        assert_eq!(without_password("postgres://h:1/db"), "postgres://h:1/db");
+        assert_eq!(without_password("host=h password=secret user=me"), "host=h user=me");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_url_or_nobody_answers_is_said_with_advice() {
+        let wrong = Server::reach("localhost", None).await.unwrap_err();
+        assert!(wrong.to_string().contains("postgres://user@host:port/database"), "{wrong}");
+        let nobody = Server::reach("postgres://me:secret@127.0.0.1:1/db", None).await.unwrap_err();
+        let text = nobody.to_string();
+        assert!(
+            text.contains("cannot reach postgres://me@127.0.0.1:1/db") && text.contains("demo"),
+            "{text}"
+        );
+        assert!(!text.contains("secret"));
+    }
+}
