@@ -1,4 +1,54 @@
-//! Column copies.
+//! Column copies: what analytics reads.
+//!
+//! A [`ColumnStore`] consumes the commit records of its partitions in log order and hands out
+//! [`TableSnapshot`]s: immutable columns of one table at one cut. Recent versions are rows in a delta;
+//! merges turn them into sorted, encoded segments. Snapshots share the pieces and never change.
+//!
+//! Suggested reading order: the modules below, top to bottom.
 
-/// An immutable snapshot of one table's columns at a cut.
-pub struct TableSnapshot;
+mod delta;
+mod encode;
+mod index;
+mod merge;
+mod segment;
+mod shard;
+mod sketch;
+mod snapshot;
+mod store;
+mod types;
+mod values;
+mod version;
+mod zone;
+
+pub use merge::{MergeJob, MergedSegment};
+pub use snapshot::{ColumnStatistics, Scan, TableSnapshot, TableStatistics};
+pub use store::{ColumnStore, StoreStatus};
+pub use types::{array_of, arrow_type, datum_at, schema_of};
+pub use zone::{ColumnPredicate, Comparison};
+
+/// Sizes of a store's pieces.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Rows per delta chunk: at most this many rows are copied by a snapshot.
+    pub chunk_rows: usize,
+    /// Most rows of a segment; bounds the work of one merge.
+    pub segment_rows: usize,
+    /// A delta smaller than this is not worth a merge.
+    pub merge_rows_min: usize,
+    /// This many small segments are merged even if nothing else is to do.
+    pub small_segments_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { chunk_rows: 1024, segment_rows: 65_536, merge_rows_min: 4096, small_segments_max: 4 }
+    }
+}
+
+impl Options {
+    fn check(&self) {
+        assert!(0 < self.chunk_rows && self.chunk_rows <= version::BLOCK_ROWS);
+        assert!(self.chunk_rows <= self.segment_rows);
+        assert!(2 <= self.small_segments_max);
+    }
+}

@@ -1,0 +1,149 @@
+//! Columns at rest: an encoding per kind of value, chosen by what the values are like.
+
+mod bits;
+mod ints;
+mod texts;
+
+pub(crate) use ints::IntColumn;
+
+use crate::index::mix;
+use crate::sketch::Sketch;
+use crate::values::{
+    Store, Values, bytes_datum, int_datum, ints_to_arrow, primitive, wide_datum, wide_to_arrow,
+};
+use crate::version::BLOCK_ROWS;
+use crate::zone::Zone;
+use arrow_array::ArrayRef;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_buffer::NullBuffer;
+use base::rng::fnv1a;
+use base::{DataType, Datum, Key};
+use texts::TextColumn;
+
+/// One column of a segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    data_type: DataType,
+    nulls: Option<NullBuffer>,
+    data: Encoded,
+    /// One per block.
+    pub zones: Vec<Zone>,
+    /// Different values in all blocks.
+    pub sketch: Sketch,
+}
+
+#[derive(Clone, Debug)]
+enum Encoded {
+    Ints(IntColumn),
+    Wide(Vec<i128>),
+    Doubles(Vec<f64>),
+    Floats(Vec<f32>),
+    Texts(TextColumn),
+}
+
+impl Column {
+    /// Encodes the values in the order of `rows`.
+    pub fn encode(values: &Values, rows: &[u32]) -> Column {
+        let in_order = || rows.iter().map(|r| *r as usize);
+        let zones = rows
+            .chunks(BLOCK_ROWS)
+            .map(|block| Zone::of(values, block.iter().map(|r| *r as usize)))
+            .collect();
+        let nulls = (values.null_count > 0)
+            .then(|| in_order().map(|r| values.valid[r]).collect::<NullBuffer>())
+            .filter(|n| n.null_count() > 0);
+        let mut sketch = Sketch::new();
+        let data = match &values.store {
+            Store::Int(v) => {
+                let ints: Vec<i64> = in_order().map(|r| v[r]).collect();
+                ints.iter().for_each(|i| sketch.add(mix(*i as u64)));
+                Encoded::Ints(IntColumn::encode(&ints))
+            }
+            Store::Wide(v) => {
+                let wide: Vec<i128> = in_order().map(|r| v[r]).collect();
+                wide.iter().for_each(|w| sketch.add(mix(mix(*w as u64) ^ (*w >> 64) as u64)));
+                let fits =
+                    values.data_type != DataType::Uuid && wide.iter().all(|w| i64::try_from(*w).is_ok());
+                if fits {
+                    let ints: Vec<i64> = wide.iter().map(|w| *w as i64).collect();
+                    Encoded::Ints(IntColumn::encode(&ints))
+                } else {
+                    Encoded::Wide(wide)
+                }
+            }
+            Store::Float(v) => {
+                let floats: Vec<f64> = in_order().map(|r| v[r]).collect();
+                floats.iter().for_each(|f| sketch.add(mix(f.to_bits())));
+                match values.data_type {
+                    DataType::Real => Encoded::Floats(floats.iter().map(|f| *f as f32).collect()),
+                    _ => Encoded::Doubles(floats),
+                }
+            }
+            Store::Bytes { .. } => {
+                let texts: Vec<&[u8]> = in_order().map(|r| values.bytes(r)).collect();
+                texts.iter().for_each(|t| sketch.add(mix(fnv1a(0, t))));
+                Encoded::Texts(TextColumn::encode(values.data_type, &texts))
+            }
+        };
+        Column { data_type: values.data_type, nulls, data, zones, sketch }
+    }
+
+    /// Rows `start..start + count` as an Arrow array; `start` is a multiple of 64.
+    pub fn to_arrow(&self, start: usize, count: usize) -> ArrayRef {
+        let nulls = self.nulls.as_ref().map(|n| n.slice(start, count)).filter(|n| n.null_count() > 0);
+        match &self.data {
+            Encoded::Ints(ints) => ints_to_arrow(self.data_type, ints.decode(start, count), nulls),
+            Encoded::Wide(wide) => wide_to_arrow(self.data_type, &wide[start..start + count], nulls),
+            Encoded::Doubles(v) => primitive::<Float64Type>(v[start..start + count].to_vec(), nulls),
+            Encoded::Floats(v) => primitive::<Float32Type>(v[start..start + count].to_vec(), nulls),
+            Encoded::Texts(texts) => texts.to_arrow(self.data_type, start, count, nulls),
+        }
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|n| n.is_null(row))
+    }
+
+    /// The value of a row.
+    pub fn datum(&self, row: usize) -> Datum {
+        if self.is_null(row) {
+            return Datum::Null;
+        }
+        match &self.data {
+            Encoded::Ints(ints) => int_datum(self.data_type, ints.get(row)),
+            Encoded::Wide(wide) => wide_datum(self.data_type, wide[row]),
+            Encoded::Doubles(v) => Datum::Float(v[row]),
+            Encoded::Floats(v) => Datum::Float(v[row].into()),
+            Encoded::Texts(texts) => {
+                let mut bytes = Vec::new();
+                texts.read(row, &mut bytes);
+                bytes_datum(self.data_type, &bytes)
+            }
+        }
+    }
+
+    /// Appends a row's value to a key.
+    pub fn push_key(&self, row: usize, key: &mut Key) {
+        match &self.data {
+            Encoded::Ints(ints) if !self.is_null(row) => key.push_int(ints.get(row).into()),
+            _ => key.push(&self.datum(row)),
+        }
+    }
+
+    /// Appends the values of some rows to `out`.
+    pub fn pour(&self, rows: &[u32], out: &mut Values) {
+        rows.iter().for_each(|r| out.push(&self.datum(*r as usize)));
+    }
+
+    pub fn bytes(&self) -> usize {
+        let data = match &self.data {
+            Encoded::Ints(ints) => ints.bytes(),
+            Encoded::Wide(wide) => wide.len() * 16,
+            Encoded::Doubles(v) => v.len() * 8,
+            Encoded::Floats(v) => v.len() * 4,
+            Encoded::Texts(texts) => texts.bytes(),
+        };
+        let nulls = self.nulls.as_ref().map_or(0, |n| n.len().div_ceil(8));
+        data + nulls + self.zones.len() * size_of::<Zone>() + 256
+    }
+}

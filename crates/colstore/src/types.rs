@@ -1,0 +1,109 @@
+//! How SQL types look in Arrow, and the way from a [`Datum`] to an array and back.
+//!
+//! | SQL | Arrow |
+//! |---|---|
+//! | boolean | Boolean |
+//! | smallint, integer, bigint | Int16, Int32, Int64 |
+//! | real, double precision | Float32, Float64 |
+//! | numeric(p,s) | Decimal128(p, s) |
+//! | text, varchar, char | Utf8View (char without its padding) |
+//! | date | Date32, days since 1970 |
+//! | timestamp, timestamptz | Timestamp(µs), with zone "+00:00" if it has one, since 1970 |
+//! | uuid | Utf8View of the canonical lower-case form: it prints, compares and sorts as a uuid does |
+//! | bytea | Binary |
+//!
+//! Rows count from 2000-01-01, Arrow from 1970-01-01. The last 30 of the 292,000 years that fit a
+//! timestamp do not fit Arrow's: they become its last microsecond.
+
+use crate::values::Values;
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef, TimeUnit};
+use base::decimal::Decimal;
+use base::schema::Table;
+use base::{DataType, Datum};
+use std::sync::Arc;
+
+/// Days from 1970-01-01 to 2000-01-01.
+pub(crate) const EPOCH_DAYS: i32 = 10_957;
+/// µs from 1970-01-01 to 2000-01-01.
+pub(crate) const EPOCH_US: i64 = EPOCH_DAYS as i64 * base::datum::US_PER_DAY;
+
+/// The Arrow type of a column.
+pub fn arrow_type(data_type: DataType) -> ArrowType {
+    match data_type {
+        DataType::Boolean => ArrowType::Boolean,
+        DataType::SmallInt => ArrowType::Int16,
+        DataType::Integer => ArrowType::Int32,
+        DataType::BigInt => ArrowType::Int64,
+        DataType::Real => ArrowType::Float32,
+        DataType::Double => ArrowType::Float64,
+        DataType::Numeric { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } | DataType::Uuid => {
+            ArrowType::Utf8View
+        }
+        DataType::Date => ArrowType::Date32,
+        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
+        DataType::Bytea => ArrowType::Binary,
+    }
+}
+
+/// All columns of a table, hidden ones included: field number = column number.
+pub fn schema_of(table: &Table) -> SchemaRef {
+    let field = |c: &base::schema::Column| Field::new(&c.name, arrow_type(c.data_type), !c.not_null);
+    Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+/// Values of one column as an Arrow array. They must fit the type, as [`DataType::coerce`] leaves them.
+pub fn array_of(data_type: DataType, values: &[Datum]) -> ArrayRef {
+    let mut column = Values::new(data_type, values.len());
+    values.iter().for_each(|v| column.push(v));
+    column.to_arrow()
+}
+
+/// One value of an array made by this crate (or of the same Arrow type) as a [`Datum`].
+pub fn datum_at(data_type: DataType, array: &dyn Array, row: usize) -> Datum {
+    if array.is_null(row) {
+        return Datum::Null;
+    }
+    match data_type {
+        DataType::Boolean => Datum::Bool(array.as_boolean().value(row)),
+        DataType::SmallInt => Datum::Int(array.as_primitive::<Int16Type>().value(row).into()),
+        DataType::Integer => Datum::Int(array.as_primitive::<Int32Type>().value(row).into()),
+        DataType::BigInt => Datum::Int(array.as_primitive::<Int64Type>().value(row)),
+        DataType::Real => Datum::Float(array.as_primitive::<Float32Type>().value(row).into()),
+        DataType::Double => Datum::Float(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Numeric { scale, .. } => {
+            Datum::Decimal(Decimal::new(array.as_primitive::<Decimal128Type>().value(row), scale))
+        }
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => {
+            Datum::text(array.as_string_view().value(row))
+        }
+        DataType::Date => Datum::Date(array.as_primitive::<Date32Type>().value(row) - EPOCH_DAYS),
+        DataType::Timestamp | DataType::TimestampTz => {
+            Datum::Timestamp(array.as_primitive::<TimestampMicrosecondType>().value(row) - EPOCH_US)
+        }
+        DataType::Uuid => parse_uuid(array.as_string_view().value(row)).map_or(Datum::Null, Datum::Uuid),
+        DataType::Bytea => Datum::Bytes(Arc::from(array.as_binary::<i32>().value(row))),
+    }
+}
+
+/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, lower case.
+pub(crate) fn write_uuid(out: &mut Vec<u8>, bytes: [u8; 16]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for (i, b) in bytes.into_iter().enumerate() {
+        if [4, 6, 8, 10].contains(&i) {
+            out.push(b'-');
+        }
+        out.extend_from_slice(&[HEX[usize::from(b >> 4)], HEX[usize::from(b & 15)]]);
+    }
+}
+
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let digits: Vec<u8> =
+        text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.chunks(2).map(|pair| pair[0] << 4 | pair[pair.len() - 1]).collect();
+    bytes.try_into().ok()
+}

@@ -1,0 +1,245 @@
+//! Values of one column in plain vectors: what rows are poured into, and what columns are encoded from.
+//!
+//! IN: datums of the column's type, nulls anywhere. KEEPS: one slot per row in every vector; the slot
+//! of a null holds a zero.
+
+use crate::types::{EPOCH_DAYS, EPOCH_US, write_uuid};
+use arrow_array::types::*;
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, PrimitiveArray, StringArray, StringViewArray,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use base::decimal::Decimal;
+use base::{DataType, Datum};
+use std::sync::Arc;
+
+/// A column's values, row by row.
+#[derive(Clone, Debug)]
+pub(crate) struct Values {
+    pub data_type: DataType,
+    pub valid: Vec<bool>,
+    pub null_count: usize,
+    pub store: Store,
+}
+
+/// The four shapes that all types are kept in.
+#[derive(Clone, Debug)]
+pub(crate) enum Store {
+    /// boolean, integers, date, timestamps, and decimals of up to 18 digits (their units).
+    Int(Vec<i64>),
+    /// Longer decimals (units) and uuids (big-endian bits).
+    Wide(Vec<i128>),
+    Float(Vec<f64>),
+    /// Texts and byte strings, one after the other; `ends[i]` is where the i-th ends.
+    Bytes {
+        ends: Vec<u32>,
+        data: Vec<u8>,
+    },
+}
+
+/// Decimals up to this many digits fit an i64.
+const NARROW_DIGITS: u8 = 18;
+
+impl Values {
+    pub fn new(data_type: DataType, capacity: usize) -> Values {
+        let store = match data_type {
+            DataType::Numeric { precision, .. } if precision > NARROW_DIGITS => {
+                Store::Wide(Vec::with_capacity(capacity))
+            }
+            DataType::Uuid => Store::Wide(Vec::with_capacity(capacity)),
+            DataType::Real | DataType::Double => Store::Float(Vec::with_capacity(capacity)),
+            DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } | DataType::Bytea => {
+                Store::Bytes { ends: Vec::with_capacity(capacity), data: Vec::new() }
+            }
+            _ => Store::Int(Vec::with_capacity(capacity)),
+        };
+        Values { data_type, valid: Vec::with_capacity(capacity), null_count: 0, store }
+    }
+
+    /// Appends one value of the column's type; panics if it is of another kind.
+    pub fn push(&mut self, value: &Datum) {
+        match (&mut self.store, value) {
+            (_, Datum::Null) => return self.push_null(),
+            (Store::Int(out), Datum::Int(i)) => out.push(match self.data_type {
+                DataType::Numeric { scale, .. } => rescaled(Decimal::new((*i).into(), 0), scale) as i64,
+                _ => *i,
+            }),
+            (Store::Int(out), Datum::Decimal(d)) => match self.data_type {
+                DataType::Numeric { scale, .. } => out.push(rescaled(*d, scale) as i64),
+                other => panic!("{d} in a column of type {}", other.name()),
+            },
+            (Store::Int(out), Datum::Bool(b)) => out.push(i64::from(*b)),
+            (Store::Int(out), Datum::Date(d)) => out.push(i64::from(*d)),
+            (Store::Int(out), Datum::Timestamp(us)) => out.push(*us),
+            (Store::Wide(out), Datum::Uuid(u)) => out.push(i128::from_be_bytes(*u)),
+            (Store::Wide(out), Datum::Int(_) | Datum::Decimal(_)) => match self.data_type {
+                DataType::Numeric { scale, .. } => out.push(rescaled(value.decimal(), scale)),
+                other => panic!("{value:?} in a column of type {}", other.name()),
+            },
+            (Store::Float(out), Datum::Float(f)) => out.push(*f),
+            (Store::Bytes { ends, data }, Datum::Text(s)) => append(ends, data, s.as_bytes()),
+            (Store::Bytes { ends, data }, Datum::Bytes(b)) => append(ends, data, b),
+            (_, other) => panic!("{other:?} in a column of type {}", self.data_type.name()),
+        }
+        self.valid.push(true);
+    }
+
+    pub fn push_null(&mut self) {
+        match &mut self.store {
+            Store::Int(out) => out.push(0),
+            Store::Wide(out) => out.push(0),
+            Store::Float(out) => out.push(0.0),
+            Store::Bytes { ends, data } => ends.push(data.len() as u32),
+        }
+        self.valid.push(false);
+        self.null_count += 1;
+    }
+
+    /// The value of a row.
+    pub fn datum(&self, row: usize) -> Datum {
+        if !self.valid[row] {
+            return Datum::Null;
+        }
+        match &self.store {
+            Store::Int(v) => int_datum(self.data_type, v[row]),
+            Store::Wide(v) => wide_datum(self.data_type, v[row]),
+            Store::Float(v) => Datum::Float(v[row]),
+            Store::Bytes { ends, data } => bytes_datum(self.data_type, slot(ends, data, row)),
+        }
+    }
+
+    /// Bytes of a row of a [`Store::Bytes`].
+    pub fn bytes(&self, row: usize) -> &[u8] {
+        match &self.store {
+            Store::Bytes { ends, data } => slot(ends, data, row),
+            other => panic!("{other:?} has no bytes"),
+        }
+    }
+
+    /// The values as the Arrow array of the column's type.
+    pub fn to_arrow(&self) -> ArrayRef {
+        let nulls = (self.null_count > 0).then(|| NullBuffer::from(self.valid.as_slice()));
+        match &self.store {
+            Store::Int(v) => ints_to_arrow(self.data_type, v.clone(), nulls),
+            Store::Wide(v) => wide_to_arrow(self.data_type, v, nulls),
+            Store::Float(v) => match self.data_type {
+                DataType::Real => primitive::<Float32Type>(v.iter().map(|f| *f as f32).collect(), nulls),
+                _ => primitive::<Float64Type>(v.clone(), nulls),
+            },
+            Store::Bytes { ends, data } => {
+                let offsets = [0].into_iter().chain(ends.iter().map(|e| *e as i32)).collect::<Vec<_>>();
+                bytes_to_arrow(self.data_type, offsets, Buffer::from_slice_ref(data), nulls)
+            }
+        }
+    }
+}
+
+fn append(ends: &mut Vec<u32>, data: &mut Vec<u8>, bytes: &[u8]) {
+    data.extend_from_slice(bytes);
+    ends.push(u32::try_from(data.len()).expect("a chunk holds less than 4 GiB of text"));
+}
+
+fn slot<'a>(ends: &[u32], data: &'a [u8], row: usize) -> &'a [u8] {
+    let start = if row == 0 { 0 } else { ends[row - 1] };
+    &data[start as usize..ends[row] as usize]
+}
+
+fn rescaled(decimal: Decimal, scale: u8) -> i128 {
+    decimal.rescale(scale).unwrap_or_else(|| panic!("{decimal} does not fit scale {scale}")).units()
+}
+
+/// A value kept in an i64, as a datum.
+pub(crate) fn int_datum(data_type: DataType, value: i64) -> Datum {
+    match data_type {
+        DataType::Boolean => Datum::Bool(value != 0),
+        DataType::Date => Datum::Date(value as i32),
+        DataType::Timestamp | DataType::TimestampTz => Datum::Timestamp(value),
+        DataType::Numeric { scale, .. } => Datum::Decimal(Decimal::new(value.into(), scale)),
+        _ => Datum::Int(value),
+    }
+}
+
+pub(crate) fn wide_datum(data_type: DataType, value: i128) -> Datum {
+    match data_type {
+        DataType::Numeric { scale, .. } => Datum::Decimal(Decimal::new(value, scale)),
+        _ => Datum::Uuid(value.to_be_bytes()),
+    }
+}
+
+pub(crate) fn bytes_datum(data_type: DataType, bytes: &[u8]) -> Datum {
+    match data_type {
+        DataType::Bytea => Datum::Bytes(Arc::from(bytes)),
+        _ => Datum::text(std::str::from_utf8(bytes).expect("texts are UTF-8")),
+    }
+}
+
+/// Values kept in i64, as the Arrow array of their type.
+pub(crate) fn ints_to_arrow(data_type: DataType, values: Vec<i64>, nulls: Option<NullBuffer>) -> ArrayRef {
+    match data_type {
+        DataType::Boolean => {
+            let bits = BooleanBuffer::collect_bool(values.len(), |i| values[i] != 0);
+            Arc::new(BooleanArray::new(bits, nulls))
+        }
+        DataType::SmallInt => primitive::<Int16Type>(values.iter().map(|v| *v as i16).collect(), nulls),
+        DataType::Integer => primitive::<Int32Type>(values.iter().map(|v| *v as i32).collect(), nulls),
+        DataType::BigInt => primitive::<Int64Type>(values, nulls),
+        DataType::Date => {
+            let days = values.iter().map(|v| (*v as i32).saturating_add(EPOCH_DAYS)).collect();
+            primitive::<Date32Type>(days, nulls)
+        }
+        DataType::Timestamp | DataType::TimestampTz => {
+            let us = values.iter().map(|v| v.saturating_add(EPOCH_US)).collect::<Vec<_>>();
+            let array = PrimitiveArray::<TimestampMicrosecondType>::new(us.into(), nulls);
+            let zone = (data_type == DataType::TimestampTz).then_some("+00:00");
+            Arc::new(array.with_timezone_opt(zone))
+        }
+        DataType::Numeric { .. } => {
+            decimals(data_type, values.iter().map(|v| i128::from(*v)).collect(), nulls)
+        }
+        other => panic!("{} is not kept in integers", other.name()),
+    }
+}
+
+pub(crate) fn wide_to_arrow(data_type: DataType, values: &[i128], nulls: Option<NullBuffer>) -> ArrayRef {
+    if matches!(data_type, DataType::Numeric { .. }) {
+        return decimals(data_type, values.to_vec(), nulls);
+    }
+    let mut data = Vec::with_capacity(values.len() * 36);
+    let mut offsets = Vec::with_capacity(values.len() + 1);
+    offsets.push(0);
+    for value in values {
+        write_uuid(&mut data, value.to_be_bytes());
+        offsets.push(data.len() as i32);
+    }
+    bytes_to_arrow(data_type, offsets, Buffer::from_vec(data), nulls)
+}
+
+/// Byte strings between `offsets` of `data`, as Binary or Utf8View.
+pub(crate) fn bytes_to_arrow(
+    data_type: DataType,
+    offsets: Vec<i32>,
+    data: Buffer,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    if data_type == DataType::Bytea {
+        return Arc::new(BinaryArray::new(offsets, data, nulls));
+    }
+    let texts = StringArray::try_new(offsets, data, nulls).expect("texts are UTF-8");
+    Arc::new(StringViewArray::from(&texts))
+}
+
+pub(crate) fn primitive<T: ArrowPrimitiveType>(
+    values: Vec<T::Native>,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls))
+}
+
+fn decimals(data_type: DataType, units: Vec<i128>, nulls: Option<NullBuffer>) -> ArrayRef {
+    let DataType::Numeric { precision, scale } = data_type else {
+        panic!("{} is not a decimal", data_type.name())
+    };
+    let array = Decimal128Array::new(ScalarBuffer::from(units), nulls);
+    Arc::new(array.with_precision_and_scale(precision, scale as i8).expect("a catalog's precision is valid"))
+}

@@ -1,0 +1,136 @@
+//! Versions: where a row's life begins and ends, and who sees it.
+//!
+//! A version begins at the place of its writer and ends at the place of the transaction that
+//! overwrote or deleted it. Both ends are kept as (rank, position in the partition's log), because a
+//! cut speaks of one or the other:
+//! - `Rank(t)` sees it iff begin.rank ≤ t < end.rank, so all transactions of rank t are in;
+//! - `Vector(V)` sees it iff begin.position ≤ V[p] < end.position.
+//!
+//! The transaction's id is not kept: of two versions of one key, log positions already say which came
+//! first, and a cut never separates transactions of one rank.
+
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+use base::{LogPosition, Rank};
+use std::sync::Arc;
+
+/// Rows per block: what a scan returns at once and what zone maps speak of.
+pub(crate) const BLOCK_ROWS: usize = 8192;
+
+/// A transaction's place as far as cuts can tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub rank: Rank,
+    pub position: LogPosition,
+}
+
+/// The edge of a cut in one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Edge {
+    Rank(Rank),
+    Position(LogPosition),
+}
+
+impl Edge {
+    /// Whether a transaction at this place is in the cut.
+    pub fn includes(self, mark: Mark) -> bool {
+        match self {
+            Edge::Rank(t) => mark.rank <= t,
+            Edge::Position(v) => mark.position <= v,
+        }
+    }
+}
+
+impl Mark {
+    pub const ZERO: Mark = Mark { rank: Rank::ZERO, position: LogPosition(0) };
+
+    /// The later of both, rank and position apart.
+    pub fn join(self, other: Mark) -> Mark {
+        Mark { rank: self.rank.max(other.rank), position: self.position.max(other.position) }
+    }
+}
+
+/// The end of a row's life, kept beside the immutable columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// Row within its block.
+    pub row: u32,
+    pub at: Mark,
+}
+
+/// Ends of one unit's rows per block, in the order in which they came. A snapshot shares the blocks;
+/// the next end in a shared block copies it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ends {
+    pub blocks: Vec<Arc<Vec<End>>>,
+    pub count: usize,
+}
+
+impl Ends {
+    pub fn new(rows: usize) -> Ends {
+        Ends { blocks: vec![Arc::default(); rows.div_ceil(BLOCK_ROWS)], count: 0 }
+    }
+    pub fn push(&mut self, row: usize, at: Mark) {
+        let end = End { row: (row % BLOCK_ROWS) as u32, at };
+        Arc::make_mut(&mut self.blocks[row / BLOCK_ROWS]).push(end);
+        self.count += 1;
+    }
+    /// All ends with their rows in the unit.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, Mark)> + '_ {
+        let in_block = |(b, ends): (usize, &'_ Arc<Vec<End>>)| (b, ends.len());
+        self.blocks.iter().enumerate().map(in_block).flat_map(move |(b, count)| {
+            (0..count).map(move |i| {
+                let end = self.blocks[b][i];
+                (b * BLOCK_ROWS + end.row as usize, end.at)
+            })
+        })
+    }
+    pub fn bytes(&self) -> usize {
+        self.blocks.iter().map(|b| b.capacity() * size_of::<End>() + 24).sum()
+    }
+}
+
+/// Rows of a block that a cut sees.
+#[derive(Clone, Debug)]
+pub(crate) enum Selection {
+    All,
+    None,
+    Some(BooleanBuffer),
+}
+
+impl Selection {
+    /// Rows of a block of `rows` rows: those that `begun` lets in, without those that have ended.
+    pub fn of(rows: usize, edge: Edge, begun: Option<BooleanBuffer>, ends: &[End]) -> Selection {
+        let ended = ends.iter().filter(|e| edge.includes(e.at));
+        let mut bits = match &begun {
+            None => {
+                let mut ended = ended.clone().peekable();
+                if ended.peek().is_none() {
+                    return Selection::All;
+                }
+                let mut bits = BooleanBufferBuilder::new(rows);
+                bits.append_n(rows, true);
+                bits
+            }
+            Some(begun) => {
+                let mut bits = BooleanBufferBuilder::new(rows);
+                bits.append_buffer(begun);
+                bits
+            }
+        };
+        ended.for_each(|e| bits.set_bit(e.row as usize, false));
+        let bits = bits.finish();
+        match bits.count_set_bits() {
+            0 => Selection::None,
+            n if n == rows => Selection::All,
+            _ => Selection::Some(bits),
+        }
+    }
+
+    pub fn count(&self, rows: usize) -> usize {
+        match self {
+            Selection::All => rows,
+            Selection::None => 0,
+            Selection::Some(bits) => bits.count_set_bits(),
+        }
+    }
+}
