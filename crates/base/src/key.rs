@@ -66,6 +66,10 @@ impl Key {
             }
         }
     }
+    /// Appends another key's values.
+    pub fn append(&mut self, other: &Key) {
+        self.0.extend_from_slice(&other.0);
+    }
     /// Appends an integer without wrapping it in a [`Datum`].
     pub fn push_int(&mut self, value: i128) {
         let magnitude = value.unsigned_abs();
@@ -89,6 +93,25 @@ impl Key {
             }
         }
         self.0.extend_from_slice(&[0, 1]);
+    }
+    /// What follows the first `values` values: the primary key at the end of an index entry.
+    pub fn tail(&self, values: usize) -> Key {
+        let mut rest = self.as_bytes();
+        for _ in 0..values {
+            let length = match rest.first() {
+                None => break,
+                Some(&NULL) => 1,
+                Some(&BYTES) => {
+                    // The end mark is 0, 1; a zero inside is 0, 0xFF.
+                    1 + rest[1..].windows(2).position(|w| w == [0, 1]).expect("an end mark") + 2
+                }
+                Some(&FLOAT) => 9,
+                Some(&UUID) => 17,
+                Some(&tag) => 1 + usize::from(tag.abs_diff(ZERO)),
+            };
+            rest = &rest[length..];
+        }
+        Key::from_bytes(rest)
     }
     pub fn starts_with(&self, prefix: &Key) -> bool {
         self.0.starts_with(&prefix.0)
@@ -205,6 +228,24 @@ mod tests {
                     (Key::of(&[pair[0].clone(), Datum::Null]), Key::of(&[pair[1].clone(), Datum::Int(-9)]));
                 assert!(a < b, "{pair:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_tail_of_an_entry_is_the_key_that_was_appended() {
+        let values = [
+            Datum::Null,
+            Datum::Int(-70_000),
+            Datum::Int(0),
+            Datum::text("a\0\u{1}b"),
+            Datum::text(""),
+            Datum::Float(-0.5),
+            Datum::Uuid([0; 16]),
+            Datum::Bool(true),
+            Datum::text("last"),
+        ];
+        for split in 0..=values.len() {
+            assert_eq!(Key::of(&values).tail(split), Key::of(&values[split..]), "after {split}");
         }
     }
 

@@ -45,13 +45,17 @@ impl Row {
     }
     /// The value of a column; null if the row ends before it.
     pub fn get(&self, column: usize) -> Datum {
+        self.stored(column).unwrap_or_default()
+    }
+    /// The value of a column, `None` if the row was written before the column was added.
+    pub fn stored(&self, column: usize) -> Option<Datum> {
         let mut values = self.values();
         for _ in 0..column {
             if !values.skip_one() {
-                return Datum::Null;
+                return None;
             }
         }
-        values.next().unwrap_or_default()
+        values.next()
     }
     /// Bytes of the encoding.
     pub fn len(&self) -> usize {

@@ -324,20 +324,17 @@ impl Table {
             _ => topology.partition_ids().collect(),
         }
     }
+    /// A stored row's value of a column, whether or not the row is older than the column.
+    pub fn value_of(&self, row: &Row, column: usize) -> Datum {
+        row.stored(column).unwrap_or_else(|| self.columns[column].missing.clone())
+    }
     /// Entry of a row in one of the table's indexes.
     pub fn index_entry(&self, index: &Index, values: &[Datum], key: &Key) -> Key {
-        let mut entry = Key::new();
-        let mut has_null = false;
-        for &column in &index.columns {
-            has_null |= values[column].is_null();
-            entry.push(&values[column]);
-        }
-        if index.unique && !has_null {
-            return entry;
-        }
-        let mut bytes = entry.as_bytes().to_vec();
-        bytes.extend_from_slice(key.as_bytes());
-        Key::from_bytes(&bytes)
+        entry_of(index, key, |column| values[column].clone())
+    }
+    /// The same, from a stored row.
+    pub fn index_entry_of_row(&self, index: &Index, row: &Row, key: &Key) -> Key {
+        entry_of(index, key, |column| self.value_of(row, column))
     }
     /// Whether uniqueness of this index can be decided at one partition, because equal entries always
     /// meet there. Other unique indexes keep their entries as items of their own, homed by value.
@@ -353,4 +350,18 @@ impl Table {
         let homes = self.partitions(topology);
         homes[(fnv1a(1, entry.as_bytes()) % homes.len() as u64) as usize]
     }
+}
+
+fn entry_of(index: &Index, key: &Key, value: impl Fn(usize) -> Datum) -> Key {
+    let mut entry = Key::new();
+    let mut has_null = false;
+    for &column in &index.columns {
+        let value = value(column);
+        has_null |= value.is_null();
+        entry.push(&value);
+    }
+    if !index.unique || has_null {
+        entry.append(key);
+    }
+    entry
 }

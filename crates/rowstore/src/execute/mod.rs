@@ -1,0 +1,189 @@
+//! Execution of programs: the same verdict and the same rows at every participant.
+//!
+//! IN: a transaction at its place: everything before it that conflicts has been applied, nothing after
+//! it has. OUT: [`Gathered`], then [`Applied`]. KEEPS: gathering writes nothing; applying cannot fail; a
+//! transaction touches only what it declared.
+//!
+//! Statements and validated write sets are run once, while gathering, against an overlay of their own
+//! writes; what they would write is kept until they are applied. Procedures have two halves of their own.
+//!
+//! A unique entry that has its home elsewhere ([`Table::index_is_local`](base::schema::Table::index_is_local))
+//! is written at its home by whoever sees the row in the program; the entry of a row that goes away is
+//! named by the participant that holds the row, in the values it gathers.
+
+mod declared;
+mod insert;
+mod overlay;
+mod procedure;
+mod schema;
+mod statement;
+mod validated;
+mod violation;
+
+use crate::store::{Store, Wrote};
+use base::commit::RowWrite;
+use base::error::SqlResult;
+use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram};
+use base::{Datum, Key, PartitionId, Place, TableId, TxnId};
+use overlay::Overlay;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a gathered transaction will do when it is applied.
+#[derive(Default)]
+pub(crate) struct Prepared {
+    pub results: Vec<StatementResult>,
+    pub overlay: Overlay,
+    /// Unique entries homed anywhere whose rows leave them: index, entry, primary key; flat.
+    pub departures: Vec<Datum>,
+}
+
+/// Prepared transactions, the oldest first. Bounded: what was forgotten is run again.
+#[derive(Default)]
+pub(crate) struct PreparedSet {
+    by_txn: BTreeMap<TxnId, Prepared>,
+    oldest: VecDeque<TxnId>,
+    rows: usize,
+}
+
+/// Transactions, and rows written by them, that are kept between gathering and applying.
+const PREPARED_MAX: usize = 4096;
+const PREPARED_ROWS_MAX: usize = 200_000;
+
+impl PreparedSet {
+    fn insert(&mut self, txn: TxnId, prepared: Prepared) {
+        self.take(txn);
+        self.rows += prepared.overlay.len();
+        self.by_txn.insert(txn, prepared);
+        self.oldest.push_back(txn);
+        // The newest one stays, however large: it is about to be applied.
+        while (self.by_txn.len() > PREPARED_MAX || self.rows > PREPARED_ROWS_MAX) && self.by_txn.len() > 1 {
+            let oldest = self.oldest[0];
+            self.take(oldest);
+        }
+    }
+    fn take(&mut self, txn: TxnId) -> Option<Prepared> {
+        let prepared = self.by_txn.remove(&txn)?;
+        self.rows -= prepared.overlay.len();
+        // Usually the only one, or among the newest.
+        let at = self.oldest.iter().rposition(|t| *t == txn).expect("every prepared transaction has an age");
+        self.oldest.remove(at);
+        Some(prepared)
+    }
+}
+
+impl Store {
+    /// Reads here and decides whether the transaction must abort. Writes nothing.
+    pub fn gather(&mut self, transaction: &Transaction) -> Gathered {
+        let gathered = match &*transaction.program {
+            TxnProgram::Procedure { name, args } => self.gather_procedure(transaction, name, args),
+            TxnProgram::Schema(change) => self.gather_schema(change).map(|()| Vec::new()),
+            TxnProgram::Statements(_) | TxnProgram::Validated(_) => {
+                self.prepare(transaction).map(|prepared| {
+                    let values = prepared.departures.clone();
+                    self.prepared.insert(transaction.id, prepared);
+                    values
+                })
+            }
+        };
+        gathered.map_or_else(Gathered::Abort, Gathered::Values)
+    }
+
+    /// Writes here, at the transaction's place. `exchange` holds every participant's values.
+    ///
+    /// Panics if the transaction was to abort here, or if `place` is not after the place of every
+    /// version that it supersedes.
+    pub fn apply(
+        &mut self,
+        transaction: &Transaction,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+    ) -> Applied {
+        assert_eq!(place.txn, transaction.id, "a transaction is applied at its own place");
+        match &*transaction.program {
+            TxnProgram::Procedure { name, args } => {
+                self.apply_procedure(transaction, name, args, place, exchange)
+            }
+            TxnProgram::Schema(change) => self.apply_schema(change, place),
+            TxnProgram::Statements(_) | TxnProgram::Validated(_) => {
+                let prepared = match self.prepared.take(transaction.id) {
+                    Some(prepared) => prepared,
+                    None => self.prepare(transaction).expect("it was gathered without an error"),
+                };
+                self.commit(prepared, place, exchange)
+            }
+        }
+    }
+
+    /// Gathers and applies a transaction whose only participant this is.
+    pub fn execute(&mut self, transaction: &Transaction, place: Place) -> (Outcome, Applied) {
+        let gathered = self.gather(transaction);
+        if let Gathered::Abort(error) = gathered {
+            return (Outcome::Aborted(error), Applied::default());
+        }
+        let applied = self.apply(transaction, place, &BTreeMap::from([(self.partition, gathered)]));
+        (Outcome::Committed { results: applied.results.clone() }, applied)
+    }
+
+    /// Forgets what was gathered for a transaction that aborted elsewhere.
+    pub fn forget(&mut self, txn: TxnId) {
+        self.prepared.take(txn);
+    }
+
+    fn prepare(&self, transaction: &Transaction) -> SqlResult<Prepared> {
+        match &*transaction.program {
+            TxnProgram::Statements(statements) => self.run_statements(transaction, statements),
+            TxnProgram::Validated(validated) => self.validate(transaction, validated),
+            _ => unreachable!("only these are prepared"),
+        }
+    }
+
+    fn commit(
+        &mut self,
+        prepared: Prepared,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+    ) -> Applied {
+        // Entries are left before they are taken.
+        let others = exchange.iter().filter(|(partition, _)| **partition != self.partition);
+        let others = others.map(|(_, gathered)| match gathered {
+            Gathered::Values(values) => values.as_slice(),
+            Gathered::Abort(error) => panic!("applied although a participant aborted: {error}"),
+        });
+        let left: Vec<_> = others.chain([prepared.departures.as_slice()]).flat_map(departures).collect();
+        for (index, entry, key) in left {
+            self.leave_home(index, &entry, &key, place);
+        }
+        for (index, entries) in &prepared.overlay.homes {
+            for (entry, owner) in entries {
+                self.write_home(*index, entry, owner.as_ref(), place);
+            }
+        }
+        let mut writes = Vec::with_capacity(prepared.overlay.len());
+        for (table, rows) in prepared.overlay.rows {
+            for (key, row) in rows {
+                if self.write_row(table, &key, row.clone(), place) == Wrote::Version {
+                    writes.push(RowWrite { table, key, row });
+                }
+            }
+        }
+        Applied { results: prepared.results, writes, schema: None }
+    }
+
+    /// Removes an entry homed here if it still leads to the row that goes away.
+    fn leave_home(&mut self, index: TableId, entry: &Key, key: &Key, place: Place) {
+        let owner = self.index(index).and_then(|(_, index)| index.home_owner(entry));
+        if owner.as_ref() == Some(key) {
+            self.write_home(index, entry, None, place);
+        }
+    }
+}
+
+/// Reads what a participant said about entries that lose their rows.
+fn departures(values: &[Datum]) -> impl Iterator<Item = (TableId, Key, Key)> + '_ {
+    values.chunks_exact(3).map(|triple| match triple {
+        [Datum::Int(index), Datum::Bytes(entry), Datum::Bytes(key)] => {
+            (TableId(*index as u32), Key::from_bytes(entry), Key::from_bytes(key))
+        }
+        other => panic!("not a departure: {other:?}"),
+    })
+}

@@ -1,0 +1,236 @@
+//! A transaction's own writes, not yet in the store.
+
+use super::Prepared;
+use super::declared::{Declared, mentions, undeclared_key, undeclared_range};
+use super::violation;
+use crate::store::{IndexStore, Store, TableStore};
+use base::error::{SqlError, SqlResult, SqlState};
+use base::key::KeyRange;
+use base::schema::{Placement, stale_schema};
+use base::txn::{AccessMode, Transaction};
+use base::{Datum, Key, Row, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Final states so far, by table and key.
+#[derive(Default)]
+pub(crate) struct Overlay {
+    pub rows: BTreeMap<TableId, BTreeMap<Key, Option<Row>>>,
+    /// Owners of unique entries of rows that live here, as far as they changed.
+    pub owners: BTreeMap<TableId, BTreeMap<Key, Option<Key>>>,
+    /// Owners of unique entries homed here, as far as they changed.
+    pub homes: BTreeMap<TableId, BTreeMap<Key, Option<Key>>>,
+}
+
+impl Overlay {
+    /// Rows and entries written.
+    pub fn len(&self) -> usize {
+        self.rows.values().map(BTreeMap::len).sum::<usize>()
+            + self.homes.values().map(BTreeMap::len).sum::<usize>()
+    }
+}
+
+/// One transaction being prepared.
+pub(crate) struct Run<'a> {
+    pub store: &'a Store,
+    pub transaction: &'a Transaction,
+    pub declared: Declared<'a>,
+    pub prepared: Prepared,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(store: &'a Store, transaction: &'a Transaction) -> Run<'a> {
+        let declared = Declared::new(transaction.access.at(store.partition));
+        Run { store, transaction, declared, prepared: Prepared::default() }
+    }
+
+    /// The table, if it is as it was when the transaction was planned.
+    pub fn table(&self, id: TableId, schema_version: u64) -> SqlResult<&'a TableStore> {
+        self.store.table(id).filter(|t| t.desc.version == schema_version).ok_or_else(stale_schema)
+    }
+
+    /// Whether this participant's results count: rows of a replicated table are the same at all.
+    pub fn reports(&self, table: &TableStore) -> bool {
+        !matches!(table.desc.placement, Placement::Replicated)
+            || self
+                .transaction
+                .access
+                .by_partition
+                .iter()
+                .find(|(_, accesses)| mentions(accesses, table.desc.id))
+                .is_none_or(|(first, _)| *first == self.store.partition)
+    }
+
+    /// The row as the transaction sees it.
+    pub fn row(&self, table: &'a TableStore, key: &Key) -> Option<&Row> {
+        match self.prepared.overlay.rows.get(&table.desc.id).and_then(|rows| rows.get(key)) {
+            Some(own) => own.as_ref(),
+            None => table.rows.latest(key),
+        }
+    }
+
+    /// Rows of a range in key order, as the transaction sees them.
+    pub fn rows_in(&self, table: &'a TableStore, range: &KeyRange) -> SqlResult<Vec<(Key, Row)>> {
+        let id = table.desc.id;
+        if !self.declared.has_range(id, range, AccessMode::Read) {
+            return Err(undeclared_range(&self.store.catalog, id));
+        }
+        if let Some(key) = range.as_point() {
+            return Ok(self.row(table, key).map(|row| (key.clone(), row.clone())).into_iter().collect());
+        }
+        let mut found = Vec::new();
+        let own = self.prepared.overlay.rows.get(&id).filter(|rows| !rows.is_empty());
+        table.rows.scan(range, false, |key, slot| {
+            if let Some(row) = slot.latest()
+                && own.is_none_or(|own| !own.contains_key(key))
+            {
+                found.push((key.clone(), row.clone()));
+            }
+            true
+        });
+        if let Some(own) = own {
+            let inside = own.iter().filter(|(key, _)| range.contains(key));
+            found.extend(inside.filter_map(|(key, row)| Some((key.clone(), row.clone()?))));
+            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        Ok(found)
+    }
+
+    /// Primary key of the row that holds a unique entry among the rows here.
+    pub fn unique_owner(&self, index: &IndexStore, entry: &Key) -> Option<Key> {
+        match self.prepared.overlay.owners.get(&index.desc.id).and_then(|owners| owners.get(entry)) {
+            Some(own) => own.clone(),
+            None => index.unique_owner(entry),
+        }
+    }
+
+    /// Takes a new state of a row that lives here. `values` are those of `after`.
+    ///
+    /// Errors: a row or entry outside the declared set; a unique entry that another row holds.
+    pub fn put(
+        &mut self,
+        table: &'a TableStore,
+        key: Key,
+        before: Option<&Row>,
+        after: Option<(Row, &[Datum])>,
+    ) -> SqlResult<()> {
+        let id = table.desc.id;
+        if !self.declared.has_key(id, &key, AccessMode::Write) {
+            return Err(undeclared_key(&self.store.catalog, id, &key));
+        }
+        for index in &table.indexes {
+            let old = before.map(|row| table.desc.index_entry_of_row(&index.desc, row, &key));
+            let new = after.as_ref().map(|(_, values)| table.desc.index_entry(&index.desc, values, &key));
+            if old == new {
+                continue;
+            }
+            if let Some(old) = old {
+                self.leave(table, index, old, &key)?;
+            }
+            if let Some(new) = new {
+                let values = after.as_ref().expect("it has an entry").1;
+                self.enter(table, index, new, &key, values)?;
+            }
+        }
+        let row = after.map(|(row, _)| row);
+        self.prepared.overlay.rows.entry(id).or_default().insert(key, row);
+        Ok(())
+    }
+
+    /// A row gives up an index entry.
+    fn leave(&mut self, table: &TableStore, index: &IndexStore, entry: Key, key: &Key) -> SqlResult<()> {
+        if !index.has_single_owner(&entry) {
+            return Ok(());
+        }
+        if index.local {
+            if self.unique_owner(index, &entry).as_ref() == Some(key) {
+                self.prepared.overlay.owners.entry(index.desc.id).or_default().insert(entry, None);
+            }
+            return Ok(());
+        }
+        let home = table.desc.locate_entry(&entry, &self.store.topology);
+        if !self.transaction.access.by_partition.contains_key(&home) {
+            return Err(undeclared_key(&self.store.catalog, index.desc.id, &entry));
+        }
+        self.prepared.departures.extend([
+            Datum::Int(i64::from(index.desc.id.0)),
+            Datum::Bytes(Arc::from(entry.as_bytes())),
+            Datum::Bytes(Arc::from(key.as_bytes())),
+        ]);
+        Ok(())
+    }
+
+    /// A row takes an index entry.
+    fn enter(
+        &mut self,
+        table: &TableStore,
+        index: &IndexStore,
+        entry: Key,
+        key: &Key,
+        values: &[Datum],
+    ) -> SqlResult<()> {
+        let id = index.desc.id;
+        // Readers of the index order themselves by its entries, and so does uniqueness.
+        let decided_here = index.local || !index.has_single_owner(&entry);
+        if decided_here && !self.declared.has_key(id, &entry, AccessMode::Write) {
+            return Err(undeclared_key(&self.store.catalog, id, &entry));
+        }
+        if index.local && index.has_single_owner(&entry) {
+            if self.unique_owner(index, &entry).is_some_and(|owner| owner != *key) {
+                return Err(violation::duplicate(&table.desc, Some(&index.desc), values));
+            }
+            self.prepared.overlay.owners.entry(id).or_default().insert(entry, Some(key.clone()));
+        }
+        Ok(())
+    }
+
+    /// Takes the entry of a row that may live anywhere, if the entry's home is here.
+    /// `leaves` answers whether the present owner gives the entry up in this transaction.
+    pub fn enter_home(
+        &mut self,
+        table: &TableStore,
+        index: &IndexStore,
+        values: &[Datum],
+        key: &Key,
+        leaves: impl Fn(&Key) -> bool,
+    ) -> SqlResult<()> {
+        let entry = table.desc.index_entry(&index.desc, values, key);
+        if index.local
+            || !index.has_single_owner(&entry)
+            || table.desc.locate_entry(&entry, &self.store.topology) != self.store.partition
+        {
+            return Ok(());
+        }
+        let id = index.desc.id;
+        let taken = self.prepared.overlay.homes.get(&id).and_then(|homes| homes.get(&entry));
+        let owner = match taken {
+            Some(own) => own.clone(),
+            None => index.home_owner(&entry).filter(|owner| !leaves(owner)),
+        };
+        match owner {
+            Some(owner) if owner == *key => return Ok(()),
+            Some(_) => return Err(violation::duplicate(&table.desc, Some(&index.desc), values)),
+            None => {}
+        }
+        if !self.declared.has_key(id, &entry, AccessMode::Write) {
+            return Err(undeclared_key(&self.store.catalog, id, &entry));
+        }
+        self.prepared.overlay.homes.entry(id).or_default().insert(entry, Some(key.clone()));
+        Ok(())
+    }
+}
+
+/// A row as values; a row with more values than columns was made for another table.
+pub(crate) fn complete(table: &TableStore, row: &Row) -> SqlResult<Vec<Datum>> {
+    let mut values: Vec<Datum> = Vec::with_capacity(table.desc.columns.len());
+    values.extend(row.values());
+    if values.len() > table.desc.columns.len() {
+        return Err(SqlError::new(
+            SqlState::INTERNAL_ERROR,
+            format!("a row of {} values for relation \"{}\"", values.len(), table.desc.name),
+        ));
+    }
+    let missing = &table.desc.columns[values.len()..];
+    values.extend(missing.iter().map(|c| c.missing.clone()));
+    Ok(values)
+}

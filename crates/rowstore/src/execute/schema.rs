@@ -1,0 +1,132 @@
+//! Changes of the catalog, and what they ask of rows that are there already.
+
+use super::violation::{cannot_index, check_row};
+use crate::store::{IndexStore, Store, TableStore};
+use base::error::{SqlError, SqlResult, SqlState};
+use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Table};
+use base::txn::Applied;
+use base::{Key, Place, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl Store {
+    pub(super) fn gather_schema(&self, change: &SchemaChange) -> SqlResult<()> {
+        let mut next = Catalog::clone(&self.catalog);
+        next.apply(change)?;
+        for action in &change.actions {
+            let SchemaAction::AlterTable(altered) = action else { continue };
+            // A table made by this very change has no rows yet.
+            if let Some(table) = self.table(altered.id) {
+                self.check_altered(table, altered)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds existing rows against the constraints that a new description adds.
+    fn check_altered(&self, table: &TableStore, altered: &Table) -> SqlResult<()> {
+        let old = &table.desc;
+        let rows = || table.rows.iter().filter_map(|(key, slot)| Some((key, slot.latest()?)));
+        for (number, column) in altered.columns.iter().enumerate() {
+            let was_not_null = old.columns.get(number).is_some_and(|c| c.not_null);
+            if column.not_null && !was_not_null && rows().any(|(_, r)| altered.value_of(r, number).is_null())
+            {
+                return Err(SqlError::new(
+                    SqlState::NOT_NULL_VIOLATION,
+                    format!(
+                        "column \"{}\" of relation \"{}\" contains null values",
+                        column.name, altered.name
+                    ),
+                )
+                .table(&altered.name)
+                .column(&column.name));
+            }
+        }
+        let checks = altered.checks.iter().filter(|check| !old.checks.contains(check)).cloned();
+        let only_new = Table { checks: checks.collect(), ..altered.clone() };
+        if !only_new.checks.is_empty() {
+            for (_, row) in rows() {
+                check_row(&only_new, &altered.complete(row)).map_err(|error| {
+                    let name = error.constraint.clone().unwrap_or_default();
+                    let message = format!(
+                        "check constraint \"{name}\" of relation \"{}\" is violated by some row",
+                        altered.name
+                    );
+                    SqlError { message, detail: None, ..error }
+                })?;
+            }
+        }
+        for index in new_indexes(old, altered).filter(|index| index.unique) {
+            if !altered.index_is_local(index, &self.topology) {
+                if table.live > 0 {
+                    return Err(SqlError::unsupported(
+                        "a unique index without the partition column over a table that has rows",
+                    )
+                    .hint("Create the index before the rows, or include the partition column."));
+                }
+                continue;
+            }
+            let mut seen: BTreeSet<Key> = BTreeSet::new();
+            for (key, row) in rows() {
+                if !seen.insert(altered.index_entry_of_row(index, row, key)) {
+                    return Err(cannot_index(altered, index, &altered.complete(row)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply_schema(&mut self, change: &SchemaChange, place: Place) -> Applied {
+        let mut next = Catalog::clone(&self.catalog);
+        next.apply(change).expect("it was gathered without an error");
+        let before = std::mem::replace(&mut self.catalog, Arc::new(next));
+        self.catalogs.push_back((place, before));
+        let catalog = self.catalog.clone();
+
+        let gone: Vec<TableId> =
+            self.tables.keys().copied().filter(|id| catalog.table(*id).is_none()).collect();
+        for id in gone {
+            let table = self.tables.remove(&id).expect("just listed");
+            self.index_owner.retain(|_, owner| *owner != id);
+            self.counters.rows -= table.live;
+            self.dropped.push((place, table));
+        }
+        for (id, desc) in &catalog.tables {
+            match self.tables.get_mut(id) {
+                None => {
+                    let table = TableStore::new(desc.clone(), &self.topology, place);
+                    self.tables.insert(*id, table);
+                }
+                Some(table) if !Arc::ptr_eq(&table.desc, desc) => {
+                    let added: Vec<Index> = new_indexes(&table.desc, desc).cloned().collect();
+                    table.indexes.retain(|i| desc.indexes.iter().any(|d| d.id == i.desc.id));
+                    for index in added {
+                        let mut store = IndexStore::new(desc, &index, &self.topology, place);
+                        for (key, slot) in table.rows.iter() {
+                            store.follow(desc, key, None, slot.latest(), place, &mut |_, _| ());
+                        }
+                        table.indexes.push(store);
+                    }
+                    // In the order of the description: constraints are asked in that order.
+                    let order: BTreeMap<TableId, usize> =
+                        desc.indexes.iter().enumerate().map(|(n, i)| (i.id, n)).collect();
+                    table.indexes.sort_by_key(|i| order[&i.desc.id]);
+                    for store in &mut table.indexes {
+                        store.desc = desc.indexes[order[&store.desc.id]].clone();
+                    }
+                    table.desc = desc.clone();
+                    table.newest = table.newest.max(place);
+                }
+                Some(_) => continue,
+            }
+            self.index_owner
+                .retain(|index, owner| owner != id || desc.indexes.iter().any(|i| i.id == *index));
+            self.index_owner.extend(desc.indexes.iter().map(|i| (i.id, *id)));
+        }
+        Applied { schema: Some(change.clone()), ..Applied::default() }
+    }
+}
+
+fn new_indexes<'t>(old: &'t Table, new: &'t Table) -> impl Iterator<Item = &'t Index> {
+    new.indexes.iter().filter(|index| old.indexes.iter().all(|i| i.id != index.id))
+}

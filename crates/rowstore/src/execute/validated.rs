@@ -1,0 +1,135 @@
+//! Interactive transactions: valid if nothing they read changed since.
+
+use super::Prepared;
+use super::declared::{name_of, undeclared_range};
+use super::overlay::{Run, complete};
+use super::violation::{check_row, conflict, duplicate, row_text};
+use crate::store::Store;
+use base::error::{SqlError, SqlResult, SqlState};
+use base::schema::stale_schema;
+use base::txn::{AccessMode, ReadGranule, Transaction, Validated, ValidatedWrite, WriteKind};
+use base::{Datum, Key, Place, Rank, Row, TableId};
+use std::collections::BTreeMap;
+
+/// A write that concerns this partition, with its new values.
+type Pending<'v> = (&'v ValidatedWrite, Option<Vec<Datum>>);
+
+impl Store {
+    pub(super) fn validate(&self, transaction: &Transaction, validated: &Validated) -> SqlResult<Prepared> {
+        let mut run = Run::new(self, transaction);
+        for read in validated.reads.iter().filter(|read| read.partition == self.partition) {
+            if !run.declared.has_range(read.table, &read.range, AccessMode::Read) {
+                return Err(undeclared_range(&self.catalog, read.table));
+            }
+            self.check_read(read, validated.read_at)?;
+        }
+        run.take_writes(&validated.writes)?;
+        Ok(run.prepared)
+    }
+
+    fn check_read(&self, read: &ReadGranule, read_at: Rank) -> SqlResult<()> {
+        if read_at < self.collected_below {
+            // Deletions may have been forgotten: "unchanged" could not be told from "deleted".
+            return Err(SqlError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "could not serialize access: the transaction's snapshot is too old",
+            )
+            .detail(format!(
+                "It was read at rank {read_at}; at partition {} versions below rank {} are collected.",
+                self.partition, self.collected_below
+            ))
+            .hint("Retry the transaction."));
+        }
+        let table = self.table(read.table).or_else(|| self.index(read.table).map(|(table, _)| table));
+        let table = table.ok_or_else(stale_schema)?;
+        match self.newer_than(read.table, &read.range, Place::end_of(read_at)) {
+            None => Ok(()),
+            Some((key, by)) => {
+                let what = if table.desc.id == read.table {
+                    row_text(&table.desc, &key, table.rows.slot(&key).and_then(|slot| slot.last_seen()))
+                } else {
+                    format!("entry {key:?} of {}", name_of(&self.catalog, read.table))
+                };
+                Err(conflict(&table.desc, &what, by, read_at))
+            }
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn take_writes(&mut self, writes: &'a [ValidatedWrite]) -> SqlResult<()> {
+        // Uniqueness is asked of the final state: whoever leaves an entry has left before anyone enters.
+        let mut finals: BTreeMap<(TableId, &Key), Pending<'a>> = BTreeMap::new();
+        for write in writes {
+            let table = self.store.table(write.table);
+            let Some(table) = table.filter(|t| t.desc.version == write.schema_version) else {
+                return Err(stale_schema());
+            };
+            let values = write.row.as_ref().map(|row| complete(table, row)).transpose()?;
+            if let Some(values) = &values
+                && table.desc.key_of(values) != write.key
+            {
+                return Err(SqlError::internal(format!("a row of {} under another key", table.desc.name)));
+            }
+            finals.insert((write.table, &write.key), (write, values));
+        }
+        for ((id, key), (write, values)) in &finals {
+            let table = self.store.table(*id).expect("seen above");
+            for index in table.indexes.iter().filter(|index| !index.local) {
+                let Some(values) = values else { continue };
+                let entry = |values: &[Datum], key: &Key| table.desc.index_entry(&index.desc, values, key);
+                let entered = entry(values, key);
+                let leaves = |owner: &Key| {
+                    let end = finals.get(&(*id, owner)).map(|(_, values)| values);
+                    end.is_some_and(|end| end.as_ref().is_none_or(|v| entry(v, owner) != entered))
+                };
+                self.enter_home(table, index, values, key, leaves)?;
+            }
+            if write.partition != self.store.partition {
+                continue;
+            }
+            let existing = table.rows.latest(key);
+            if let Some(values) = values {
+                check_row(&table.desc, values)?;
+                if write.kind == WriteKind::Insert && existing.is_some() {
+                    return Err(duplicate(&table.desc, None, values));
+                }
+            }
+        }
+        let here = |pending: &&Pending<'a>| pending.0.partition == self.store.partition;
+        let here: Vec<&Pending<'a>> = finals.values().filter(here).collect();
+        // First every departure, then every arrival.
+        for (write, values) in &here {
+            let table = self.store.table(write.table).expect("seen above");
+            self.depart(table, &write.key, values.as_deref())?;
+        }
+        for (write, values) in &here {
+            let table = self.store.table(write.table).expect("seen above");
+            let before: Option<Row> = table.rows.latest(&write.key).cloned();
+            let after = write.row.clone().zip(values.as_deref());
+            if before.is_none() && after.is_none() {
+                continue;
+            }
+            self.put(table, write.key.clone(), before.as_ref(), after)?;
+        }
+        Ok(())
+    }
+
+    /// A row that changes gives up the unique entries that its new state does not have.
+    fn depart(
+        &mut self,
+        table: &crate::store::TableStore,
+        key: &Key,
+        after: Option<&[Datum]>,
+    ) -> SqlResult<()> {
+        let Some(before) = table.rows.latest(key) else { return Ok(()) };
+        for index in table.indexes.iter().filter(|index| index.desc.unique && index.local) {
+            let old = table.desc.index_entry_of_row(&index.desc, before, key);
+            let new = after.map(|values| table.desc.index_entry(&index.desc, values, key));
+            if index.has_single_owner(&old) && new.as_ref() != Some(&old) {
+                self.prepared.overlay.owners.entry(index.desc.id).or_default().insert(old, None);
+            }
+        }
+        Ok(())
+    }
+}

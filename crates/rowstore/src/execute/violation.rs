@@ -1,0 +1,103 @@
+//! Constraints and the errors of their violations, worded as PostgreSQL words them.
+
+use base::error::{SqlError, SqlResult, SqlState};
+use base::schema::{Index, Table};
+use base::{Datum, Key, Place, Rank, Row, text};
+
+/// Holds a new row against NOT NULL and CHECK.
+pub(crate) fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
+    for (column, value) in table.columns.iter().zip(values) {
+        if column.not_null && value.is_null() {
+            return Err(SqlError::new(
+                SqlState::NOT_NULL_VIOLATION,
+                format!(
+                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                    column.name, table.name
+                ),
+            )
+            .detail(failing_row(table, values))
+            .table(&table.name)
+            .column(&column.name));
+        }
+    }
+    for check in &table.checks {
+        // Unknown passes.
+        if check.expr.eval(values)? == Datum::Bool(false) {
+            return Err(SqlError::new(
+                SqlState::CHECK_VIOLATION,
+                format!(
+                    "new row for relation \"{}\" violates check constraint \"{}\"",
+                    table.name, check.name
+                ),
+            )
+            .detail(failing_row(table, values))
+            .table(&table.name)
+            .constraint(&check.name));
+        }
+    }
+    Ok(())
+}
+
+fn failing_row(table: &Table, values: &[Datum]) -> String {
+    let shown = table.visible_columns().filter_map(|(i, _)| values.get(i)).map(|value| {
+        let text = show(value);
+        match text.char_indices().nth(64) {
+            Some((end, _)) => format!("{}...", &text[..end]),
+            None => text,
+        }
+    });
+    format!("Failing row contains ({}).", shown.collect::<Vec<_>>().join(", "))
+}
+
+fn show(value: &Datum) -> String {
+    if value.is_null() { "null".into() } else { text::display(value) }
+}
+
+/// `(a, b)=(1, 2)`.
+pub(crate) fn key_text(table: &Table, columns: &[usize], values: &[Datum]) -> String {
+    let names: Vec<&str> = columns.iter().map(|&c| table.columns[c].name.as_str()).collect();
+    let shown: Vec<String> = columns.iter().map(|&c| show(&values[c])).collect();
+    format!("({})=({})", names.join(", "), shown.join(", "))
+}
+
+/// A key that is taken. `index` is `None` for the primary key.
+pub(crate) fn duplicate(table: &Table, index: Option<&Index>, values: &[Datum]) -> SqlError {
+    let (name, columns) =
+        index.map_or((&table.primary_key_name, &table.primary_key), |i| (&i.name, &i.columns));
+    SqlError::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!("duplicate key value violates unique constraint \"{name}\""),
+    )
+    .detail(format!("Key {} already exists.", key_text(table, columns, values)))
+    .table(&table.name)
+    .constraint(name)
+}
+
+/// A unique index cannot be made over rows that share an entry.
+pub(crate) fn cannot_index(table: &Table, index: &Index, values: &[Datum]) -> SqlError {
+    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", index.name))
+        .detail(format!("Key {} is duplicated.", key_text(table, &index.columns, values)))
+        .table(&table.name)
+        .constraint(&index.name)
+}
+
+/// Something read by an interactive transaction changed after its snapshot. The conflict rank lets the
+/// gateway begin its retry after the other transaction.
+pub(crate) fn conflict(table: &Table, what: &str, by: Place, read_at: Rank) -> SqlError {
+    SqlError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
+        .detail(format!(
+            "Table \"{}\": {what} was changed by transaction {} after this transaction's snapshot at rank \
+             {read_at} (conflict rank {}).",
+            table.name, by.txn, by.rank
+        ))
+        .hint("Retry the transaction.")
+        .table(&table.name)
+}
+
+/// A row's key in words: its values if a version of the row is left, else its bytes.
+pub(crate) fn row_text(table: &Table, key: &Key, seen: Option<&Row>) -> String {
+    match seen {
+        Some(row) => format!("key {}", key_text(table, &table.primary_key, &table.complete(row))),
+        None => format!("a deleted row, key {key:?},"),
+    }
+}

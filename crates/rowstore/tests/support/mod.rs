@@ -1,0 +1,252 @@
+//! A few partitions without an engine: transactions run one after another at growing ranks, at all
+//! their participants, as an engine would run them.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use base::expr::{BinaryOperator, Expr};
+use base::key::KeyRange;
+use base::schema::*;
+use base::topology::Topology;
+use base::txn::procedure::Procedures;
+use base::txn::*;
+use base::wan::Wan;
+use base::*;
+use rowstore::Store;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub struct World {
+    pub stores: Vec<Store>,
+    pub topology: Arc<Topology>,
+    pub rank: u64,
+    sequence: u64,
+}
+
+impl World {
+    pub fn new(partitions: u16) -> World {
+        World::with_procedures(partitions, Procedures::default())
+    }
+    pub fn with_procedures(partitions: u16, procedures: Procedures) -> World {
+        let wan = Wan::uniform("test", &["here"], 1, 1);
+        let topology = Arc::new(Topology::one_node_per_region(wan, partitions));
+        let procedures = Arc::new(procedures);
+        let store = |p| Store::new(PartitionId(p), topology.clone(), procedures.clone());
+        World {
+            stores: (0..partitions).map(store).collect(),
+            topology: topology.clone(),
+            rank: 0,
+            sequence: 0,
+        }
+    }
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.stores[0].catalog().clone()
+    }
+    pub fn table(&self, name: &str) -> Arc<Table> {
+        self.catalog().require(name).unwrap().clone()
+    }
+    pub fn version(&self, table: TableId) -> u64 {
+        self.catalog().table(table).unwrap().version
+    }
+    pub fn now(&self) -> Rank {
+        Rank(self.rank)
+    }
+
+    /// Declares everything everywhere.
+    pub fn everything(&self) -> AccessSet {
+        let mut access = AccessSet::default();
+        self.topology.partition_ids().for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
+        access
+    }
+    pub fn transaction(&mut self, program: TxnProgram, access: AccessSet) -> Transaction {
+        self.sequence += 1;
+        let id = TxnId { coordinator: NodeId(0), incarnation: 1, sequence: self.sequence };
+        Transaction { id, program: Arc::new(program), access: Arc::new(access), min_rank: Rank::ZERO }
+    }
+    /// Runs at the next rank.
+    pub fn run_declared(&mut self, program: TxnProgram, access: AccessSet) -> Outcome {
+        self.rank += 10;
+        let transaction = self.transaction(program, access);
+        self.run_at(&transaction, self.rank)
+    }
+    pub fn run_at(&mut self, transaction: &Transaction, rank: u64) -> Outcome {
+        let participants: Vec<PartitionId> = transaction.participants().collect();
+        let gathered: BTreeMap<PartitionId, Gathered> =
+            participants.iter().map(|p| (*p, self.stores[p.0 as usize].gather(transaction))).collect();
+        for answer in gathered.values() {
+            if let Gathered::Abort(error) = answer {
+                participants.iter().for_each(|p| self.stores[p.0 as usize].forget(transaction.id));
+                return Outcome::Aborted(error.clone());
+            }
+        }
+        let place = Place::new(Rank(rank), transaction.id);
+        let mut merged: Vec<StatementResult> = Vec::new();
+        for p in &participants {
+            let applied = self.stores[p.0 as usize].apply(transaction, place, &gathered);
+            merged.resize_with(merged.len().max(applied.results.len()), Default::default);
+            for (all, part) in merged.iter_mut().zip(applied.results) {
+                all.rows.extend(part.rows);
+                all.affected += part.affected;
+            }
+        }
+        Outcome::Committed { results: merged }
+    }
+    pub fn run(&mut self, program: TxnProgram) -> Outcome {
+        let access = self.everything();
+        self.run_declared(program, access)
+    }
+    pub fn statement(&mut self, statement: Statement) -> Result<StatementResult, SqlError> {
+        match self.run(TxnProgram::Statements(vec![statement])) {
+            Outcome::Committed { mut results } => Ok(results.remove(0)),
+            Outcome::Aborted(error) => Err(error),
+        }
+    }
+    pub fn schema(&mut self, actions: Vec<SchemaAction>) -> Result<(), SqlError> {
+        let base_version = self.catalog().version;
+        match self.run(TxnProgram::Schema(SchemaChange { base_version, actions })) {
+            Outcome::Committed { .. } => Ok(()),
+            Outcome::Aborted(error) => Err(error),
+        }
+    }
+    pub fn insert(&mut self, table: TableId, rows: &[&[Datum]]) -> Result<StatementResult, SqlError> {
+        self.insert_or(table, rows, OnConflict::Fail)
+    }
+    pub fn insert_or(
+        &mut self,
+        table: TableId,
+        rows: &[&[Datum]],
+        on_conflict: OnConflict,
+    ) -> Result<StatementResult, SqlError> {
+        let schema_version = self.version(table);
+        let rows = rows.iter().map(|r| Row::of(r)).collect();
+        self.statement(Statement::Insert { table, schema_version, rows, on_conflict, returning: None })
+    }
+    pub fn update(
+        &mut self,
+        table: TableId,
+        target: KeyRange,
+        set: Vec<(usize, Expr)>,
+    ) -> Result<StatementResult, SqlError> {
+        let schema_version = self.version(table);
+        self.statement(Statement::Update {
+            table,
+            schema_version,
+            target,
+            filter: None,
+            set,
+            returning: None,
+        })
+    }
+    pub fn delete(&mut self, table: TableId, target: KeyRange) -> Result<StatementResult, SqlError> {
+        let schema_version = self.version(table);
+        self.statement(Statement::Delete { table, schema_version, target, filter: None, returning: None })
+    }
+    /// A validated transaction that declares what it reads and writes, and every partition.
+    pub fn validated(
+        &mut self,
+        read_at: Rank,
+        reads: Vec<ReadGranule>,
+        writes: Vec<ValidatedWrite>,
+    ) -> Result<(), SqlError> {
+        match self.run(TxnProgram::Validated(Validated { read_at, reads, writes })) {
+            Outcome::Committed { .. } => Ok(()),
+            Outcome::Aborted(error) => Err(error),
+        }
+    }
+    /// Where a row lives.
+    pub fn home(&self, table: TableId, values: &[Datum]) -> PartitionId {
+        match self.catalog().table(table).unwrap().locate_row(values, &self.topology) {
+            Location::One(partition) => partition,
+            Location::Everywhere => PartitionId(0),
+        }
+    }
+    pub fn write(&self, table: TableId, values: &[Datum], kind: WriteKind) -> ValidatedWrite {
+        let catalog = self.catalog();
+        let desc = catalog.table(table).unwrap();
+        ValidatedWrite {
+            partition: self.home(table, values),
+            table,
+            schema_version: desc.version,
+            key: desc.key_of(values),
+            kind,
+            row: Some(Row::of(values)),
+        }
+    }
+    pub fn removal(&self, table: TableId, values: &[Datum]) -> ValidatedWrite {
+        ValidatedWrite { row: None, ..self.write(table, values, WriteKind::Put) }
+    }
+    /// All rows of a table at a cut, over all partitions, by key.
+    pub fn rows_at(&self, table: TableId, cut: Rank) -> BTreeMap<Key, Row> {
+        let mut rows = BTreeMap::new();
+        for store in &self.stores {
+            rows.extend(store.read(&whole(store.partition(), table), cut).unwrap());
+        }
+        rows
+    }
+    pub fn rows(&self, table: TableId) -> Vec<Vec<Datum>> {
+        self.rows_at(table, self.now()).values().map(Row::to_vec).collect()
+    }
+    pub fn check(&self) {
+        self.stores.iter().for_each(Store::check_invariants);
+    }
+}
+
+pub fn whole(partition: PartitionId, table: TableId) -> RowRead {
+    RowRead {
+        partition,
+        table,
+        index: None,
+        range: KeyRange::all(),
+        filter: None,
+        limit: None,
+        descending: false,
+    }
+}
+
+pub fn int(value: i64) -> Datum {
+    Datum::Int(value)
+}
+pub fn key(values: &[i64]) -> Key {
+    Key::of(&values.iter().map(|v| Datum::Int(*v)).collect::<Vec<_>>())
+}
+pub fn point(values: &[i64]) -> KeyRange {
+    KeyRange::point(key(values))
+}
+pub fn plus(column: usize, by: i64) -> Expr {
+    Expr::binary(BinaryOperator::Add, Expr::Column(column), Expr::constant(by))
+}
+
+pub fn column(name: &str, data_type: DataType, not_null: bool) -> Column {
+    Column {
+        name: name.into(),
+        data_type,
+        not_null,
+        default: None,
+        missing: Datum::Null,
+        identity: Identity::No,
+        hidden: false,
+    }
+}
+
+/// `name (a bigint, b bigint, c bigint, d text, PRIMARY KEY (a, b))`, by hash of `a`.
+pub fn table(id: u32, name: &str) -> Table {
+    Table {
+        id: TableId(id),
+        schema: "public".into(),
+        name: name.into(),
+        version: 0,
+        columns: vec![
+            column("a", DataType::BigInt, true),
+            column("b", DataType::BigInt, true),
+            column("c", DataType::BigInt, false),
+            column("d", DataType::Text, false),
+        ],
+        primary_key: vec![0, 1],
+        primary_key_name: format!("{name}_pkey"),
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
+    }
+}
+pub fn index(id: u32, name: &str, columns: &[usize], unique: bool) -> Index {
+    Index { id: TableId(id), name: name.into(), columns: columns.into(), unique, constraint: unique }
+}

@@ -1,0 +1,149 @@
+//! Interactive transactions: what makes them valid, what makes them abort.
+
+mod support;
+
+use base::expr::Expr;
+use base::key::KeyRange;
+use base::schema::*;
+use base::txn::*;
+use base::*;
+use support::*;
+
+const T: TableId = TableId(1);
+const UNIQUE_C: TableId = TableId(2);
+const BY_D: TableId = TableId(3);
+
+fn row(a: i64, b: i64, c: i64, d: &str) -> Vec<Datum> {
+    vec![int(a), int(b), int(c), Datum::text(d)]
+}
+fn world() -> World {
+    let mut world = World::new(1);
+    let indexes = vec![index(2, "t_c_key", &[2], true), index(3, "t_d", &[3], false)];
+    world.schema(vec![SchemaAction::CreateTable(Table { indexes, ..table(1, "t") })]).unwrap();
+    world.insert(T, &[&row(1, 1, 11, "x"), &row(1, 2, 12, "x"), &row(1, 4, 14, "y")]).unwrap();
+    world
+}
+fn read(table: TableId, range: KeyRange) -> Vec<ReadGranule> {
+    vec![ReadGranule { partition: PartitionId(0), table, range }]
+}
+
+#[test]
+fn a_read_holds_only_if_nothing_in_it_changed() {
+    type Change = fn(&mut World);
+    let update: Change = |w| _ = w.update(T, point(&[1, 2]), vec![(3, Expr::constant("z"))]).unwrap();
+    let insert: Change = |w| _ = w.insert(T, &[&row(1, 3, 13, "z")]).unwrap();
+    let delete: Change = |w| _ = w.delete(T, point(&[1, 2])).unwrap();
+    let vanish: Change = |w| {
+        w.insert(T, &[&row(1, 3, 13, "z")]).unwrap();
+        w.delete(T, point(&[1, 3])).unwrap();
+    };
+    let elsewhere: Change = |w| _ = w.update(T, point(&[1, 4]), vec![(3, Expr::constant("z"))]).unwrap();
+    let text = |s: &str| KeyRange::prefix(Key::of(&[Datum::text(s)]));
+    let first_three = || KeyRange { low: key(&[1, 1]), high: Some(key(&[1, 4])) };
+    for (number, (table, range, change, holds)) in [
+        (T, point(&[1, 2]), update, false),
+        (T, point(&[1, 2]), delete, false),
+        (T, point(&[1, 2]), insert, true),
+        (T, point(&[1, 3]), insert, false),
+        // Phantoms, and one that came and went.
+        (T, first_three(), insert, false),
+        (T, first_three(), delete, false),
+        (T, first_three(), vanish, false),
+        (T, first_three(), elsewhere, true),
+        // Through indexes: arrivals and departures of entries.
+        (BY_D, text("z"), update, false),
+        (BY_D, text("x"), update, false),
+        (BY_D, text("x"), delete, false),
+        (BY_D, text("x"), insert, true),
+        (UNIQUE_C, KeyRange::point(key(&[13])), insert, false),
+        (UNIQUE_C, KeyRange::point(key(&[12])), update, true),
+        (T, KeyRange::all(), elsewhere, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut w = world();
+        let read_at = w.now();
+        change(&mut w);
+        let by = w.now();
+        let outcome = w.validated(read_at, read(table, range.clone()), vec![]);
+        assert_eq!(outcome.is_ok(), holds, "case {number}: {outcome:?}");
+        if let Err(e) = outcome {
+            assert_eq!(e.state, SqlState::SERIALIZATION_FAILURE);
+            let detail = e.detail.unwrap();
+            assert!(detail.contains("Table \"t\"") && e.hint.is_some(), "{detail}");
+            assert!(detail.contains(&format!("(conflict rank {})", by.0)), "{detail}");
+        }
+        // Whoever reads again is served.
+        w.validated(w.now(), read(table, range), vec![]).unwrap();
+        w.check();
+    }
+}
+
+#[test]
+fn a_conflict_names_the_key_even_of_a_deleted_row() {
+    let mut w = world();
+    let read_at = w.now();
+    w.delete(T, point(&[1, 2])).unwrap();
+    let e = w.validated(read_at, read(T, point(&[1, 2])), vec![]).unwrap_err();
+    assert!(e.detail.unwrap().contains("key (a, b)=(1, 2)"));
+}
+
+#[test]
+fn a_tie_at_the_snapshot_was_read() {
+    let mut w = world();
+    w.update(T, point(&[1, 1]), vec![(3, Expr::constant("z"))]).unwrap();
+    let updated = w.now();
+    w.validated(updated, read(T, KeyRange::all()), vec![]).unwrap();
+    w.validated(updated.previous(), read(T, KeyRange::all()), vec![]).unwrap_err();
+}
+
+#[test]
+fn writes_meet_the_constraints_in_their_final_state() {
+    let put = WriteKind::Put;
+    let mut w = world();
+    // Two rows exchange their unique values.
+    let swap = vec![w.write(T, &row(1, 1, 12, "x"), put), w.write(T, &row(1, 2, 11, "x"), put)];
+    w.validated(w.now(), vec![], swap).unwrap();
+    w.check();
+    // One leaves, another takes its value, in any order of keys.
+    let hand_over =
+        vec![w.write(T, &row(0, 0, 12, "x"), WriteKind::Insert), w.removal(T, &row(1, 1, 12, "x"))];
+    w.validated(w.now(), vec![], hand_over).unwrap();
+    w.check();
+    for (number, (writes, state)) in [
+        (vec![w.write(T, &row(1, 2, 77, "x"), WriteKind::Insert)], SqlState::UNIQUE_VIOLATION),
+        (vec![w.write(T, &row(8, 8, 11, "x"), WriteKind::Insert)], SqlState::UNIQUE_VIOLATION),
+        (
+            vec![w.write(T, &row(8, 8, 50, "x"), put), w.write(T, &row(9, 9, 50, "x"), put)],
+            SqlState::UNIQUE_VIOLATION,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(w.validated(w.now(), vec![], writes).unwrap_err().state, state, "case {number}");
+    }
+    let null = ValidatedWrite {
+        row: Some(Row::of(&[int(5)])),
+        key: Key::of(&[int(5), Datum::Null]),
+        ..w.write(T, &row(5, 5, 5, "x"), put)
+    };
+    assert_eq!(w.validated(w.now(), vec![], vec![null]).unwrap_err().state, SqlState::NOT_NULL_VIOLATION);
+    w.check();
+}
+
+#[test]
+fn a_snapshot_below_the_collected_versions_is_refused() {
+    let mut w = world();
+    let read_at = w.now();
+    w.delete(T, point(&[1, 2])).unwrap();
+    w.delete(T, point(&[1, 4])).unwrap();
+    let below = w.now();
+    while w.stores[0].collect(below, 1) {}
+    w.check();
+    assert_eq!(w.stores[0].newest_place_in(T, &point(&[1, 2])), None, "the deletion is forgotten");
+    let e = w.validated(read_at, read(T, point(&[1, 2])), vec![]).unwrap_err();
+    assert_eq!(e.state, SqlState::SERIALIZATION_FAILURE);
+    assert!(e.detail.unwrap().contains("collected"));
+}
