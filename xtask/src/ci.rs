@@ -6,7 +6,7 @@
 
 use crate::house::Kind;
 use crate::lint::{self, cargo};
-use crate::{docs, floors, tidy};
+use crate::{docs, features, floors, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -39,6 +39,7 @@ pub fn run() -> Result<bool, String> {
     };
     step("format", &mut || succeeds(&["fmt", "--all", "--check"]));
     step("floors", &mut floors::run);
+    step("features", &mut features::run);
     step("tidy", &mut tidy::run);
     step("lint pure", &mut || lint::run(&[Kind::Pure]));
     step("docs", &mut docs::run);

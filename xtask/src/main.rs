@@ -2,6 +2,7 @@
 
 mod ci;
 mod docs;
+mod features;
 mod floors;
 mod house;
 mod lint;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask ci              everything that has to pass before a change lands
 cargo xtask floors          the house as a table; who imports whom
+cargo xtask features        every way to build resolves the same features
 cargo xtask tidy            what a reader may rely on in every file
 cargo xtask lint [pure|host]  clippy with the lint set of each kind of crate
 cargo xtask docs            rustdoc of the pure crates, links checked
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["ci"] => ci::run(),
         ["floors"] => floors::run(),
+        ["features"] => features::run(),
         ["tidy"] => tidy::run(),
         ["lint"] => lint::run(&[house::Kind::Pure, house::Kind::Host]),
         ["lint", "pure"] => lint::run(&[house::Kind::Pure]),
