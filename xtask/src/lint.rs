@@ -10,17 +10,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Clippy's opinions that are not shared here.
-const ALLOWED: &[&str] = &[
-    "clippy::too_many_arguments",
-    "clippy::type_complexity",
-    "clippy::new_without_default",
-    "clippy::len_without_is_empty",
-    "clippy::large_enum_variant",
-    "clippy::result_large_err",
-    "clippy::module_inception",
-    "clippy::needless_range_loop",
-    "clippy::should_implement_trait",
+/// What fails, later ones overriding earlier ones; the same for our crates and for the planted files.
+/// Clippy's groups of taste are left out, what it holds for wrong, suspicious or slow is in.
+const LEVELS: &[&str] = &[
+    "-Dwarnings",
+    "-Dunsafe_code",
+    "-Aclippy::style",
+    "-Aclippy::complexity",
+    "-Aclippy::large_enum_variant",
+    "-Aclippy::result_large_err",
+    "-Dclippy::disallowed_methods",
+    "-Dclippy::disallowed_types",
 ];
 
 /// The cargo that runs this task.
@@ -48,9 +48,7 @@ pub fn run(kinds: &[Kind]) -> Result<bool, String> {
         if kind == Kind::Host {
             command.args(["-p", "xtask"]);
         }
-        command.args(["--", "-D", "warnings", "-D", "unsafe_code"]);
-        ALLOWED.iter().for_each(|lint| _ = command.args(["-A", lint]));
-        command.env("CLIPPY_CONF_DIR", folder(kind));
+        command.arg("--").args(LEVELS).env("CLIPPY_CONF_DIR", folder(kind));
         clean &= command.status().map_err(|e| format!("run cargo clippy: {e}"))?.success();
     }
     Ok(clean)
@@ -93,15 +91,8 @@ fn compile(conf: &Path, file: &Path, name: &str, out: &Path) -> Result<String, S
     let output = Command::new("clippy-driver")
         .args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "--error-format=short"])
         .args(["--crate-name", name])
-        .args(match name {
-            "planted" => &[
-                "-Dclippy::disallowed_methods",
-                "-Dclippy::disallowed_types",
-                "--extern=tokio",
-                "--extern=rand",
-            ][..],
-            _ => &["--cap-lints=allow"],
-        })
+        .args(if name == "planted" { LEVELS } else { &["--cap-lints=allow"] })
+        .args(if name == "planted" { &["--extern=tokio", "--extern=rand"][..] } else { &[] })
         .arg("-L")
         .arg(out)
         .arg("--out-dir")

@@ -101,11 +101,10 @@ impl Order {
         self.open_pairs += heads.len() as u64 * (heads.len() as u64 - 1) / 2;
         self.open_keys.insert(key);
         let mut end = Version::INITIAL;
-        while exact {
-            match self.next.get(&(key, end)).map(Vec::as_slice) {
-                Some([only]) => end = *only,
-                Some(_) => return,
-                None => break,
+        while let Some(next) = self.next.get(&(key, end)).filter(|_| exact) {
+            match next[..] {
+                [only] => end = only,
+                _ => return,
             }
         }
         self.next.entry((key, end)).or_default().extend(heads);
