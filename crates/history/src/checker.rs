@@ -114,18 +114,19 @@ fn find_cycle(versions: &Versions<'_>, graph: &Graph, rules: &Rules) -> Option<C
     let is_query = |vertex: u32| graph.is_op(vertex) && !versions.is_writer(OpId(vertex));
     let without_anti = |_: u32, edge: &Edge| edge.class != Class::ReadWrite;
     let without_query_anti = |from: u32, edge: &Edge| edge.class != Class::ReadWrite || !is_query(from);
-    let invoked = |vertex: u32| versions.history.op(OpId(vertex)).invoked_ns;
+    // A query stands right behind what it saw, which may be old.
+    let hint = |op: u32| if is_query(op) { 0 } else { versions.history.op(OpId(op)).invoked_ns };
     let ops = versions.ops().map(|op| op.0);
     match rules.anti_dependencies {
         AntiDependencies::Ignored => plainest_cycle(graph, without_anti),
         AntiDependencies::All => plainest_cycle(graph, |_, _| true),
         AntiDependencies::OwnAtomic => plainest_cycle(graph, without_anti)
-            .or_else(|| search::own_cycle(graph, ops, without_anti, Through::OneRead, invoked)),
+            .or_else(|| search::own_cycle(graph, ops, without_anti, Through::OneRead, hint)),
         AntiDependencies::OwnCausal => plainest_cycle(graph, without_anti)
-            .or_else(|| search::own_cycle(graph, ops, without_anti, Through::Causal, invoked)),
+            .or_else(|| search::own_cycle(graph, ops, without_anti, Through::Causal, hint)),
         AntiDependencies::OwnOfQueries => plainest_cycle(graph, without_query_anti).or_else(|| {
             let queries = ops.filter(|&vertex| is_query(vertex));
-            search::own_cycle(graph, queries, without_query_anti, Through::Everything, invoked)
+            search::own_cycle(graph, queries, without_query_anti, Through::Everything, hint)
         }),
         AntiDependencies::NeverAdjacent => plainest_cycle(graph, without_anti).or_else(|| {
             let product = graph.without_adjacent_read_writes();

@@ -114,9 +114,17 @@ pub(crate) fn own_cycle(
     hint: impl Fn(u32) -> u64,
 ) -> Option<Cycle> {
     let place = topological(graph, &usable, hint);
+    // Whoever stands behind the last predecessor of an operation cannot lead back to it.
+    let mut last_predecessor = vec![0; graph.len()];
+    for vertex in 0..graph.len() as u32 {
+        for edge in graph.out(vertex).iter().filter(|edge| usable(vertex, edge)) {
+            let last = &mut last_predecessor[edge.to as usize];
+            *last = place[vertex as usize].max(*last);
+        }
+    }
     for owner in owners {
-        let limit = place[owner as usize];
-        let fits = |edge: &Edge| edge.to == owner || place[edge.to as usize] < limit;
+        let limit = last_predecessor[owner as usize];
+        let fits = |edge: &Edge| edge.to == owner || place[edge.to as usize] <= limit;
         // Breadth first; a state is a vertex and the key whose later versions are being followed.
         let mut reached: BTreeMap<(u32, Option<KeyId>), ((u32, Option<KeyId>), Edge)> = BTreeMap::new();
         let mut open = VecDeque::new();

@@ -214,6 +214,8 @@ impl Index {
         if open.len() == history.ops.len() {
             return included;
         }
+        // Lists that do not continue each other are found later; until then a beginning is seen once.
+        let mut seen_values: BTreeMap<KeyId, usize> = BTreeMap::new();
         while let Some(at) = open.pop() {
             let mut observe = |version: Option<Version>| {
                 let Some(version) = version.filter(|&v| v != Version::INITIAL) else { return };
@@ -237,7 +239,13 @@ impl Index {
                     match seen {
                         Seen::Initial => {}
                         Seen::Value(value) => observe(self.find(*key, *value)),
-                        Seen::List(values) => values.iter().for_each(|&v| observe(self.find(*key, v))),
+                        Seen::List(values) => {
+                            let seen = seen_values.entry(*key).or_default();
+                            for &value in values.get(*seen..).unwrap_or_default() {
+                                observe(self.find(*key, value));
+                            }
+                            *seen = values.len().max(*seen);
+                        }
                         Seen::Absent => {
                             if let [only] = self.absent(history, *key)[..] {
                                 observe(Some(only));
