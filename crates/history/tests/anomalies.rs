@@ -76,6 +76,24 @@ fn lost_update_of_a_list() {
 }
 
 #[test]
+fn lost_updates_do_not_excuse_weak_guarantees() {
+    // Each of two that overwrote one version reads a part of the other.
+    let lost = all(
+        Anomaly::LostUpdate,
+        &[SnapshotIsolation, Closed, Regular, Serializable, Rss, StrictSerializable],
+    );
+    let torn = all(Anomaly::FracturedRead, &[ReadAtomic, Session]);
+    for text in [
+        "txn t1 s1 [0,10] r(x)=0 r(y)=2 w(x)=1
+         txn t2 s2 [5,15] r(x)=0 w(x)=2 w(y)=2",
+        "txn t1 s1 [0,10] r(x)=0 w(x)=1 w(y)=1
+         txn t2 s2 [5,15] r(x)=0 r(y)=1 w(x)=2",
+    ] {
+        expect(text, &[lost.clone(), torn.clone()].concat());
+    }
+}
+
+#[test]
 fn write_skew() {
     let broken = [Closed, Regular, Serializable, Rss, StrictSerializable];
     expect(
@@ -163,6 +181,43 @@ fn stale_read_among_blind_writes() {
 }
 
 #[test]
+fn stale_by_a_later_version_that_was_answered_first() {
+    // t1 still runs when q1 begins, but t2, which overwrote t1, is done.
+    expect(
+        "txn t1 s1 [0,90] r(x)=0 w(x)=1
+         txn t2 s2 [5,10] r(x)=1 w(x)=2
+         txn q1 s3 [20,30] r(x)=0",
+        &all(Anomaly::StaleRead, &[FRESH, Regular, Rss, StrictSerializable]),
+    );
+}
+
+#[test]
+fn the_newest_version_is_fresh_whatever_the_clock_says() {
+    expect(
+        "txn t1 s1 [0,10] r(x)=2 w(x)=1
+         txn t2 s2 [20,30] w(x)=2
+         txn q1 s3 [40,50] r(x)=1",
+        &all(Anomaly::RealTimeInversion, &[Regular, Rss, StrictSerializable]),
+    );
+}
+
+#[test]
+fn a_finished_writer_counts_even_where_the_order_of_versions_is_open() {
+    // x=2 was answered before q1 began, so q1 comes after t2, and after t3 from which t2 read.
+    for writes in ["", "w(v)=1"] {
+        expect(
+            &format!(
+                "txn t3 s1 [0,90] r(y)=0 w(y)=3 w(z)=3
+                 txn t2 s2 [0,10] r(z)=3 w(x)=2
+                 txn t1 s3 [0,20] w(x)=1
+                 txn q1 s4 [30,40] r(x)=1 r(y)=0 {writes}"
+            ),
+            &all(Anomaly::RealTimeInversion, &[Regular, Rss, StrictSerializable]),
+        );
+    }
+}
+
+#[test]
 fn stale_within_the_lag() {
     let history: History = "txn t1 s1 [0,10] r(x)=0 w(x)=1
                             txn q1 s2 [20,30] r(x)=0"
@@ -207,6 +262,38 @@ fn a_session_does_not_read_its_own_write() {
     expect(
         "txn t1 s1 [0,10] r(x)=0 w(x)=1
          txn q1 s1 [20,40] r(x)=0",
+        &[
+            (Session, Anomaly::SessionOrder),
+            (FRESH, Anomaly::StaleRead),
+            (Regular, Anomaly::StaleRead),
+            (Rss, Anomaly::SessionOrder),
+            (StrictSerializable, Anomaly::SessionOrder),
+        ],
+    );
+}
+
+#[test]
+fn a_session_goes_on_at_the_instant_of_its_answer() {
+    // At one instant the clock puts nothing in order, the session does.
+    expect(
+        "txn t1 s1 [0,10] r(x)=0 w(x)=1
+         txn q1 s1 [10,20] r(x)=0",
+        &all(Anomaly::SessionOrder, &[Session, Rss, StrictSerializable]),
+    );
+}
+
+#[test]
+fn overlapping_operations_of_a_session_are_not_ordered() {
+    expect(
+        "txn t1 s1 [0,10] r(x)=0 w(x)=1
+         txn q1 s1 [5,20] r(x)=0
+         txn q2 s1 [30,40] r(x)=1",
+        &[],
+    );
+    expect(
+        "txn t1 s1 [0,10] r(x)=0 w(x)=1
+         txn q1 s1 [5,20] r(x)=1
+         txn q2 s1 [30,40] r(x)=0",
         &[
             (Session, Anomaly::SessionOrder),
             (FRESH, Anomaly::StaleRead),

@@ -17,6 +17,8 @@ pub enum Action {
     Update,
     /// Overwrites or appends without looking.
     Blind,
+    /// Appends without looking, overwrites after a read.
+    Append,
     /// Deletes a register after a read, appends to a list.
     Delete,
     /// Reads all keys from this one on.
@@ -53,13 +55,14 @@ pub struct Plan {
     pub lies: Vec<(u8, u8)>,
 }
 
-pub fn actions(weights: [u32; 5]) -> impl Strategy<Value = Action> + Clone {
+pub fn actions(weights: [u32; 6]) -> impl Strategy<Value = Action> + Clone {
     prop_oneof![
         weights[0] => Just(Action::Read),
         weights[1] => Just(Action::Update),
         weights[2] => Just(Action::Blind),
         weights[3] => Just(Action::Delete),
         weights[4] => Just(Action::Scan),
+        weights[5] => Just(Action::Append),
     ]
 }
 
@@ -193,7 +196,12 @@ impl Store {
         let mut did = Vec::new();
         for &(key, action) in &op.actions {
             let list = key >= self.lists_from;
-            if matches!(action, Action::Read | Action::Update | Action::Delete) {
+            let looks = match action {
+                Action::Read | Action::Update | Action::Delete => true,
+                Action::Append => !list,
+                Action::Blind | Action::Scan => false,
+            };
+            if looks {
                 did.push((key, Did::Read(self.get(key))));
             }
             self.value_last += 1;
@@ -205,7 +213,7 @@ impl Store {
                     let rows: Vec<(usize, Seen)> = rows.filter(|(_, seen)| *seen != Seen::Absent).collect();
                     did.push((key, Did::Scanned(rows)));
                 }
-                Action::Update | Action::Blind | Action::Delete if list => {
+                Action::Update | Action::Blind | Action::Append | Action::Delete if list => {
                     let mut values = match self.get(key) {
                         Seen::List(values) => values,
                         _ => Vec::new(),
@@ -214,7 +222,7 @@ impl Store {
                     did.push((key, Did::Appended(value)));
                     self.put(key, Seen::List(values));
                 }
-                Action::Update | Action::Blind => {
+                Action::Update | Action::Blind | Action::Append => {
                     did.push((key, Did::Wrote(value)));
                     self.put(key, Seen::Value(value));
                 }
