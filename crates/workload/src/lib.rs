@@ -10,7 +10,15 @@
 pub mod accounts;
 pub mod ch;
 pub mod copy;
+pub mod model;
 pub mod random;
 pub mod table;
 pub mod tpcc;
 pub mod ycsb;
+
+/// Every stored procedure of the workloads, for `CALL`.
+pub fn procedures() -> base::txn::procedure::Procedures {
+    let mut procedures = base::txn::procedure::Procedures::default();
+    tpcc::procedures::register(&mut procedures);
+    procedures
+}

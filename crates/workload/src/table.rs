@@ -1,6 +1,7 @@
 //! Tables as data, and the SQL that makes them.
 
-use base::DataType;
+use base::topology::Topology;
+use base::{DataType, RegionId, TableId, schema};
 
 /// One column: its name in capitals (as the benchmarks' documents write it) and its type.
 pub type Column = (&'static str, DataType);
@@ -79,6 +80,66 @@ impl TableSpec {
     /// `COPY … FROM STDIN` in the text format.
     pub fn copy_in(&self) -> String {
         format!("COPY {} ({}) FROM STDIN", self.name, self.column_names().join(", "))
+    }
+    /// The table as the catalog would hold it after [`TableSpec::create_table`] and
+    /// [`TableSpec::create_indexes`]; it and its indexes take ids from `next_id` on. Plain placement
+    /// means region 0. Panics on a region that the topology does not have.
+    pub fn describe(
+        &self,
+        placement: &Placement,
+        values: u32,
+        topology: &Topology,
+        next_id: u32,
+    ) -> schema::Table {
+        let columns = self.columns.iter().map(|(name, data_type)| {
+            let name = name.to_ascii_lowercase();
+            schema::Column {
+                not_null: !self.nullable.contains(&name.as_str()),
+                name,
+                data_type: *data_type,
+                default: None,
+                missing: base::Datum::Null,
+                identity: schema::Identity::No,
+                hidden: false,
+            }
+        });
+        let indexes = self.indexes.iter().zip(next_id + 1..).map(|((name, columns), id)| schema::Index {
+            id: TableId(id),
+            name: (*name).into(),
+            columns: columns.iter().map(|column| self.column(column)).collect(),
+            unique: false,
+            constraint: false,
+        });
+        let region = |name: &String| {
+            topology.region_named(name).unwrap_or_else(|| panic!("there is no region {name}"))
+        };
+        let placement = match (self.home, placement) {
+            (Home::Replicated, Placement::RoundRobin(_) | Placement::Hash) => schema::Placement::Replicated,
+            (_, Placement::Plain) => schema::Placement::Home(RegionId(0)),
+            (Home::By(column), Placement::Hash) => {
+                schema::Placement::HomeBy { column: self.column(column), regions: schema::RegionMap::Hash }
+            }
+            (Home::By(column), Placement::RoundRobin(names)) => {
+                let regions = names.iter().map(region).cycle();
+                let list = (1..=i64::from(values)).map(base::Datum::Int).zip(regions).collect();
+                schema::Placement::HomeBy {
+                    column: self.column(column),
+                    regions: schema::RegionMap::List(list),
+                }
+            }
+        };
+        schema::Table {
+            id: TableId(next_id),
+            schema: "public".into(),
+            name: self.name.into(),
+            version: 0,
+            columns: columns.collect(),
+            primary_key: self.primary_key.iter().map(|column| self.column(column)).collect(),
+            primary_key_name: format!("{}_pkey", self.name),
+            indexes: indexes.collect(),
+            checks: vec![],
+            placement,
+        }
     }
     fn storage(&self, placement: &Placement, values: u32) -> String {
         match (self.home, placement) {

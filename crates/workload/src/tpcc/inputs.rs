@@ -2,6 +2,7 @@
 
 use super::{DISTRICTS, Tpcc};
 use crate::random::{last_name, nurand};
+use base::Datum;
 use base::decimal::Decimal;
 use base::rng::Rng;
 
@@ -146,6 +147,26 @@ impl Input {
             Input::StockLevel(_) => Kind::StockLevel,
         }
     }
+    /// Name and arguments of the stored procedure that does it; `now_us` is the client's clock in µs since
+    /// 2000-01-01.
+    pub fn call(&self, now_us: i64) -> (&'static str, Vec<Datum>) {
+        let now = Datum::Timestamp(now_us);
+        let args = match self {
+            Input::NewOrder(i) => vec![int(i.w), int(i.d), int(i.c), i.lines_text().into(), now],
+            Input::Payment(i) => {
+                let [c, c_last] = i.customer.args();
+                let place = [i.w, i.d, i.c_w, i.c_d].map(int);
+                place.into_iter().chain([c, c_last, i.amount().into(), Datum::Int(i.history), now]).collect()
+            }
+            Input::OrderStatus(i) => {
+                let [c, c_last] = i.customer.args();
+                vec![int(i.w), int(i.d), c, c_last]
+            }
+            Input::Delivery(i) => vec![int(i.w), int(i.carrier), now],
+            Input::StockLevel(i) => vec![int(i.w), int(i.d), int(i.threshold)],
+        };
+        (self.kind().name(), args)
+    }
     /// The warehouses it touches beside its own.
     pub fn remote_warehouses(&self) -> Vec<i32> {
         let (home, mut others) = match self {
@@ -158,6 +179,20 @@ impl Input {
         others.dedup();
         others
     }
+}
+
+impl Who {
+    /// The procedures' two arguments: number and last name, one of them null.
+    fn args(&self) -> [Datum; 2] {
+        match self {
+            Who::Id(id) => [int(*id), Datum::Null],
+            Who::LastName(name) => [Datum::Null, Datum::text(name)],
+        }
+    }
+}
+
+fn int(i: i32) -> Datum {
+    Datum::Int(i64::from(i))
 }
 
 impl NewOrder {
@@ -220,9 +255,18 @@ impl Inputs {
     }
     /// Moves the terminal to this warehouse.
     pub fn at(mut self, w: i32) -> Inputs {
+        self.move_to(w);
+        self
+    }
+    fn move_to(&mut self, w: i32) {
         assert!(1 <= w && w <= self.tpcc.warehouses, "there is no warehouse {w}");
         self.w = w;
         self.others = (1..=self.tpcc.warehouses).filter(|&other| other != w).collect();
+    }
+    /// Moves the terminal to a warehouse drawn at random, for a single terminal that is to touch them all.
+    pub fn at_random_warehouse(&mut self) -> &mut Inputs {
+        let w = self.rng.between(1, i64::from(self.tpcc.warehouses)) as i32;
+        self.move_to(w);
         self
     }
     /// Remote lines and payments go to these warehouses only, say those of one far region.

@@ -7,12 +7,15 @@
 pub mod check;
 pub mod inputs;
 pub mod load;
+pub mod procedures;
 pub mod tables;
 
 pub use inputs::{Input, Inputs, Kind, Mix};
 pub use tables::Table;
 
 use crate::table::Placement;
+use base::schema::{Catalog, SchemaAction, SchemaChange};
+use base::topology::Topology;
 
 /// Districts of a warehouse.
 pub const DISTRICTS: i32 = 10;
@@ -67,5 +70,17 @@ impl Tpcc {
     /// The statements that make the secondary indexes.
     pub fn create_indexes(&self) -> Vec<String> {
         Table::ALL.iter().flat_map(|t| t.spec().create_indexes()).collect()
+    }
+    /// The catalog after those statements and CH-benCHmark's, for hosts without SQL.
+    pub fn catalog(&self, placement: &Placement, topology: &Topology) -> Catalog {
+        let mut catalog = Catalog::default();
+        let added = crate::ch::Table::ALL.iter().map(|table| table.spec());
+        for spec in Table::ALL.iter().map(|table| table.spec()).chain(added) {
+            let table = spec.describe(placement, self.warehouses as u32, topology, catalog.next_id);
+            let actions = vec![SchemaAction::CreateTable(table)];
+            let change = SchemaChange { base_version: catalog.version, actions };
+            catalog.apply(&change).expect("an empty catalog takes the benchmark's tables");
+        }
+        catalog
     }
 }
