@@ -31,6 +31,8 @@ pub use zone::{ColumnPredicate, Comparison};
 pub struct Options {
     /// Rows per delta chunk: at most this many rows are copied by a snapshot.
     pub chunk_rows: usize,
+    /// Rows per batch of a scan and per zone of a zone map; a multiple of 64.
+    pub block_rows: usize,
     /// Most rows of a segment; bounds the work of one merge.
     pub segment_rows: usize,
     /// A delta smaller than this is not worth a merge.
@@ -41,13 +43,21 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { chunk_rows: 1024, segment_rows: 65_536, merge_rows_min: 4096, small_segments_max: 4 }
+        Options {
+            chunk_rows: 1024,
+            block_rows: 8192,
+            segment_rows: 65_536,
+            merge_rows_min: 4096,
+            small_segments_max: 4,
+        }
     }
 }
 
 impl Options {
     fn check(&self) {
-        assert!(0 < self.chunk_rows && self.chunk_rows <= version::BLOCK_ROWS);
+        assert!(
+            0 < self.chunk_rows && self.chunk_rows <= self.block_rows && self.block_rows.is_multiple_of(64)
+        );
         assert!(self.chunk_rows <= self.segment_rows);
         assert!(2 <= self.small_segments_max);
     }

@@ -21,6 +21,7 @@ pub struct MergeJob {
     pub(crate) table: Arc<Table>,
     pub(crate) partition: PartitionId,
     pub(crate) sources: Vec<Source>,
+    pub(crate) block_rows: usize,
     /// Versions that ended at or below this rank are dropped.
     pub(crate) collected_below: Rank,
 }
@@ -112,10 +113,11 @@ impl MergeJob {
         order.sort_by(|a, b| {
             pool.keys[*a as usize].cmp(&pool.keys[*b as usize]).then_with(|| end_of(*a).cmp(&end_of(*b)))
         });
-        let columns: Vec<Column> = pool.columns.iter().map(|v| Column::encode(v, &order)).collect();
+        let columns: Vec<Column> =
+            pool.columns.iter().map(|v| Column::encode(v, &order, self.block_rows)).collect();
         let mut filter = Filter::new(order.len());
         pool.keys.iter().for_each(|k| filter.insert(hash_key(k)));
-        let mut ends = Ends::new(order.len());
+        let mut ends = Ends::new(order.len(), self.block_rows);
         for (row, from) in order.iter().enumerate() {
             if let Some(at) = pool.ends[*from as usize] {
                 ends.push(row, at);
@@ -133,6 +135,7 @@ impl MergeJob {
         let segment = Segment {
             table: self.table,
             rows: order.len(),
+            block_rows: self.block_rows,
             columns,
             filter,
             last_begin,

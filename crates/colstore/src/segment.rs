@@ -20,6 +20,8 @@ pub(crate) struct Segment {
     /// As it was when the segment was made; it has no columns that were added since.
     pub table: Arc<Table>,
     pub rows: usize,
+    /// Rows per block: what a scan returns at once and what zone maps speak of.
+    pub block_rows: usize,
     pub columns: Vec<Column>,
     pub filter: Filter,
     /// Largest rank and largest position at which a row begins.

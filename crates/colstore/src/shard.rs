@@ -191,7 +191,14 @@ impl Shard {
             self.delta.chunks.iter().take(chunks).map(|c| Source::Chunk(c.data.clone(), c.ends.clone())),
         );
         self.merging = Some(Merging { chunks, segments: ids, ended: Vec::new() });
-        Some(MergeJob { table: table.clone(), partition: self.partition, sources, collected_below })
+        let block_rows = options.block_rows;
+        Some(MergeJob {
+            table: table.clone(),
+            partition: self.partition,
+            sources,
+            block_rows,
+            collected_below,
+        })
     }
 
     /// Takes the result of the merge under way.

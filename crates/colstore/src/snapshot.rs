@@ -8,7 +8,7 @@ use crate::delta::Chunk;
 use crate::segment::{Begins, Segment};
 use crate::types::schema_of;
 use crate::values::Values;
-use crate::version::{BLOCK_ROWS, Edge, End, Ends, Selection};
+use crate::version::{Edge, End, Ends, Selection};
 use crate::zone::{Bounds, ColumnPredicate, Zone};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::BooleanBuffer;
@@ -103,7 +103,7 @@ impl TableSnapshot {
         self.units.iter().map(Unit::rows_visible).sum()
     }
 
-    /// Scans one piece: batches of up to 8192 rows of the projected columns, in the order given. Blocks
+    /// Scans one piece: batches of up to `block_rows` (8192) rows of the projected columns, in the order given. Blocks
     /// without a row that satisfies all `filters` are left out; other rows that do not satisfy them are
     /// not filtered here.
     pub fn scan(&self, unit: usize, projection: &[usize], filters: &[ColumnPredicate]) -> Scan {
@@ -188,11 +188,18 @@ impl Unit {
             UnitData::Chunk { data, .. } => data.len(),
         }
     }
+    /// Rows per block; a chunk is one block.
+    fn block_size(&self) -> usize {
+        match &self.data {
+            UnitData::Segment { data, .. } => data.block_rows,
+            UnitData::Chunk { data, .. } => data.len(),
+        }
+    }
     fn block_count(&self) -> usize {
-        self.len().div_ceil(BLOCK_ROWS)
+        self.len().div_ceil(self.block_size())
     }
     fn block_rows(&self, block: usize) -> usize {
-        BLOCK_ROWS.min(self.len() - block * BLOCK_ROWS)
+        self.block_size().min(self.len() - block * self.block_size())
     }
 
     /// `None`: the rows are older than the column.
@@ -209,7 +216,7 @@ impl Unit {
             UnitData::Segment { data, begins, ends } => {
                 let begun = match begins {
                     Some(begins) if !self.edge.includes(data.last_begin) => {
-                        Some(begins.begun(self.edge, block * BLOCK_ROWS, rows))
+                        Some(begins.begun(self.edge, block * data.block_rows, rows))
                     }
                     _ => None,
                 };
@@ -233,7 +240,7 @@ impl Unit {
         match &self.data {
             UnitData::Segment { data, .. } => {
                 let column = data.columns.get(column)?;
-                Some(column.to_arrow(block * BLOCK_ROWS, self.block_rows(block)))
+                Some(column.to_arrow(block * data.block_rows, self.block_rows(block)))
             }
             UnitData::Chunk { data, .. } => data.columns().arrays.get(column).cloned(),
         }

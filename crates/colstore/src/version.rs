@@ -13,9 +13,6 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use base::{LogPosition, Rank};
 use std::sync::Arc;
 
-/// Rows per block: what a scan returns at once and what zone maps speak of.
-pub(crate) const BLOCK_ROWS: usize = 8192;
-
 /// A transaction's place as far as cuts can tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -59,19 +56,21 @@ pub(crate) struct End {
 
 /// Ends of one unit's rows per block, in the order in which they came. A snapshot shares the blocks;
 /// the next end in a shared block copies it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ends {
+    /// Rows per block.
+    block_rows: usize,
     pub blocks: Vec<Arc<Vec<End>>>,
     pub count: usize,
 }
 
 impl Ends {
-    pub fn new(rows: usize) -> Ends {
-        Ends { blocks: vec![Arc::default(); rows.div_ceil(BLOCK_ROWS)], count: 0 }
+    pub fn new(rows: usize, block_rows: usize) -> Ends {
+        Ends { block_rows, blocks: vec![Arc::default(); rows.div_ceil(block_rows)], count: 0 }
     }
     pub fn push(&mut self, row: usize, at: Mark) {
-        let end = End { row: (row % BLOCK_ROWS) as u32, at };
-        Arc::make_mut(&mut self.blocks[row / BLOCK_ROWS]).push(end);
+        let end = End { row: (row % self.block_rows) as u32, at };
+        Arc::make_mut(&mut self.blocks[row / self.block_rows]).push(end);
         self.count += 1;
     }
     /// All ends with their rows in the unit.
@@ -80,7 +79,7 @@ impl Ends {
         self.blocks.iter().enumerate().map(in_block).flat_map(move |(b, count)| {
             (0..count).map(move |i| {
                 let end = self.blocks[b][i];
-                (b * BLOCK_ROWS + end.row as usize, end.at)
+                (b * self.block_rows + end.row as usize, end.at)
             })
         })
     }

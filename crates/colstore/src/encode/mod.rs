@@ -11,7 +11,6 @@ use crate::sketch::Sketch;
 use crate::values::{
     Store, Values, bytes_datum, int_datum, ints_to_arrow, primitive, wide_datum, wide_to_arrow,
 };
-use crate::version::BLOCK_ROWS;
 use crate::zone::Zone;
 use arrow_array::ArrayRef;
 use arrow_array::types::{Float32Type, Float64Type};
@@ -42,11 +41,11 @@ enum Encoded {
 }
 
 impl Column {
-    /// Encodes the values in the order of `rows`.
-    pub fn encode(values: &Values, rows: &[u32]) -> Column {
+    /// Encodes the values in the order of `rows`, with a zone per `block_rows` of them.
+    pub fn encode(values: &Values, rows: &[u32], block_rows: usize) -> Column {
         let in_order = || rows.iter().map(|r| *r as usize);
         let zones = rows
-            .chunks(BLOCK_ROWS)
+            .chunks(block_rows)
             .map(|block| Zone::of(values, block.iter().map(|r| *r as usize)))
             .collect();
         let nulls = (values.null_count > 0)
