@@ -80,6 +80,8 @@ pub(crate) struct Delta {
     pub chunks: VecDeque<ChunkSlot>,
     tail: Tail,
     index: KeyIndex,
+    /// Rows ever added, and their bytes.
+    added: (u64, u64),
 }
 
 /// The open end of the delta.
@@ -96,7 +98,14 @@ struct Tail {
 
 impl Delta {
     pub fn new(chunk_rows: usize) -> Delta {
-        Delta { chunk_rows, base: 0, chunks: VecDeque::new(), tail: Tail::default(), index: KeyIndex::new() }
+        Delta {
+            chunk_rows,
+            base: 0,
+            chunks: VecDeque::new(),
+            tail: Tail::default(),
+            index: KeyIndex::default(),
+            added: (0, 0),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -107,16 +116,16 @@ impl Delta {
     pub fn push(&mut self, table: &Arc<Table>, key: Key, row: Row, begin: Mark) {
         let hash = hash_key(&key);
         let id = self.base + self.len() as u64;
-        let Delta { index, .. } = self;
-        let mut taken = std::mem::replace(index, KeyIndex::new());
-        taken.set(
+        let mut index = std::mem::take(&mut self.index);
+        index.set(
             hash,
             id,
             |other| self.key(other) == Some(&key),
             |other| other >= self.base,
-            |other| hash_key(self.key(other).expect("only live versions are hashed")),
+            |other| self.hash(other),
         );
-        self.index = taken;
+        self.index = index;
+        self.added = (self.added.0 + 1, self.added.1 + row.len() as u64);
         let tail = &mut self.tail;
         tail.keys.push(key);
         tail.rows.push(row);
@@ -191,6 +200,18 @@ impl Delta {
     pub fn forget(&mut self, count: usize) {
         self.chunks.drain(..count);
         self.base += (count * self.chunk_rows) as u64;
+        let mut index = std::mem::take(&mut self.index);
+        index.shrink(self.len(), |id| id >= self.base, |id| self.hash(id));
+        self.index = index;
+    }
+
+    fn hash(&self, id: u64) -> u64 {
+        hash_key(self.key(id).expect("only live versions are hashed"))
+    }
+
+    /// Bytes of a row as it was written, on average.
+    pub fn row_bytes_mean(&self) -> usize {
+        (self.added.1 / self.added.0.max(1)) as usize
     }
 
     /// Versions that have not ended.

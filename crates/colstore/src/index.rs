@@ -4,11 +4,23 @@
 //! when the table grows. Nothing ever walks it, so its order shows nowhere.
 
 use base::Key;
-use base::rng::fnv1a;
 
-/// Hash of a key's bytes, the same on every machine; all of its bits are good.
+/// Hash of a key's bytes.
 pub(crate) fn hash_key(key: &Key) -> u64 {
-    mix(fnv1a(0, key.as_bytes()))
+    hash_bytes(key.as_bytes())
+}
+
+/// Hash of bytes, the same on every machine, eight at a time; all of its bits are good.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut words = bytes.chunks_exact(8);
+    let mut hash = bytes.len() as u64;
+    for word in &mut words {
+        hash = step(hash, u64::from_le_bytes(word.try_into().expect("eight bytes")));
+    }
+    let mut last = [0; 8];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    mix(step(hash, u64::from_le_bytes(last)))
 }
 
 /// Spreads the bits of a number over all 64.
@@ -19,7 +31,7 @@ pub(crate) fn mix(mut x: u64) -> u64 {
 }
 
 /// Slots hold version id + 1 in the low bits and a piece of the hash above; 0 is free.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct KeyIndex {
     slots: Vec<u64>,
     used: usize,
@@ -30,12 +42,11 @@ const ID_MASK: u64 = (1 << ID_BITS) - 1;
 const SLOTS_MIN: usize = 16;
 
 impl KeyIndex {
-    pub fn new() -> KeyIndex {
-        KeyIndex { slots: vec![0; SLOTS_MIN], used: 0 }
-    }
-
     /// The version that `is_match` accepts among those with this hash.
     pub fn find(&self, hash: u64, is_match: impl Fn(u64) -> bool) -> Option<u64> {
+        if self.slots.is_empty() {
+            return None;
+        }
         let mask = self.slots.len() - 1;
         let mut at = hash as usize & mask;
         while self.slots[at] != 0 {
@@ -77,6 +88,7 @@ impl KeyIndex {
         self.used += 1;
     }
 
+    /// Keeps the live slots alone, in a table of the right size.
     fn rebuild(&mut self, is_live: impl Fn(u64) -> bool, hash_of: impl Fn(u64) -> u64) {
         let ids: Vec<u64> = self
             .slots
@@ -95,6 +107,13 @@ impl KeyIndex {
                 at = (at + 1) & (size - 1);
             }
             self.slots[at] = (hash & !ID_MASK) | (id + 1);
+        }
+    }
+
+    /// Gives memory back once most slots are stale.
+    pub fn shrink(&mut self, live: usize, is_live: impl Fn(u64) -> bool, hash_of: impl Fn(u64) -> u64) {
+        if self.slots.len() > (live + SLOTS_MIN) * 16 {
+            self.rebuild(is_live, hash_of);
         }
     }
 

@@ -33,8 +33,10 @@ pub struct Options {
     pub chunk_rows: usize,
     /// Rows per batch of a scan and per zone of a zone map; a multiple of 64.
     pub block_rows: usize,
-    /// Most rows of a segment; bounds the work of one merge.
+    /// Most rows of a segment, and most bytes of its rows as they were in the delta; both bound the
+    /// work of one merge.
     pub segment_rows: usize,
+    pub segment_bytes: usize,
     /// A delta smaller than this is not worth a merge.
     pub merge_rows_min: usize,
     /// This many small segments are merged even if nothing else is to do.
@@ -47,6 +49,7 @@ impl Default for Options {
             chunk_rows: 1024,
             block_rows: 8192,
             segment_rows: 65_536,
+            segment_bytes: 4 << 20,
             merge_rows_min: 4096,
             small_segments_max: 4,
         }

@@ -80,11 +80,10 @@ impl Begins {
     }
     /// Which of `count` rows from `start` on have begun at the edge.
     pub fn begun(&self, edge: Edge, start: usize, count: usize) -> BooleanBuffer {
-        let (values, last) = match edge {
-            Edge::Rank(t) => (self.ranks.decode(start, count), t.0),
-            Edge::Position(v) => (self.positions.decode(start, count), v.0),
-        };
-        BooleanBuffer::collect_bool(count, |i| values[i] as u64 <= last)
+        BooleanBuffer::from(match edge {
+            Edge::Rank(t) => self.ranks.decode(start, count, |rank| rank as u64 <= t.0),
+            Edge::Position(v) => self.positions.decode(start, count, |position| position as u64 <= v.0),
+        })
     }
     pub fn bytes(&self) -> usize {
         self.ranks.bytes() + self.positions.bytes()

@@ -140,7 +140,11 @@ impl Shard {
         if self.merging.is_some() {
             return None;
         }
-        let rows_max = rows_max.min(options.segment_rows);
+        // Wide rows make short segments, so that a merge takes about the same time for every table.
+        let row_bytes = self.delta.row_bytes_mean().max(1);
+        let segment_rows =
+            options.segment_rows.min(options.segment_bytes / row_bytes).max(options.chunk_rows);
+        let rows_max = rows_max.min(segment_rows);
         let chunks = self.delta.chunks.len().min(rows_max / options.chunk_rows);
         let chunks = if chunks * options.chunk_rows >= options.merge_rows_min { chunks } else { 0 };
         let mut rows = chunks * options.chunk_rows;
@@ -159,7 +163,7 @@ impl Shard {
         // Then segments no larger than what is merged anyway, smallest first: each row is rewritten
         // about as often as sizes double.
         let mut small: Vec<usize> = (0..self.segments.len())
-            .filter(|i| self.segments[*i].data.rows * 2 <= options.segment_rows)
+            .filter(|i| self.segments[*i].data.rows * 2 <= segment_rows)
             .filter(|i| slots.iter().all(|(taken, _)| taken != i))
             .collect();
         small.sort_by_key(|i| (self.segments[*i].data.rows, *i));

@@ -120,7 +120,7 @@ impl Values {
     pub fn to_arrow(&self) -> ArrayRef {
         let nulls = (self.null_count > 0).then(|| NullBuffer::from(self.valid.as_slice()));
         match &self.store {
-            Store::Int(v) => ints_to_arrow(self.data_type, v.clone(), nulls),
+            Store::Int(v) => ints_to_arrow(self.data_type, v, nulls),
             Store::Wide(v) => wide_to_arrow(self.data_type, v, nulls),
             Store::Float(v) => match self.data_type {
                 DataType::Real => primitive::<Float32Type>(v.iter().map(|f| *f as f32).collect(), nulls),
@@ -173,29 +173,42 @@ pub(crate) fn bytes_datum(data_type: DataType, bytes: &[u8]) -> Datum {
     }
 }
 
+/// Where integers come from: plain, or decoded on the way.
+pub(crate) trait IntSource {
+    /// All values, each as `map` makes of it.
+    fn map<T: Copy>(&self, map: impl Fn(i64) -> T) -> Vec<T>;
+}
+
+impl IntSource for Vec<i64> {
+    fn map<T: Copy>(&self, map: impl Fn(i64) -> T) -> Vec<T> {
+        self.iter().map(|v| map(*v)).collect()
+    }
+}
+
 /// Values kept in i64, as the Arrow array of their type.
-pub(crate) fn ints_to_arrow(data_type: DataType, values: Vec<i64>, nulls: Option<NullBuffer>) -> ArrayRef {
+pub(crate) fn ints_to_arrow(
+    data_type: DataType,
+    values: &impl IntSource,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
     match data_type {
         DataType::Boolean => {
-            let bits = BooleanBuffer::collect_bool(values.len(), |i| values[i] != 0);
+            let bits = BooleanBuffer::from(values.map(|v| v != 0));
             Arc::new(BooleanArray::new(bits, nulls))
         }
-        DataType::SmallInt => primitive::<Int16Type>(values.iter().map(|v| *v as i16).collect(), nulls),
-        DataType::Integer => primitive::<Int32Type>(values.iter().map(|v| *v as i32).collect(), nulls),
-        DataType::BigInt => primitive::<Int64Type>(values, nulls),
+        DataType::SmallInt => primitive::<Int16Type>(values.map(|v| v as i16), nulls),
+        DataType::Integer => primitive::<Int32Type>(values.map(|v| v as i32), nulls),
+        DataType::BigInt => primitive::<Int64Type>(values.map(|v| v), nulls),
         DataType::Date => {
-            let days = values.iter().map(|v| (*v as i32).saturating_add(EPOCH_DAYS)).collect();
-            primitive::<Date32Type>(days, nulls)
+            primitive::<Date32Type>(values.map(|v| (v as i32).saturating_add(EPOCH_DAYS)), nulls)
         }
         DataType::Timestamp | DataType::TimestampTz => {
-            let us = values.iter().map(|v| v.saturating_add(EPOCH_US)).collect::<Vec<_>>();
+            let us = values.map(|v| v.saturating_add(EPOCH_US));
             let array = PrimitiveArray::<TimestampMicrosecondType>::new(us.into(), nulls);
             let zone = (data_type == DataType::TimestampTz).then_some("+00:00");
             Arc::new(array.with_timezone_opt(zone))
         }
-        DataType::Numeric { .. } => {
-            decimals(data_type, values.iter().map(|v| i128::from(*v)).collect(), nulls)
-        }
+        DataType::Numeric { .. } => decimals(data_type, values.map(i128::from), nulls),
         other => panic!("{} is not kept in integers", other.name()),
     }
 }

@@ -237,6 +237,7 @@ impl World {
             chunk_rows: *knobs.pick(&[1, 4, 16]),
             block_rows: 64,
             segment_rows: *knobs.pick(&[16, 64, 256]),
+            segment_bytes: *knobs.pick(&[4_000, 1 << 20]),
             merge_rows_min: *knobs.pick(&[1, 8]),
             small_segments_max: 2,
         };

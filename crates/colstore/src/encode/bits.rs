@@ -10,22 +10,38 @@ pub(crate) struct Packed {
 }
 
 /// Numbers per group.
-const GROUP: usize = 64;
+pub(crate) const GROUP: usize = 64;
 
 impl Packed {
     /// Packs numbers that need no more than `width` bits.
     pub fn new(width: u32, count: usize, numbers: impl Iterator<Item = u64>) -> Packed {
         assert!(width <= 64);
-        let mut words = vec![0u64; count.div_ceil(GROUP) * width as usize];
-        for (i, number) in numbers.enumerate().take(if width == 0 { 0 } else { count }) {
-            let bit = i * width as usize;
-            let (word, shift) = (bit / 64, bit % 64);
-            words[word] |= number << shift;
-            if shift + width as usize > 64 {
-                words[word + 1] |= number >> (64 - shift);
+        if width == 0 {
+            return Packed { width, words: Vec::new() };
+        }
+        // Full groups of the double width too, see `pairs`.
+        let mut words = Vec::with_capacity(count.div_ceil(2 * GROUP) * 2 * width as usize);
+        let (mut word, mut used) = (0u64, 0);
+        for number in numbers {
+            word |= number << used;
+            used += width;
+            if used >= 64 {
+                words.push(word);
+                used -= 64;
+                word = if used == 0 { 0 } else { number >> (width - used) };
             }
         }
+        if used > 0 {
+            words.push(word);
+        }
+        words.resize(words.capacity().max(words.len()), 0);
         Packed { width, words }
+    }
+
+    /// The same bits as numbers of twice the width: two neighbours in one. Up to 32 bits.
+    pub fn pairs(self) -> Packed {
+        assert!(self.width <= 32);
+        Packed { width: self.width * 2, words: self.words }
     }
 
     pub fn get(&self, i: usize) -> u64 {
@@ -41,18 +57,21 @@ impl Packed {
         number & (u64::MAX >> (64 - width))
     }
 
-    /// Numbers `start..start + count`; `start` is a multiple of 64.
-    pub fn unpack(&self, start: usize, count: usize) -> Vec<u64> {
+    /// Numbers `start..start + count` as `map` makes of them; `start` is a multiple of 64.
+    pub fn unpack<T: Copy>(&self, start: usize, count: usize, map: impl Fn(u64) -> T) -> Vec<T> {
         assert!(start.is_multiple_of(GROUP), "scans start at a group");
         if self.width == 0 {
-            return vec![0; count];
+            return vec![map(0); count];
         }
-        let groups = count.div_ceil(GROUP);
-        let mut out = vec![0u64; groups * GROUP];
-        let first = start / GROUP * self.width as usize;
-        let words = &self.words[first..first + groups * self.width as usize];
-        unpack_groups(self.width, words, &mut out);
-        out.truncate(count);
+        let width = self.width as usize;
+        let unpack = unpacker(self.width);
+        let mut out = Vec::with_capacity(count);
+        let mut group = [0u64; GROUP];
+        for words in self.words[start / GROUP * width..].chunks(width).take(count.div_ceil(GROUP)) {
+            unpack(words, &mut group);
+            let wanted = GROUP.min(count - out.len());
+            out.extend(group[..wanted].iter().map(|n| map(*n)));
+        }
         out
     }
 
@@ -66,25 +85,22 @@ pub(crate) fn width_of(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
-/// One loop per width, with every shift a constant.
-fn unpack_groups(width: u32, words: &[u64], out: &mut [u64]) {
+/// The loop for one width, with every shift a constant.
+fn unpacker(width: u32) -> fn(&[u64], &mut [u64; GROUP]) {
     macro_rules! widths {
         ($($w:literal)*) => {
             match width {
-                $($w => {
-                    for (words, out) in words.chunks_exact($w).zip(out.chunks_exact_mut(GROUP)) {
-                        unpack_group::<$w>(words.try_into().expect("exact"), out.try_into().expect("exact"));
-                    }
-                })*
+                $($w => unpack_group::<$w>,)*
                 other => panic!("no number has {other} bits"),
             }
         };
     }
     widths!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
-        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64);
+        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64)
 }
 
-fn unpack_group<const W: usize>(words: &[u64; W], out: &mut [u64; GROUP]) {
+fn unpack_group<const W: usize>(words: &[u64], out: &mut [u64; GROUP]) {
+    let words: &[u64; W] = words.try_into().expect("a group has as many words as a number has bits");
     let mask = u64::MAX >> (64 - W);
     for (i, out) in out.iter_mut().enumerate() {
         let (word, shift) = (i * W / 64, i * W % 64);
@@ -106,10 +122,15 @@ mod tests {
             let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
             let numbers: Vec<u64> = (0..333).map(|i| crate::index::mix(i + 1) & mask).collect();
             let packed = Packed::new(width, numbers.len(), numbers.iter().copied());
-            assert_eq!(packed.unpack(0, 333), numbers, "{width}");
-            assert_eq!(packed.unpack(128, 100), numbers[128..228], "{width}");
+            assert_eq!(packed.unpack(0, 333, |n| n), numbers, "{width}");
+            assert_eq!(packed.unpack(128, 100, |n| n), numbers[128..228], "{width}");
             for (i, number) in numbers.iter().enumerate() {
                 assert_eq!(packed.get(i), *number, "{width}");
+            }
+            if 0 < width && width <= 32 {
+                let pairs = packed.pairs().unpack(64, 102, |n| (n & mask, n >> width));
+                let expected: Vec<_> = numbers[128..332].chunks(2).map(|p| (p[0], p[1])).collect();
+                assert_eq!(pairs, expected, "{width}");
             }
         }
     }

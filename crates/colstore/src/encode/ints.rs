@@ -75,14 +75,14 @@ impl IntColumn {
         }
     }
 
-    /// Values `start..start + count`; `start` is a multiple of 64.
-    pub fn decode(&self, start: usize, count: usize) -> Vec<i64> {
+    /// Values `start..start + count` as `map` makes of them; `start` is a multiple of 64.
+    pub fn decode<T: Copy>(&self, start: usize, count: usize, map: impl Fn(i64) -> T) -> Vec<T> {
         match self {
             IntColumn::Offsets { base, packed } => {
-                packed.unpack(start, count).into_iter().map(|v| base.wrapping_add(v as i64)).collect()
+                packed.unpack(start, count, |v| map(base.wrapping_add(v as i64)))
             }
             IntColumn::Listed { values, packed } => {
-                packed.unpack(start, count).into_iter().map(|code| values[code as usize]).collect()
+                packed.unpack(start, count, |code| map(values[code as usize]))
             }
         }
     }
@@ -111,10 +111,10 @@ mod tests {
         ];
         for values in columns {
             let encoded = IntColumn::encode(&values);
-            assert_eq!(encoded.decode(0, values.len()), values);
+            assert_eq!(encoded.decode(0, values.len(), |v| v), values);
             assert!((0..values.len()).all(|i| encoded.get(i) == values[i]));
             if values.len() > 128 {
-                assert_eq!(encoded.decode(128, values.len() - 128), values[128..]);
+                assert_eq!(encoded.decode(128, values.len() - 128, |v| v), values[128..]);
             }
         }
     }

@@ -6,18 +6,30 @@ mod texts;
 
 pub(crate) use ints::IntColumn;
 
-use crate::index::mix;
+use crate::index::{hash_bytes, mix};
 use crate::sketch::Sketch;
 use crate::values::{
-    Store, Values, bytes_datum, int_datum, ints_to_arrow, primitive, wide_datum, wide_to_arrow,
+    IntSource, Store, Values, bytes_datum, int_datum, ints_to_arrow, primitive, wide_datum, wide_to_arrow,
 };
 use crate::zone::Zone;
 use arrow_array::ArrayRef;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_buffer::NullBuffer;
-use base::rng::fnv1a;
 use base::{DataType, Datum, Key};
 use texts::TextColumn;
+
+/// Some rows of an integer column.
+struct Run<'a> {
+    ints: &'a IntColumn,
+    start: usize,
+    count: usize,
+}
+
+impl IntSource for Run<'_> {
+    fn map<T: Copy>(&self, map: impl Fn(i64) -> T) -> Vec<T> {
+        self.ints.decode(self.start, self.count, map)
+    }
+}
 
 /// One column of a segment.
 #[derive(Clone, Debug)]
@@ -51,16 +63,19 @@ impl Column {
         let nulls = (values.null_count > 0)
             .then(|| in_order().map(|r| values.valid[r]).collect::<NullBuffer>())
             .filter(|n| n.null_count() > 0);
+        let valid = |r: &usize| values.valid[*r];
         let mut sketch = Sketch::new();
         let data = match &values.store {
             Store::Int(v) => {
-                let ints: Vec<i64> = in_order().map(|r| v[r]).collect();
-                ints.iter().for_each(|i| sketch.add(mix(*i as u64)));
+                in_order().filter(valid).for_each(|r| sketch.add(mix(v[r] as u64)));
+                // What stands for null must not widen the range.
+                let filler = in_order().find(valid).map_or(0, |r| v[r]);
+                let ints: Vec<i64> = in_order().map(|r| if valid(&r) { v[r] } else { filler }).collect();
                 Encoded::Ints(IntColumn::encode(&ints))
             }
             Store::Wide(v) => {
                 let wide: Vec<i128> = in_order().map(|r| v[r]).collect();
-                wide.iter().for_each(|w| sketch.add(mix(mix(*w as u64) ^ (*w >> 64) as u64)));
+                in_order().filter(valid).for_each(|r| sketch.add(hash_bytes(&v[r].to_le_bytes())));
                 let fits =
                     values.data_type != DataType::Uuid && wide.iter().all(|w| i64::try_from(*w).is_ok());
                 if fits {
@@ -72,7 +87,7 @@ impl Column {
             }
             Store::Float(v) => {
                 let floats: Vec<f64> = in_order().map(|r| v[r]).collect();
-                floats.iter().for_each(|f| sketch.add(mix(f.to_bits())));
+                in_order().filter(valid).for_each(|r| sketch.add(mix(v[r].to_bits())));
                 match values.data_type {
                     DataType::Real => Encoded::Floats(floats.iter().map(|f| *f as f32).collect()),
                     _ => Encoded::Doubles(floats),
@@ -80,7 +95,7 @@ impl Column {
             }
             Store::Bytes { .. } => {
                 let texts: Vec<&[u8]> = in_order().map(|r| values.bytes(r)).collect();
-                texts.iter().for_each(|t| sketch.add(mix(fnv1a(0, t))));
+                in_order().filter(valid).for_each(|r| sketch.add(hash_bytes(values.bytes(r))));
                 Encoded::Texts(TextColumn::encode(values.data_type, &texts))
             }
         };
@@ -91,7 +106,7 @@ impl Column {
     pub fn to_arrow(&self, start: usize, count: usize) -> ArrayRef {
         let nulls = self.nulls.as_ref().map(|n| n.slice(start, count)).filter(|n| n.null_count() > 0);
         match &self.data {
-            Encoded::Ints(ints) => ints_to_arrow(self.data_type, ints.decode(start, count), nulls),
+            Encoded::Ints(ints) => ints_to_arrow(self.data_type, &Run { ints, start, count }, nulls),
             Encoded::Wide(wide) => wide_to_arrow(self.data_type, &wide[start..start + count], nulls),
             Encoded::Doubles(v) => primitive::<Float64Type>(v[start..start + count].to_vec(), nulls),
             Encoded::Floats(v) => primitive::<Float32Type>(v[start..start + count].to_vec(), nulls),

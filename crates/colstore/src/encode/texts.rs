@@ -1,14 +1,13 @@
 //! Texts and byte strings at rest: packed numbers into a list where values repeat; else one after
 //! the other, each letter packed to the bits that its column's alphabet needs.
 
-use super::bits::{Packed, width_of};
+use super::bits::{GROUP, Packed, width_of};
 use super::ints::IntColumn;
-use crate::index::mix;
+use crate::index::hash_bytes;
 use crate::values::bytes_to_arrow;
 use arrow_array::{ArrayRef, UInt32Array};
 use arrow_buffer::{Buffer, NullBuffer};
 use base::DataType;
-use base::rng::fnv1a;
 
 #[derive(Clone, Debug)]
 pub(crate) enum TextColumn {
@@ -22,10 +21,11 @@ pub(crate) enum TextColumn {
 #[derive(Clone, Debug)]
 pub(crate) enum Letters {
     Plain(Buffer),
-    /// Indices into `alphabet`.
+    /// Pairs of indices into `alphabet`, the first in the lower `width` bits.
     Packed {
         alphabet: Vec<u8>,
-        packed: Packed,
+        width: u32,
+        pairs: Packed,
     },
 }
 
@@ -47,7 +47,7 @@ impl TextColumn {
         let mut list: Vec<&[u8]> = Vec::new();
         let mut codes = Vec::with_capacity(texts.len());
         for text in texts {
-            let mut at = mix(fnv1a(0, text)) as usize & mask;
+            let mut at = hash_bytes(text) as usize & mask;
             let code = loop {
                 match slots[at] {
                     0 => {
@@ -97,8 +97,8 @@ impl TextColumn {
         let letters = if width <= LETTER_BITS_MAX {
             let mut code_of = [0u64; 256];
             alphabet.iter().enumerate().for_each(|(code, b)| code_of[usize::from(*b)] = code as u64);
-            let packed = Packed::new(width, total, bytes.map(|b| code_of[usize::from(b)]));
-            Letters::Packed { alphabet, packed }
+            let codes = bytes.map(|b| code_of[usize::from(b)]);
+            Letters::Packed { alphabet, width, pairs: Packed::new(width, total, codes).pairs() }
         } else {
             Letters::Plain(Buffer::from_vec(bytes.collect::<Vec<u8>>()))
         };
@@ -130,7 +130,7 @@ impl TextColumn {
     ) -> ArrayRef {
         match self {
             TextColumn::Listed { array, packed, .. } => {
-                let codes: Vec<u32> = packed.unpack(start, count).into_iter().map(|c| c as u32).collect();
+                let codes = packed.unpack(start, count, |code| code as u32);
                 let codes = UInt32Array::new(codes.into(), nulls);
                 arrow_select::take::take(array, &codes, None).expect("codes stay inside their list")
             }
@@ -138,8 +138,8 @@ impl TextColumn {
                 let mut offsets = Vec::with_capacity(count + 1);
                 let mut end = 0i32;
                 offsets.push(0);
-                for length in lengths.decode(start, count) {
-                    end += length as i32;
+                for length in lengths.decode(start, count, |length| length as i32) {
+                    end += length;
                     offsets.push(end);
                 }
                 let data = letters.slice(starts[start / STRIDE] as usize, end as usize);
@@ -165,8 +165,9 @@ impl Letters {
     fn read(&self, start: usize, count: usize, out: &mut Vec<u8>) {
         match self {
             Letters::Plain(data) => out.extend_from_slice(&data[start..start + count]),
-            Letters::Packed { alphabet, packed } => {
-                out.extend((start..start + count).map(|i| alphabet[packed.get(i) as usize]));
+            Letters::Packed { alphabet, width, pairs } => {
+                let code = |i: usize| pairs.get(i / 2) >> (width * (i as u32 & 1)) & ((1 << width) - 1);
+                out.extend((start..start + count).map(|i| alphabet[code(i) as usize]));
             }
         }
     }
@@ -174,14 +175,20 @@ impl Letters {
     fn slice(&self, start: usize, count: usize) -> Buffer {
         match self {
             Letters::Plain(data) => data.slice_with_length(start, count),
-            Letters::Packed { alphabet, packed } => {
-                // Groups start at multiples of 64: unpack from the one before.
-                let skip = start % 64;
-                let mut table = [0u8; 1 << LETTER_BITS_MAX];
-                table[..alphabet.len()].copy_from_slice(alphabet);
-                let codes = packed.unpack(start - skip, skip + count);
-                let bytes = codes[skip..].iter().map(|c| table[*c as usize & (table.len() - 1)]);
-                Buffer::from_vec(bytes.collect::<Vec<u8>>())
+            Letters::Packed { alphabet, width, pairs } => {
+                // Both letters of every pair of codes, so that one look-up gives two letters.
+                let mut letters = [[0u8; 2]; 1 << (2 * LETTER_BITS_MAX)];
+                for (second, b) in alphabet.iter().enumerate() {
+                    for (first, a) in alphabet.iter().enumerate() {
+                        letters[second << width | first] = [*a, *b];
+                    }
+                }
+                // Groups of pairs start at multiples of 128 letters: unpack from the one before.
+                let skip = start % (2 * GROUP);
+                let found = pairs.unpack((start - skip) / 2, (skip + count).div_ceil(2), |pair| {
+                    letters[pair as usize & (letters.len() - 1)]
+                });
+                Buffer::from_vec(found.into_flattened()).slice_with_length(skip, count)
             }
         }
     }
@@ -189,7 +196,7 @@ impl Letters {
     fn bytes(&self) -> usize {
         match self {
             Letters::Plain(data) => data.len(),
-            Letters::Packed { alphabet, packed } => alphabet.len() + packed.bytes(),
+            Letters::Packed { alphabet, pairs, .. } => alphabet.len() + pairs.bytes(),
         }
     }
 }
@@ -197,6 +204,7 @@ impl Letters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::mix;
     use arrow_array::cast::AsArray;
 
     fn check(texts: &[String]) -> TextColumn {
