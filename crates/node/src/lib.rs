@@ -1,3 +1,20 @@
-//! One server as a pure state machine.
+//! One server as a pure state machine: an engine, its partitions, its dependency manager, its columns.
+//!
+//! [`Node::step`](base::process::Process::step) takes an event and a clock reading and answers with
+//! effects. It joins who orders (`txn`) with who may see what (`reads`) and the two stores; it is the
+//! only room that sees all four.
+//!
+//! Suggested reading order: [`request`] (what clients ask), [`message`] (what nodes say), [`node`],
+//! then the rooms it uses.
 
+pub mod message;
+pub mod node;
 pub mod request;
+
+mod data;
+mod floors;
+mod questions;
+mod streams;
+
+pub use node::{Node, Options};
+pub use request::{Reply, Request};

@@ -1,5 +1,6 @@
 //! INSERT and its ON CONFLICT.
 
+use super::declared::undeclared_key;
 use super::overlay::{Run, complete};
 use super::statement::{push_returning, satisfies};
 use super::violation::{check_row, duplicate};
@@ -7,7 +8,7 @@ use crate::store::TableStore;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::Location;
-use base::txn::{OnConflict, StatementResult};
+use base::txn::{AccessMode, OnConflict, StatementResult};
 use base::{Datum, Key, Row, TableId};
 use std::collections::BTreeSet;
 
@@ -56,7 +57,7 @@ impl<'a> Run<'a> {
             }
             let taken = match on_conflict {
                 OnConflict::Fail => None,
-                _ => self.taken(table, &key, &values, arbiter),
+                _ => self.taken(table, &key, &values, arbiter)?,
             };
             match (taken, on_conflict) {
                 (None, _) => {
@@ -106,14 +107,27 @@ impl<'a> Run<'a> {
         key: &Key,
         values: &[Datum],
         arbiter: Option<TableId>,
-    ) -> Option<Key> {
+    ) -> SqlResult<Option<Key>> {
         let asked = |id: TableId| arbiter.is_none_or(|arbiter| arbiter == id);
-        if asked(table.desc.id) && self.row(table, key).is_some() {
-            return Some(key.clone());
+        let declared = |id: TableId, key: &Key| match self.declared.has_key(id, key, AccessMode::Read) {
+            true => Ok(()),
+            false => Err(undeclared_key(&self.store.catalog, id, key)),
+        };
+        if asked(table.desc.id) {
+            declared(table.desc.id, key)?;
+            if self.row(table, key).is_some() {
+                return Ok(Some(key.clone()));
+            }
         }
-        table.indexes.iter().filter(|index| index.desc.unique && asked(index.desc.id)).find_map(|index| {
+        for index in table.indexes.iter().filter(|index| index.desc.unique && asked(index.desc.id)) {
             let entry = table.desc.index_entry(&index.desc, values, key);
-            if index.has_single_owner(&entry) { self.unique_owner(index, &entry) } else { None }
-        })
+            if index.has_single_owner(&entry) {
+                declared(index.desc.id, &entry)?;
+                if let Some(owner) = self.unique_owner(index, &entry) {
+                    return Ok(Some(owner));
+                }
+            }
+        }
+        Ok(None)
     }
 }

@@ -151,7 +151,10 @@ impl Store {
         });
         let left: Vec<_> = others.chain([prepared.departures.as_slice()]).flat_map(departures).collect();
         for (index, entry, key) in left {
-            self.leave_home(index, &entry, &key, place);
+            let entry = (index, entry);
+            if !prepared.overlay.kept.contains(&entry) {
+                self.leave_home(index, &entry.1, &key, place);
+            }
         }
         for (index, entries) in &prepared.overlay.homes {
             for (entry, owner) in entries {

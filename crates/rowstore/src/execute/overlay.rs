@@ -9,7 +9,7 @@ use base::key::KeyRange;
 use base::schema::{Placement, stale_schema};
 use base::txn::{AccessMode, Transaction};
 use base::{Datum, Key, Row, TableId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Final states so far, by table and key.
@@ -20,6 +20,8 @@ pub(crate) struct Overlay {
     pub owners: BTreeMap<TableId, BTreeMap<Key, Option<Key>>>,
     /// Owners of unique entries homed here, as far as they changed.
     pub homes: BTreeMap<TableId, BTreeMap<Key, Option<Key>>>,
+    /// Unique entries homed here that their row keeps, though it may move.
+    pub kept: BTreeSet<(TableId, Key)>,
 }
 
 impl Overlay {
@@ -208,7 +210,10 @@ impl<'a> Run<'a> {
             None => index.home_owner(&entry).filter(|owner| !leaves(owner)),
         };
         match owner {
-            Some(owner) if owner == *key => return Ok(()),
+            Some(owner) if owner == *key => {
+                self.prepared.overlay.kept.insert((id, entry));
+                return Ok(());
+            }
             Some(_) => return Err(violation::duplicate(&table.desc, Some(&index.desc), values)),
             None => {}
         }

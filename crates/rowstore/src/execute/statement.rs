@@ -111,7 +111,10 @@ impl<'a> Run<'a> {
         let desc = &table.desc;
         let mut new = old.to_vec();
         for (column, expr) in set {
-            new[*column] = desc.columns[*column].data_type.coerce(expr.eval(input)?)?;
+            let Some(described) = desc.columns.get(*column) else {
+                return Err(SqlError::internal(format!("{} has no column {column}", desc.name)));
+            };
+            new[*column] = described.data_type.coerce(expr.eval(input)?)?;
         }
         let moves = |column: &usize| old[*column] != new[*column];
         if desc.primary_key.iter().any(moves) {

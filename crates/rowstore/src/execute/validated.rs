@@ -4,15 +4,12 @@ use super::Prepared;
 use super::declared::{name_of, undeclared_range};
 use super::overlay::{Run, complete};
 use super::violation::{check_row, conflict, duplicate, row_text};
-use crate::store::Store;
+use crate::store::{Store, TableStore};
 use base::error::{SqlError, SqlResult, SqlState};
-use base::schema::stale_schema;
+use base::schema::{Placement, stale_schema};
 use base::txn::{AccessMode, ReadGranule, Transaction, Validated, ValidatedWrite, WriteKind};
 use base::{Datum, Key, Place, Rank, Row, TableId};
 use std::collections::BTreeMap;
-
-/// A write that concerns this partition, with its new values.
-type Pending<'v> = (&'v ValidatedWrite, Option<Vec<Datum>>);
 
 impl Store {
     pub(super) fn validate(&self, transaction: &Transaction, validated: &Validated) -> SqlResult<Prepared> {
@@ -59,7 +56,8 @@ impl Store {
 impl<'a> Run<'a> {
     fn take_writes(&mut self, writes: &'a [ValidatedWrite]) -> SqlResult<()> {
         // Uniqueness is asked of the final state: whoever leaves an entry has left before anyone enters.
-        let mut finals: BTreeMap<(TableId, &Key), Pending<'a>> = BTreeMap::new();
+        let mut ends: BTreeMap<(TableId, &Key), Option<Vec<Datum>>> = BTreeMap::new();
+        let mut here: BTreeMap<(TableId, &Key), &ValidatedWrite> = BTreeMap::new();
         for write in writes {
             let table = self.store.table(write.table);
             let Some(table) = table.filter(|t| t.desc.version == write.schema_version) else {
@@ -71,58 +69,54 @@ impl<'a> Run<'a> {
             {
                 return Err(SqlError::internal(format!("a row of {} under another key", table.desc.name)));
             }
-            finals.insert((write.table, &write.key), (write, values));
+            // A row that moves to another partition is removed there and put here: it ends as it is put.
+            let end = ends.entry((write.table, &write.key)).or_default();
+            *end = end.take().or(values);
+            let is_copied = matches!(table.desc.placement, Placement::Replicated);
+            if is_copied || write.partition == self.store.partition {
+                here.insert((write.table, &write.key), write);
+            }
         }
-        for ((id, key), (write, values)) in &finals {
+        for ((id, key), values) in &ends {
             let table = self.store.table(*id).expect("seen above");
+            let Some(values) = values else { continue };
             for index in table.indexes.iter().filter(|index| !index.local) {
-                let Some(values) = values else { continue };
                 let entry = |values: &[Datum], key: &Key| table.desc.index_entry(&index.desc, values, key);
                 let entered = entry(values, key);
                 let leaves = |owner: &Key| {
-                    let end = finals.get(&(*id, owner)).map(|(_, values)| values);
+                    let end = ends.get(&(*id, owner));
                     end.is_some_and(|end| end.as_ref().is_none_or(|v| entry(v, owner) != entered))
                 };
                 self.enter_home(table, index, values, key, leaves)?;
             }
-            if write.partition != self.store.partition {
-                continue;
-            }
-            let existing = table.rows.latest(key);
+        }
+        // First every departure, then every arrival.
+        for ((id, key), write) in &here {
+            let table = self.store.table(*id).expect("seen above");
+            let values = write.row.as_ref().and(ends[&(*id, *key)].as_deref());
             if let Some(values) = values {
                 check_row(&table.desc, values)?;
-                if write.kind == WriteKind::Insert && existing.is_some() {
+                if write.kind == WriteKind::Insert && table.rows.latest(key).is_some() {
                     return Err(duplicate(&table.desc, None, values));
                 }
             }
+            self.depart(table, key, values);
         }
-        let here = |pending: &&Pending<'a>| pending.0.partition == self.store.partition;
-        let here: Vec<&Pending<'a>> = finals.values().filter(here).collect();
-        // First every departure, then every arrival.
-        for (write, values) in &here {
-            let table = self.store.table(write.table).expect("seen above");
-            self.depart(table, &write.key, values.as_deref())?;
-        }
-        for (write, values) in &here {
-            let table = self.store.table(write.table).expect("seen above");
-            let before: Option<Row> = table.rows.latest(&write.key).cloned();
-            let after = write.row.clone().zip(values.as_deref());
-            if before.is_none() && after.is_none() {
-                continue;
+        for ((id, key), write) in &here {
+            let table = self.store.table(*id).expect("seen above");
+            let before: Option<Row> = table.rows.latest(key).cloned();
+            let values = ends[&(*id, *key)].as_deref();
+            let after = write.row.clone().map(|row| (row, values.expect("a row has values")));
+            if before.is_some() || after.is_some() {
+                self.put(table, (*key).clone(), before.as_ref(), after)?;
             }
-            self.put(table, write.key.clone(), before.as_ref(), after)?;
         }
         Ok(())
     }
 
     /// A row that changes gives up the unique entries that its new state does not have.
-    fn depart(
-        &mut self,
-        table: &crate::store::TableStore,
-        key: &Key,
-        after: Option<&[Datum]>,
-    ) -> SqlResult<()> {
-        let Some(before) = table.rows.latest(key) else { return Ok(()) };
+    fn depart(&mut self, table: &TableStore, key: &Key, after: Option<&[Datum]>) {
+        let Some(before) = table.rows.latest(key) else { return };
         for index in table.indexes.iter().filter(|index| index.desc.unique && index.local) {
             let old = table.desc.index_entry_of_row(&index.desc, before, key);
             let new = after.map(|values| table.desc.index_entry(&index.desc, values, key));
@@ -130,6 +124,5 @@ impl<'a> Run<'a> {
                 self.prepared.overlay.owners.entry(index.desc.id).or_default().insert(old, None);
             }
         }
-        Ok(())
     }
 }

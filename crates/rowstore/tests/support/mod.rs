@@ -19,6 +19,8 @@ pub struct World {
     pub stores: Vec<Store>,
     pub topology: Arc<Topology>,
     pub rank: u64,
+    /// What was prepared while gathering is forgotten, as if memory were short.
+    pub forget_prepared: bool,
     sequence: u64,
 }
 
@@ -35,6 +37,7 @@ impl World {
             stores: (0..partitions).map(store).collect(),
             topology: topology.clone(),
             rank: 0,
+            forget_prepared: false,
             sequence: 0,
         }
     }
@@ -72,15 +75,22 @@ impl World {
         let participants: Vec<PartitionId> = transaction.participants().collect();
         let gathered: BTreeMap<PartitionId, Gathered> =
             participants.iter().map(|p| (*p, self.stores[p.0 as usize].gather(transaction))).collect();
-        for answer in gathered.values() {
-            if let Gathered::Abort(error) = answer {
-                participants.iter().for_each(|p| self.stores[p.0 as usize].forget(transaction.id));
-                return Outcome::Aborted(error.clone());
-            }
+        // Whoever must retry is told so, rather than what it would have run into.
+        let aborts = gathered.values().filter_map(|answer| match answer {
+            Gathered::Abort(error) => Some(error),
+            Gathered::Values(_) => None,
+        });
+        let retry = |error: &&SqlError| error.state != SqlState::SERIALIZATION_FAILURE;
+        if let Some(error) = aborts.min_by_key(retry) {
+            participants.iter().for_each(|p| self.stores[p.0 as usize].forget(transaction.id));
+            return Outcome::Aborted(error.clone());
         }
         let place = Place::new(Rank(rank), transaction.id);
         let mut merged: Vec<StatementResult> = Vec::new();
         for p in &participants {
+            if self.forget_prepared {
+                self.stores[p.0 as usize].forget(transaction.id);
+            }
             let applied = self.stores[p.0 as usize].apply(transaction, place, &gathered);
             merged.resize_with(merged.len().max(applied.results.len()), Default::default);
             for (all, part) in merged.iter_mut().zip(applied.results) {

@@ -1,0 +1,94 @@
+//! The rows of this node's partitions, as its engine and its readers reach them.
+
+use base::schema::Catalog;
+use base::topology::Topology;
+use base::txn::procedure::Procedures;
+use base::txn::{Applied, Gathered, RowRead, Transaction};
+use base::{Key, PartitionId, Place, Rank, Row, SqlError};
+use rowstore::{Counters, Store};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use txn::engine::Executor;
+
+/// Versions removed at most in one maintenance step, per partition.
+const COLLECT_VERSIONS_MAX: usize = 20_000;
+
+pub struct Data {
+    stores: BTreeMap<PartitionId, Store>,
+    collect_below: Rank,
+}
+
+impl Data {
+    pub fn new(
+        topology: Arc<Topology>,
+        procedures: Arc<Procedures>,
+        partitions: impl Iterator<Item = PartitionId>,
+    ) -> Data {
+        let store = |p| (p, Store::new(p, topology.clone(), procedures.clone()));
+        Data { stores: partitions.map(store).collect(), collect_below: Rank::ZERO }
+    }
+
+    pub fn store(&self, partition: PartitionId) -> &Store {
+        self.stores.get(&partition).unwrap_or_else(|| panic!("{partition} does not live here"))
+    }
+
+    fn store_mut(&mut self, partition: PartitionId) -> &mut Store {
+        self.stores.get_mut(&partition).unwrap_or_else(|| panic!("{partition} does not live here"))
+    }
+
+    /// The catalog as of the last change executed here. A change takes part in every partition, so any
+    /// of them will do.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.stores.values().next().map_or_else(Arc::default, |store| store.catalog().clone())
+    }
+
+    /// Rows of closed reads.
+    pub fn read(
+        &self,
+        partition: PartitionId,
+        at: Rank,
+        reads: &[RowRead],
+    ) -> Result<Vec<Vec<(Key, Row)>>, SqlError> {
+        let store = self.store(partition);
+        reads.iter().map(|read| store.read(read, at)).collect()
+    }
+
+    pub fn collect_below(&mut self, below: Rank) {
+        self.collect_below = self.collect_below.max(below);
+    }
+
+    /// A bounded amount of collection.
+    pub fn maintain(&mut self) {
+        for store in self.stores.values_mut() {
+            store.collect(self.collect_below, COLLECT_VERSIONS_MAX);
+        }
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.stores.values().fold(Counters::default(), |sum, store| {
+            let one = store.counters();
+            Counters {
+                rows: sum.rows + one.rows,
+                versions: sum.versions + one.versions,
+                bytes: sum.bytes + one.bytes,
+                garbage: sum.garbage + one.garbage,
+            }
+        })
+    }
+}
+
+impl Executor for Data {
+    fn gather(&mut self, partition: PartitionId, transaction: &Transaction) -> Gathered {
+        self.store_mut(partition).gather(transaction)
+    }
+
+    fn apply(
+        &mut self,
+        partition: PartitionId,
+        transaction: &Transaction,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+    ) -> Applied {
+        self.store_mut(partition).apply(transaction, place, exchange)
+    }
+}

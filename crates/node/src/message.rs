@@ -1,0 +1,77 @@
+//! What nodes say to each other, and every timer with a sentence.
+
+use base::order::{Calibration, Close, Closed, StreamItem};
+use base::txn::RowRead;
+use base::{Key, PartitionId, Rank, Row, SqlError};
+use serde::{Deserialize, Serialize};
+
+/// Names a question at the node that asked it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct QuestionId(pub u64);
+
+/// Between two nodes. `M` is the engine's own language.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Message<M> {
+    Engine(M),
+    /// A reader asks; repeated until answered.
+    Ask {
+        question: QuestionId,
+        partition: PartitionId,
+        what: Question,
+    },
+    /// `waited_ns`: how long the partition held the answer back.
+    Told {
+        question: QuestionId,
+        partition: PartitionId,
+        waited_ns: u64,
+        answer: Result<AnswerBody, SqlError>,
+    },
+    /// Items `first..` of a partition's stream to this subscriber.
+    Stream {
+        partition: PartitionId,
+        first: u64,
+        items: Vec<StreamItem>,
+    },
+    /// Everything before `next` has arrived.
+    StreamAck {
+        partition: PartitionId,
+        next: u64,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Question {
+    Close(Close),
+    Calibrate,
+    /// Close `at` for what the reads touch, then read.
+    Rows {
+        at: Rank,
+        reads: Vec<RowRead>,
+    },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum AnswerBody {
+    Closed(Closed),
+    Calibrated(Calibration),
+    /// Per read, rows in its order.
+    Rows(Vec<Vec<(Key, Row)>>),
+}
+
+/// Every timer of a node.
+#[derive(Clone, Debug)]
+pub enum Timer<T> {
+    Engine(T),
+    /// A question was silent too long; ask again.
+    Repeat {
+        question: QuestionId,
+    },
+    /// Send what has gathered for remote subscribers.
+    Flush,
+    /// A subscriber has not acknowledged; send again from where it stands.
+    Resend,
+    /// Publish how far each partition is complete, for readers that do not ask.
+    Low,
+    /// Collect old versions and merge columns, a bounded amount at a time.
+    Maintain,
+}

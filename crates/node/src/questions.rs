@@ -1,0 +1,70 @@
+//! Questions of readers: those this node has asked, and those it is answering.
+
+use crate::message::{Question, QuestionId};
+use crate::request::PinId;
+use base::order::CloseTicket;
+use base::{NodeId, PartitionId, Rank, RequestId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Asked by this node, not answered yet.
+pub struct Asked {
+    pub partition: PartitionId,
+    pub what: Question,
+    pub owner: Owner,
+}
+
+/// Who at this node waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner {
+    /// A query choosing its cut.
+    Query(RequestId),
+    /// A row read: its `slots` are looked up there.
+    Read(RequestId),
+}
+
+/// Being answered by this node: a close is under way.
+pub struct Serving {
+    pub purpose: Purpose,
+    pub partition: PartitionId,
+    pub since: Time,
+}
+
+pub enum Purpose {
+    Answer {
+        to: NodeId,
+        question: QuestionId,
+        what: Question,
+    },
+    /// The partition's own heartbeat.
+    Low(Rank),
+}
+
+#[derive(Default)]
+pub struct Questions {
+    next: u64,
+    pub asked: BTreeMap<QuestionId, Asked>,
+    pub serving: BTreeMap<CloseTicket, Serving>,
+    /// So that a repeated question is not served twice at once.
+    pub serving_for: BTreeSet<(NodeId, QuestionId)>,
+}
+
+impl Questions {
+    pub fn next_question(&mut self) -> QuestionId {
+        self.next += 1;
+        QuestionId(self.next)
+    }
+    pub fn next_ticket(&mut self) -> CloseTicket {
+        self.next += 1;
+        CloseTicket(self.next)
+    }
+    pub fn next_pin(&mut self) -> PinId {
+        self.next += 1;
+        PinId(self.next)
+    }
+    /// Forgets everything asked on behalf of a request.
+    pub fn forget(&mut self, request: RequestId) {
+        self.asked.retain(|_, asked| match asked.owner {
+            Owner::Query(id) | Owner::Read(id) => id != request,
+        });
+    }
+}

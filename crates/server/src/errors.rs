@@ -1,0 +1,36 @@
+//! SQL errors and notices as protocol messages.
+
+use base::SqlError;
+use pgwire::messages::response::{ErrorResponse, NoticeResponse};
+use query::Notice;
+
+/// An ErrorResponse; `severity` is `ERROR`, or `FATAL` if the connection ends with it.
+pub fn error_response(error: &SqlError, severity: &str) -> ErrorResponse {
+    let mut fields = vec![
+        (b'S', severity.to_string()),
+        (b'V', severity.to_string()),
+        (b'C', error.state.as_str().to_string()),
+        (b'M', error.message.clone()),
+    ];
+    let mut add = |code: u8, value: &Option<String>| {
+        if let Some(value) = value {
+            fields.push((code, value.clone()));
+        }
+    };
+    add(b'D', &error.detail);
+    add(b'H', &error.hint);
+    add(b'P', &error.position.map(|p| p.to_string()));
+    add(b't', &error.table);
+    add(b'c', &error.column);
+    add(b'n', &error.constraint);
+    ErrorResponse::new(fields)
+}
+
+pub fn notice_response(notice: &Notice) -> NoticeResponse {
+    NoticeResponse::new(vec![
+        (b'S', notice.severity.to_string()),
+        (b'V', notice.severity.to_string()),
+        (b'C', notice.state.as_str().to_string()),
+        (b'M', notice.message.clone()),
+    ])
+}

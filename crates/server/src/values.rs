@@ -1,0 +1,276 @@
+//! Values on the wire: text and binary forms, both ways.
+//!
+//! Dates and timestamps need no shift: PostgreSQL counts from 2000-01-01, and so do we.
+
+use base::decimal::Decimal;
+use base::error::{SqlError, SqlResult, SqlState};
+use base::{DataType, Datum};
+use bytes::{BufMut, BytesMut};
+use query::Column;
+use std::sync::Arc;
+
+pub const BINARY: i16 = 1;
+
+/// Our type of an object id that a client declared; `None` where it left the choice to us.
+pub fn type_of_oid(oid: u32) -> Option<DataType> {
+    Some(match oid {
+        16 => DataType::Boolean,
+        17 => DataType::Bytea,
+        20 | 26 => DataType::BigInt,
+        21 => DataType::SmallInt,
+        23 => DataType::Integer,
+        19 | 25 | 1042 | 1043 => DataType::Text,
+        700 => DataType::Real,
+        701 => DataType::Double,
+        1082 => DataType::Date,
+        1114 => DataType::Timestamp,
+        1184 => DataType::TimestampTz,
+        // Wide enough for whatever the client sends; the column rounds to its own scale.
+        1700 => DataType::Numeric { precision: 38, scale: 18 },
+        2950 => DataType::Uuid,
+        _ => return None,
+    })
+}
+
+/// Bytes of a value of this type, −1 if they vary.
+pub fn type_size(oid: u32) -> i16 {
+    match oid {
+        16 | 18 => 1,
+        21 => 2,
+        23 | 26 | 700 | 1082 => 4,
+        20 | 701 | 1114 | 1184 => 8,
+        19 => 64,
+        2950 => 16,
+        _ => -1,
+    }
+}
+
+/// Appends a field of a DataRow: its length, then its bytes; −1 for null.
+pub fn write_field(out: &mut BytesMut, value: &Datum, column: &Column, format: i16) {
+    if value.is_null() {
+        out.put_i32(-1);
+        return;
+    }
+    let at = out.len();
+    out.put_i32(0);
+    if format == BINARY {
+        write_binary(out, value, column);
+    } else {
+        write_text(out, value, column.data_type);
+    }
+    let length = (out.len() - at - 4) as i32;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+fn write_text(out: &mut BytesMut, value: &Datum, data_type: DataType) {
+    use std::fmt::Write;
+    match (value, data_type) {
+        // The common ones without a string of their own.
+        (Datum::Int(i), _) => write!(out, "{i}").expect("memory takes it"),
+        (Datum::Text(s), t) if !matches!(t, DataType::Char { .. }) => out.put_slice(s.as_bytes()),
+        _ => out.put_slice(base::text::display_as(value, data_type).as_bytes()),
+    }
+}
+
+fn write_binary(out: &mut BytesMut, value: &Datum, column: &Column) {
+    match value {
+        Datum::Null => {}
+        Datum::Bool(b) => out.put_u8(u8::from(*b)),
+        Datum::Int(i) => match type_size(column.type_oid) {
+            2 => out.put_i16(*i as i16),
+            4 => out.put_i32(*i as i32),
+            _ => out.put_i64(*i),
+        },
+        Datum::Float(f) if column.type_oid == 700 => out.put_f32(*f as f32),
+        Datum::Float(f) => out.put_f64(*f),
+        Datum::Decimal(d) => write_numeric(out, *d),
+        Datum::Date(d) => out.put_i32(*d),
+        Datum::Timestamp(us) => out.put_i64(*us),
+        Datum::Uuid(u) => out.put_slice(u),
+        Datum::Bytes(b) => out.put_slice(b),
+        Datum::Text(_) => write_text(out, value, column.data_type),
+    }
+}
+
+/// Base-10000 digits, most significant first, with the weight of the first.
+fn write_numeric(out: &mut BytesMut, value: Decimal) {
+    let scale = u32::from(value.scale());
+    let mut digits: Vec<i16> = Vec::new();
+    let mut units = value.units().unsigned_abs();
+    // Pad the fraction to whole groups of four digits.
+    let pad = (4 - scale % 4) % 4;
+    let groups_after_point = (scale + pad) / 4;
+    let first = 10u128.pow(4 - pad);
+    if pad > 0 {
+        digits.push((units % first * 10u128.pow(pad)) as i16);
+        units /= first;
+    }
+    while units > 0 {
+        digits.push((units % 10_000) as i16);
+        units /= 10_000;
+    }
+    let mut weight = digits.len() as i32 - groups_after_point as i32 - 1;
+    digits.reverse();
+    let leading = digits.iter().take_while(|d| **d == 0).count();
+    digits.drain(..leading);
+    weight -= leading as i32;
+    while digits.last() == Some(&0) {
+        digits.pop();
+    }
+    if digits.is_empty() {
+        weight = 0;
+    }
+    out.put_i16(digits.len() as i16);
+    out.put_i16(weight as i16);
+    out.put_u16(if value.units() < 0 { 0x4000 } else { 0 });
+    out.put_i16(scale as i16);
+    digits.iter().for_each(|d| out.put_i16(*d));
+}
+
+fn read_numeric(bytes: &[u8]) -> Option<Decimal> {
+    let short = |i: usize| Some(i16::from_be_bytes(bytes.get(i * 2..i * 2 + 2)?.try_into().ok()?));
+    let count = usize::try_from(short(0)?).ok()?;
+    let weight = i32::from(short(1)?);
+    let negative = match short(2)? as u16 {
+        0 => false,
+        0x4000 => true,
+        _ => return None,
+    };
+    let scale = u8::try_from(short(3)?).ok().filter(|s| *s <= base::decimal::PRECISION_MAX)?;
+    if bytes.len() != 8 + count * 2 {
+        return None;
+    }
+    let mut value = Decimal::ZERO;
+    for i in 0..count {
+        let digit = Decimal::new(i128::from(short(4 + i)?), 0);
+        let exponent = (weight - i as i32) * 4;
+        let scaled = if exponent >= 0 {
+            digit.checked_mul(Decimal::new(10i128.checked_pow(exponent as u32)?, 0))?
+        } else if -exponent <= 38 {
+            Decimal::new(digit.units(), -exponent as u8)
+        } else {
+            return None;
+        };
+        value = value.checked_add(scaled)?;
+    }
+    let value = value.rescale(scale)?;
+    Some(if negative { value.negated() } else { value })
+}
+
+/// Reads a parameter. Errors: 22P02 and its like for text, 22P03 for binary.
+pub fn read_parameter(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> SqlResult<Datum> {
+    if format != BINARY {
+        let text = std::str::from_utf8(bytes).map_err(|_| not_utf8(number))?;
+        return base::text::parse(text, data_type);
+    }
+    let bad = || {
+        SqlError::new(
+            SqlState::INVALID_BINARY_REPRESENTATION,
+            format!("incorrect binary data format in bind parameter {number}"),
+        )
+        .detail(format!("{} bytes are no value of type {}.", bytes.len(), data_type.name()))
+    };
+    let integer = || -> Option<i64> {
+        Some(match bytes.len() {
+            2 => i64::from(i16::from_be_bytes(bytes.try_into().ok()?)),
+            4 => i64::from(i32::from_be_bytes(bytes.try_into().ok()?)),
+            8 => i64::from_be_bytes(bytes.try_into().ok()?),
+            _ => return None,
+        })
+    };
+    let value = match data_type {
+        DataType::Boolean => match bytes {
+            [b] => Some(Datum::Bool(*b != 0)),
+            _ => None,
+        },
+        DataType::SmallInt | DataType::Integer | DataType::BigInt => integer().map(Datum::Int),
+        DataType::Real | DataType::Double => match bytes.len() {
+            4 => bytes.try_into().ok().map(|b| Datum::Float(f64::from(f32::from_be_bytes(b)))),
+            8 => bytes.try_into().ok().map(|b| Datum::Float(f64::from_be_bytes(b))),
+            _ => None,
+        },
+        DataType::Numeric { .. } => read_numeric(bytes).map(Datum::Decimal),
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => {
+            let text = std::str::from_utf8(bytes).map_err(|_| not_utf8(number))?;
+            Some(Datum::text(text))
+        }
+        DataType::Date => integer().filter(|_| bytes.len() == 4).map(|d| Datum::Date(d as i32)),
+        DataType::Timestamp | DataType::TimestampTz => {
+            integer().filter(|_| bytes.len() == 8).map(Datum::Timestamp)
+        }
+        DataType::Uuid => bytes.try_into().ok().map(Datum::Uuid),
+        DataType::Bytea => Some(Datum::Bytes(Arc::from(bytes))),
+    };
+    data_type.coerce(value.ok_or_else(bad)?)
+}
+
+fn not_utf8(number: usize) -> SqlError {
+    SqlError::new(
+        SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+        format!("invalid byte sequence for encoding \"UTF8\" in parameter {number}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(value: Datum, data_type: DataType) -> Datum {
+        let column = Column::new("c", data_type);
+        let mut out = BytesMut::new();
+        write_field(&mut out, &value, &column, BINARY);
+        let length = i32::from_be_bytes(out[..4].try_into().unwrap());
+        assert_eq!(length as usize, out.len() - 4);
+        read_parameter(&out[4..], data_type, BINARY, 1).unwrap()
+    }
+
+    #[test]
+    fn binary_values_come_back() {
+        for text in
+            ["0", "1", "-1", "0.05", "12345.6789", "-99999999.99", "10000", "0.0001", "123456789012.5"]
+        {
+            let value = Datum::Decimal(Decimal::parse(text).unwrap());
+            let data_type = DataType::Numeric { precision: 38, scale: 4 };
+            assert_eq!(round_trip(value.clone(), data_type), value, "{text}");
+        }
+        for (value, data_type) in [
+            (Datum::Bool(true), DataType::Boolean),
+            (Datum::Int(-7), DataType::SmallInt),
+            (Datum::Int(70_000), DataType::Integer),
+            (Datum::Int(i64::MIN), DataType::BigInt),
+            (Datum::Float(0.5), DataType::Real),
+            (Datum::Float(-1e300), DataType::Double),
+            (Datum::text("héllo"), DataType::Text),
+            (Datum::Date(-1), DataType::Date),
+            (Datum::Timestamp(1), DataType::TimestampTz),
+            (Datum::Uuid([9; 16]), DataType::Uuid),
+            (Datum::Bytes(Arc::from(&[0u8, 255][..])), DataType::Bytea),
+        ] {
+            assert_eq!(round_trip(value.clone(), data_type), value);
+        }
+    }
+
+    #[test]
+    fn numeric_s_digits_are_postgresql_s() {
+        let mut out = BytesMut::new();
+        write_numeric(&mut out, Decimal::parse("12345.678").unwrap());
+        let expected: [i16; 7] = [3, 1, 0, 3, 1, 2345, 6780];
+        let expected: Vec<u8> = expected.iter().flat_map(|d| d.to_be_bytes()).collect();
+        assert_eq!(&out[..], expected);
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        let state = |bytes: &[u8], t| read_parameter(bytes, t, BINARY, 1).unwrap_err().state;
+        assert_eq!(state(&[1, 2, 3], DataType::Integer), SqlState::INVALID_BINARY_REPRESENTATION);
+        assert_eq!(
+            state(&[0, 9], DataType::Numeric { precision: 9, scale: 2 }),
+            SqlState::INVALID_BINARY_REPRESENTATION
+        );
+        assert_eq!(state(&[0xff], DataType::Text), SqlState::CHARACTER_NOT_IN_REPERTOIRE);
+        assert_eq!(
+            read_parameter(b"x", DataType::Integer, 0, 1).unwrap_err().state,
+            SqlState::INVALID_TEXT_REPRESENTATION
+        );
+    }
+}
