@@ -12,6 +12,7 @@ pub mod datum;
 pub mod decimal;
 pub mod error;
 pub mod expr;
+pub mod hash;
 pub mod id;
 pub mod key;
 pub mod order;

@@ -1,5 +1,7 @@
 //! Who orders: the one contract every engine fulfils, and the engines.
 //!
-//! Suggested reading order: [`engine`], then an engine.
+//! Suggested reading order: [`engine`], the shared [`graph`], then an engine.
 
 pub mod engine;
+pub mod graph;
+pub mod perseus;

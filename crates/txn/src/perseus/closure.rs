@@ -1,0 +1,388 @@
+//! From final dependencies to a place: the closure, questions to other nodes, components, ranks.
+//!
+//! KEEPS: a component is emitted only when its whole closure is final or collected, and then with the
+//! same rank as everywhere. A collected ancestor cannot raise a rank: it lies at or below the watermark,
+//! and whatever has not executed at some participant has a cts above it. For a component that takes no
+//! part here this has to be asked; a truncated closure alone proves nothing.
+
+use super::message::{Deadline, Dependency, Fragment, Known, Message};
+use super::options::Mutant;
+use super::state::{Group, Out, Perseus, Work};
+use crate::graph::component;
+use crate::graph::vertex::{Ref, State};
+use base::{NodeId, Rank, Time, TxnId};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+impl Perseus {
+    /// Emits a final transaction's closure if all of it is final; else sees to it that it will be.
+    pub(super) fn search(&mut self, now: Time, root: Ref, out: &mut Out) {
+        let Some(vertex) = self.graph.get_mut(root) else { return };
+        if vertex.state != State::Final {
+            return;
+        }
+        vertex.blocked_on = None;
+        let mut found = component::search(&mut self.graph, root);
+        if self.options.planted(Mutant::ExecuteBeforeFinal) && !found.blockers.is_empty() {
+            found.blockers.clear();
+            found.components = vec![SmallVec::from_elem(root, 1)];
+        }
+        if let Some(&first) = found.blockers.first() {
+            self.graph.live_mut(first).watchers.push(root);
+            self.graph.live_mut(root).blocked_on = Some(first);
+            let asked = found.blockers.into_iter().filter(|b| !self.takes_part(*b)).collect();
+            self.inquire(now, asked, out);
+            return;
+        }
+        let doubtful: Vec<Ref> = found.components.iter().filter_map(|c| self.doubtful(c)).collect();
+        if let Some(&first) = doubtful.first() {
+            base::sometimes!("a rank is asked for because ancestors were collected");
+            self.graph.live_mut(first).watchers.push(root);
+            self.inquire(now, doubtful, out);
+            return;
+        }
+        for members in &found.components {
+            self.emit(members, out);
+        }
+    }
+
+    /// Whether this node is a participant of the transaction.
+    fn takes_part(&self, at: Ref) -> bool {
+        self.graph.live(at).participants.iter().any(|p| self.local_index(p).is_some())
+    }
+
+    /// A member whose rank has to be asked for: nobody of the component takes part here, and ancestors
+    /// were collected that might have raised its rank.
+    fn doubtful(&self, members: &[Ref]) -> Option<Ref> {
+        let settled = |at: &Ref| {
+            let vertex = self.graph.live(*at);
+            vertex.transaction.is_some() || vertex.rank.is_some()
+        };
+        if members.iter().any(settled) {
+            return None;
+        }
+        members.iter().copied().find(|at| {
+            let vertex = self.graph.live(*at);
+            let lost = vertex.truncated || vertex.deps.iter().any(|d| self.graph.get(*d).is_none());
+            lost && vertex.dominates < self.collection.watermark
+        })
+    }
+
+    fn emit(&mut self, members: &[Ref], out: &mut Out) {
+        let mut computed = Rank::ZERO;
+        let mut told = None;
+        for &at in members {
+            let vertex = self.graph.live(at);
+            computed = computed.max(vertex.bound);
+            told = told.or(vertex.rank);
+            for &dependency in &vertex.deps {
+                // Within the component nobody is emitted yet.
+                if let Some(parent) = self.graph.get(dependency)
+                    && parent.state >= State::Emitted
+                    && !self.options.planted(Mutant::RankIsCts)
+                {
+                    computed = computed.max(parent.rank.expect("what is emitted has a rank").next());
+                }
+            }
+        }
+        let rank = told.unwrap_or(computed);
+        assert!(computed <= rank, "a parent is ranked above {:?}", self.graph.live(members[0]).id);
+        let mut local: SmallVec<[Ref; 4]> = SmallVec::new();
+        for &at in members {
+            let vertex = self.graph.live_mut(at);
+            vertex.rank = Some(rank);
+            if vertex.transaction.is_some() {
+                vertex.state = State::Emitted;
+                local.push(at);
+            } else {
+                vertex.state = State::Done;
+                self.collection.done(rank, at);
+            }
+            let watchers = std::mem::take(&mut self.graph.live_mut(at).watchers);
+            self.work.extend(watchers.into_iter().map(Work::Search));
+        }
+        match local.as_slice() {
+            [] => {}
+            [alone] => self.queue_alone(*alone),
+            _ => self.queue_component(&local),
+        }
+        for at in local {
+            self.changed(at, out);
+        }
+    }
+
+    fn queue_alone(&mut self, at: Ref) {
+        let deps = self.graph.live(at).deps.clone();
+        let enough =
+            if self.options.planted(Mutant::ForgetComponents) { State::Executed } else { State::Done };
+        let mut waits = 0;
+        for dependency in deps {
+            if let Some(vertex) = self.graph.get_mut(dependency)
+                && vertex.transaction.is_some()
+                && vertex.state < enough
+                && dependency != at
+            {
+                vertex.dependents.push(at);
+                waits += 1;
+            }
+        }
+        self.graph.live_mut(at).waits = waits;
+        if waits == 0 {
+            self.work.push_back(Work::Execute(at));
+        }
+    }
+
+    /// Members of one component execute by id where they conflict, after everything that any of them
+    /// depends on: a conflict may be visible only through another member's dependencies.
+    fn queue_component(&mut self, members: &[Ref]) {
+        base::sometimes!("a component with several members executes");
+        let group = self.groups_made;
+        self.groups_made += 1;
+        self.groups.insert(group, Group { members: members.to_vec(), unexecuted: members.len() });
+        let mut outside: Vec<Ref> = Vec::new();
+        for &at in members {
+            outside.extend(self.graph.live(at).deps.iter().filter(|dependency| {
+                !members.contains(dependency)
+                    && self
+                        .graph
+                        .get(**dependency)
+                        .is_some_and(|v| v.transaction.is_some() && v.state < State::Done)
+            }));
+        }
+        outside.sort_unstable();
+        outside.dedup();
+        for (nth, &at) in members.iter().enumerate() {
+            self.graph.live_mut(at).group = Some(group);
+            let mut waits = outside.len() as u32;
+            for &ahead in &outside {
+                self.graph.live_mut(ahead).dependents.push(at);
+            }
+            for &ahead in &members[..nth] {
+                if self.conflict_here(ahead, at) && !self.options.planted(Mutant::ForgetComponents) {
+                    self.graph.live_mut(ahead).followers.push(at);
+                    waits += 1;
+                }
+            }
+            self.graph.live_mut(at).waits = waits;
+            if waits == 0 {
+                self.work.push_back(Work::Execute(at));
+            }
+        }
+    }
+
+    fn conflict_here(&self, a: Ref, b: Ref) -> bool {
+        let access = |at| &self.graph.live(at).transaction.as_ref().expect("it takes part here").access;
+        let (a, b) = (access(a), access(b));
+        let local = a.by_partition.keys().filter(|p| self.local_index(**p).is_some());
+        local.into_iter().any(|partition| {
+            a.at(*partition).iter().any(|mine| {
+                b.at(*partition).iter().any(|other| {
+                    use base::txn::AccessMode::Read;
+                    (mine.mode, other.mode) != (Read, Read) && mine.granule.overlaps(&other.granule)
+                })
+            })
+        })
+    }
+
+    /// Asks participants about vertices, all of one search at once.
+    fn inquire(&mut self, now: Time, vertices: Vec<Ref>, out: &mut Out) {
+        let at = now + self.options.retry_after_ns(&self.topology);
+        let mut by_node: BTreeMap<NodeId, Vec<Dependency>> = BTreeMap::new();
+        for vertex in vertices {
+            let vertex = self.graph.live(vertex);
+            let txn = vertex.id;
+            if self.inquiries.insert(txn, 0).is_some() {
+                continue;
+            }
+            let participants = vertex.participants.clone();
+            let nodes = participants.nodes(&self.topology);
+            let nearest = nodes.iter().copied().min_by_key(|n| (self.delays.one_way_ns(self.me, *n), *n));
+            let node = nearest.expect("a transaction has participants");
+            by_node.entry(node).or_default().push(Dependency { txn, participants });
+            self.remember(at, Deadline::Inquiry(txn), 0);
+        }
+        let watermark = self.collection.watermark;
+        for (node, vertices) in by_node {
+            self.send(node, Message::Inquire { vertices, watermark }, out);
+        }
+    }
+
+    /// Asks the next participant.
+    pub(super) fn retry_inquiry(&mut self, txn: TxnId, out: &mut Out) -> bool {
+        let Some(attempt) = self.inquiries.get_mut(&txn) else { return false };
+        *attempt += 1;
+        let attempt = *attempt as usize;
+        let Some(at) = self.graph.find(txn) else {
+            self.inquiries.remove(&txn);
+            return false;
+        };
+        base::sometimes!("an inquiry is sent again");
+        let participants = self.graph.live(at).participants.clone();
+        let nodes = participants.nodes(&self.topology);
+        let node = nodes[attempt % nodes.len()];
+        let vertices = vec![Dependency { txn, participants }];
+        let watermark = self.collection.watermark;
+        self.send(node, Message::Inquire { vertices, watermark }, out);
+        true
+    }
+
+    pub(super) fn on_inquire(
+        &mut self,
+        from: NodeId,
+        vertices: Vec<Dependency>,
+        watermark: Rank,
+        out: &mut Out,
+    ) {
+        self.raise_watermark(watermark, out);
+        let mut roots = Vec::new();
+        let mut known = Vec::new();
+        for Dependency { txn, participants } in vertices {
+            let at = match self.graph.find(txn) {
+                Some(at) => at,
+                None if self.collection.seen.contains(txn) => {
+                    known.push(Known::Below(txn));
+                    continue;
+                }
+                None if participants.iter().all(|p| self.local_index(p).is_none()) => continue,
+                None => self.graph.insert(txn, participants),
+            };
+            if self.graph.live(at).state >= State::Final {
+                roots.push(at);
+            } else {
+                base::sometimes!("an inquiry waits for a commit");
+                let inquirers = &mut self.remote(at).inquirers;
+                if !inquirers.contains(&from) {
+                    inquirers.push(from);
+                }
+            }
+        }
+        if !known.is_empty() {
+            let watermark = self.collection.watermark;
+            self.send(from, Message::InquireReply { known, watermark }, out);
+        }
+        if !roots.is_empty() {
+            self.tell(from, &roots, out);
+        }
+    }
+
+    /// Sends final vertices, with what their closures hold beyond what `to` should have.
+    pub(super) fn tell(&mut self, to: NodeId, roots: &[Ref], out: &mut Out) {
+        let known = self.fragments_for(roots, &[to], true).into_iter().map(Known::Final).collect();
+        let watermark = self.collection.watermark;
+        self.send(to, Message::InquireReply { known, watermark }, out);
+    }
+
+    pub(super) fn on_inquire_reply(&mut self, now: Time, known: Vec<Known>, watermark: Rank, out: &mut Out) {
+        self.raise_watermark(watermark, out);
+        for known in known {
+            match known {
+                Known::Final(fragment) => {
+                    self.inquiries.remove(&fragment.txn);
+                    self.learn(now, &fragment, out);
+                    if let Some(at) = self.graph.find(fragment.txn) {
+                        let vertex = self.graph.live_mut(at);
+                        if fragment.unexecuted {
+                            vertex.dominates = vertex.dominates.max(watermark);
+                        }
+                        if vertex.state == State::Final {
+                            let watchers = std::mem::take(&mut vertex.watchers);
+                            self.work.extend(watchers.into_iter().map(Work::Search));
+                        }
+                    }
+                }
+                Known::Below(txn) => {
+                    self.inquiries.remove(&txn);
+                    self.forget(txn);
+                }
+            }
+        }
+    }
+
+    /// Lets go of whatever a raised floor says is collected everywhere.
+    pub(super) fn forget_below_floors(&mut self) {
+        let gone = |txn: &&TxnId| self.collection.seen.contains(**txn);
+        let gone: Vec<TxnId> = self.inquiries.keys().filter(gone).copied().collect();
+        for txn in gone {
+            self.inquiries.remove(&txn);
+            self.forget(txn);
+        }
+    }
+
+    /// A vertex that turned out to be below the watermark.
+    fn forget(&mut self, txn: TxnId) {
+        let Some(at) = self.graph.find(txn) else { return };
+        let vertex = self.graph.live(at);
+        if vertex.transaction.is_some() || vertex.state >= State::Emitted {
+            return;
+        }
+        base::sometimes!("an ancestor was collected before it was learned");
+        let vertex = self.graph.remove(at);
+        self.collection.seen.insert(txn);
+        self.work.extend(vertex.watchers.into_iter().map(Work::Search));
+    }
+
+    /// Takes over a final vertex from another node.
+    pub(super) fn learn(&mut self, now: Time, fragment: &Fragment, out: &mut Out) {
+        let below = fragment.rank.is_some_and(|rank| rank <= self.collection.watermark);
+        if below || self.collection.seen.contains(fragment.txn) {
+            self.forget(fragment.txn);
+            return;
+        }
+        let at = self
+            .graph
+            .find(fragment.txn)
+            .unwrap_or_else(|| self.graph.insert(fragment.txn, fragment.participants.clone()));
+        let takes_part = self.takes_part(at);
+        let vertex = self.graph.live_mut(at);
+        match vertex.state {
+            // It cannot be final before it was pre-accepted here; the name may stay.
+            State::Named if takes_part => return,
+            State::Named | State::PreAccepted => {
+                self.finalize(now, at, &fragment.dependencies, fragment.truncated, fragment.cts, out);
+                if !takes_part {
+                    self.collection.learned.push(at);
+                }
+            }
+            State::Final => {}
+            State::Emitted | State::Executed | State::Done => return,
+        }
+        let vertex = self.graph.live_mut(at);
+        vertex.rank = vertex.rank.or(fragment.rank);
+    }
+
+    /// Final vertices in the closure of `roots` that one of `nodes` may lack. With `named`, the roots
+    /// are included in any case.
+    pub(super) fn fragments_for(&mut self, roots: &[Ref], nodes: &[NodeId], named: bool) -> Vec<Fragment> {
+        let visit = self.graph.begin_visit();
+        let mut fragments = Vec::new();
+        let mut stack: Vec<Ref> = roots.iter().rev().copied().collect();
+        while let Some(at) = stack.pop() {
+            let Some(vertex) = self.graph.get(at) else { continue };
+            if vertex.state < State::Final || !self.graph.first_visit(at, visit) {
+                continue;
+            }
+            let vertex = self.graph.live(at);
+            let held = vertex.held_by.contains_all(nodes);
+            if !held || (named && roots.contains(&at)) {
+                let dependencies = self.names(&vertex.deps);
+                let takes_part = vertex.transaction.is_some();
+                fragments.push(Fragment {
+                    txn: vertex.id,
+                    participants: vertex.participants.clone(),
+                    truncated: vertex.truncated || dependencies.len() < vertex.deps.len(),
+                    dependencies,
+                    cts: vertex.bound,
+                    rank: vertex.rank,
+                    unexecuted: takes_part && vertex.state < State::Executed,
+                });
+            }
+            // Once emitted, a vertex went out together with its whole closure.
+            if !(held && vertex.state >= State::Emitted) {
+                stack.extend(vertex.deps.iter().rev());
+            }
+            let vertex = self.graph.live_mut(at);
+            nodes.iter().for_each(|node| vertex.held_by.insert(*node));
+        }
+        fragments
+    }
+}

@@ -1,0 +1,189 @@
+//! Collection of old vertices by the rank watermark.
+//!
+//! A transaction's tag is its rank. Node q reports `done_q`: every later pts here exceeds it, everything
+//! pre-accepted here at or below it has executed, every transaction coordinated here at or below it has
+//! ended, and no reader here uses a cut at or below it. The watermark E is the least of these over all
+//! nodes; node 0 collects them. A vertex with rank ≤ E may go everywhere: whoever has not executed has a
+//! larger cts, so nobody's rank needs it any more. Epochs per node, as printed in the paper, are not
+//! safe: two nodes may drop one vertex at different times and rank its successor differently.
+//!
+//! KEEPS: what is collected has executed here and left the conflict indexes; its id is remembered until
+//! its coordinator's floor passes it, so that a late duplicate is recognised.
+
+use super::message::{Floor, Message};
+use super::options::Mutant;
+use super::state::{Out, Perseus, Work};
+use crate::engine::EngineEffect;
+use crate::graph::seen::Seen;
+use crate::graph::vertex::{Ref, State};
+use base::topology::Topology;
+use base::{NodeId, Rank, Time};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// Coordinates node 0 as the collector of progress reports.
+const COLLECTOR: NodeId = NodeId(0);
+
+#[derive(Debug)]
+pub(super) struct Collection {
+    /// Everything at or below is executed everywhere and read by nobody.
+    pub watermark: Rank,
+    /// Ids of collected transactions.
+    pub seen: Seen,
+    /// Vertices learned from others, to make sure that each gets its place and goes.
+    pub learned: Vec<Ref>,
+    /// Done vertices, smallest rank first.
+    heap: BinaryHeap<Reverse<(Rank, Ref)>>,
+    /// Own transactions from sequence `own_floor` on: their ranks once they ended.
+    own: VecDeque<Rank>,
+    own_floor: u64,
+    /// At the collector: the latest report of each node.
+    reports: BTreeMap<NodeId, Rank>,
+    floors: BTreeMap<(NodeId, u32), u64>,
+    nodes: usize,
+}
+
+impl Collection {
+    pub fn new(topology: &Topology) -> Collection {
+        Collection {
+            watermark: Rank::ZERO,
+            seen: Seen::default(),
+            learned: Vec::new(),
+            heap: BinaryHeap::new(),
+            own: VecDeque::new(),
+            own_floor: 1,
+            reports: BTreeMap::new(),
+            floors: BTreeMap::new(),
+            nodes: topology.nodes.len(),
+        }
+    }
+    /// The next own transaction exists.
+    pub fn begun(&mut self) {
+        self.own.push_back(Rank::MAX);
+    }
+    /// An own transaction has ended at every participant.
+    pub fn finished(&mut self, sequence: u64, rank: Rank) {
+        self.own[(sequence - self.own_floor) as usize] = rank;
+    }
+    /// A vertex has executed here and may go once the watermark passes it.
+    pub fn done(&mut self, rank: Rank, at: Ref) {
+        self.heap.push(Reverse((rank, at)));
+    }
+    fn advance_own_floor(&mut self) {
+        while self.own.front().is_some_and(|rank| *rank <= self.watermark) {
+            self.own.pop_front();
+            self.own_floor += 1;
+        }
+    }
+}
+
+impl Perseus {
+    /// How far this node is, for the collector.
+    pub(super) fn report(&mut self, now: Time, out: &mut Out) {
+        let done = self.done_rank(now);
+        for partition in &mut self.partitions {
+            partition.closed = partition.closed.max(done);
+        }
+        self.collection.advance_own_floor();
+        let floor = Floor {
+            coordinator: self.me,
+            incarnation: self.incarnation,
+            sequence: self.collection.own_floor,
+        };
+        if self.options.planted(Mutant::CollectAlone) {
+            self.raise_watermark(done, out);
+        }
+        let delays_ns = self.delays.at(self.me);
+        self.send(COLLECTOR, Message::Progress { done, floor, delays_ns }, out);
+        // What was learned and is still without a place has lost its search.
+        let learned = std::mem::take(&mut self.collection.learned);
+        for at in learned {
+            if self.graph.get(at).is_some_and(|vertex| vertex.state == State::Final) {
+                self.collection.learned.push(at);
+                self.work.push_back(Work::Search(at));
+            }
+        }
+    }
+
+    fn done_rank(&self, now: Time) -> Rank {
+        // No transaction submitted here later is ranked at or below this, by any participant's clock.
+        let mut done = (now - self.clock_bound_ns()).rank().previous();
+        if let Some((bound, _)) = self.pending.first() {
+            done = done.min(bound.previous());
+        }
+        for coordination in self.coordinating.values() {
+            done = done.min(coordination.bound.previous());
+        }
+        if let Some(floor) = self.floor
+            && !self.options.planted(Mutant::CollectWithoutFloor)
+        {
+            done = done.min(floor.previous());
+        }
+        done
+    }
+
+    pub(super) fn on_progress(
+        &mut self,
+        from: NodeId,
+        done: Rank,
+        floor: Floor,
+        delays_ns: Vec<u64>,
+        out: &mut Out,
+    ) {
+        self.delays.set(from, delays_ns);
+        let collection = &mut self.collection;
+        let report = collection.reports.entry(from).or_default();
+        *report = done.max(*report);
+        let known = collection.floors.entry((floor.coordinator, floor.incarnation)).or_default();
+        *known = floor.sequence.max(*known);
+        if from != self.me || collection.reports.len() < collection.nodes {
+            return;
+        }
+        let rank = collection.reports.values().copied().min().unwrap_or_default();
+        let floors: Vec<Floor> = collection
+            .floors
+            .iter()
+            .map(|(&(coordinator, incarnation), &sequence)| Floor { coordinator, incarnation, sequence })
+            .collect();
+        for node in self.topology.node_ids() {
+            let (floors, delays_ns) = (floors.clone(), self.delays.all());
+            self.send(node, Message::Watermark { rank, floors, delays_ns }, out);
+        }
+    }
+
+    pub(super) fn on_watermark(&mut self, rank: Rank, floors: &[Floor], out: &mut Out) {
+        self.raise_watermark(rank, out);
+        for floor in floors {
+            self.collection.seen.raise_floor(floor.coordinator, floor.incarnation, floor.sequence);
+        }
+        self.forget_below_floors();
+    }
+
+    /// Drops every vertex at or below the watermark.
+    pub(super) fn raise_watermark(&mut self, rank: Rank, out: &mut Out) {
+        if rank <= self.collection.watermark {
+            return;
+        }
+        self.collection.watermark = rank;
+        let mut dropped = Vec::new();
+        while let Some(Reverse((rank, at))) = self.collection.heap.peek().copied() {
+            if rank > self.collection.watermark {
+                break;
+            }
+            self.collection.heap.pop();
+            let vertex = self.graph.remove(at);
+            assert_eq!(vertex.state, State::Done, "{} executed before it is collected", vertex.id);
+            self.collection.seen.insert(vertex.id);
+            dropped.extend(vertex.transaction);
+        }
+        // No slot is taken again before the indexes have forgotten it.
+        let (partitions, graph) = (&mut self.partitions, &self.graph);
+        for partition in partitions {
+            partition.index.begin_sweep();
+            for transaction in &dropped {
+                partition.index.sweep(transaction.access.at(partition.id), &|slot| graph.is_free(slot));
+            }
+        }
+        out.push(EngineEffect::Collected { below: rank });
+    }
+}

@@ -1,0 +1,251 @@
+//! Execution at one node: gather, exchange, apply, log.
+//!
+//! KEEPS: a transaction executes after its conflicting local predecessors and never holds up another
+//! that does not conflict with it, so two nodes that run two independent transactions in opposite order
+//! do not wait for each other. Positions of a log are dense. On a stream, a record follows its closure.
+
+use super::message::{Deadline, Message, Share};
+use super::state::{Out, Perseus, Work};
+use crate::engine::{Applied, EngineEffect, Executor};
+use crate::graph::vertex::{Ref, State};
+use base::commit::CommitRecord;
+use base::order::{StreamItem, Vertex};
+use base::txn::{Gathered, Transaction};
+use base::{NodeId, PartitionId, Place, Rank, SqlError, Time, TxnId};
+use std::collections::BTreeMap;
+
+impl Perseus {
+    pub(super) fn execute(&mut self, now: Time, at: Ref, executor: &mut dyn Executor, out: &mut Out) {
+        let vertex = self.graph.live(at);
+        if vertex.state >= State::Executed {
+            return;
+        }
+        assert_eq!(vertex.state, State::Emitted, "{} executes once its place is known", vertex.id);
+        assert_eq!(vertex.waits, 0, "{} waits for its predecessors", vertex.id);
+        let transaction = vertex.transaction.clone().expect("it takes part here");
+        if vertex.participants.iter().all(|p| self.local_index(p).is_some()) {
+            let exchange = self.gather(&transaction, executor).collect();
+            self.complete(now, at, &transaction, exchange, executor, out);
+            return;
+        }
+        if !self.remote(at).gathered {
+            let gathered: Vec<_> = self.gather(&transaction, executor).collect();
+            let nodes = self.graph.live(at).participants.nodes(&self.topology);
+            for node in nodes {
+                if node == self.me {
+                    continue;
+                }
+                let message =
+                    Message::RemoteRead { txn: transaction.id, gathered: gathered.clone(), sent_at: now };
+                self.send(node, message, out);
+            }
+            let remote = self.remote(at);
+            remote.gathered = true;
+            remote.exchange.extend(gathered);
+        }
+        let participants = self.graph.live(at).participants.len();
+        let remote = self.remote(at);
+        if remote.exchange.len() < participants {
+            let retry_at = now + self.options.retry_after_ns(&self.topology);
+            self.remember(retry_at, Deadline::Exchange(transaction.id), 0);
+            return;
+        }
+        let exchange = std::mem::take(&mut remote.exchange);
+        let exchange = self.complete(now, at, &transaction, exchange, executor, out);
+        // Another participant may still ask for what was read here.
+        self.remote(at).exchange = exchange;
+    }
+
+    /// Reads at every partition of this node that takes part.
+    fn gather(
+        &self,
+        transaction: &Transaction,
+        executor: &mut dyn Executor,
+    ) -> impl Iterator<Item = (PartitionId, Gathered)> + use<> {
+        let local = transaction.participants().filter(|p| self.local_index(*p).is_some());
+        let gathered: smallvec::SmallVec<[_; 1]> =
+            local.map(|p| (p, executor.gather(p, transaction))).collect();
+        gathered.into_iter()
+    }
+
+    /// Everybody's reads are here: the transaction takes effect, or none.
+    fn complete(
+        &mut self,
+        now: Time,
+        at: Ref,
+        transaction: &Transaction,
+        exchange: BTreeMap<PartitionId, Gathered>,
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) -> BTreeMap<PartitionId, Gathered> {
+        let txn = transaction.id;
+        let rank = self.graph.live(at).rank.expect("what executes has a rank");
+        assert!(rank >= self.graph.live(at).bound, "{txn} is ranked below a pts");
+        let place = Place::new(rank, txn);
+        let abort: Option<SqlError> = exchange.values().find_map(|gathered| match gathered {
+            Gathered::Abort(error) => Some(error.clone()),
+            Gathered::Values(_) => None,
+        });
+        let mut results = Vec::new();
+        for partition in transaction.participants() {
+            let Some(local) = self.local_index(partition) else { continue };
+            let applied = match abort {
+                Some(_) => Applied::default(),
+                None => executor.apply(partition, transaction, place, &exchange),
+            };
+            results.push((partition, applied.results));
+            let entry = &mut self.partitions[local];
+            entry.position = entry.position.next();
+            entry.rank_max = entry.rank_max.max(rank);
+            if entry.streams {
+                let position = entry.position;
+                self.stream_closure(at, local, out);
+                let touched = applied.writes.iter().map(|write| write.table).collect();
+                let record = CommitRecord {
+                    txn,
+                    rank,
+                    partition,
+                    position,
+                    writes: applied.writes,
+                    touched,
+                    schema: applied.schema,
+                };
+                out.push(EngineEffect::Stream { partition, item: StreamItem::Record(record) });
+            }
+        }
+        let share = match abort {
+            Some(error) => Share::Aborted(error),
+            None => Share::Committed(results),
+        };
+        self.executed(now, at, rank, share, out);
+        exchange
+    }
+
+    fn executed(&mut self, now: Time, at: Ref, rank: Rank, share: Share, out: &mut Out) {
+        let vertex = self.graph.live_mut(at);
+        vertex.state = State::Executed;
+        let (txn, received_at) = (vertex.id, vertex.extra.received_at);
+        let followers = std::mem::take(&mut vertex.followers);
+        let group = vertex.group;
+        // A lower bound of the cts is not always raised to it; see Rule 2.
+        let key = if self.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
+        if !self.pending.is_empty() {
+            self.pending.remove(&(key, at.slot));
+        }
+        self.changed(at, out);
+        for follower in followers {
+            self.one_less(follower);
+        }
+        match group {
+            None => self.done(at, rank),
+            Some(number) => {
+                let group = self.groups.get_mut(&number).expect("the component executes");
+                group.unexecuted -= 1;
+                if group.unexecuted == 0 {
+                    let group = self.groups.remove(&number).expect("just found");
+                    for member in group.members {
+                        self.done(member, rank);
+                    }
+                }
+            }
+        }
+        let alone = self.graph.live(at).participants.iter().all(|p| self.local_index(p).is_some());
+        if alone && txn.coordinator == self.me {
+            self.finish_alone(now, txn, rank, share, received_at);
+            return;
+        }
+        self.remote(at).share = Some(share.clone());
+        self.send(txn.coordinator, Message::Executed { txn, rank, share }, out);
+    }
+
+    fn done(&mut self, at: Ref, rank: Rank) {
+        let vertex = self.graph.live_mut(at);
+        vertex.state = State::Done;
+        let dependents = std::mem::take(&mut vertex.dependents);
+        self.collection.done(rank, at);
+        for dependent in dependents {
+            self.one_less(dependent);
+        }
+    }
+
+    fn one_less(&mut self, at: Ref) {
+        let vertex = self.graph.live_mut(at);
+        vertex.waits -= 1;
+        if vertex.waits == 0 {
+            self.work.push_back(Work::Execute(at));
+        }
+    }
+
+    pub(super) fn on_remote_read(&mut self, txn: TxnId, gathered: Vec<(PartitionId, Gathered)>) {
+        let Some(at) = self.graph.find(txn) else { return };
+        let vertex = self.graph.live(at);
+        if vertex.transaction.is_none() || vertex.state >= State::Executed {
+            return;
+        }
+        let participants = vertex.participants.len();
+        let ready = vertex.state == State::Emitted && vertex.waits == 0;
+        let remote = self.remote(at);
+        remote.exchange.extend(gathered);
+        if ready && remote.gathered && remote.exchange.len() == participants {
+            self.work.push_back(Work::Execute(at));
+        }
+    }
+
+    pub(super) fn on_remote_read_wanted(&mut self, now: Time, from: NodeId, txn: TxnId, out: &mut Out) {
+        let Some(at) = self.graph.find(txn) else { return };
+        let Some(remote) = &self.graph.live(at).extra.remote else { return };
+        // Not gathered yet: it will be sent then.
+        if remote.gathered {
+            let own = remote.exchange.iter().filter(|(p, _)| self.local_index(**p).is_some());
+            let gathered = own.map(|(p, gathered)| (*p, gathered.clone())).collect();
+            self.send(from, Message::RemoteRead { txn, gathered, sent_at: now }, out);
+        }
+    }
+
+    pub(super) fn retry_exchange(&mut self, txn: TxnId, out: &mut Out) -> bool {
+        let Some(at) = self.graph.find(txn) else { return false };
+        let vertex = self.graph.live(at);
+        if vertex.state >= State::Executed {
+            return false;
+        }
+        base::sometimes!("remote reads are asked for");
+        let exchange = vertex.extra.remote.as_ref().map(|remote| &remote.exchange);
+        let missing = vertex.participants.iter().filter(|p| exchange.is_none_or(|e| !e.contains_key(p)));
+        let nodes = crate::graph::participants::Participants::of(missing).nodes(&self.topology);
+        for node in nodes {
+            if node != self.me {
+                self.send(node, Message::RemoteReadWanted { txn }, out);
+            }
+        }
+        true
+    }
+
+    /// Puts what the stream lacks of a transaction's closure on it; ancestors come first, as far as there are
+    /// no cycles and no shortcuts.
+    fn stream_closure(&mut self, at: Ref, local: usize, out: &mut Out) {
+        let bit = 1u64 << local;
+        let partition = self.partitions[local].id;
+        let mut order = Vec::new();
+        let mut stack = vec![at];
+        while let Some(at) = stack.pop() {
+            let Some(vertex) = self.graph.get_mut(at) else { continue };
+            if vertex.streamed & bit != 0 {
+                continue;
+            }
+            assert!(vertex.state >= State::Final, "an ancestor of what executes, {}, is final", vertex.id);
+            vertex.streamed |= bit;
+            order.push(at);
+            stack.extend(vertex.deps.iter());
+        }
+        for at in order.into_iter().rev() {
+            let vertex = self.graph.live(at);
+            let live = vertex.deps.iter().filter_map(|dependency| self.graph.get(*dependency));
+            let item = StreamItem::Vertex(Vertex {
+                txn: vertex.id,
+                participants: vertex.participants.to_vec(),
+                dependencies: live.map(|dependency| dependency.id).collect(),
+            });
+            out.push(EngineEffect::Stream { partition, item });
+        }
+    }
+}

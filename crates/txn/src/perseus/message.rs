@@ -1,0 +1,143 @@
+//! What nodes tell each other, and what they remind themselves of.
+
+use crate::graph::participants::Participants;
+use base::txn::{Gathered, StatementResult, Transaction};
+use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
+use serde::{Deserialize, Serialize};
+
+/// A dependency by name; its participants travel along, so that anyone can ask about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency {
+    pub txn: TxnId,
+    pub participants: Participants,
+}
+
+/// A vertex with final dependencies, on its way to a node that may lack it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fragment {
+    pub txn: TxnId,
+    pub participants: Participants,
+    /// Without those that the sender had collected.
+    pub dependencies: Vec<Dependency>,
+    /// The sender had collected some of its dependencies.
+    pub truncated: bool,
+    pub cts: Rank,
+    /// If the sender knows it.
+    pub rank: Option<Rank>,
+    /// The sender takes part in it and had not executed it.
+    pub unexecuted: bool,
+}
+
+/// What a node answers about a vertex.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Known {
+    Final(Fragment),
+    /// Collected: its rank lies at or below the watermark.
+    Below(TxnId),
+}
+
+/// A participant's share of a transaction's end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Share {
+    Committed(Vec<(PartitionId, Vec<StatementResult>)>),
+    Aborted(SqlError),
+}
+
+/// A coordinator's transactions below `floor` are collected everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Floor {
+    pub coordinator: NodeId,
+    pub incarnation: u32,
+    pub sequence: u64,
+}
+
+/// Between nodes. One message serves all partitions that a node has in a transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// Coordinator → participant: where does it stand with you?
+    PreAccept {
+        transaction: Transaction,
+        /// When it is expected to be complete at its last participant; 0 inside one region.
+        expected: Rank,
+        sent_at: Time,
+    },
+    /// Participant → coordinator. Stored; a duplicate request gets the same answer.
+    PreAcceptOk {
+        txn: TxnId,
+        dependencies: Vec<Dependency>,
+        pts: Rank,
+        /// Vertices of the dependencies' closure that another participant may lack.
+        fragments: Vec<Fragment>,
+        /// What the request's one-way delay was, by both clocks.
+        delay_ns: u64,
+        sent_at: Time,
+    },
+    /// Coordinator → participant: the union of dependencies, the largest pts.
+    Commit {
+        txn: TxnId,
+        dependencies: Vec<Dependency>,
+        cts: Rank,
+        fragments: Vec<Fragment>,
+    },
+    /// Participant → participants: what was read there.
+    RemoteRead {
+        txn: TxnId,
+        gathered: Vec<(PartitionId, Gathered)>,
+        sent_at: Time,
+    },
+    /// Participant → participant: your reads have not arrived.
+    RemoteReadWanted {
+        txn: TxnId,
+    },
+    /// Participant → coordinator.
+    Executed {
+        txn: TxnId,
+        rank: Rank,
+        share: Share,
+    },
+    /// Anyone → participant: what are the final dependencies of these?
+    Inquire {
+        vertices: Vec<Dependency>,
+        watermark: Rank,
+    },
+    InquireReply {
+        known: Vec<Known>,
+        watermark: Rank,
+    },
+    /// Node → collector.
+    Progress {
+        done: Rank,
+        floor: Floor,
+        /// One-way delays of what arrived here, by sender.
+        delays_ns: Vec<u64>,
+    },
+    /// Collector → nodes: everything at or below this rank is executed everywhere and read by nobody.
+    Watermark {
+        rank: Rank,
+        floors: Vec<Floor>,
+        /// `delays_ns[to][from]`.
+        delays_ns: Vec<Vec<u64>>,
+    },
+}
+
+/// Reminders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A rank has passed into the past: answers may go out.
+    Gate,
+    /// Something may have been lost; ask again.
+    Retry,
+    /// Tell the collector how far this node is.
+    Collect,
+}
+
+/// What is asked again if nothing happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Deadline {
+    /// PreAccept or Commit, by the coordinator.
+    Coordination(TxnId),
+    /// Other participants' reads.
+    Exchange(TxnId),
+    /// Final dependencies.
+    Inquiry(TxnId),
+}

@@ -1,0 +1,120 @@
+//! PERSEUS' transactions (§IV-A, after Janus): dependency-graph commit, with ranks.
+//!
+//! IN: submissions at the gateway, messages of other nodes, closes of readers. OUT: executions through
+//! the [`Executor`], answers, each partition's stream. KEEPS:
+//! 1. the final dependencies of a transaction are the same at all nodes;
+//! 2. every conflicting pair is connected by dependencies;
+//! 3. execution at each partition extends (component order, id);
+//! 4. nothing executes before its whole ancestor closure is final or collected;
+//! 5. an answer follows the execution at every participant;
+//! 6. a PreAccept's answer never changes;
+//! 7. rank(T) > rank of every parent outside T's component, ≥ every pts of T;
+//! 8. after `Close(t)` nothing that writes those granules appears there at or below t;
+//! 9. a collected vertex has executed everywhere and has rank ≤ watermark ≤ every reader's cut.
+//!
+//! The way of a transaction: the coordinator sends `PreAccept` to every participant's node; each
+//! reports whom the transaction conflicts with there, and a lower bound of its rank (pts). The
+//! coordinator commits with the *union* of dependencies and the largest pts (cts). A node executes a
+//! transaction once the closure of its dependencies is final: then its strongly connected component is
+//! known, which is the same everywhere, and so is its place,
+//! `rank(C) = max(cts of C's members, 1 + rank of parents outside C)`, members of one component by id.
+//! Cycles are never cut: two coordinators could cut one cycle at different edges. A component is
+//! executed member by member, a transaction waiting only for what conflicts with it; participants
+//! exchange what they read, and each decides the same abort from the same values.
+//!
+//! With one replica per partition there is no accept phase. A lost coordinator blocks the keys of its
+//! undecided transactions ([`Perseus::stalled`] names them); nothing is answered wrongly.
+//!
+//! A node answers for all its partitions at once, and talks to itself through a queue inside the call:
+//! a transaction that stays at one node and meets nobody runs from submission to answer in one call.
+//!
+//! Suggested reading order: the modules below, top to bottom.
+
+mod closing;
+mod closure;
+mod collection;
+mod coordinator;
+mod delays;
+mod execution;
+mod invariants;
+pub mod message;
+pub mod options;
+mod participant;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use message::{Message, Timer};
+pub use options::{FutureRanks, Mutant, Options};
+pub use state::Perseus;
+
+use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
+use base::order::{Calibration, Close, CloseTicket};
+use base::txn::Submission;
+use base::{NodeId, PartitionId, Rank, Time, TxnId};
+
+impl Engine for Perseus {
+    type Message = Message;
+    type Timer = Timer;
+
+    fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
+        out.push(EngineEffect::Timer { at: now + self.options.collect_every_ns, timer: Timer::Collect });
+    }
+
+    fn submit(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) -> TxnId {
+        let id = self.submitted(now, submission, out);
+        self.settle(now, executor, out);
+        id
+    }
+
+    fn message(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        message: Message,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) {
+        self.handle(now, from, message, out);
+        self.settle(now, executor, out);
+    }
+
+    fn timer(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
+        match timer {
+            Timer::Gate => self.gate_timer = None,
+            Timer::Retry => {
+                self.retry_timer = None;
+                self.retry(now, out);
+            }
+            Timer::Collect => {
+                self.report(now, out);
+                let at = now + self.options.collect_every_ns;
+                out.push(EngineEffect::Timer { at, timer: Timer::Collect });
+            }
+        }
+        self.settle(now, executor, out);
+    }
+
+    fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut EngineEffects<Self>) {
+        self.open_close(now, ticket, close, out);
+    }
+
+    fn forget_close(&mut self, ticket: CloseTicket) {
+        self.cancel_close(ticket);
+    }
+
+    fn calibrate(&self, partition: PartitionId) -> Calibration {
+        let partition = self.partition(partition);
+        Calibration { position: partition.position, rank: partition.rank_max }
+    }
+
+    fn set_floor(&mut self, floor: Option<Rank>) {
+        self.floor = floor;
+    }
+}

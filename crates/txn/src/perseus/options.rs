@@ -1,0 +1,105 @@
+//! Knobs of the engine, and the faults that tests may plant.
+
+use base::time::{MS, SECOND};
+use base::topology::Topology;
+
+/// How the engine behaves. The defaults are what a cluster should run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Rule 1: transactions that span regions are ranked when they should be complete.
+    pub future_ranks: FutureRanks,
+    /// Rule 2: a closing reader excludes at once what is known to be ranked later.
+    pub lower_bounds: bool,
+    /// Added to the expected completion, in ns.
+    pub margin_ns: u64,
+    /// Largest distance of a rank into the future, in ns. `None`: twice the widest round trip.
+    pub future_max_ns: Option<u64>,
+    /// How often nodes report to the collector, in ns.
+    pub collect_every_ns: u64,
+    /// First retransmission after this long, in ns. `None`: twice the widest round trip and a bit.
+    pub retry_after_ns: Option<u64>,
+    /// Longest pause between retransmissions, in ns.
+    pub retry_max_ns: u64,
+    #[cfg(any(test, feature = "mutants"))]
+    pub mutant: Option<Mutant>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            future_ranks: FutureRanks::Measured,
+            lower_bounds: true,
+            margin_ns: MS,
+            future_max_ns: None,
+            collect_every_ns: 500 * MS,
+            retry_after_ns: None,
+            retry_max_ns: 2 * SECOND,
+            #[cfg(any(test, feature = "mutants"))]
+            mutant: None,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn future_max_ns(&self, topology: &Topology) -> u64 {
+        self.future_max_ns.unwrap_or(2 * topology.wan.widest_ns() + 10 * MS)
+    }
+    pub(super) fn retry_after_ns(&self, topology: &Topology) -> u64 {
+        self.retry_after_ns.unwrap_or(2 * topology.wan.widest_ns() + 20 * MS)
+    }
+    /// Whether this fault is planted; never in production.
+    #[cfg(any(test, feature = "mutants"))]
+    #[inline]
+    pub(super) fn planted(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+    #[cfg(not(any(test, feature = "mutants")))]
+    #[inline]
+    pub(super) fn planted(&self, _: Mutant) -> bool {
+        false
+    }
+}
+
+/// Where a transaction that spans regions is ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FutureRanks {
+    /// Now, like any other.
+    Off,
+    /// At its expected completion.
+    Measured,
+    /// At this many per cent of the way to its expected completion.
+    Scaled { percent: u64 },
+    /// Anywhere up to twice as far, by the transaction's id and this seed.
+    Random { seed: u64 },
+}
+
+/// Faults. Each is something that a published system got wrong, or that is easy to get wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// The coordinator keeps only the first participant's dependencies.
+    FirstParticipantOnly,
+    /// The coordinator drops dependencies on larger ids, to keep the graph acyclic.
+    CutCycles,
+    /// A duplicate PreAccept is answered afresh.
+    RecomputedAnswers,
+    /// A write does not depend on earlier reads.
+    MissingAntiDependency,
+    /// Vertices are collected without regard to readers' cuts.
+    CollectWithoutFloor,
+    /// Vertices are collected once executed here, whatever other nodes are doing.
+    CollectAlone,
+    /// The client is told when the order is fixed.
+    ReplyAtCommit,
+    /// The client is told before the rank lies in the past.
+    NoReplyGate,
+    /// pts are clock readings alone: neither `closed` nor the session's rank is respected.
+    PtsIsNow,
+    /// A transaction's place is its cts, not its rank.
+    RankIsCts,
+    /// A reader does not wait for undecided transactions.
+    CloseIgnoresUndecided,
+    /// A transaction executes although an ancestor is not final.
+    ExecuteBeforeFinal,
+    /// A transaction waits for its dependencies, but not for their components.
+    ForgetComponents,
+}

@@ -1,0 +1,300 @@
+//! The participant's half up to the order: PreAccept and Commit.
+//!
+//! KEEPS: a transaction is installed in the conflict indexes once; what was answered to PreAccept is
+//! never computed again; pts exceeds everything that was closed here.
+
+use super::message::{Dependency, Fragment, Message};
+use super::options::Mutant;
+use super::state::{Out, Perseus, Remote, Work};
+use crate::graph::participants::Participants;
+use crate::graph::vertex::{Ref, Refs, State};
+use base::txn::{AccessMode, Granule, Transaction};
+use base::{NodeId, Rank, Time, TxnId};
+
+impl Perseus {
+    /// A transaction of this gateway that takes part nowhere else: its dependencies are final at once.
+    pub(super) fn pre_accept_alone(&mut self, now: Time, transaction: Transaction) {
+        let at = self.pre_accept(now, transaction, Rank::ZERO);
+        self.decide_alone(at);
+    }
+
+    fn decide_alone(&mut self, at: Ref) {
+        let vertex = self.graph.live_mut(at);
+        vertex.state = State::Final;
+        let cts = vertex.bound;
+        // Nobody ahead that is not done: the order is known without a search.
+        let mut rank = cts;
+        for &dependency in &self.graph.live(at).deps {
+            let Some(ahead) = self.graph.get(dependency) else { continue };
+            if ahead.state != State::Done {
+                self.pending.insert((cts, at.slot));
+                self.work.push_back(Work::Search(at));
+                return;
+            }
+            rank = rank.max(ahead.rank.expect("what is done has a rank").next());
+        }
+        let vertex = self.graph.live_mut(at);
+        vertex.state = State::Emitted;
+        vertex.rank = Some(rank);
+        self.work.push_back(Work::Execute(at));
+    }
+
+    /// Takes the transaction's place in the order of this node. The caller keeps it in `pending`, unless
+    /// it executes within the call.
+    fn pre_accept(&mut self, now: Time, transaction: Transaction, expected: Rank) -> Ref {
+        let id = transaction.id;
+        let at = self
+            .graph
+            .find(id)
+            .unwrap_or_else(|| self.graph.insert(id, Participants::of(transaction.participants())));
+        let mut slots = std::mem::take(&mut self.scratch);
+        slots.clear();
+        let bound_ns = self.clock_bound_ns();
+        let mut pts = now.rank() + bound_ns;
+        let mut ahead = Rank::ZERO;
+        for (partition, accesses) in &transaction.access.by_partition {
+            let Some(local) = self.local_index(*partition) else { continue };
+            while let Some(table) = self.partitions[local].index.unordered_table(accesses) {
+                let live = self.graph.iter().filter_map(|(_, vertex)| vertex.transaction.as_ref());
+                let live = live.flat_map(|transaction| transaction.access.at(*partition));
+                self.partitions[local].index.order_table(table, live);
+            }
+            self.partitions[local].index.install(at.slot, accesses, &mut slots);
+            let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
+            if let Some(mode) = whole.map(|access| access.mode).max() {
+                self.everyone(*partition, mode, &mut slots, &mut ahead);
+            }
+            if !self.options.planted(Mutant::PtsIsNow) {
+                pts = pts.max(self.partitions[local].closed.next());
+            }
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        slots.retain(|slot| *slot != at.slot);
+        if !self.options.planted(Mutant::PtsIsNow) {
+            pts = pts.max(transaction.min_rank.next()).max(expected).max(ahead.next());
+        }
+        let mut deps = Refs::new();
+        for &slot in &slots {
+            let dependency = self.graph.at(slot);
+            if self.options.lower_bounds {
+                let vertex = self.graph.live(dependency);
+                pts = pts.max(vertex.rank.unwrap_or(vertex.bound));
+            }
+            deps.push(dependency);
+        }
+        self.scratch = slots;
+        let vertex = self.graph.live_mut(at);
+        assert_eq!(vertex.state, State::Named, "{id} is pre-accepted once");
+        vertex.state = State::PreAccepted;
+        vertex.deps = deps;
+        vertex.bound = pts;
+        vertex.extra.received_at = now;
+        vertex.extra.pts = pts;
+        vertex.transaction = Some(transaction);
+        at
+    }
+
+    /// Whom an access to a whole partition conflicts with: everything that is installed there. What is
+    /// done and was only ever here need not be named: it precedes in this partition's log, and `ahead`
+    /// keeps the rank above it.
+    fn everyone(
+        &self,
+        partition: base::PartitionId,
+        mode: AccessMode,
+        slots: &mut Vec<u32>,
+        ahead: &mut Rank,
+    ) {
+        for (at, vertex) in self.graph.iter() {
+            let Some(transaction) = &vertex.transaction else { continue };
+            let accesses = transaction.access.at(partition);
+            let meets = match mode {
+                AccessMode::Write => !accesses.is_empty(),
+                AccessMode::Read => accesses.iter().any(|access| access.mode == AccessMode::Write),
+            };
+            if !meets {
+                continue;
+            }
+            if vertex.state == State::Done
+                && vertex.participants.iter().all(|p| self.local_index(p).is_some())
+            {
+                *ahead = (*ahead).max(vertex.rank.expect("what is done has a rank"));
+            } else {
+                slots.push(at.slot);
+            }
+        }
+    }
+
+    pub(super) fn on_pre_accept(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        transaction: Transaction,
+        expected: Rank,
+        sent_at: Time,
+        out: &mut Out,
+    ) {
+        let txn = transaction.id;
+        let delay_ns = now.since(sent_at);
+        self.delays.arrived(from, self.me, delay_ns);
+        if let Some(at) = self.graph.find(txn)
+            && self.graph.live(at).state != State::Named
+        {
+            base::sometimes!("a pre-accept arrives twice");
+            self.answer_again(now, at, from, out);
+            return;
+        }
+        if self.collection.seen.contains(txn) {
+            base::sometimes!("a pre-accept arrives after its transaction was collected");
+            return;
+        }
+        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        let at = self.pre_accept(now, transaction, expected.min(limit));
+        let nodes = self.graph.live(at).participants.nodes(&self.topology);
+        if nodes.len() == 1 {
+            self.decide_alone(at);
+            return;
+        }
+        let vertex = self.graph.live(at);
+        let pts = vertex.bound;
+        let dependencies = self.names(&vertex.deps);
+        self.pending.insert((pts, at.slot));
+        let roots: Vec<Ref> = self.graph.live(at).deps.to_vec();
+        let others: Vec<NodeId> = nodes.iter().copied().filter(|n| *n != self.me).collect();
+        let fragments = self.fragments_for(&roots, &others, false);
+        let answer = Message::PreAcceptOk { txn, dependencies, pts, fragments, delay_ns, sent_at: now };
+        self.remote(at).answer = Some(answer.clone());
+        self.send(from, answer, out);
+    }
+
+    /// A duplicate PreAccept gets what the first one got.
+    fn answer_again(&mut self, now: Time, at: Ref, from: NodeId, out: &mut Out) {
+        let vertex = self.graph.live(at);
+        let txn = vertex.id;
+        if self.options.planted(Mutant::RecomputedAnswers) && vertex.state == State::PreAccepted {
+            self.answer_afresh(at, from, out);
+            return;
+        }
+        let Some(remote) = &vertex.extra.remote else { return };
+        if let Some(share) = &remote.share {
+            let rank = vertex.rank.expect("what was executed has a rank");
+            let message = Message::Executed { txn, rank, share: share.clone() };
+            self.send(from, message, out);
+        } else if let Some(answer) = &remote.answer {
+            let mut answer = answer.clone();
+            if let Message::PreAcceptOk { sent_at, .. } = &mut answer {
+                *sent_at = now;
+            }
+            self.send(from, answer, out);
+        }
+    }
+
+    /// Planted fault: the conflicts as they are now.
+    fn answer_afresh(&mut self, at: Ref, from: NodeId, out: &mut Out) {
+        let vertex = self.graph.live(at);
+        let (txn, pts) = (vertex.id, vertex.bound);
+        let transaction = vertex.transaction.clone().expect("it takes part here");
+        let mut slots = Vec::new();
+        for (partition, accesses) in &transaction.access.by_partition {
+            if let Some(local) = self.local_index(*partition) {
+                self.partitions[local].index.install(at.slot, accesses, &mut slots);
+            }
+        }
+        slots.retain(|slot| *slot != at.slot);
+        let deps: Refs = slots.iter().map(|slot| self.graph.at(*slot)).collect();
+        let dependencies = self.names(&deps);
+        let (fragments, delay_ns, sent_at) = (Vec::new(), 0, Time::ZERO);
+        let answer = Message::PreAcceptOk { txn, dependencies, pts, fragments, delay_ns, sent_at };
+        self.send(from, answer, out);
+    }
+
+    pub(super) fn on_commit(
+        &mut self,
+        now: Time,
+        txn: TxnId,
+        dependencies: Vec<Dependency>,
+        cts: Rank,
+        fragments: Vec<Fragment>,
+        out: &mut Out,
+    ) {
+        let Some(at) = self.graph.find(txn) else {
+            base::sometimes!("a commit arrives after its transaction was collected");
+            return;
+        };
+        for fragment in &fragments {
+            self.learn(now, fragment, out);
+        }
+        match self.graph.live(at).state {
+            // Only who was pre-accepted here is committed here.
+            State::Named => {}
+            State::PreAccepted => self.finalize(now, at, &dependencies, false, cts, out),
+            _ => {
+                base::sometimes!("a commit arrives twice");
+                self.answer_again(now, at, txn.coordinator, out);
+            }
+        }
+    }
+
+    /// The transaction's dependencies are final from now on.
+    pub(super) fn finalize(
+        &mut self,
+        now: Time,
+        at: Ref,
+        dependencies: &[Dependency],
+        truncated: bool,
+        cts: Rank,
+        out: &mut Out,
+    ) {
+        let mut deps = Refs::new();
+        let mut truncated = truncated;
+        for dependency in dependencies {
+            match self.graph.find(dependency.txn) {
+                Some(known) => deps.push(known),
+                None if self.collection.seen.contains(dependency.txn) => truncated = true,
+                None => deps.push(self.graph.insert(dependency.txn, dependency.participants.clone())),
+            }
+        }
+        let vertex = self.graph.live_mut(at);
+        assert!(vertex.state < State::Final, "{} becomes final once", vertex.id);
+        assert!(vertex.bound <= cts, "{}: cts {cts} is below a pts, {}", vertex.id, vertex.bound);
+        let bound = std::mem::replace(&mut vertex.bound, cts);
+        vertex.deps = deps;
+        vertex.truncated = truncated;
+        vertex.state = State::Final;
+        if vertex.transaction.is_some() && self.options.lower_bounds && bound < cts {
+            self.pending.remove(&(bound, at.slot));
+            self.pending.insert((cts, at.slot));
+        }
+        let nodes = self.graph.live(at).participants.nodes(&self.topology);
+        let vertex = self.graph.live_mut(at);
+        nodes.iter().for_each(|node| vertex.held_by.insert(*node));
+        let watchers = std::mem::take(&mut vertex.watchers);
+        let mut inquirers = Vec::new();
+        if let Some(remote) = &mut vertex.extra.remote {
+            // Whoever sent a Commit has the answer.
+            remote.answer = None;
+            inquirers = std::mem::take(&mut remote.inquirers);
+        }
+        let is_local = vertex.transaction.is_some();
+        self.inquiries.remove(&self.graph.live(at).id);
+        if is_local {
+            self.work.push_back(Work::Search(at));
+            self.changed(at, out);
+        }
+        self.work.extend(watchers.into_iter().map(Work::Search));
+        for node in inquirers {
+            self.tell(node, &[at], out);
+        }
+        let _ = now;
+    }
+
+    /// Dependencies by name.
+    pub(super) fn names(&self, deps: &[Ref]) -> Vec<Dependency> {
+        let live = deps.iter().filter_map(|dependency| self.graph.get(*dependency));
+        live.map(|v| Dependency { txn: v.id, participants: v.participants.clone() }).collect()
+    }
+
+    pub(super) fn remote(&mut self, at: Ref) -> &mut Remote {
+        self.graph.live_mut(at).extra.remote.get_or_insert_default()
+    }
+}

@@ -1,0 +1,270 @@
+//! What a node remembers, and the loop that settles everything one event brings about.
+
+use super::closing::Closing;
+use super::collection::Collection;
+use super::coordinator::Coordination;
+use super::delays::Delays;
+use super::message::{Deadline, Message, Share, Timer};
+use super::options::Options;
+use crate::engine::{Answer, EngineEffect, Executor};
+use crate::graph::conflict::{ConflictIndex, Flaws};
+use crate::graph::vertex::{Ref, State, Vertices};
+use base::order::CloseTicket;
+use base::topology::Topology;
+use base::txn::Gathered;
+use base::{LogPosition, NodeId, PartitionId, Rank, Time, TxnId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+pub(super) type Out = Vec<EngineEffect<Message, Timer>>;
+
+/// The engine at one node.
+pub struct Perseus {
+    pub(super) topology: Arc<Topology>,
+    pub(super) me: NodeId,
+    pub(super) incarnation: u32,
+    pub(super) options: Options,
+    pub(super) sequence: u64,
+    pub(super) partitions: Vec<Partition>,
+    /// Index into `partitions`, by partition id.
+    pub(super) local: Vec<Option<u8>>,
+    pub(super) graph: Vertices<Extra>,
+    pub(super) groups: BTreeMap<u32, Group>,
+    pub(super) groups_made: u32,
+    /// Pre-accepted and not executed here, by the lower bound of their cts.
+    pub(super) pending: BTreeSet<(Rank, u32)>,
+    pub(super) coordinating: BTreeMap<TxnId, Coordination>,
+    pub(super) inquiries: BTreeMap<TxnId, u32>,
+    pub(super) deadlines: BTreeMap<(Time, Deadline), u32>,
+    pub(super) retry_timer: Option<Time>,
+    /// Answers whose rank does not lie in the past yet.
+    pub(super) gate: BTreeMap<(Rank, TxnId), Answer>,
+    pub(super) gate_timer: Option<Time>,
+    /// Largest rank answered here: what is submitted here later is ranked above it.
+    pub(super) answered: Rank,
+    pub(super) closes: BTreeMap<CloseTicket, Closing>,
+    /// Closes to look at again when this slot changes.
+    pub(super) close_waits: BTreeMap<u32, Vec<CloseTicket>>,
+    pub(super) floor: Option<Rank>,
+    pub(super) collection: Collection,
+    pub(super) delays: Delays,
+    pub(super) work: VecDeque<Work>,
+    /// Reused: slots that a PreAccept conflicts with.
+    pub(super) scratch: Vec<u32>,
+}
+
+/// One partition of this node.
+pub(super) struct Partition {
+    pub id: PartitionId,
+    pub index: ConflictIndex,
+    /// Every later pts here is larger.
+    pub closed: Rank,
+    pub position: LogPosition,
+    pub rank_max: Rank,
+    /// Somebody reads the stream.
+    pub streams: bool,
+}
+
+/// What this engine keeps beside a vertex.
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    pub received_at: Time,
+    /// Own lower bound, as answered to PreAccept.
+    pub pts: Rank,
+    /// Present for transactions that take part at several nodes.
+    pub remote: Option<Box<Remote>>,
+}
+
+/// A transaction between nodes, at one of its participants (or at a node that was asked about it).
+#[derive(Debug, Default)]
+pub(super) struct Remote {
+    /// The stored answer to PreAccept.
+    pub answer: Option<Message>,
+    pub exchange: BTreeMap<PartitionId, Gathered>,
+    /// Own reads are in the exchange.
+    pub gathered: bool,
+    /// The stored end.
+    pub share: Option<Share>,
+    /// Nodes that asked for its final dependencies.
+    pub inquirers: Vec<NodeId>,
+}
+
+/// A component with several members here.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub members: Vec<Ref>,
+    pub unexecuted: usize,
+}
+
+/// What is left to do within the current call.
+pub(super) enum Work {
+    /// A message to oneself.
+    Deliver(Message),
+    /// A final transaction may have become executable.
+    Search(Ref),
+    /// All predecessors are done.
+    Execute(Ref),
+}
+
+impl Perseus {
+    /// An engine for `me` in its `incarnation`-th life.
+    pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Perseus {
+        let flaws = Flaws { forget_readers: options.planted(super::options::Mutant::MissingAntiDependency) };
+        let mut local = vec![None; topology.partitions.len()];
+        let mut partitions = Vec::new();
+        for id in topology.partitions_at(me) {
+            local[id.0 as usize] = Some(partitions.len() as u8);
+            partitions.push(Partition {
+                id,
+                index: ConflictIndex::with_flaws(flaws),
+                closed: Rank::ZERO,
+                position: LogPosition(0),
+                rank_max: Rank::ZERO,
+                streams: topology.subscribers_of(id).next().is_some(),
+            });
+        }
+        assert!(partitions.len() <= 64, "a node runs at most 64 partitions");
+        Perseus {
+            me,
+            incarnation,
+            sequence: 0,
+            partitions,
+            local,
+            graph: Vertices::default(),
+            groups: BTreeMap::new(),
+            groups_made: 0,
+            pending: BTreeSet::new(),
+            coordinating: BTreeMap::new(),
+            inquiries: BTreeMap::new(),
+            deadlines: BTreeMap::new(),
+            retry_timer: None,
+            gate: BTreeMap::new(),
+            gate_timer: None,
+            answered: Rank::ZERO,
+            closes: BTreeMap::new(),
+            close_waits: BTreeMap::new(),
+            floor: None,
+            collection: Collection::new(&topology),
+            delays: Delays::new(&topology),
+            work: VecDeque::new(),
+            scratch: Vec::new(),
+            topology,
+            options,
+        }
+    }
+
+    /// Vertices held now.
+    pub fn vertex_count(&self) -> usize {
+        self.graph.len()
+    }
+    /// Everything at or below this rank is collected.
+    pub fn watermark(&self) -> Rank {
+        self.collection.watermark
+    }
+    /// Granules remembered by the conflict indexes.
+    pub fn granule_count(&self) -> usize {
+        self.partitions.iter().map(|p| p.index.len()).sum()
+    }
+    /// Transactions that take part here and have waited for their coordinator's decision for longer
+    /// than this: their keys are blocked. If the coordinator is lost, they stay so.
+    pub fn stalled(&self, now: Time, longer_than_ns: u64) -> Vec<TxnId> {
+        let waiting = self.graph.iter().map(|(_, vertex)| vertex).filter(|vertex| {
+            vertex.state == State::PreAccepted && now.since(vertex.extra.received_at) > longer_than_ns
+        });
+        waiting.map(|vertex| vertex.id).collect()
+    }
+
+    pub(super) fn local_index(&self, partition: PartitionId) -> Option<usize> {
+        self.local[partition.0 as usize].map(usize::from)
+    }
+    pub(super) fn partition(&self, partition: PartitionId) -> &Partition {
+        let index = self.local_index(partition).expect("the partition is run by this node");
+        &self.partitions[index]
+    }
+    pub(super) fn clock_bound_ns(&self) -> u64 {
+        self.topology.clock_bound_ns
+    }
+
+    pub(super) fn send(&mut self, to: NodeId, message: Message, out: &mut Out) {
+        if to == self.me {
+            self.work.push_back(Work::Deliver(message));
+        } else {
+            out.push(EngineEffect::Send { to, message });
+        }
+    }
+
+    /// Asks again at `at` unless [`Perseus::forget_deadline`] comes first.
+    pub(super) fn remember(&mut self, at: Time, deadline: Deadline, attempt: u32) {
+        self.deadlines.insert((at, deadline), attempt);
+    }
+
+    pub(super) fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
+        match message {
+            Message::PreAccept { transaction, expected, sent_at } => {
+                self.on_pre_accept(now, from, transaction, expected, sent_at, out)
+            }
+            Message::PreAcceptOk { txn, dependencies, pts, fragments, delay_ns, sent_at } => {
+                self.delays.arrived(from, self.me, now.since(sent_at));
+                self.delays.arrived(self.me, from, delay_ns);
+                self.on_pre_accept_ok(now, from, txn, dependencies, pts, fragments, out)
+            }
+            Message::Commit { txn, dependencies, cts, fragments } => {
+                self.on_commit(now, txn, dependencies, cts, fragments, out)
+            }
+            Message::RemoteRead { txn, gathered, sent_at } => {
+                self.delays.arrived(from, self.me, now.since(sent_at));
+                self.on_remote_read(txn, gathered)
+            }
+            Message::RemoteReadWanted { txn } => self.on_remote_read_wanted(now, from, txn, out),
+            Message::Executed { txn, rank, share } => self.on_executed(now, from, txn, rank, share),
+            Message::Inquire { vertices, watermark } => self.on_inquire(from, vertices, watermark, out),
+            Message::InquireReply { known, watermark } => self.on_inquire_reply(now, known, watermark, out),
+            Message::Progress { done, floor, delays_ns } => {
+                self.on_progress(from, done, floor, delays_ns, out)
+            }
+            Message::Watermark { rank, floors, delays_ns } => {
+                self.delays.share(self.me, delays_ns);
+                self.on_watermark(rank, &floors, out)
+            }
+        }
+    }
+
+    /// Does everything that follows within this call, then sets the timers.
+    pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        while let Some(work) = self.work.pop_front() {
+            match work {
+                Work::Deliver(message) => self.handle(now, self.me, message, out),
+                Work::Search(root) => self.search(now, root, out),
+                Work::Execute(at) => self.execute(now, at, executor, out),
+            }
+        }
+        self.open_gate(now, out);
+        if let Some(((at, _), _)) = self.deadlines.first_key_value() {
+            let at = *at;
+            if self.retry_timer.is_none_or(|armed| at < armed) {
+                self.retry_timer = Some(at);
+                out.push(EngineEffect::Timer { at, timer: Timer::Retry });
+            }
+        }
+    }
+
+    /// Asks again for whatever is overdue.
+    pub(super) fn retry(&mut self, now: Time, out: &mut Out) {
+        while let Some(entry) = self.deadlines.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let ((_, deadline), attempt) = entry.remove_entry();
+            let again = match deadline {
+                Deadline::Coordination(txn) => self.retry_coordination(now, txn, out),
+                Deadline::Exchange(txn) => self.retry_exchange(txn, out),
+                Deadline::Inquiry(txn) => self.retry_inquiry(txn, out),
+            };
+            if again {
+                let pause = self.options.retry_after_ns(&self.topology) << (attempt + 1).min(16);
+                let at = now + pause.min(self.options.retry_max_ns);
+                self.remember(at, deadline, attempt + 1);
+            }
+        }
+    }
+}

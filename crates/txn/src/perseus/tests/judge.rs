@@ -1,0 +1,194 @@
+//! What must hold of any run, judged from what clients, executors, readers and subscribers saw.
+
+use super::{World, conflict, executor};
+use base::order::StreamItem;
+use base::txn::{AccessMode, Outcome, Transaction};
+use base::{PartitionId, Place, Rank, TxnId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything at once; the first failure panics.
+pub fn judge(world: &World) {
+    world.check_invariants();
+    everything_is_answered(world);
+    let places = places(world);
+    execution_follows_places(world, &places);
+    replay(world, &places);
+    real_time(world);
+    closes(world, &places);
+    streams(world, &places);
+}
+
+fn everything_is_answered(world: &World) {
+    for (txn, (at, access)) in &world.submitted {
+        let Some((_, answer)) = world.answers.get(txn) else { panic!("{txn} of {at:?} has no answer") };
+        if let Outcome::Committed { results } = &answer.outcome {
+            let partitions: Vec<_> = access.by_partition.keys().collect();
+            for partition in &partitions {
+                let node = world.topology.node_of(**partition);
+                let executed = |entry: &executor::Entry| entry.txn == *txn && entry.partition == **partition;
+                assert!(world.rows[node.0 as usize].log.iter().any(executed), "{txn} ran at {partition}");
+            }
+            // Participants' results in partition order, counts added.
+            let rows: Vec<_> = results.iter().flat_map(|r| &r.rows).map(|row| row.get(0)).collect();
+            let expected: Vec<_> = partitions.iter().map(|p| base::Datum::Int(i64::from(p.0))).collect();
+            assert_eq!(rows, expected, "{txn}");
+            assert_eq!(results.iter().map(|r| r.affected).sum::<u64>(), partitions.len() as u64);
+        }
+    }
+}
+
+/// One place per transaction, the same everywhere.
+fn places(world: &World) -> BTreeMap<TxnId, (Place, Transaction)> {
+    let mut places: BTreeMap<TxnId, (Place, Transaction)> = BTreeMap::new();
+    for entry in world.rows.iter().flat_map(|rows| &rows.log) {
+        let known = places.entry(entry.txn).or_insert((entry.place, entry.transaction.clone()));
+        assert_eq!(known.0, entry.place, "{} has one place", entry.txn);
+    }
+    for (txn, (place, _)) in &places {
+        if let Some((_, answer)) = world.answers.get(txn) {
+            assert_eq!(answer.rank, place.rank, "{txn} was answered with its rank");
+        }
+    }
+    places
+}
+
+fn execution_follows_places(world: &World, _: &BTreeMap<TxnId, (Place, Transaction)>) {
+    for rows in &world.rows {
+        let mut by_partition: BTreeMap<PartitionId, Vec<&executor::Entry>> = BTreeMap::new();
+        for entry in &rows.log {
+            let earlier = by_partition.entry(entry.partition).or_default();
+            let mine = entry.transaction.access.at(entry.partition);
+            // Recent ones suffice: places are transitive along conflicts.
+            for other in earlier.iter().rev().take(60) {
+                if conflict(mine, other.transaction.access.at(entry.partition)) {
+                    assert!(
+                        other.place < entry.place,
+                        "{:?} executed before {:?} at {}",
+                        other.place,
+                        entry.place,
+                        entry.partition
+                    );
+                }
+            }
+            earlier.push(entry);
+        }
+    }
+}
+
+/// A serial run in the order of places sees the same values.
+fn replay(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
+    let mut order: Vec<_> = places.values().collect();
+    order.sort_by_key(|(place, _)| *place);
+    let mut seen: BTreeMap<TxnId, u64> = BTreeMap::new();
+    let mut values = BTreeMap::new();
+    for (_, transaction) in order {
+        let mut all = 0;
+        for partition in transaction.participants() {
+            let own = executor::look(&values, partition, transaction);
+            assert!(!executor::aborts(transaction, own), "{} should have aborted", transaction.id);
+            all = base::hash::digest(&(all, partition, own));
+        }
+        for partition in transaction.participants() {
+            executor::write(&mut values, partition, transaction, all);
+        }
+        seen.insert(transaction.id, all);
+    }
+    for entry in world.rows.iter().flat_map(|rows| &rows.log) {
+        assert_eq!(seen[&entry.txn], entry.seen, "{} saw what its place says", entry.txn);
+    }
+}
+
+/// Submitted after an answer: ranked above it. Answered: in the past.
+fn real_time(world: &World) {
+    let mut answered: Vec<(u64, Rank)> = Vec::new();
+    for (at, answer) in world.answers.values() {
+        assert!(answer.rank.0 <= at.0, "{} was answered at {at:?} with {:?}", answer.txn, answer.rank);
+        answered.push((at.0, answer.rank));
+    }
+    answered.sort();
+    let mut high = Rank::ZERO;
+    let highs: Vec<(u64, Rank)> = answered
+        .into_iter()
+        .map(|(at, rank)| {
+            high = high.max(rank);
+            (at, high)
+        })
+        .collect();
+    for (txn, (submitted_at, _)) in &world.submitted {
+        let before = highs.partition_point(|(at, _)| *at < submitted_at.0);
+        if let Some((_, answer)) = world.answers.get(txn)
+            && before > 0
+        {
+            assert!(highs[before - 1].1 < answer.rank, "{txn} is ranked below an earlier answer");
+        }
+    }
+}
+
+/// Whoever writes what was read and is ranked within the cut stood in the log when it was closed.
+fn closes(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
+    let mut positions: BTreeMap<(PartitionId, TxnId), u64> = BTreeMap::new();
+    for (partition, items) in &world.streams {
+        for item in items {
+            if let StreamItem::Record(record) = item {
+                positions.insert((*partition, record.txn), record.position.0);
+            }
+        }
+    }
+    for (ticket, (_, close)) in &world.closes {
+        let Some((_, result)) = world.closed.get(ticket) else { panic!("{ticket:?} never closed") };
+        let Ok(closed) = result else { continue };
+        for (txn, (place, transaction)) in places {
+            let reads: Vec<_> = close
+                .granules
+                .iter()
+                .map(|g| base::txn::Access { granule: g.clone(), mode: AccessMode::Read })
+                .collect();
+            let writes: Vec<_> = transaction
+                .access
+                .at(close.partition)
+                .iter()
+                .filter(|access| access.mode == AccessMode::Write)
+                .cloned()
+                .collect();
+            if place.rank <= close.rank && conflict(&reads, &writes) {
+                let position = positions[&(close.partition, *txn)];
+                assert!(
+                    position <= closed.position.0,
+                    "{txn} with {:?} appeared at {} after {:?} was closed",
+                    place.rank,
+                    close.partition,
+                    close.rank
+                );
+            }
+        }
+    }
+}
+
+/// Positions are dense; a record comes after its vertex and all ancestors that anyone still keeps.
+fn streams(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
+    let least = world.watermarks.iter().copied().max().unwrap_or_default();
+    for (partition, items) in &world.streams {
+        let mut vertices: BTreeSet<TxnId> = BTreeSet::new();
+        let mut named: BTreeSet<TxnId> = BTreeSet::new();
+        let mut position = 0;
+        for item in items {
+            match item {
+                StreamItem::Vertex(vertex) => {
+                    assert!(vertices.insert(vertex.txn), "{} is on the stream twice", vertex.txn);
+                    named.extend(&vertex.dependencies);
+                }
+                StreamItem::Record(record) => {
+                    position += 1;
+                    assert_eq!(record.position.0, position, "positions are dense");
+                    assert!(vertices.contains(&record.txn), "{} is on the stream", record.txn);
+                    for ancestor in std::mem::take(&mut named) {
+                        let collected = places.get(&ancestor).is_none_or(|(p, _)| p.rank <= least);
+                        let there = vertices.contains(&ancestor);
+                        assert!(there || collected, "{ancestor} is missing before {}", record.txn);
+                    }
+                }
+                StreamItem::Low(_) => {}
+            }
+        }
+    }
+}
