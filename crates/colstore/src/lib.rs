@@ -39,7 +39,7 @@ pub struct Options {
     pub segment_bytes: usize,
     /// A delta smaller than this is not worth a merge.
     pub merge_rows_min: usize,
-    /// This many small segments are merged even if nothing else is to do.
+    /// This many small segments are merged into one.
     pub small_segments_max: usize,
 }
 
@@ -50,8 +50,8 @@ impl Default for Options {
             block_rows: 8192,
             segment_rows: 65_536,
             segment_bytes: 4 << 20,
-            merge_rows_min: 4096,
-            small_segments_max: 4,
+            merge_rows_min: 8192,
+            small_segments_max: 3,
         }
     }
 }

@@ -144,41 +144,46 @@ impl Shard {
         let row_bytes = self.delta.row_bytes_mean().max(1);
         let segment_rows =
             options.segment_rows.min(options.segment_bytes / row_bytes).max(options.chunk_rows);
-        let rows_max = rows_max.min(segment_rows);
+        let rows_max = rows_max.max(options.chunk_rows).min(segment_rows);
         let chunks = self.delta.chunks.len().min(rows_max / options.chunk_rows);
-        let chunks = if chunks * options.chunk_rows >= options.merge_rows_min { chunks } else { 0 };
+        // Not before there is a merge's worth, or as much of it as this call may read.
+        let enough = options.merge_rows_min.min(rows_max / options.chunk_rows * options.chunk_rows);
+        let chunks = if chunks * options.chunk_rows >= enough { chunks } else { 0 };
         let mut rows = chunks * options.chunk_rows;
         let mut slots: Vec<(usize, usize)> = Vec::new();
         // Garbage first: a segment of which a quarter can go is rewritten, alone if need be.
         for (i, slot) in self.segments.iter().enumerate() {
-            let stale = slot.ends.count * 4 >= slot.data.rows
-                && slot.ends.iter().filter(|(_, at)| at.rank <= collected_below).count() * 4
-                    >= slot.data.rows;
+            let quarter = slot.data.rows.div_ceil(4);
+            let mut collectable = slot.ends.iter().filter(|(_, at)| at.rank <= collected_below);
+            let stale = slot.ends.count >= quarter && collectable.nth(quarter - 1).is_some();
             let fits = rows == 0 || rows + slot.data.rows <= rows_max;
             if stale && fits {
                 rows += slot.data.rows;
                 slots.push((i, slot.data.rows));
             }
         }
-        // Then segments no larger than what is merged anyway, smallest first: each row is rewritten
-        // about as often as sizes double.
+        // Then small segments, smallest first, as long as each is no larger than all before it: a row
+        // is rewritten only when what it is in has grown severalfold.
         let mut small: Vec<usize> = (0..self.segments.len())
             .filter(|i| self.segments[*i].data.rows * 2 <= segment_rows)
             .filter(|i| slots.iter().all(|(taken, _)| taken != i))
             .collect();
         small.sort_by_key(|i| (self.segments[*i].data.rows, *i));
-        if rows == 0 && small.len() >= options.small_segments_max {
-            for i in small.drain(..2) {
-                rows += self.segments[i].data.rows;
-                slots.push((i, self.segments[i].data.rows));
+        let mut taken: Vec<(usize, usize)> = Vec::new();
+        let mut with_taken = rows;
+        for i in small.iter().copied() {
+            let size = self.segments[i].data.rows;
+            // Two small segments fit into one, whatever this call may read.
+            let pair = rows == 0 && taken.len() < 2;
+            if pair || size <= with_taken && with_taken + size <= rows_max {
+                with_taken += size;
+                taken.push((i, size));
             }
         }
-        for i in small {
-            let size = self.segments[i].data.rows;
-            if rows > 0 && size <= rows * 2 && rows + size <= rows_max {
-                rows += size;
-                slots.push((i, size));
-            }
+        let worth_it = if rows == 0 { small.len() } else { taken.len() } >= options.small_segments_max;
+        if worth_it {
+            rows = with_taken;
+            slots.extend(taken);
         }
         if rows == 0 {
             return None;

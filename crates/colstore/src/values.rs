@@ -136,7 +136,12 @@ impl Values {
 
 fn append(ends: &mut Vec<u32>, data: &mut Vec<u8>, bytes: &[u8]) {
     data.extend_from_slice(bytes);
-    ends.push(u32::try_from(data.len()).expect("a chunk holds less than 4 GiB of text"));
+    end_at(ends, data);
+}
+
+/// Notes that a text ends where `data` ends.
+pub(crate) fn end_at(ends: &mut Vec<u32>, data: &[u8]) {
+    ends.push(u32::try_from(data.len()).expect("a merge reads less than 4 GiB of text"));
 }
 
 fn slot<'a>(ends: &[u32], data: &'a [u8], row: usize) -> &'a [u8] {

@@ -555,3 +555,77 @@ fn a_gap_in_a_log_is_our_mistake() {
         schema: None,
     });
 }
+
+/// A thousand rows of the slim table in one partition, in segments of a few blocks.
+fn a_thousand_rows() -> ColumnStore {
+    let mut catalog = Catalog::default();
+    let actions = tables().into_iter().map(SchemaAction::CreateTable).collect();
+    catalog.apply(&SchemaChange { base_version: 0, actions }).expect("empty so far");
+    let options = Options {
+        chunk_rows: 16,
+        block_rows: 64,
+        segment_rows: 256,
+        segment_bytes: 1 << 20,
+        merge_rows_min: 64,
+        small_segments_max: 2,
+    };
+    let mut store = ColumnStore::with_options([PartitionId(0)], Arc::new(catalog), options);
+    for i in 0..1000 {
+        let values = [Datum::text(format!("k{i:04}")), Datum::Int(i)];
+        let key = Key::of(&values[..1]);
+        let write = RowWrite { table: TableId(2), key, row: Some(Row::of(&values)) };
+        store.apply(&CommitRecord {
+            txn: TxnId::MIN,
+            rank: Rank(i as u64 + 1),
+            partition: PartitionId(0),
+            position: LogPosition(i as u64 + 1),
+            writes: vec![write],
+            touched: BTreeSet::from([TableId(2)]),
+            schema: None,
+        });
+    }
+    while store.merge_step(1000, Rank(500)) > 0 {}
+    store
+}
+
+#[test]
+fn zone_maps_leave_blocks_out() {
+    let mut store = a_thousand_rows();
+    let partitions = BTreeSet::from([PartitionId(0)]);
+    let snapshot = store.snapshot(&Cut::Rank(Rank(1000)), TableId(2), &partitions).unwrap();
+    let compare = |column, comparison, value| ColumnPredicate::Compare { column, comparison, value };
+    for filters in [
+        vec![compare(1, Comparison::Ge, Datum::Int(300)), compare(1, Comparison::Lt, Datum::Int(310))],
+        vec![compare(0, Comparison::Eq, Datum::text("k0777"))],
+        vec![ColumnPredicate::In { column: 1, values: vec![Datum::Int(5), Datum::Int(999)] }],
+    ] {
+        let found = scanned(&snapshot, &[0, 1], &filters);
+        let all = scanned(&snapshot, &[0, 1], &[]);
+        let matching = |rows: &[Vec<Datum>]| -> Vec<Vec<Datum>> {
+            rows.iter().filter(|r| filters.iter().all(|f| satisfies(r, f))).cloned().collect()
+        };
+        assert_eq!(matching(&found), matching(&all));
+        assert!(found.len() <= 2 * 64, "{} rows read for {filters:?}", found.len());
+    }
+    assert_eq!(scanned(&snapshot, &[0], &[ColumnPredicate::IsNull { column: 1 }]), Vec::<Vec<Datum>>::new());
+}
+
+#[test]
+fn loading_in_key_order_ends_in_few_segments() {
+    let mut store = a_thousand_rows();
+    let status = store.status();
+    assert_eq!((status.rows, status.versions), (1000, 1000));
+    assert!(status.delta_rows < 64 + 16, "{status:?}");
+    assert!(status.segments <= 9, "{status:?}");
+    // A merge of any size goes on with the rest.
+    while store.merge_step(1, Rank(1000)) > 0 {}
+    assert!(store.status().segments <= status.segments);
+    let partitions = BTreeSet::from([PartitionId(0)]);
+    let snapshot = store.snapshot(&Cut::Rank(Rank(1000)), TableId(2), &partitions).unwrap();
+    let statistics = snapshot.statistics();
+    assert!(statistics.exact);
+    assert_eq!(statistics.columns[1].bounds, Some((Datum::Int(0), Datum::Int(999))));
+    assert_eq!(statistics.columns[0].distinct, Some(1000));
+    let estimate = statistics.columns[1].distinct.unwrap();
+    assert!(estimate.abs_diff(1000) < 200, "{estimate}");
+}

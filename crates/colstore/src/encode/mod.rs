@@ -9,7 +9,8 @@ pub(crate) use ints::IntColumn;
 use crate::index::{hash_bytes, mix};
 use crate::sketch::Sketch;
 use crate::values::{
-    IntSource, Store, Values, bytes_datum, int_datum, ints_to_arrow, primitive, wide_datum, wide_to_arrow,
+    IntSource, Store, Values, bytes_datum, end_at, int_datum, ints_to_arrow, primitive, wide_datum,
+    wide_to_arrow,
 };
 use crate::zone::Zone;
 use arrow_array::ArrayRef;
@@ -146,7 +147,25 @@ impl Column {
 
     /// Appends the values of some rows to `out`.
     pub fn pour(&self, rows: &[u32], out: &mut Values) {
-        rows.iter().for_each(|r| out.push(&self.datum(*r as usize)));
+        for row in rows.iter().map(|r| *r as usize) {
+            if self.is_null(row) {
+                out.push_null();
+                continue;
+            }
+            match (&self.data, &mut out.store) {
+                (Encoded::Ints(ints), Store::Int(to)) => to.push(ints.get(row)),
+                (Encoded::Ints(ints), Store::Wide(to)) => to.push(ints.get(row).into()),
+                (Encoded::Wide(wide), Store::Wide(to)) => to.push(wide[row]),
+                (Encoded::Doubles(v), Store::Float(to)) => to.push(v[row]),
+                (Encoded::Floats(v), Store::Float(to)) => to.push(v[row].into()),
+                (Encoded::Texts(texts), Store::Bytes { ends, data }) => {
+                    texts.read(row, data);
+                    end_at(ends, data);
+                }
+                (encoded, store) => panic!("{encoded:?} does not pour into {store:?}"),
+            }
+            out.valid.push(true);
+        }
     }
 
     pub fn bytes(&self) -> usize {
