@@ -149,7 +149,7 @@ pub struct ChArgs {
     /// Streams of queries, one connection each
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub analysts: u32,
-    /// How often each analyst goes through the queries; --duration does not apply
+    /// How often each analyst goes through the queries; --duration and --slices do not apply
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Read these warehouses only, e.g. 1,4,7 (default: all)
@@ -214,7 +214,8 @@ pub struct PointArgs {
     pub scale: i64,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Reads `500ms`, `30s`, `2m`, `1h`; a bare number is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

@@ -3,57 +3,65 @@
 use crate::args::ChArgs;
 use crate::drive::{Pace, Side, Worker, run_sides};
 use crate::load::prepare_tpcc;
-use crate::measure::{Done, End};
+use crate::measure::{Done, End, Freshness};
 use crate::report::{self, Report};
-use crate::server::{Server, explain, is_missing_schema};
+use crate::server::{Flavour, Server, explain, is_missing_schema};
 use crate::tpcc::{kinds, prepare_procedures, terminals, urls};
-use anyhow::{anyhow, bail};
+use anyhow::{Context, bail};
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 use workload::ch::{Scope, query};
 use workload::tpcc::Mix;
 
-/// A stream of queries.
+/// A stream of queries; its list ends with each round and begins anew in the next turn.
 struct Analyst {
     client: Client,
     /// Position among the kinds, and text.
     queries: Vec<(usize, String)>,
     next: usize,
-    rounds_left: u32,
-    /// Analysts of this server that have not finished.
-    busy: Arc<AtomicU32>,
+    tells_freshness: bool,
+    /// Rounds that this server's analysts have finished.
+    finished: Arc<AtomicU32>,
+}
+
+impl Analyst {
+    async fn ask(&mut self) -> anyhow::Result<Done> {
+        let (kind, sql) = &self.queries[self.next];
+        self.next += 1;
+        let done = Done { kind: *kind, ..Done::default() };
+        let begin = Instant::now();
+        match count_rows(&self.client, sql).await {
+            Ok(rows) => {
+                let took = Some(begin.elapsed());
+                let freshness = if self.tells_freshness { freshness(&self.client).await? } else { None };
+                Ok(Done { rows, took, freshness, ..done })
+            }
+            Err(error) if error.as_db_error().is_none() || is_missing_schema(&error) => {
+                Err(explain(error).context(format!("ask {sql}")))
+            }
+            Err(error) => {
+                let state = error.code().map_or("?", |state| state.code()).to_string();
+                Ok(Done { end: End::Failed { state, message: format!("{:#}", explain(error)) }, ..done })
+            }
+        }
+    }
 }
 
 impl Worker for Analyst {
     fn next(&mut self) -> BoxFuture<'_, anyhow::Result<Option<Done>>> {
         Box::pin(async {
-            if self.rounds_left == 0 {
-                return Ok(None);
-            }
-            let (kind, sql) = &self.queries[self.next];
-            let done = match count_rows(&self.client, sql).await {
-                Ok(rows) => Done { kind: *kind, rows, ..Done::default() },
-                Err(error) if error.as_db_error().is_none() || is_missing_schema(&error) => {
-                    return Err(explain(error).context("a query"));
-                }
-                Err(error) => {
-                    let state = error.code().map_or("?", |state| state.code()).to_string();
-                    let end = End::Failed { state, message: format!("{:#}", explain(error)) };
-                    Done { kind: *kind, end, ..Done::default() }
-                }
-            };
-            self.next += 1;
             if self.next == self.queries.len() {
                 self.next = 0;
-                self.rounds_left -= 1;
-                if self.rounds_left == 0 {
-                    self.busy.fetch_sub(1, Ordering::Relaxed);
-                }
+                return Ok(None);
+            }
+            let done = self.ask().await?;
+            if self.next == self.queries.len() {
+                self.finished.fetch_add(1, Ordering::Relaxed);
             }
             Ok(Some(done))
         })
@@ -63,16 +71,37 @@ impl Worker for Analyst {
 /// A TPC-C client that goes on as long as analysts do.
 struct Beside {
     terminal: Box<dyn Worker>,
-    busy: Arc<AtomicU32>,
+    /// Rounds of all analysts at the end of this turn, and how many more a turn brings.
+    until: u32,
+    analysts: u32,
+    finished: Arc<AtomicU32>,
 }
 
 impl Worker for Beside {
     fn next(&mut self) -> BoxFuture<'_, anyhow::Result<Option<Done>>> {
-        if self.busy.load(Ordering::Relaxed) == 0 {
+        if self.finished.load(Ordering::Relaxed) >= self.until {
+            self.until += self.analysts;
             return Box::pin(async { Ok(None) });
         }
         self.terminal.next()
     }
+}
+
+/// What Meridian says of the session's last query: `staleness=…ms coordination=…ms wait=…ms`.
+async fn freshness(client: &Client) -> anyhow::Result<Option<Freshness>> {
+    let row = client.query_one("SHOW meridian.freshness", &[]).await.map_err(explain);
+    let text: String = row.context("ask for the query's freshness")?.try_get(0)?;
+    let part = |name: &str| {
+        let word = text.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?;
+        word.trim_end_matches("ms").parse::<f64>().ok()
+    };
+    Ok((|| {
+        Some(Freshness {
+            staleness_ms: part("staleness")?,
+            coordination_ms: part("coordination")?,
+            wait_ms: part("wait")?,
+        })
+    })())
 }
 
 /// Runs a query and reads all of its answer.
@@ -105,7 +134,7 @@ pub async fn run(args: ChArgs) -> anyhow::Result<()> {
             bail!("--scope: there is no warehouse {w}, only 1 to {warehouses}");
         }
         let scope = if args.scope.is_empty() { Scope::All } else { Scope::Warehouses(&args.scope) };
-        let busy = Arc::new(AtomicU32::new(args.analysts));
+        let finished = Arc::new(AtomicU32::new(0));
         let mut workers: Vec<Box<dyn Worker>> = Vec::new();
         for n in 0..args.analysts {
             let mut queries: Vec<(usize, String)> =
@@ -118,8 +147,8 @@ pub async fn run(args: ChArgs) -> anyhow::Result<()> {
                 client,
                 queries,
                 next: 0,
-                rounds_left: args.rounds,
-                busy: busy.clone(),
+                tells_freshness: server.flavour == Flavour::Meridian,
+                finished: finished.clone(),
             }));
         }
         if args.terminals > 0 {
@@ -128,19 +157,18 @@ pub async fn run(args: ChArgs) -> anyhow::Result<()> {
             let beside =
                 terminals(&server, &tpcc, &mix, args.mode, args.terminals, common, numbers.len()).await?;
             for terminal in beside {
-                workers.push(Box::new(Beside { terminal, busy: busy.clone() }));
+                let (until, finished) = (args.analysts, finished.clone());
+                workers.push(Box::new(Beside { terminal, until, analysts: args.analysts, finished }));
             }
         }
         sides.push(Side::new(server, workers, &names));
     }
-    // Rounds end a run. Each server does all of its rounds in one turn, then comes the next.
-    let week = Duration::from_secs(7 * 24 * 3600);
-    let rate = if args.terminals > 0 && common.rate.is_some() {
-        return Err(anyhow!("--rate does not go with ch: choose fewer --terminals instead"));
-    } else {
-        None
-    };
-    let pace = Pace { duration: week, warmup: Duration::ZERO, slices: 1, rate };
+    if common.rate.is_some() {
+        bail!("--rate does not go with ch: choose fewer --terminals instead");
+    }
+    // A turn ends with its round, not with the clock.
+    let duration = Duration::from_secs(24 * 3600) * args.rounds;
+    let pace = Pace { duration, warmup: Duration::ZERO, slices: args.rounds, rate: None };
     run_sides(&mut sides, pace).await?;
     let reads = if args.scope.is_empty() { "all".into() } else { format!("{:?}", args.scope) };
     let title = format!(

@@ -171,7 +171,7 @@ fn line(recorder: &mut Recorder, lasted: Duration, name: Option<&str>) {
     let Some(name) = name else { return };
     let per_s = second.committed as f64 / second.lasted_s;
     println!(
-        "{:>6.1}s  {name:<20} {per_s:>9.0}/s  p50 {:>8.2} ms  p99 {:>8.2} ms  retried {:>4}  failed {:>3}",
+        "{:>6.1}s  {name:<24} {per_s:>9.0}/s  p50 {:>8.2} ms  p99 {:>8.2} ms  retried {:>4}  failed {:>3}",
         second.at_s, second.p50_ms, second.p99_ms, second.retried, second.failed
     );
 }

@@ -17,6 +17,18 @@ pub struct Done {
     pub retried: Vec<String>,
     /// Rows of the answer, where that is of interest.
     pub rows: u64,
+    /// How long it took, if the client timed it itself and did more besides.
+    pub took: Option<Duration>,
+    /// Of a query, where the server tells.
+    pub freshness: Option<Freshness>,
+}
+
+/// The parts of a query's visibility delay, in ms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Freshness {
+    pub staleness_ms: f64,
+    pub coordination_ms: f64,
+    pub wait_ms: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +54,7 @@ pub struct Tally {
     /// SQLSTATE → work that was given up.
     pub failed: BTreeMap<String, u64>,
     pub rows: u64,
+    pub freshness: Vec<Freshness>,
 }
 
 /// One second of a run.
@@ -85,6 +98,7 @@ impl Recorder {
             retried: BTreeMap::new(),
             failed: BTreeMap::new(),
             rows: 0,
+            freshness: Vec::new(),
         };
         Recorder {
             tallies: kinds.iter().map(tally).collect(),
@@ -97,7 +111,7 @@ impl Recorder {
     }
 
     pub fn record(&mut self, done: Done, latency: Duration) {
-        let us = latency.as_micros() as u64;
+        let us = done.took.unwrap_or(latency).as_micros() as u64;
         let tally = &mut self.tallies[done.kind];
         for state in done.retried {
             self.current.retried += 1;
@@ -117,6 +131,7 @@ impl Recorder {
             }
         }
         tally.rows += done.rows;
+        tally.freshness.extend(done.freshness);
         tally.latency_us.record(us).expect("histograms grow");
         self.current_us.record(us).expect("histograms grow");
     }

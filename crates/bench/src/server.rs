@@ -93,12 +93,17 @@ impl Server {
         let number =
             self.version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
         let version = if self.flavour == Flavour::PostgreSql { number } else { None };
-        match (version, self.config.get_ports().first()) {
-            (Some(version), Some(port)) => format!("{kind} {version} :{port}"),
-            (None, Some(port)) => format!("{kind} :{port}"),
-            (Some(version), None) => format!("{kind} {version}"),
-            (None, None) => kind.into(),
+        let mut name = kind.to_string();
+        if let Some(version) = version {
+            name += &format!(" {version}");
         }
+        if let Some(port) = self.config.get_ports().first() {
+            name += &format!(" :{port}");
+        }
+        if let Some(database) = self.config.get_dbname() {
+            name += &format!("/{database}");
+        }
+        name
     }
 
     fn unreachable(&self, error: tokio_postgres::Error) -> anyhow::Error {

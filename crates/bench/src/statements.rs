@@ -120,7 +120,13 @@ impl Attempts {
                 (failed(state, format!("{:#}", explain(error))), 0)
             }
         };
-        Ok(Some(Done { kind: self.kind, end, retried: std::mem::take(&mut self.retried), rows }))
+        Ok(Some(Done {
+            kind: self.kind,
+            end,
+            retried: std::mem::take(&mut self.retried),
+            rows,
+            ..Done::default()
+        }))
     }
 }
 

@@ -124,9 +124,12 @@ mod tests {
 
     #[test]
     fn the_page_holds_its_plots_and_asks_for_nothing_from_outside() {
-        let page = render(&[sample(&["ours", "theirs"])]).unwrap();
-        assert_eq!(page.matches("<svg").count(), 3);
-        assert_eq!(page.matches("</svg>").count(), 3);
+        let queries = sample(&["ours", "theirs"]);
+        let mut transactions = queries.clone();
+        transactions.sides.iter_mut().for_each(|side| side.kinds.retain(|kind| kind.name == "new_order"));
+        let page = render(&[queries, transactions]).unwrap();
+        assert_eq!(page.matches("<svg").count(), 1 + 3);
+        assert_eq!(page.matches("</svg>").count(), 1 + 3);
         assert!(page.contains("&lt;b&gt;v&lt;/b&gt;") && !page.contains("<b>v</b>"));
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
         assert!(page.contains("4.00×"));

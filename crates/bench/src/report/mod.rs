@@ -7,7 +7,7 @@ pub mod text;
 
 use crate::args::Common;
 use crate::drive::Side;
-use crate::measure::{Recorder, Second, ms};
+use crate::measure::{Freshness, Recorder, Second, ms};
 use anyhow::{Context, bail};
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -60,6 +60,21 @@ pub struct KindFigures {
     pub retried: BTreeMap<String, u64>,
     pub failed: BTreeMap<String, u64>,
     pub rows: u64,
+    /// Of queries, where the server tells: staleness + coordination + wait, and each by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visibility_delay_ms: Option<Quantiles>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staleness_ms: Option<Quantiles>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordination_ms: Option<Quantiles>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<Quantiles>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, PartialEq)]
+pub struct Quantiles {
+    pub p50: f64,
+    pub p99: f64,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -194,17 +209,31 @@ fn figures(side: &Side) -> Figures {
 
 fn kind_figures(recorder: &Recorder) -> Vec<KindFigures> {
     let met = recorder.tallies.iter().filter(|t| !t.latency_us.is_empty() || !t.failed.is_empty());
-    met.map(|tally| KindFigures {
-        name: tally.name.clone(),
-        committed: tally.committed,
-        rolled_back: tally.rolled_back,
-        per_s: tally.committed as f64 / recorder.active_s.max(f64::MIN_POSITIVE),
-        latency_ms: latency(&tally.latency_us),
-        retried: tally.retried.clone(),
-        failed: tally.failed.clone(),
-        rows: tally.rows,
+    met.map(|tally| {
+        let of = |part: fn(&Freshness) -> f64| quantiles(tally.freshness.iter().map(part).collect());
+        KindFigures {
+            name: tally.name.clone(),
+            committed: tally.committed,
+            rolled_back: tally.rolled_back,
+            per_s: tally.committed as f64 / recorder.active_s.max(f64::MIN_POSITIVE),
+            latency_ms: latency(&tally.latency_us),
+            retried: tally.retried.clone(),
+            failed: tally.failed.clone(),
+            rows: tally.rows,
+            visibility_delay_ms: of(|f| f.staleness_ms + f.coordination_ms + f.wait_ms),
+            staleness_ms: of(|f| f.staleness_ms),
+            coordination_ms: of(|f| f.coordination_ms),
+            wait_ms: of(|f| f.wait_ms),
+        }
     })
     .collect()
+}
+
+fn quantiles(mut values: Vec<f64>) -> Option<Quantiles> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let at = |quantile: f64| values[((last as f64) * quantile).ceil() as usize];
+    Some(Quantiles { p50: at(0.5), p99: at(0.99) })
 }
 
 fn second_figures(second: &Second) -> SecondFigures {
@@ -291,6 +320,10 @@ pub(crate) mod tests {
                 retried: [("40001".to_string(), 3)].into(),
                 failed: BTreeMap::new(),
                 rows: 100,
+                visibility_delay_ms: quantiles(vec![3.0, 1.0, 2.0]),
+                staleness_ms: None,
+                coordination_ms: None,
+                wait_ms: None,
             };
             let second = |at_s: f64| SecondFigures {
                 at_s,
@@ -337,6 +370,13 @@ pub(crate) mod tests {
         assert!((report.ratios[0].per_s - 4.0).abs() < 1e-9 && (report.ratios[0].p50 - 0.25).abs() < 1e-9);
         assert!((report.ratios[3].per_s - 4.0).abs() < 1e-9);
         assert!(sample(&["a"]).ratios.is_empty());
+    }
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        assert_eq!(quantiles(vec![3.0, 1.0, 2.0]), Some(Quantiles { p50: 2.0, p99: 3.0 }));
+        assert_eq!(quantiles(vec![7.0]), Some(Quantiles { p50: 7.0, p99: 7.0 }));
+        assert_eq!(quantiles(vec![]), None);
     }
 
     #[test]

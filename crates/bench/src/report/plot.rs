@@ -1,6 +1,6 @@
 //! Plots as inline SVG.
 
-use super::Report;
+use super::{Report, is_query};
 use anyhow::anyhow;
 use plotters::prelude::*;
 
@@ -39,6 +39,9 @@ pub fn plots(report: &Report) -> anyhow::Result<Vec<(String, String)>> {
             .map(|&(ms, share)| (ms.max(0.001), share * 100.0))
             .collect(),
     });
+    if report.sides.iter().any(|side| side.kinds.iter().any(|kind| is_query(&kind.name))) {
+        return Ok(vec![("Median latency of each query, ms".into(), bars(report)?)]);
+    }
     Ok(vec![
         ("Commits per second".into(), linear("measured time, s", "per s", throughput.collect())?),
         ("Latency over time".into(), linear("measured time, s", "ms", latency.collect())?),
@@ -110,6 +113,66 @@ fn logarithmic(x: &str, y: &str, series: Vec<Series>) -> anyhow::Result<String> 
     })
 }
 
+/// A group of bars per query, one bar per server.
+fn bars(report: &Report) -> anyhow::Result<String> {
+    let queries: Vec<&str> =
+        report.sides[0].kinds.iter().map(|k| k.name.as_str()).filter(|n| is_query(n)).collect();
+    let heights: Vec<Vec<f64>> = report
+        .sides
+        .iter()
+        .map(|side| {
+            let of = |query: &&str| side.kinds.iter().find(|kind| kind.name == **query);
+            queries.iter().map(|query| of(query).map_or(0.0, |kind| kind.latency_ms.p50)).collect()
+        })
+        .collect();
+    // Room for the legend above the highest bar.
+    let top = heights.iter().flatten().copied().fold(0.001, f64::max) * 8.0;
+    let low = heights.iter().flatten().copied().filter(|ms| *ms > 0.0).fold(top / 100.0, f64::min) / 1.5;
+    let width = 0.8 / heights.len() as f64;
+    draw(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(64)
+            .build_cartesian_2d(-0.5..queries.len() as f64 - 0.5, (low..top).log_scale())
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(RGBColor(0xe6, 0xe6, 0xe6))
+            .x_labels(queries.len() + 1)
+            .x_label_formatter(&|x| label_at(&queries, *x))
+            .y_desc("ms")
+            .y_label_formatter(&|v| short(*v))
+            .draw()
+            .map_err(failed)?;
+        for (n, (side, heights)) in report.sides.iter().zip(&heights).enumerate() {
+            let colour = COLOURS[n % COLOURS.len()];
+            let left = |query: usize| query as f64 - 0.4 + n as f64 * width;
+            let bars = heights.iter().enumerate().filter(|(_, ms)| **ms > 0.0);
+            chart
+                .draw_series(bars.map(|(query, ms)| {
+                    Rectangle::new([(left(query), low), (left(query) + width, *ms)], colour.filled())
+                }))
+                .map_err(failed)?
+                .label(&side.name)
+                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled()));
+        }
+        let mut labels = legend(chart.configure_series_labels());
+        labels.position(SeriesLabelPosition::UpperRight).draw().map_err(failed)
+    })
+}
+
+/// The query whose group stands at this place, if one does.
+fn label_at(queries: &[&str], x: f64) -> String {
+    let nearest = x.round();
+    if (x - nearest).abs() > 0.01 || nearest < 0.0 {
+        return String::new();
+    }
+    queries.get(nearest as usize).map_or(String::new(), |query| query.to_string())
+}
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 fn draw(paint: impl FnOnce(&Area<'_>) -> anyhow::Result<()>) -> anyhow::Result<String> {
@@ -141,7 +204,7 @@ fn short(value: f64) -> String {
         v if v >= 10_000.0 => format!("{:.0}k", value / 1000.0),
         v if v >= 10.0 || v == 0.0 => format!("{value:.0}"),
         v if v >= 1.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
+        _ => format!("{value:.3}").trim_end_matches('0').into(),
     }
 }
 

@@ -36,6 +36,9 @@ fn render_side(out: &mut String, side: &Figures) {
         if kind.rolled_back > 0 {
             notes.push(format!("{} rolled back", kind.rolled_back));
         }
+        if let Some(delay) = kind.visibility_delay_ms {
+            notes.push(format!("visibility delay p50 {:.2} p99 {:.2} ms", delay.p50, delay.p99));
+        }
         notes.extend(counts("retried", &kind.retried));
         notes.extend(counts("failed", &kind.failed));
         row(out, &kind.name, kind.committed, kind.per_s, &kind.latency_ms, &notes.join(", "));
@@ -96,7 +99,11 @@ mod tests {
     #[test]
     fn the_summary_names_kinds_aborts_and_ratios() {
         let text = render(&sample(&["ours", "theirs"]));
-        assert!(text.contains("new_order") && text.contains("1 rolled back, retried 40001×3"), "{text}");
+        assert!(
+            text.contains("new_order")
+                && text.contains("1 rolled back, visibility delay p50 2.00 p99 3.00 ms, retried 40001×3"),
+            "{text}"
+        );
         assert!(text.contains("ours ÷ theirs") && text.contains("4.00×") && text.contains("0.25×"), "{text}");
         assert!(text.contains("1 of 1 conditions hold"), "{text}");
         assert!(!render(&sample(&["ours"])).contains('÷'));
