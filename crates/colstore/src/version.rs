@@ -4,7 +4,7 @@
 //! overwrote or deleted it. Both ends are kept as (rank, position in the partition's log), because a
 //! cut speaks of one or the other:
 //! - `Rank(t)` sees it iff begin.rank ≤ t < end.rank, so all transactions of rank t are in;
-//! - `Vector(V)` sees it iff begin.position ≤ V[p] < end.position.
+//! - `Vector(V)` sees it iff begin.position ≤ V(p) < end.position.
 //!
 //! The transaction's id is not kept: of two versions of one key, log positions already say which came
 //! first, and a cut never separates transactions of one rank.
