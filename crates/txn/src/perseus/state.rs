@@ -193,7 +193,7 @@ impl Perseus {
         }
     }
 
-    /// Asks again at `at` unless [`Perseus::forget_deadline`] comes first.
+    /// Asks again at `at` if the deadline still means something then.
     pub(super) fn remember(&mut self, at: Time, deadline: Deadline, attempt: u32) {
         self.deadlines.insert((at, deadline), attempt);
     }
