@@ -8,7 +8,7 @@ use super::vertex::{Ref, State, Vertices};
 use smallvec::SmallVec;
 
 /// What a search found.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Search {
     /// Vertices of the closure that are not final. If there are any, there are no components.
     pub blockers: Vec<Ref>,

@@ -72,14 +72,14 @@ pub struct Flaws {
 }
 
 /// A table that is accessed by ranges.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Ordered {
     keys: BTreeMap<Key, Accessors>,
     ranges: Vec<(KeyRange, Accessors)>,
 }
 
 /// The conflict index of one partition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ConflictIndex {
     keys: PointMap<u64, Accessors>,
     ordered: BTreeMap<TableId, Ordered>,

@@ -6,13 +6,13 @@ use base::{NodeId, TxnId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Transactions whose vertices were dropped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Seen {
     lives: BTreeMap<(NodeId, u32), Life>,
 }
 
 /// One incarnation of one coordinator.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Life {
     /// Sequence of the first bit; everything below it is gone. A multiple of 64.
     base: u64,

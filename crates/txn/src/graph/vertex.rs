@@ -38,7 +38,7 @@ pub enum State {
 pub type Refs = SmallVec<[Ref; 6]>;
 
 /// One transaction. `X` is what the engine keeps beside it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Vertex<X> {
     pub id: TxnId,
     pub participants: Participants,
@@ -81,7 +81,7 @@ pub struct Vertex<X> {
 }
 
 /// All vertices held at a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Vertices<X> {
     slots: Vec<Slot<X>>,
     free: Vec<u32>,
@@ -89,7 +89,7 @@ pub struct Vertices<X> {
     pub(super) visits: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slot<X> {
     generation: u32,
     vertex: Option<Vertex<X>>,

@@ -15,7 +15,7 @@ use base::txn::{AccessMode, Granule};
 use base::{PartitionId, Rank, SqlError, SqlState, Time};
 
 /// A reader that waits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Closing {
     partition: PartitionId,
     rank: Rank,

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 /// Coordinates node 0 as the collector of progress reports.
 const COLLECTOR: NodeId = NodeId(0);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Collection {
     /// Everything at or below is executed everywhere and read by nobody.
     pub watermark: Rank,
@@ -130,7 +130,9 @@ impl Perseus {
         delays_ns: Vec<u64>,
         out: &mut Out,
     ) {
-        self.delays.set(from, delays_ns);
+        if from != self.me {
+            self.delays.set(from, delays_ns);
+        }
         let collection = &mut self.collection;
         let report = collection.reports.entry(from).or_default();
         *report = done.max(*report);

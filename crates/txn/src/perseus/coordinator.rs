@@ -16,12 +16,14 @@ use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time, TxnId}
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A transaction that takes part at another node, at its gateway.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Coordination {
     pub transaction: Transaction,
     pub nodes: Nodes,
     expected: Rank,
     replies: BTreeMap<NodeId, Reply>,
+    /// Whose answer came first.
+    first: Option<NodeId>,
     decided: Option<Decided>,
     ends: BTreeMap<NodeId, (Rank, Share)>,
     submitted_at: Time,
@@ -31,14 +33,14 @@ pub(super) struct Coordination {
     told: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reply {
     dependencies: Vec<Dependency>,
     pts: Rank,
     fragments: Vec<Fragment>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Decided {
     dependencies: Vec<Dependency>,
     cts: Rank,
@@ -105,6 +107,7 @@ impl Perseus {
             nodes,
             expected,
             replies: BTreeMap::new(),
+            first: None,
             decided: None,
             ends: BTreeMap::new(),
             submitted_at: now,
@@ -157,6 +160,7 @@ impl Perseus {
         if coordination.decided.is_some() || coordination.replies.contains_key(&from) {
             return;
         }
+        let first = *coordination.first.get_or_insert(from);
         coordination.replies.insert(from, Reply { dependencies, pts, fragments });
         let all = coordination.replies.len() == coordination.nodes.len();
         if !all {
@@ -164,9 +168,9 @@ impl Perseus {
         }
         let mut union: BTreeMap<TxnId, Participants> = BTreeMap::new();
         let mut cts = Rank::ZERO;
-        for (nth, reply) in coordination.replies.values().enumerate() {
+        for (node, reply) in &coordination.replies {
             cts = cts.max(reply.pts);
-            if nth > 0 && self.options.planted(Mutant::FirstParticipantOnly) {
+            if *node != first && self.options.planted(Mutant::FirstAnswerOnly) {
                 continue;
             }
             for dependency in &reply.dependencies {

@@ -1,54 +1,69 @@
-//! One-way delays between nodes: a high percentile, as measured by what arrives.
+//! One-way delays between regions: a high percentile, as measured by what arrives.
 //!
 //! Starts from the topology's nominal delays. A larger sample pulls the estimate up quickly, a smaller
 //! one lets it sink slowly, so that it settles near the 95th percentile.
 
-use base::NodeId;
 use base::topology::Topology;
+use base::{NodeId, RegionId};
 
-/// `one_way_ns[to][from]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Delays {
+    region_of: Vec<RegionId>,
+    /// `one_way_ns[to][from]`.
     one_way_ns: Vec<Vec<u64>>,
 }
 
 impl Delays {
     pub fn new(topology: &Topology) -> Delays {
-        let row = |to| topology.node_ids().map(|from| topology.one_way_ns(from, to)).collect();
-        Delays { one_way_ns: topology.node_ids().map(row).collect() }
+        let regions = topology.wan.region_count() as u16;
+        let row = |to| (0..regions).map(|from| topology.wan.one_way_ns(RegionId(from), to)).collect();
+        Delays {
+            region_of: topology.node_ids().map(|node| topology.region_of(node)).collect(),
+            one_way_ns: (0..regions).map(|to| row(RegionId(to))).collect(),
+        }
+    }
+    fn region(&self, node: NodeId) -> usize {
+        usize::from(self.region_of[node.0 as usize].0)
     }
     /// Something sent by `from` took this long to reach `to`.
     pub fn arrived(&mut self, from: NodeId, to: NodeId, sample_ns: u64) {
         if from == to {
             return;
         }
-        let estimate = &mut self.one_way_ns[to.0 as usize][from.0 as usize];
+        let (from, to) = (self.region(from), self.region(to));
+        let estimate = &mut self.one_way_ns[to][from];
         if sample_ns > *estimate {
             *estimate += (sample_ns - *estimate) / 4;
         } else {
             *estimate -= (*estimate - sample_ns) / 64;
         }
     }
+    /// 0 to oneself.
     pub fn one_way_ns(&self, from: NodeId, to: NodeId) -> u64 {
-        self.one_way_ns[to.0 as usize][from.0 as usize]
+        if from == to { 0 } else { self.one_way_ns[self.region(to)][self.region(from)] }
     }
-    /// What has been measured at `me`.
+    /// What arrives in the region of `me`, by region of origin.
     pub fn at(&self, me: NodeId) -> Vec<u64> {
-        self.one_way_ns[me.0 as usize].clone()
+        self.one_way_ns[self.region(me)].clone()
     }
     pub fn all(&self) -> Vec<Vec<u64>> {
         self.one_way_ns.clone()
     }
+    /// Takes over what was measured in another node's region.
     pub fn set(&mut self, to: NodeId, delays_ns: Vec<u64>) {
+        let to = self.region(to);
         if delays_ns.len() == self.one_way_ns.len() {
-            self.one_way_ns[to.0 as usize] = delays_ns;
+            self.one_way_ns[to] = delays_ns;
         }
     }
-    /// Takes over what others measured; `me` knows better what reaches it.
+    /// Takes over what others measured; `me` knows better what reaches its region.
     pub fn share(&mut self, me: NodeId, delays_ns: Vec<Vec<u64>>) {
-        for (to, row) in delays_ns.into_iter().enumerate() {
-            if to != me.0 as usize && to < self.one_way_ns.len() {
-                self.set(NodeId(to as u16), row);
+        let own = self.region(me);
+        if delays_ns.len() == self.one_way_ns.len() {
+            for (to, row) in delays_ns.into_iter().enumerate() {
+                if to != own && row.len() == self.one_way_ns.len() {
+                    self.one_way_ns[to] = row;
+                }
             }
         }
     }
@@ -72,6 +87,6 @@ mod tests {
         }
         let settled = delays.one_way_ns(a, b);
         assert!((62 * MS..70 * MS).contains(&settled), "{settled}");
-        assert_eq!(delays.one_way_ns(b, a), 50 * MS);
+        assert_eq!((delays.one_way_ns(b, a), delays.one_way_ns(a, a)), (50 * MS, 0));
     }
 }

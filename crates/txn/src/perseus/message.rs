@@ -108,14 +108,14 @@ pub enum Message {
     Progress {
         done: Rank,
         floor: Floor,
-        /// One-way delays of what arrived here, by sender.
+        /// One-way delays of what arrived here, by region of the sender.
         delays_ns: Vec<u64>,
     },
     /// Collector → nodes: everything at or below this rank is executed everywhere and read by nobody.
     Watermark {
         rank: Rank,
         floors: Vec<Floor>,
-        /// `delays_ns[to][from]`.
+        /// `delays_ns[to][from]`, by region.
         delays_ns: Vec<Vec<u64>>,
     },
 }

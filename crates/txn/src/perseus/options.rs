@@ -31,7 +31,7 @@ impl Default for Options {
             lower_bounds: true,
             margin_ns: MS,
             future_max_ns: None,
-            collect_every_ns: 500 * MS,
+            collect_every_ns: 50 * MS,
             retry_after_ns: None,
             retry_max_ns: 2 * SECOND,
             #[cfg(any(test, feature = "mutants"))]
@@ -76,8 +76,8 @@ pub enum FutureRanks {
 /// Faults. Each is something that a published system got wrong, or that is easy to get wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// The coordinator keeps only the first participant's dependencies.
-    FirstParticipantOnly,
+    /// The coordinator keeps only the dependencies in the first answer.
+    FirstAnswerOnly,
     /// The coordinator drops dependencies on larger ids, to keep the graph acyclic.
     CutCycles,
     /// A duplicate PreAccept is answered afresh.
@@ -92,7 +92,7 @@ pub enum Mutant {
     ReplyAtCommit,
     /// The client is told before the rank lies in the past.
     NoReplyGate,
-    /// pts are clock readings alone: neither `closed` nor the session's rank is respected.
+    /// pts are clock readings alone, without ε, `closed` or the session's rank.
     PtsIsNow,
     /// A transaction's place is its cts, not its rank.
     RankIsCts,

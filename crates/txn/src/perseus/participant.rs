@@ -50,7 +50,10 @@ impl Perseus {
         let mut slots = std::mem::take(&mut self.scratch);
         slots.clear();
         let bound_ns = self.clock_bound_ns();
-        let mut pts = now.rank() + bound_ns;
+        let mut pts = now.rank();
+        if !self.options.planted(Mutant::PtsIsNow) {
+            pts = pts + bound_ns;
+        }
         let mut ahead = Rank::ZERO;
         for (partition, accesses) in &transaction.access.by_partition {
             let Some(local) = self.local_index(*partition) else { continue };

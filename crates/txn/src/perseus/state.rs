@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub(super) type Out = Vec<EngineEffect<Message, Timer>>;
 
 /// The engine at one node.
+#[derive(Clone, Debug)]
 pub struct Perseus {
     pub(super) topology: Arc<Topology>,
     pub(super) me: NodeId,
@@ -54,6 +55,7 @@ pub struct Perseus {
 }
 
 /// One partition of this node.
+#[derive(Clone, Debug)]
 pub(super) struct Partition {
     pub id: PartitionId,
     pub index: ConflictIndex,
@@ -66,7 +68,7 @@ pub(super) struct Partition {
 }
 
 /// What this engine keeps beside a vertex.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Extra {
     pub received_at: Time,
     /// Own lower bound, as answered to PreAccept.
@@ -76,7 +78,7 @@ pub(super) struct Extra {
 }
 
 /// A transaction between nodes, at one of its participants (or at a node that was asked about it).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Remote {
     /// The stored answer to PreAccept.
     pub answer: Option<Message>,
@@ -90,13 +92,14 @@ pub(super) struct Remote {
 }
 
 /// A component with several members here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Group {
     pub members: Vec<Ref>,
     pub unexecuted: usize,
 }
 
 /// What is left to do within the current call.
+#[derive(Clone, Debug)]
 pub(super) enum Work {
     /// A message to oneself.
     Deliver(Message),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// One node's rows. A write's value follows from everything the transaction read anywhere, so that a
 /// serial replay can tell whether anything was read out of place.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rows {
     pub values: BTreeMap<(PartitionId, i64), u64>,
     /// In the order of execution here: who, where, at which place, and what was seen.

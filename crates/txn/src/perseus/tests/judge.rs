@@ -19,7 +19,7 @@ pub fn judge(world: &World) {
 }
 
 fn everything_is_answered(world: &World) {
-    for (txn, (at, access)) in &world.submitted {
+    for (txn, (at, access, _)) in &world.submitted {
         let Some((_, answer)) = world.answers.get(txn) else { panic!("{txn} of {at:?} has no answer") };
         if let Outcome::Committed { results } = &answer.outcome {
             let partitions: Vec<_> = access.by_partition.keys().collect();
@@ -114,7 +114,12 @@ fn real_time(world: &World) {
             (at, high)
         })
         .collect();
-    for (txn, (submitted_at, _)) in &world.submitted {
+    for (txn, (submitted_at, _, token)) in &world.submitted {
+        if let Some((_, answer)) = world.answers.get(txn)
+            && answer.outcome.is_committed()
+        {
+            assert!(*token < answer.rank, "{txn} is ranked above what its session has seen");
+        }
         let before = highs.partition_point(|(at, _)| *at < submitted_at.0);
         if let Some((_, answer)) = world.answers.get(txn)
             && before > 0
@@ -167,7 +172,7 @@ fn closes(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
 /// Positions are dense; a record comes after its vertex and all ancestors that anyone still keeps.
 fn streams(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
     let least = world.watermarks.iter().copied().max().unwrap_or_default();
-    for (partition, items) in &world.streams {
+    for items in world.streams.values() {
         let mut vertices: BTreeSet<TxnId> = BTreeSet::new();
         let mut named: BTreeSet<TxnId> = BTreeSet::new();
         let mut position = 0;

@@ -4,8 +4,11 @@
 //! Suggested reading order: this file, the modules below.
 
 mod executor;
+mod exhaustive;
 mod judge;
+mod mutants;
 mod random;
+mod scenarios;
 
 use super::{Message, Mutant, Options, Perseus, Timer};
 use crate::engine::{Answer, Engine, EngineEffect};
@@ -49,7 +52,7 @@ struct World {
     rng: Rng,
     /// Messages for which this says false are lost.
     passes: fn(NodeId, NodeId, &Message) -> bool,
-    submitted: BTreeMap<TxnId, (Time, Arc<AccessSet>)>,
+    submitted: BTreeMap<TxnId, (Time, Arc<AccessSet>, Rank)>,
     answers: BTreeMap<TxnId, (Time, Answer)>,
     closes: BTreeMap<CloseTicket, (Time, Close)>,
     closed: BTreeMap<CloseTicket, (Time, Result<Closed, SqlError>)>,
@@ -115,12 +118,13 @@ impl World {
     fn submit_as(&mut self, node: u16, name: &str, access: AccessSet, token: Token) -> TxnId {
         let access = Arc::new(access);
         let program = Arc::new(TxnProgram::Procedure { name: name.into(), args: vec![Datum::Int(1)] });
+        let seen = token.rank;
         let submission = Submission { program, access: access.clone(), token };
         let mut out = Vec::new();
         let clock = self.clock(NodeId(node));
         let n = node as usize;
         let txn = self.nodes[n].submit(clock, submission, &mut self.rows[n], &mut out);
-        self.submitted.insert(txn, (self.now, access));
+        self.submitted.insert(txn, (self.now, access, seen));
         self.effects(NodeId(node), out);
         txn
     }

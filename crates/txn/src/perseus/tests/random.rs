@@ -37,7 +37,7 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     let pause_ns = *knobs.pick(&[MS / 5, 2 * MS, 20 * MS]);
     let multi = *knobs.pick(&[0.1, 0.5]);
     let mut draw = Rng::new(seed).fork("transactions");
-    let mut last_answer = Rank::ZERO;
+    let mut seen = Rank::ZERO;
     for n in 0..transactions {
         world.run_until(world.now + 1 + draw.below(2 * pause_ns));
         let node = draw.below(regions as u64) as u16;
@@ -46,14 +46,15 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
         if draw.chance(0.1)
             && let Some((_, answer)) = world.answers.values().next_back()
         {
-            last_answer = answer.rank;
+            seen = seen.max(answer.rank);
         }
-        let token = if draw.chance(0.3) { Token::at(last_answer) } else { Token::default() };
+        let token = if draw.chance(0.3) { Token::at(seen) } else { Token::default() };
         world.submit_as(node, name, access(&text), token);
         if draw.chance(0.1) {
             let partition = draw.below(u64::from(regions as u16 * partitions)) as u16;
-            let owner = world.topology.node_of(PartitionId(partition));
-            let rank = (world.clock(owner) + clock_bound_ns).rank();
+            let reader = base::NodeId(draw.below(regions as u64) as u16);
+            let rank = (world.clock(reader) + clock_bound_ns).rank();
+            seen = seen.max(rank);
             let granules = match draw.below(3) {
                 0 => vec![Granule::Partition],
                 _ => access(&format!("r0.{}", draw.below(keys))).by_partition[&PartitionId(0)]
