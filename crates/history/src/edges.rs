@@ -50,11 +50,14 @@ fn dependencies(versions: &Versions<'_>, order: &Order, rules: &Rules, builder: 
 }
 
 /// Each operation follows its predecessor in the session. Where operations of a session overlap,
-/// it follows those that were answered before it was invoked.
+/// it follows those that were answered before it was invoked. An aborted operation hands the order
+/// on, it was answered; one that nobody heard of again does not.
 fn sessions(versions: &Versions<'_>, builder: &mut Builder) {
     let mut sessions: BTreeMap<SessionId, Vec<OpId>> = BTreeMap::new();
-    for op in versions.ops() {
-        sessions.entry(versions.history.op(op).session).or_default().push(op);
+    for (index, op) in versions.history.ops.iter().enumerate() {
+        if hands_on(versions, OpId(index as u32)) {
+            sessions.entry(op.session).or_default().push(OpId(index as u32));
+        }
     }
     for ops in sessions.values() {
         let invoked = |op: OpId| versions.history.op(op).invoked_ns;
@@ -65,7 +68,6 @@ fn sessions(versions: &Versions<'_>, builder: &mut Builder) {
             }
             continue;
         }
-        // Overlapping or unanswered operations: whoever was answered earlier.
         let mut sources: Vec<At> = ops.iter().map(|&op| (replied(op), op)).collect();
         sources.sort_unstable();
         let sinks: Vec<At> = ops.iter().map(|&op| (invoked(op), op)).collect();
@@ -73,12 +75,14 @@ fn sessions(versions: &Versions<'_>, builder: &mut Builder) {
     }
 }
 
+fn hands_on(versions: &Versions<'_>, op: OpId) -> bool {
+    versions.included[op.0 as usize] || versions.history.op(op).replied_ns().is_some()
+}
+
 fn tokens(versions: &Versions<'_>, builder: &mut Builder) {
-    for op in versions.ops() {
-        for &from in &versions.history.op(op).tokens {
-            if versions.included[from.0 as usize] {
-                builder.order(from, op, Class::Token);
-            }
+    for (index, op) in versions.history.ops.iter().enumerate() {
+        for &from in op.tokens.iter().filter(|&&from| hands_on(versions, from)) {
+            builder.order(from, OpId(index as u32), Class::Token);
         }
     }
 }

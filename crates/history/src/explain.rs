@@ -130,12 +130,10 @@ fn classify(versions: &Versions<'_>, links: &[Link]) -> Anomaly {
         return Anomaly::Phantom;
     }
     if let [only] = anti[..] {
-        // One anti-dependency, later versions of its key, and a read from the last of them.
-        let mut at = after(only);
-        while links[at].class == Class::WriteWrite && links[at].key == links[only].key {
-            at = after(at);
-        }
-        let fractured = links[at].class == Class::WriteRead && after(at) == only;
+        // The last edge leads from somebody who overwrote what the first one missed.
+        let last = links[(only + links.len() - 1) % links.len()];
+        let fractured =
+            last.class == Class::WriteRead && versions.installed_by(last.from, links[only].key).is_some();
         return if fractured { Anomaly::FracturedRead } else { Anomaly::ReadSkew };
     }
     if anti.len() == 2 && links.len() == 2 {

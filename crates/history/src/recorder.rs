@@ -30,7 +30,7 @@ impl Recorder {
     pub fn begin(&mut self, session: SessionId, now_ns: u64) -> OpId {
         self.try_begin(session, now_ns).unwrap_or_else(|e| panic!("{e}"))
     }
-    /// The operation carries the token that `from` was answered with.
+    /// The operation carries the token that `from`, committed or aborted, was answered with.
     pub fn token(&mut self, op: OpId, from: OpId) {
         assert!(from < op, "a token comes from an earlier operation, {from} is not before {op}");
         self.open(op).tokens.push(from);

@@ -14,14 +14,15 @@ pub(crate) type Cycle = Vec<(u32, Edge)>;
 /// Relaxed edges after which the search for a shorter cycle ends.
 const EFFORT_MAX: usize = 4_000_000;
 
-/// Steps are free; among cycles of one length, dependencies are easier to follow than clocks.
+/// Steps are free; among cycles of one length, values read are easier to follow than clocks.
 fn cost(class: Class) -> u32 {
     match class {
         Class::Step => 0,
-        Class::WriteWrite | Class::WriteRead | Class::ReadWrite => 100,
-        Class::Session => 101,
-        Class::Token => 102,
-        Class::RealTime => 103,
+        Class::WriteRead | Class::ReadWrite => 100,
+        Class::WriteWrite => 101,
+        Class::Session => 102,
+        Class::Token => 103,
+        Class::RealTime => 104,
     }
 }
 

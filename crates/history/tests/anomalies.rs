@@ -76,6 +76,30 @@ fn lost_update_of_a_list() {
 }
 
 #[test]
+fn ones_own_view_of_a_list_says_nothing_about_its_order() {
+    // t1 saw its append come first; q1 sees another one there.
+    let broken = [SnapshotIsolation, Closed, Regular, Serializable, Rss, StrictSerializable];
+    expect(
+        "txn t1 s1 [0,10] a(x)=1 r(x)=[1]
+         txn t2 s2 [5,15] a(x)=2
+         txn q1 s3 [7,20] r(x)=[2]",
+        &all(Anomaly::LostUpdate, &broken),
+    );
+}
+
+#[test]
+fn a_second_look_that_sees_something_else() {
+    let broken =
+        [ReadAtomic, Session, SnapshotIsolation, Closed, Regular, Serializable, Rss, StrictSerializable];
+    expect(
+        "txn t1 s1 [0,10] w(x)=1
+         txn t2 s2 [0,10] r(x)=1 w(x)=2
+         txn t3 s3 [0,10] r(x)=1 r(x)=2 w(x)=3",
+        &all(Anomaly::FracturedRead, &broken),
+    );
+}
+
+#[test]
 fn lost_updates_do_not_excuse_weak_guarantees() {
     // Each of two that overwrote one version reads a part of the other.
     let lost = all(
@@ -88,6 +112,12 @@ fn lost_updates_do_not_excuse_weak_guarantees() {
          txn t2 s2 [5,15] r(x)=0 w(x)=2 w(y)=2",
         "txn t1 s1 [0,10] r(x)=0 w(x)=1 w(y)=1
          txn t2 s2 [5,15] r(x)=0 r(y)=1 w(x)=2",
+        "txn t1 s1 [0,10] r(x)=0 r(y)=3 w(x)=1
+         txn t2 s2 [5,15] r(x)=0 w(x)=2
+         txn t3 s3 [6,15] r(x)=0 w(x)=3 w(y)=3",
+        "txn t1 s1 [0,10] r(x)=0 w(x)=1 w(y)=1
+         txn t2 s2 [5,15] r(x)=0 w(x)=2
+         txn t3 s3 [6,15] r(x)=0 r(y)=1 w(x)=3",
     ] {
         expect(text, &[lost.clone(), torn.clone()].concat());
     }
@@ -100,6 +130,17 @@ fn write_skew() {
         "txn t1 s1 [0,10] r(x)=0 r(y)=0 w(x)=1
          txn t2 s2 [5,15] r(x)=0 r(y)=0 w(y)=2",
         &all(Anomaly::WriteSkew, &broken),
+    );
+}
+
+#[test]
+fn write_skew_past_appends_that_nobody_saw() {
+    expect(
+        "txn q0 s0 [0,20] r(x)=[] r(y)=[]
+         txn t1 s1 [0,20] r(x)=[] a(y)=1
+         txn t2 s2 [0,20] r(y)=[] a(x)=2
+         txn t3 s3 [0,20] a(x)=3 a(y)=3",
+        &all(Anomaly::WriteSkew, &[Closed, Regular, Serializable, Rss, StrictSerializable]),
     );
 }
 
@@ -218,6 +259,18 @@ fn a_finished_writer_counts_even_where_the_order_of_versions_is_open() {
 }
 
 #[test]
+fn a_finished_deletion_counts_even_where_it_may_be_another_one() {
+    // q1 saw one of two deletions; whichever it was, t2 is behind it, and t3 behind t2.
+    expect(
+        "txn t3 s1 [0,90] r(y)=0 w(y)=3 w(z)=3
+         txn t2 s2 [0,10] r(z)=3 d(x)
+         txn t1 s3 [0,20] d(x)
+         txn q1 s4 [30,40] r(x)=- r(y)=0",
+        &all(Anomaly::RealTimeInversion, &[Regular, Rss, StrictSerializable]),
+    );
+}
+
+#[test]
 fn stale_within_the_lag() {
     let history: History = "txn t1 s1 [0,10] r(x)=0 w(x)=1
                             txn q1 s2 [20,30] r(x)=0"
@@ -301,6 +354,27 @@ fn overlapping_operations_of_a_session_are_not_ordered() {
             (Rss, Anomaly::SessionOrder),
             (StrictSerializable, Anomaly::SessionOrder),
         ],
+    );
+}
+
+#[test]
+fn an_aborted_operation_hands_a_token_on() {
+    expect(
+        "txn t1 s1 [0,90] r(x)=0 w(x)=1
+         txn q1 s2 [10,20] r(x)=1
+         txn t2 s2 [30,40] aborted w(y)=2
+         txn q2 s3 [50,60] after=t2 r(x)=0",
+        &all(Anomaly::SessionOrder, &[Session, Rss, StrictSerializable]),
+    );
+}
+
+#[test]
+fn an_operation_without_an_answer_hands_nothing_on() {
+    expect(
+        "txn t1 s1 [0,10] r(x)=0 w(x)=1
+         txn t2 s1 [10,?] w(y)=2
+         txn q1 s3 [10,60] after=t2 r(x)=0",
+        &[],
     );
 }
 

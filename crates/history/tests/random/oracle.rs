@@ -129,18 +129,30 @@ impl<'h> Oracle<'h> {
         let (first, second) = (self.history.op(a), self.history.op(b));
         let answered = first.replied_ns().is_some_and(|replied_ns| replied_ns < second.invoked_ns);
         let writes = !first.is_read_only();
-        let session = first.session == second.session && answered;
-        let token = second.tokens.contains(&a);
         let touches = || {
             let touched = self.touched(second);
             self.written(a).iter().any(|key| touched(key))
         };
         match demand {
             Demand::Nothing => false,
-            Demand::Strict => session || token || answered,
-            Demand::Rss => session || token || answered && writes && (!second.is_read_only() || touches()),
-            Demand::Conflicting => token || answered && writes && touches(),
+            Demand::Strict => self.hands_on(a, b, true) || answered,
+            Demand::Rss => {
+                self.hands_on(a, b, true) || answered && writes && (!second.is_read_only() || touches())
+            }
+            Demand::Conflicting => self.hands_on(a, b, false) || answered && writes && touches(),
         }
+    }
+
+    /// By a token or within a session, perhaps through aborted operations.
+    fn hands_on(&self, a: OpId, b: OpId, sessions: bool) -> bool {
+        let (first, second) = (self.history.op(a), self.history.op(b));
+        let answered = first.replied_ns().is_some_and(|replied_ns| replied_ns < second.invoked_ns);
+        if second.tokens.contains(&a) || sessions && first.session == second.session && answered {
+            return true;
+        }
+        let between = (a.0 + 1..b.0).map(OpId);
+        let aborted = between.filter(|&c| matches!(self.history.op(c).outcome, Outcome::Aborted { .. }));
+        aborted.into_iter().any(|c| self.hands_on(a, c, sessions) && self.hands_on(c, b, sessions))
     }
 
     fn written(&self, op: OpId) -> Vec<String> {
