@@ -13,6 +13,25 @@
 //! Everything reported is a fact: where the order of two versions cannot be recovered, no edge is
 //! drawn and the [`Report`] says how many pairs stayed open. For histories whose writers append to
 //! lists, or read a key before they overwrite it, the verdict is also complete.
+//!
+//! ```
+//! use history::{Anomaly, Guarantee, Recorder, SessionId, check};
+//!
+//! let mut recorder = Recorder::new();
+//! let write = recorder.begin(SessionId(1), 0);
+//! recorder.read(write, "x", 0); // the initial state
+//! recorder.write(write, "x", 7); // a value nobody else writes to x
+//! recorder.commit(write, 10);
+//! let query = recorder.begin(SessionId(2), 20);
+//! recorder.read(query, "x", 0);
+//! recorder.commit(query, 30);
+//!
+//! let history = recorder.finish();
+//! assert!(check(&history, Guarantee::Serializable).is_ok());
+//! let violation = check(&history, Guarantee::Rss).unwrap_err();
+//! assert_eq!(violation.anomaly, Anomaly::StaleRead);
+//! println!("{violation}{history}"); // an argument to follow, and text to check again
+//! ```
 
 pub mod op;
 pub mod recorder;

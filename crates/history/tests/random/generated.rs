@@ -133,14 +133,14 @@ fn large(ops_count: u64) -> History {
 fn graphs_grow_linearly() {
     for guarantee in Guarantee::NAMED {
         let edges = |ops_count| check(&large(ops_count), guarantee).unwrap().edges_count;
-        let (small, big) = (edges(20_000), edges(80_000));
+        let (small, big) = (edges(10_000), edges(40_000));
         assert!(big * 10 <= small * 42, "{guarantee}: {small} edges, four times the history has {big}");
     }
 }
 
 #[test]
 fn one_wrong_read_in_a_large_history_is_explained_in_a_few_lines() {
-    let text = large(20_000).to_string();
+    let text = large(10_000).to_string();
     // The last query returns one row as it was long ago.
     let stale = "txn late s99 [999999,1000000] r(k001)=0\n";
     let history: History = format!("{text}{stale}").parse().unwrap();
