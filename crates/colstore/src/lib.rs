@@ -4,6 +4,15 @@
 //! [`TableSnapshot`]s: immutable columns of one table at one cut. Recent versions are rows in a delta;
 //! merges turn them into sorted, encoded segments. Snapshots share the pieces and never change.
 //!
+//! What the host does with it:
+//! - [`ColumnStore::apply`] for every record, as it comes;
+//! - [`ColumnStore::snapshot`] once the cut's records have been applied, then
+//!   [`TableSnapshot::scan`] per unit, on any threads, for as long as it likes;
+//! - now and then [`ColumnStore::plan_merge`], [`MergeJob::run`] on a thread of its own, and
+//!   [`ColumnStore::install`]; or [`ColumnStore::merge_step`], which does all three on the spot. A full
+//!   merge of 65,536 rows (or 4 MiB) takes tens of milliseconds; `rows_max` makes it shorter, at the
+//!   price of more and smaller segments.
+//!
 //! Suggested reading order: the modules below, top to bottom.
 
 mod delta;

@@ -39,7 +39,8 @@ pub fn arrow_type(data_type: DataType) -> ArrowType {
         DataType::BigInt => ArrowType::Int64,
         DataType::Real => ArrowType::Float32,
         DataType::Double => ArrowType::Float64,
-        DataType::Numeric { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
+        // SQL knows numeric(2,5), 0.00012 being one; Arrow wants a digit for each place.
+        DataType::Numeric { precision, scale } => ArrowType::Decimal128(precision.max(scale), scale as i8),
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } | DataType::Uuid => {
             ArrowType::Utf8View
         }

@@ -3,7 +3,7 @@
 //! IN: datums of the column's type, nulls anywhere. KEEPS: one slot per row in every vector; the slot
 //! of a null holds a zero.
 
-use crate::types::{EPOCH_DAYS, EPOCH_US, write_uuid};
+use crate::types::{EPOCH_DAYS, EPOCH_US, arrow_type, write_uuid};
 use arrow_array::types::*;
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Decimal128Array, PrimitiveArray, StringArray, StringViewArray,
@@ -56,30 +56,32 @@ impl Values {
         Values { data_type, valid: Vec::with_capacity(capacity), null_count: 0, store }
     }
 
-    /// Appends one value of the column's type; panics if it is of another kind.
+    /// Appends one value; one of another type is cast as on assignment. Panics if that is impossible:
+    /// rows are checked before they are ordered.
     pub fn push(&mut self, value: &Datum) {
-        match (&mut self.store, value) {
-            (_, Datum::Null) => return self.push_null(),
-            (Store::Int(out), Datum::Int(i)) => out.push(match self.data_type {
-                DataType::Numeric { scale, .. } => rescaled(Decimal::new((*i).into(), 0), scale) as i64,
-                _ => *i,
-            }),
-            (Store::Int(out), Datum::Decimal(d)) => match self.data_type {
-                DataType::Numeric { scale, .. } => out.push(rescaled(*d, scale) as i64),
-                other => panic!("{d} in a column of type {}", other.name()),
-            },
-            (Store::Int(out), Datum::Bool(b)) => out.push(i64::from(*b)),
-            (Store::Int(out), Datum::Date(d)) => out.push(i64::from(*d)),
-            (Store::Int(out), Datum::Timestamp(us)) => out.push(*us),
-            (Store::Wide(out), Datum::Uuid(u)) => out.push(i128::from_be_bytes(*u)),
-            (Store::Wide(out), Datum::Int(_) | Datum::Decimal(_)) => match self.data_type {
-                DataType::Numeric { scale, .. } => out.push(rescaled(value.decimal(), scale)),
-                other => panic!("{value:?} in a column of type {}", other.name()),
-            },
-            (Store::Float(out), Datum::Float(f)) => out.push(*f),
-            (Store::Bytes { ends, data }, Datum::Text(s)) => append(ends, data, s.as_bytes()),
-            (Store::Bytes { ends, data }, Datum::Bytes(b)) => append(ends, data, b),
-            (_, other) => panic!("{other:?} in a column of type {}", self.data_type.name()),
+        use DataType as T;
+        match (&mut self.store, value, self.data_type) {
+            (_, Datum::Null, _) => return self.push_null(),
+            (Store::Int(out), Datum::Int(i), T::SmallInt | T::Integer | T::BigInt) => out.push(*i),
+            (Store::Int(out), Datum::Decimal(d), T::Numeric { scale, .. }) => {
+                out.push(rescaled(*d, scale) as i64)
+            }
+            (Store::Wide(out), Datum::Decimal(d), T::Numeric { scale, .. }) => out.push(rescaled(*d, scale)),
+            (Store::Int(out), Datum::Bool(b), T::Boolean) => out.push(i64::from(*b)),
+            (Store::Int(out), Datum::Date(d), T::Date) => out.push(i64::from(*d)),
+            (Store::Int(out), Datum::Timestamp(us), T::Timestamp | T::TimestampTz) => out.push(*us),
+            (Store::Wide(out), Datum::Uuid(u), T::Uuid) => out.push(i128::from_be_bytes(*u)),
+            (Store::Float(out), Datum::Float(f), _) => out.push(*f),
+            (Store::Bytes { ends, data }, Datum::Text(s), T::Text | T::Varchar { .. } | T::Char { .. }) => {
+                append(ends, data, s.as_bytes())
+            }
+            (Store::Bytes { ends, data }, Datum::Bytes(b), T::Bytea) => append(ends, data, b),
+            (_, other, _) => {
+                let fitting = self.data_type.coerce(other.clone());
+                let fitting = fitting.unwrap_or_else(|e| panic!("{other:?} was let into a column: {e}"));
+                assert_ne!(fitting.kind(), other.kind(), "a cast value is of the column's kind");
+                return self.push(&fitting);
+            }
         }
         self.valid.push(true);
     }
@@ -255,9 +257,6 @@ pub(crate) fn primitive<T: ArrowPrimitiveType>(
 }
 
 fn decimals(data_type: DataType, units: Vec<i128>, nulls: Option<NullBuffer>) -> ArrayRef {
-    let DataType::Numeric { precision, scale } = data_type else {
-        panic!("{} is not a decimal", data_type.name())
-    };
     let array = Decimal128Array::new(ScalarBuffer::from(units), nulls);
-    Arc::new(array.with_precision_and_scale(precision, scale as i8).expect("a catalog's precision is valid"))
+    Arc::new(array.with_data_type(arrow_type(data_type)))
 }

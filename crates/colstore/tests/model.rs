@@ -49,6 +49,7 @@ fn tables() -> [Table; 2] {
         column("integer", DataType::Integer, false),
         column("narrow", numeric(12, 2), false),
         column("wide", numeric(38, 10), false),
+        column("fraction", numeric(2, 5), false),
         column("real", DataType::Real, false),
         column("double", DataType::Double, false),
         column("text", DataType::Text, false),
@@ -628,4 +629,29 @@ fn loading_in_key_order_ends_in_few_segments() {
     assert_eq!(statistics.columns[0].distinct, Some(1000));
     let estimate = statistics.columns[1].distinct.unwrap();
     assert!(estimate.abs_diff(1000) < 200, "{estimate}");
+}
+
+#[test]
+fn pieces_travel_between_threads() {
+    fn travels<T: Send + Sync + 'static>() {}
+    travels::<TableSnapshot>();
+    travels::<Scan>();
+    travels::<MergeJob>();
+    travels::<MergedSegment>();
+    travels::<ColumnStore>();
+}
+
+#[test]
+fn values_of_a_kindred_type_are_cast() {
+    let numeric = DataType::Numeric { precision: 8, scale: 2 };
+    let cases = [
+        (DataType::Double, Datum::Int(3), Datum::Float(3.0)),
+        (numeric, Datum::Int(3), Datum::Decimal(Decimal::new(300, 2))),
+        (numeric, Datum::Decimal(Decimal::new(35, 1)), Datum::Decimal(Decimal::new(350, 2))),
+        (DataType::Timestamp, Datum::Date(1), Datum::Timestamp(86_400_000_000)),
+        (DataType::Integer, Datum::Null, Datum::Null),
+    ];
+    for (data_type, given, kept) in cases {
+        assert_eq!(datum_at(data_type, &array_of(data_type, &[given]), 0), kept);
+    }
 }
