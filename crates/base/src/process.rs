@@ -27,6 +27,8 @@ pub trait Process {
     type Request: Send + 'static;
     /// What a local client is told. Never serialised.
     type Reply: Send + 'static;
+    /// What a long computation brings back; see [`Effect::Compute`]. Never serialised.
+    type Computed: Send + 'static;
 
     /// Handles one event at clock reading `now`; answers are appended to `out` in order.
     fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>)
@@ -53,6 +55,8 @@ pub enum Event<P: Process + ?Sized> {
     },
     /// The data given with this token is on stable storage.
     Persisted(PersistToken),
+    /// A computation is done.
+    Computed(P::Computed),
 }
 
 /// What the host must do.
@@ -74,7 +78,13 @@ pub enum Effect<P: Process + ?Sized> {
         token: PersistToken,
         record: Vec<u8>,
     },
+    /// Run this anywhere, at any speed, then answer [`Event::Computed`]. A pure function of what it
+    /// holds: it only keeps a step short, and its result does not depend on when or where it runs.
+    Compute(Computation<P>),
 }
+
+/// Work that takes too long for a step.
+pub type Computation<P> = Box<dyn FnOnce() -> <P as Process>::Computed + Send>;
 
 /// Effects of one step, first in, first out.
 pub struct Effects<P: Process + ?Sized> {
@@ -102,6 +112,9 @@ impl<P: Process + ?Sized> Effects<P> {
     }
     pub fn persist(&mut self, token: PersistToken, record: Vec<u8>) {
         self.queue.push(Effect::Persist { token, record });
+    }
+    pub fn compute(&mut self, work: impl FnOnce() -> P::Computed + Send + 'static) {
+        self.queue.push(Effect::Compute(Box::new(work)));
     }
     pub fn drain(&mut self) -> std::vec::Drain<'_, Effect<P>> {
         self.queue.drain(..)

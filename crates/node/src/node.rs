@@ -19,7 +19,7 @@ use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::txn::{Granule, Outcome, RowRead};
 use base::{Cut, LogPosition, NodeId, PartitionId, Rank, RequestId, SqlError, SqlState, Time, Token, TxnId};
-use colstore::ColumnStore;
+use colstore::{ColumnStore, MergedSegment};
 use reads::graph::DependencyGraph;
 use reads::snapshot::perseus::RegularQuery;
 use reads::snapshot::rank::RankQuery;
@@ -37,7 +37,7 @@ pub struct Options {
     pub low_interval_ns: u64,
     /// How often versions are collected and columns merged.
     pub maintain_interval_ns: u64,
-    /// Rows merged at most in one step.
+    /// Versions that one merge of columns takes on at most.
     pub merge_rows_max: usize,
     /// A token may lie this far ahead of the clock (beyond ε), not more: one bad token would be
     /// inherited by every later writer of its keys.
@@ -50,7 +50,7 @@ impl Default for Options {
             flush_ns: 2 * MS,
             low_interval_ns: 20 * MS,
             maintain_interval_ns: 20 * MS,
-            merge_rows_max: 16_384,
+            merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,
         }
     }
@@ -75,6 +75,8 @@ pub struct Node<E: Engine> {
     low_pending: BTreeSet<PartitionId>,
     flush_armed: bool,
     resend_armed: bool,
+    /// A merge of columns is being computed.
+    merging: bool,
     counters: Counters,
     /// Reused between steps.
     effects: EngineEffects<E>,
@@ -157,6 +159,7 @@ impl<E: Engine> Node<E> {
             low_pending: BTreeSet::new(),
             flush_armed: false,
             resend_armed: false,
+            merging: false,
             counters: Counters::default(),
             effects: Vec::new(),
         }
@@ -171,6 +174,10 @@ impl<E: Engine> Node<E> {
     /// The rows of a partition of this node, for replica agreement checks.
     pub fn store(&self, partition: PartitionId) -> &rowstore::Store {
         self.data.store(partition)
+    }
+    /// The catalog as of the last change executed here.
+    pub fn catalog(&self) -> Arc<base::schema::Catalog> {
+        self.data.catalog()
     }
     pub fn columns(&self) -> &ColumnStore {
         &self.columns.store
@@ -717,9 +724,21 @@ impl<E: Engine> Node<E> {
             }
             Timer::Maintain => {
                 self.data.maintain();
-                self.columns.store.merge_step(self.options.merge_rows_max, self.columns.collected_below);
+                self.merge(out);
                 out.timer(Timer::Maintain, now + self.options.maintain_interval_ns);
             }
+        }
+    }
+
+    /// Starts the next merge of columns that is worth doing; one at a time.
+    fn merge(&mut self, out: &mut Effects<Self>) {
+        if self.merging {
+            return;
+        }
+        let plan = self.columns.store.plan_merge(self.options.merge_rows_max, self.columns.collected_below);
+        if let Some(job) = plan {
+            self.merging = true;
+            out.compute(move || job.run());
         }
     }
 
@@ -799,6 +818,7 @@ impl<E: Engine> Process for Node<E> {
     type Timer = Timer<E::Timer>;
     type Request = Request;
     type Reply = Reply;
+    type Computed = MergedSegment;
 
     fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>) {
         match event {
@@ -834,6 +854,11 @@ impl<E: Engine> Process for Node<E> {
             Event::Timer(timer) => self.timer(now, timer, out),
             Event::Request { id, request } => self.request(now, id, request, out),
             Event::Vanished { id } => self.vanished(id),
+            Event::Computed(merged) => {
+                self.columns.store.install(merged);
+                self.merging = false;
+                self.merge(out);
+            }
             Event::Persisted(_) => {}
         }
     }

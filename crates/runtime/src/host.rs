@@ -9,14 +9,14 @@
 //! from then on, it never guesses.
 
 use crate::clock::Clock;
-use base::process::{Effect, Effects, Event, Process};
+use base::process::{Computation, Effect, Effects, Event, Process};
 use base::{NodeId, RequestId, Time};
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use tokio::sync::oneshot;
 
 /// The node has stopped; nothing is known about requests that were under way.
@@ -45,6 +45,8 @@ pub struct Host<P: Process> {
     failed: AtomicBool,
     stopping: AtomicBool,
     next_request: AtomicU64,
+    /// Where long computations go; `None` before the start and after the end.
+    workbench: Mutex<Option<mpsc::Sender<Computation<P>>>>,
 }
 
 struct Running<P: Process> {
@@ -100,6 +102,7 @@ impl<P: Process + Send + 'static> Host<P> {
             failed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             next_request: AtomicU64::new(1),
+            workbench: Mutex::new(None),
         })
     }
 
@@ -115,6 +118,13 @@ impl<P: Process + Send + 'static> Host<P> {
 
     /// Starts the node and its driver thread. `links` is where its messages go.
     pub fn start(self: &Arc<Self>, links: Arc<dyn Links<P>>) -> std::thread::JoinHandle<()> {
+        let (workbench, work) = mpsc::channel();
+        *self.workbench.lock() = Some(workbench);
+        let labourer = self.clone();
+        std::thread::Builder::new()
+            .name(format!("node-{}-background", self.id.0))
+            .spawn(move || labourer.labour(work))
+            .expect("a thread can be started");
         {
             let mut running = self.running.lock();
             running.links = Some(links);
@@ -129,6 +139,7 @@ impl<P: Process + Send + 'static> Host<P> {
 
     pub fn stop(&self) {
         self.stopping.store(true, Relaxed);
+        *self.workbench.lock() = None;
         let inbox = self.inbox.lock();
         self.wake.notify_all();
         drop(inbox);
@@ -222,6 +233,7 @@ impl<P: Process + Send + 'static> Host<P> {
                             _ = sender.send(reply);
                         }
                     }
+                    Effect::Compute(work) => self.compute(work),
                     // Nothing asks for durability in memory-only clusters; acknowledging would be a lie.
                     Effect::Persist { .. } => panic!("this host has no disk"),
                 }
@@ -229,6 +241,28 @@ impl<P: Process + Send + 'static> Host<P> {
         }
         running.effects = effects;
         own_reply
+    }
+
+    /// Hands work to the background thread; its result comes back through the inbox.
+    fn compute(&self, work: Computation<P>) {
+        if let Some(workbench) = self.workbench.lock().as_ref() {
+            // A host that stops throws work away.
+            _ = workbench.send(work);
+        }
+    }
+
+    /// The background thread: computes until the host is gone.
+    fn labour(self: Arc<Self>, work: mpsc::Receiver<Computation<P>>) {
+        for job in work {
+            match catch_unwind(AssertUnwindSafe(job)) {
+                Ok(computed) => self.deliver(Time::ZERO, Event::Computed(computed)),
+                Err(_) => {
+                    self.failed.store(true, Relaxed);
+                    self.running.lock().pending.clear();
+                    return;
+                }
+            }
+        }
     }
 
     /// The driver thread: steps what is due, sleeps until something is.

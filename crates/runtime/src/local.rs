@@ -83,6 +83,7 @@ mod tests {
         type Timer = ();
         type Request = &'static str;
         type Reply = Time;
+        type Computed = ();
         fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>) {
             match event {
                 Event::Request { request: "panic", .. } => panic!("as asked"),

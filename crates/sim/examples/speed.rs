@@ -23,6 +23,7 @@ impl Process for Relay {
     type Timer = ();
     type Request = ();
     type Reply = ();
+    type Computed = ();
     fn step(&mut self, _: Time, event: Event<Relay>, out: &mut Effects<Relay>) {
         match event {
             Event::Start => (0..200).for_each(|n| out.send(self.next, (n, n * n, vec![7; 32]))),

@@ -68,6 +68,7 @@ impl Process for Tally {
     type Timer = ();
     type Request = ();
     type Reply = usize;
+    type Computed = ();
 
     fn step(&mut self, now: Time, event: Event<Tally>, out: &mut Effects<Tally>) {
         assert!(self.last <= now, "the clock of {} ran backwards", self.me);
@@ -103,7 +104,7 @@ impl Process for Tally {
                 }
                 self.settle(out);
             }
-            Event::Vanished { .. } => {}
+            Event::Vanished { .. } | Event::Computed(()) => {}
         }
     }
 }
@@ -182,7 +183,7 @@ fn a_round_trip_takes_what_the_matrix_says() {
 
 #[test]
 fn a_busy_node_makes_others_wait_their_turn() {
-    let setup = Setup { cost: Cost { event_ns: 10 * MS, kilobyte_ns: 0 }, ..Setup::calm(topology(0), 1) };
+    let setup = Setup { cost: Cost { event_ns: 10 * MS, ..Cost::default() }, ..Setup::calm(topology(0), 1) };
     let mut world = world(setup);
     let first = add(&mut world, 0, 1);
     let second = add(&mut world, 0, 1);

@@ -41,6 +41,8 @@ pub struct Cost {
     pub event_ns: u64,
     /// Per 1024 bytes of an incoming message.
     pub kilobyte_ns: u64,
+    /// From an effect that asks for a long computation to its result, which costs the node nothing.
+    pub computation_ns: u64,
 }
 
 /// How good the machines of a world are.
@@ -154,6 +156,7 @@ enum Arrival<P: Process> {
     Request { id: RequestId, request: P::Request },
     Vanished { life: u32, id: RequestId },
     Persisted { life: u32, token: PersistToken },
+    Computed { life: u32, computed: P::Computed },
 }
 
 /// What happened in a world so far.

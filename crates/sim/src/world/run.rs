@@ -160,6 +160,7 @@ impl<P: Process> World<P> {
         let event: Event<P> = match arrival {
             Arrival::Start { life: of } | Arrival::Vanished { life: of, .. } if of != life => return,
             Arrival::Timer { life: of, .. } | Arrival::Persisted { life: of, .. } if of != life => return,
+            Arrival::Computed { life: of, .. } if of != life => return,
             Arrival::Start { .. } => {
                 self.trace_event(tag, 1, u64::from(life));
                 Event::Start
@@ -204,6 +205,10 @@ impl<P: Process> World<P> {
                 self.trace_event(tag, 6, token.0);
                 Event::Persisted(token)
             }
+            Arrival::Computed { computed, .. } => {
+                self.trace_event(tag, 11, 0);
+                Event::Computed(computed)
+            }
         };
         self.trace.line(|| {
             let what = match &event {
@@ -213,6 +218,7 @@ impl<P: Process> World<P> {
                 Event::Request { id, .. } => format!("is asked {id}"),
                 Event::Vanished { id } => format!("loses the client of {id}"),
                 Event::Persisted(token) => format!("has stored {}", token.0),
+                Event::Computed(_) => "has computed".into(),
             };
             format!("{now:?} {node} (clock {local:?}) {what}")
         });
@@ -267,6 +273,12 @@ impl<P: Process> World<P> {
                 self.counters.replies += 1;
                 let event = ClientEvent::Reply { id, reply };
                 self.queue.push(done + self.client_one_way_ns, Happening::Client { client, event });
+            }
+            Effect::Compute(work) => {
+                let life = self.nodes[node.0 as usize].life;
+                let at = done + self.cost.computation_ns;
+                let arrival = Arrival::Computed { life, computed: work() };
+                self.queue.push(at, Happening::Arrive { node, arrival });
             }
             Effect::Persist { token, record } => {
                 let sync_ns = self.disks.draw_ns(&mut self.disk_rng);
