@@ -91,6 +91,10 @@ impl<K: Eq + Hash, V> PointMap<K, V> {
     pub fn entry(&mut self, key: K) -> Entry<'_, K, V> {
         self.0.entry(key)
     }
+    /// Keeps what `keep` says. The order of the calls means nothing and must not matter.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut V) -> bool) {
+        self.0.retain(|_, value| keep(value));
+    }
     pub fn len(&self) -> usize {
         self.0.len()
     }

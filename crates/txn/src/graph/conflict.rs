@@ -1,4 +1,4 @@
-//! Who touched what last, in one partition.
+//! Who touched what last, in one partition. Hot.
 //!
 //! IN: the access set of each transaction, in the order of pre-acceptance. OUT: the transactions it
 //! conflicts with directly. KEEPS: any two conflicting transactions are connected by a path of reported
@@ -6,61 +6,64 @@
 //!
 //! Keys are found by a 64-bit digest of (table, key). Two keys that collide conflict needlessly and
 //! harmlessly. A table that is accessed by ranges keeps its keys in order instead.
+//!
+//! Collected transactions are forgotten in passes over everything, once there is twice as much as after
+//! the last pass: that costs a fraction of looking each granule up again.
 
+use super::vertex::Ref;
 use base::hash::{PointMap, digest};
 use base::key::KeyRange;
 use base::txn::{Access, AccessMode, Granule};
 use base::{Key, TableId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::collections::hash_map::Entry;
+use std::ops::Bound;
 
-const NOBODY: u32 = u32::MAX;
-
-/// Last accessors of one granule, by slot.
-#[derive(Clone, Debug)]
+/// Last accessors of one granule. Some may have been collected since.
+#[derive(Clone, Debug, Default)]
 struct Accessors {
-    writer: u32,
-    /// Number of the last sweep that looked here.
-    swept: u32,
-    readers: SmallVec<[u32; 4]>,
+    writer: Option<Ref>,
+    readers: SmallVec<[Ref; 2]>,
 }
 
 impl Accessors {
-    fn none() -> Accessors {
-        Accessors { writer: NOBODY, swept: 0, readers: SmallVec::new() }
-    }
     fn is_empty(&self) -> bool {
-        self.writer == NOBODY && self.readers.is_empty()
+        self.writer.is_none() && self.readers.is_empty()
     }
     /// Whom an access in this mode conflicts with.
-    fn conflicts(&self, mode: AccessMode, flaws: Flaws, deps: &mut Vec<u32>) {
-        if self.writer != NOBODY {
-            deps.push(self.writer);
-        }
+    fn conflicts(&self, mode: AccessMode, flaws: Flaws, deps: &mut Vec<Ref>) {
+        deps.extend(self.writer);
         if mode == AccessMode::Write && !flaws.forget_readers {
             deps.extend_from_slice(&self.readers);
         }
     }
-    fn install(&mut self, slot: u32, mode: AccessMode) {
+    fn install(&mut self, at: Ref, mode: AccessMode, alive: &impl Fn(Ref) -> bool) {
         match mode {
             AccessMode::Write => {
-                self.writer = slot;
+                self.writer = Some(at);
                 self.readers.clear();
             }
-            AccessMode::Read if self.writer == slot || self.readers.last() == Some(&slot) => {}
-            AccessMode::Read => self.readers.push(slot),
+            AccessMode::Read if self.writer == Some(at) || self.readers.last() == Some(&at) => {}
+            AccessMode::Read => {
+                // What is read by all and written by none must not remember everyone.
+                if self.readers.len() == self.readers.capacity() {
+                    self.forget(alive);
+                    let count = self.readers.len();
+                    self.readers.reserve(count + 1);
+                }
+                self.readers.push(at);
+            }
         }
     }
-    /// Forgets the slots that are gone.
-    fn sweep(&mut self, sweep: u32, gone: &impl Fn(u32) -> bool) {
-        if self.swept != sweep {
-            self.swept = sweep;
-            if self.writer != NOBODY && gone(self.writer) {
-                self.writer = NOBODY;
-            }
-            self.readers.retain(|reader| !gone(*reader));
-        }
+    /// Forgets who was collected.
+    fn forget(&mut self, alive: &impl Fn(Ref) -> bool) {
+        self.writer = self.writer.filter(|writer| alive(*writer));
+        self.readers.retain(|reader| alive(*reader));
+    }
+    /// The same; whether anybody is left.
+    fn remembers(&mut self, alive: &impl Fn(Ref) -> bool) -> bool {
+        self.forget(alive);
+        !self.is_empty()
     }
 }
 
@@ -71,27 +74,15 @@ pub struct Flaws {
     pub forget_readers: bool,
 }
 
-/// A table that is accessed by ranges.
-#[derive(Clone, Debug, Default)]
-struct Ordered {
-    keys: BTreeMap<Key, Accessors>,
-    ranges: Vec<(KeyRange, Accessors)>,
-}
-
 /// The conflict index of one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ConflictIndex {
     keys: PointMap<u64, Accessors>,
     ordered: BTreeMap<TableId, Ordered>,
     whole: Accessors,
-    sweeps: u32,
+    /// Granules left by the last pass.
+    len_after_pass: usize,
     flaws: Flaws,
-}
-
-impl Default for ConflictIndex {
-    fn default() -> Self {
-        ConflictIndex::with_flaws(Flaws::default())
-    }
 }
 
 fn key_digest(table: TableId, key: &Key) -> u64 {
@@ -100,14 +91,9 @@ fn key_digest(table: TableId, key: &Key) -> u64 {
 
 impl ConflictIndex {
     pub fn with_flaws(flaws: Flaws) -> ConflictIndex {
-        ConflictIndex {
-            keys: PointMap::default(),
-            ordered: BTreeMap::new(),
-            whole: Accessors::none(),
-            sweeps: 0,
-            flaws,
-        }
+        ConflictIndex { flaws, ..ConflictIndex::default() }
     }
+
     /// The first table that `accesses` touch by range and that has only been touched by keys so far:
     /// [`ConflictIndex::order_table`] has to be called for it first.
     pub fn unordered_table(&self, accesses: &[Access]) -> Option<TableId> {
@@ -131,9 +117,15 @@ impl ConflictIndex {
     }
 
     /// Reports whom the accesses conflict with and takes their place in the order. `deps` may get
-    /// duplicates and `slot` itself. An access to the whole partition conflicts with everything installed:
-    /// the caller adds that.
-    pub fn install(&mut self, slot: u32, accesses: &[Access], deps: &mut Vec<u32>) {
+    /// duplicates, `at` itself, and references to who was collected. An access to the whole partition
+    /// conflicts with everything installed: the caller adds that.
+    pub fn install(
+        &mut self,
+        at: Ref,
+        accesses: &[Access],
+        alive: &impl Fn(Ref) -> bool,
+        deps: &mut Vec<Ref>,
+    ) {
         let flaws = self.flaws;
         if !self.whole.is_empty() {
             // Every access reads the catalog; a reader of the whole conflicts with every writer.
@@ -141,71 +133,55 @@ impl ConflictIndex {
             let mode = if writes { AccessMode::Write } else { AccessMode::Read };
             self.whole.conflicts(mode, flaws, deps);
         }
+        // Accesses are sorted: one look at the table serves its run.
+        let mut run: Option<(TableId, bool)> = None;
         for Access { granule, mode } in accesses {
             match granule {
-                Granule::Key(table, key) => match self.ordered.get_mut(table) {
-                    None => {
-                        let accessors = self.keys.or_insert_with(key_digest(*table, key), Accessors::none);
+                Granule::Key(table, key) => {
+                    let is_ordered = match run {
+                        Some((known, is_ordered)) if known == *table => is_ordered,
+                        _ => self.ordered.contains_key(table),
+                    };
+                    run = Some((*table, is_ordered));
+                    if is_ordered {
+                        let ordered = self.ordered.get_mut(table).expect("just found");
+                        ordered.install_key(at, key, *mode, flaws, alive, deps);
+                    } else {
+                        let accessors = self.keys.or_insert_with(key_digest(*table, key), Accessors::default);
                         accessors.conflicts(*mode, flaws, deps);
-                        accessors.install(slot, *mode);
+                        accessors.install(at, *mode, alive);
                     }
-                    Some(ordered) => ordered.install_key(slot, key, *mode, flaws, deps),
-                },
+                }
                 Granule::Range(table, range) => {
                     let ordered = self.ordered.get_mut(table).expect("order_table was called");
-                    ordered.install_range(slot, range, *mode, flaws, deps);
+                    ordered.install_range(at, range, *mode, flaws, alive, deps);
                 }
-                Granule::Partition => self.whole.install(slot, *mode),
+                Granule::Partition => self.whole.install(at, *mode, alive),
             }
         }
     }
 
-    /// Starts a sweep; [`ConflictIndex::sweep`] then looks at each granule once.
-    pub fn begin_sweep(&mut self) {
-        self.sweeps = self.sweeps.wrapping_add(1);
-    }
-    /// Forgets collected transactions in the granules that one of them touched. `gone` tells which.
-    pub fn sweep(&mut self, accesses: &[Access], gone: &impl Fn(u32) -> bool) {
-        let sweep = self.sweeps;
-        for Access { granule, .. } in accesses {
-            match granule {
-                Granule::Key(table, key) => match self.ordered.get_mut(table) {
-                    None => {
-                        if let Entry::Occupied(mut entry) = self.keys.entry(key_digest(*table, key)) {
-                            entry.get_mut().sweep(sweep, gone);
-                            if entry.get().is_empty() {
-                                entry.remove();
-                            }
-                        }
-                    }
-                    Some(ordered) => {
-                        if let Some(accessors) = ordered.keys.get_mut(key) {
-                            accessors.sweep(sweep, gone);
-                            if accessors.is_empty() {
-                                ordered.keys.remove(key);
-                            }
-                        }
-                    }
-                },
-                Granule::Range(table, range) => {
-                    if let Some(ordered) = self.ordered.get_mut(table)
-                        && let Some(at) = ordered.ranges.iter().position(|(r, _)| r == range)
-                    {
-                        let accessors = &mut ordered.ranges[at].1;
-                        accessors.sweep(sweep, gone);
-                        if accessors.is_empty() {
-                            ordered.ranges.swap_remove(at);
-                        }
-                    }
-                }
-                Granule::Partition => self.whole.sweep(sweep, gone),
-            }
+    /// Forgets collected transactions, if there may be many.
+    pub fn forget(&mut self, alive: &impl Fn(Ref) -> bool) {
+        if self.len() > 2 * self.len_after_pass + 4096 {
+            self.forget_now(alive);
         }
     }
+    /// Forgets collected transactions.
+    pub fn forget_now(&mut self, alive: &impl Fn(Ref) -> bool) {
+        self.keys.retain(|accessors| accessors.remembers(alive));
+        for ordered in self.ordered.values_mut() {
+            ordered.keys.retain(|_, accessors| accessors.remembers(alive));
+            ordered.flat.retain(|_, (_, accessors)| accessors.remembers(alive));
+            ordered.odd.retain_mut(|(_, accessors)| accessors.remembers(alive));
+        }
+        self.whole.forget(alive);
+        self.len_after_pass = self.len();
+    }
 
-    /// Granules held, for memory checks.
+    /// Granules held.
     pub fn len(&self) -> usize {
-        let ordered: usize = self.ordered.values().map(|o| o.keys.len() + o.ranges.len()).sum();
+        let ordered: usize = self.ordered.values().map(|o| o.keys.len() + o.flat.len() + o.odd.len()).sum();
         self.keys.len() + ordered + usize::from(!self.whole.is_empty())
     }
     pub fn is_empty(&self) -> bool {
@@ -213,61 +189,230 @@ impl ConflictIndex {
     }
 }
 
+/// A table that is accessed by ranges.
+#[derive(Clone, Debug, Default)]
+struct Ordered {
+    keys: BTreeMap<Key, Accessors>,
+    /// Ranges that do not overlap, by their low ends, with their high ends: as prefixes of one length are.
+    flat: BTreeMap<Key, (Option<Key>, Accessors)>,
+    /// Ranges that overlap others.
+    odd: Vec<(KeyRange, Accessors)>,
+}
+
+fn reaches(high: &Option<Key>, key: &Key) -> bool {
+    high.as_ref().is_none_or(|high| key < high)
+}
+
 impl Ordered {
-    fn install_key(&mut self, slot: u32, key: &Key, mode: AccessMode, flaws: Flaws, deps: &mut Vec<u32>) {
-        for (range, accessors) in &self.ranges {
+    fn install_key(
+        &mut self,
+        at: Ref,
+        key: &Key,
+        mode: AccessMode,
+        flaws: Flaws,
+        alive: &impl Fn(Ref) -> bool,
+        deps: &mut Vec<Ref>,
+    ) {
+        if let Some((_, (high, accessors))) = self.flat.range::<Key, _>(..=key).next_back()
+            && reaches(high, key)
+        {
+            accessors.conflicts(mode, flaws, deps);
+        }
+        for (range, accessors) in &self.odd {
             if range.contains(key) {
                 accessors.conflicts(mode, flaws, deps);
             }
         }
         let accessors = match self.keys.get_mut(key) {
             Some(accessors) => accessors,
-            None => self.keys.entry(key.clone()).or_insert_with(Accessors::none),
+            None => self.keys.entry(key.clone()).or_default(),
         };
         accessors.conflicts(mode, flaws, deps);
-        accessors.install(slot, mode);
+        accessors.install(at, mode, alive);
     }
 
     fn install_range(
         &mut self,
-        slot: u32,
+        at: Ref,
         range: &KeyRange,
         mode: AccessMode,
         flaws: Flaws,
-        deps: &mut Vec<u32>,
+        alive: &impl Fn(Ref) -> bool,
+        deps: &mut Vec<Ref>,
     ) {
         if range.is_empty() {
             return;
         }
-        let mut same = None;
-        for (at, (other, accessors)) in self.ranges.iter().enumerate() {
+        let mut overlaps = false;
+        let mut same = false;
+        if let Some((low, (high, accessors))) = self.flat.range::<Key, _>(..=&range.low).next_back()
+            && reaches(high, &range.low)
+        {
+            same = *low == range.low && *high == range.high;
+            overlaps = true;
+            accessors.conflicts(mode, flaws, deps);
+        }
+        if !same {
+            let inside = (Bound::Excluded(&range.low), Bound::Unbounded);
+            for (low, (_, accessors)) in self.flat.range::<Key, _>(inside) {
+                if !reaches(&range.high, low) {
+                    break;
+                }
+                overlaps = true;
+                accessors.conflicts(mode, flaws, deps);
+            }
+        }
+        let mut odd = None;
+        for (nth, (other, accessors)) in self.odd.iter().enumerate() {
             if other.overlaps(range) {
+                overlaps = true;
                 accessors.conflicts(mode, flaws, deps);
             }
             if other == range {
-                same = Some(at);
+                odd = Some(nth);
             }
         }
-        for (key, accessors) in self.keys.range(range.low.clone()..) {
-            if range.high.as_ref().is_some_and(|high| key >= high) {
-                break;
-            }
-            accessors.conflicts(mode, flaws, deps);
-        }
-        let at = same.unwrap_or_else(|| {
-            self.ranges.push((range.clone(), Accessors::none()));
-            self.ranges.len() - 1
-        });
-        self.ranges[at].1.install(slot, mode);
-        if mode == AccessMode::Write && !flaws.forget_readers {
-            // Whoever meets one of these keys meets this writer, which depends on their accessors.
-            loop {
-                let next = self.keys.range(range.low.clone()..).next();
-                let Some(key) = next.map(|(key, _)| key.clone()).filter(|key| range.contains(key)) else {
+        if !self.keys.is_empty() {
+            let mut covered = 0;
+            for (key, accessors) in self.keys.range::<Key, _>(&range.low..) {
+                if !reaches(&range.high, key) {
                     break;
-                };
-                self.keys.remove(&key);
+                }
+                covered += 1;
+                accessors.conflicts(mode, flaws, deps);
+            }
+            if mode == AccessMode::Write && covered > 0 && !flaws.forget_readers {
+                self.subsume(range);
             }
         }
+        let accessors = match odd {
+            Some(nth) => &mut self.odd[nth].1,
+            None if same => &mut self.flat.get_mut(&range.low).expect("just found").1,
+            None if overlaps => {
+                self.odd.push((range.clone(), Accessors::default()));
+                &mut self.odd.last_mut().expect("just pushed").1
+            }
+            None => {
+                let entry = self.flat.entry(range.low.clone());
+                &mut entry.or_insert_with(|| (range.high.clone(), Accessors::default())).1
+            }
+        };
+        accessors.install(at, mode, alive);
+    }
+
+    /// Forgets keys inside a range that was just written: whoever meets one of them meets that writer,
+    /// which depends on all their accessors.
+    fn subsume(&mut self, range: &KeyRange) {
+        while let Some((key, _)) = self.keys.range::<Key, _>(&range.low..).next()
+            && reaches(&range.high, key)
+        {
+            let key = key.clone();
+            self.keys.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::participants::Participants;
+    use crate::graph::vertex::Vertices;
+    use base::rng::Rng;
+    use base::{NodeId, TxnId};
+    use std::collections::BTreeSet;
+
+    fn random_access(rng: &mut Rng) -> Access {
+        let point = |n: u64| Key::of(&[base::Datum::Int(n as i64)]);
+        let table = TableId(1 + rng.below(2) as u32);
+        let low = rng.below(12);
+        let granule = match rng.below(4) {
+            0 => {
+                Granule::Range(table, KeyRange { low: point(low), high: Some(point(low + 1 + rng.below(5))) })
+            }
+            1 => Granule::Range(
+                table,
+                KeyRange { low: point(low / 4 * 4), high: Some(point(low / 4 * 4 + 4)) },
+            ),
+            _ => Granule::Key(table, point(low)),
+        };
+        Access { granule, mode: if rng.chance(0.5) { AccessMode::Read } else { AccessMode::Write } }
+    }
+
+    #[test]
+    fn every_conflicting_pair_is_connected_and_no_other_is_reported() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let mut graph: Vertices<()> = Vertices::default();
+            let mut index = ConflictIndex::default();
+            let mut installed: Vec<(Ref, Vec<Access>)> = Vec::new();
+            let mut ancestors: BTreeMap<Ref, BTreeSet<Ref>> = BTreeMap::new();
+            for sequence in 0..40 {
+                let id = TxnId { coordinator: NodeId(0), incarnation: 1, sequence };
+                let at = graph.insert(id, Participants::default());
+                let accesses: Vec<Access> = (0..1 + rng.below(3)).map(|_| random_access(&mut rng)).collect();
+                while let Some(table) = index.unordered_table(&accesses) {
+                    index.order_table(table, installed.iter().flat_map(|(_, accesses)| accesses));
+                }
+                let mut deps = Vec::new();
+                index.install(at, &accesses, &|at| graph.get(at).is_some(), &mut deps);
+                deps.retain(|dependency| *dependency != at && graph.get(*dependency).is_some());
+                let mut reached: BTreeSet<Ref> = BTreeSet::new();
+                for dependency in deps {
+                    let (_, other) = installed.iter().find(|(r, _)| *r == dependency).unwrap();
+                    assert!(
+                        conflict(&accesses, other),
+                        "seed {seed}: {id} meets {:?}",
+                        graph.live(dependency).id
+                    );
+                    reached.insert(dependency);
+                    reached.extend(&ancestors[&dependency]);
+                }
+                for (other, theirs) in &installed {
+                    assert!(
+                        !conflict(&accesses, theirs) || reached.contains(other),
+                        "seed {seed}: {id} misses {}",
+                        graph.live(*other).id
+                    );
+                }
+                ancestors.insert(at, reached);
+                installed.push((at, accesses));
+                // The oldest are collected now and then.
+                if rng.chance(0.2) {
+                    let (gone, _) = installed.remove(0);
+                    graph.remove(gone);
+                    if rng.chance(0.5) {
+                        index.forget_now(&|at| graph.get(at).is_some());
+                    }
+                }
+            }
+            installed.drain(..).for_each(|(at, _)| _ = graph.remove(at));
+            index.forget_now(&|at| graph.get(at).is_some());
+            assert!(index.is_empty());
+        }
+    }
+
+    fn conflict(a: &[Access], b: &[Access]) -> bool {
+        a.iter().any(|x| {
+            b.iter().any(|y| {
+                (x.mode, y.mode) != (AccessMode::Read, AccessMode::Read) && x.granule.overlaps(&y.granule)
+            })
+        })
+    }
+
+    #[test]
+    fn what_everyone_reads_does_not_remember_everyone() {
+        let mut graph: Vertices<()> = Vertices::default();
+        let mut index = ConflictIndex::default();
+        let access = Access { granule: Granule::Key(TableId(1), Key::new()), mode: AccessMode::Read };
+        let mut last = None;
+        for sequence in 0..10_000 {
+            let id = TxnId { coordinator: NodeId(0), incarnation: 1, sequence };
+            let at = graph.insert(id, Participants::default());
+            index.install(at, std::slice::from_ref(&access), &|at| graph.get(at).is_some(), &mut Vec::new());
+            if let Some(before) = last.replace(at) {
+                graph.remove(before);
+            }
+        }
+        assert!(index.keys.get(&key_digest(TableId(1), &Key::new())).unwrap().readers.len() < 10);
     }
 }

@@ -9,12 +9,14 @@ use base::hash::PointMap;
 use base::txn::Transaction;
 use base::{Rank, TxnId};
 use smallvec::SmallVec;
+use std::num::NonZeroU32;
 
 /// Names a vertex at this node, for as long as it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ref {
     pub slot: u32,
-    generation: u32,
+    /// Never 0, so that an optional reference is no larger.
+    generation: NonZeroU32,
 }
 
 /// How far a transaction has come at this node.
@@ -91,7 +93,7 @@ pub struct Vertices<X> {
 
 #[derive(Clone, Debug)]
 struct Slot<X> {
-    generation: u32,
+    generation: NonZeroU32,
     vertex: Option<Vertex<X>>,
 }
 
@@ -105,7 +107,7 @@ impl<X: Default> Vertices<X> {
     /// Adds a vertex of which only the name is known.
     pub fn insert(&mut self, id: TxnId, participants: Participants) -> Ref {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, vertex: None });
+            self.slots.push(Slot { generation: NonZeroU32::MIN, vertex: None });
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 vertices")
         });
         assert!(self.by_id.insert(id, slot).is_none(), "{id} is in the graph already");
@@ -166,14 +168,10 @@ impl<X> Vertices<X> {
         let slot = &mut self.slots[at.slot as usize];
         assert_eq!(slot.generation, at.generation, "a vertex is collected once");
         let vertex = slot.vertex.take().expect("a vertex is collected once");
-        slot.generation = slot.generation.wrapping_add(1);
+        slot.generation = slot.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.free.push(at.slot);
         self.by_id.remove(&vertex.id);
         vertex
-    }
-    /// Whether nobody holds this slot.
-    pub fn is_free(&self, slot: u32) -> bool {
-        self.slots[slot as usize].vertex.is_none()
     }
     pub fn len(&self) -> usize {
         self.by_id.len()

@@ -7,7 +7,7 @@
 //! larger cts, so nobody's rank needs it any more. Epochs per node, as printed in the paper, are not
 //! safe: two nodes may drop one vertex at different times and rank its successor differently.
 //!
-//! KEEPS: what is collected has executed here and left the conflict indexes; its id is remembered until
+//! KEEPS: what is collected has executed here and is nobody's dependency any more; its id is remembered until
 //! its coordinator's floor passes it, so that a late duplicate is recognised.
 
 use super::message::{Floor, Message};
@@ -167,7 +167,6 @@ impl Perseus {
             return;
         }
         self.collection.watermark = rank;
-        let mut dropped = Vec::new();
         while let Some(Reverse((rank, at))) = self.collection.heap.peek().copied() {
             if rank > self.collection.watermark {
                 break;
@@ -176,15 +175,10 @@ impl Perseus {
             let vertex = self.graph.remove(at);
             assert_eq!(vertex.state, State::Done, "{} executed before it is collected", vertex.id);
             self.collection.seen.insert(vertex.id);
-            dropped.extend(vertex.transaction);
         }
-        // No slot is taken again before the indexes have forgotten it.
-        let (partitions, graph) = (&mut self.partitions, &self.graph);
-        for partition in partitions {
-            partition.index.begin_sweep();
-            for transaction in &dropped {
-                partition.index.sweep(transaction.access.at(partition.id), &|slot| graph.is_free(slot));
-            }
+        let graph = &self.graph;
+        for partition in &mut self.partitions {
+            partition.index.forget(&|at| graph.get(at).is_some());
         }
         out.push(EngineEffect::Collected { below: rank });
     }

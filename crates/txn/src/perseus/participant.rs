@@ -47,8 +47,8 @@ impl Perseus {
             .graph
             .find(id)
             .unwrap_or_else(|| self.graph.insert(id, Participants::of(transaction.participants())));
-        let mut slots = std::mem::take(&mut self.scratch);
-        slots.clear();
+        let mut met = std::mem::take(&mut self.scratch);
+        met.clear();
         let bound_ns = self.clock_bound_ns();
         let mut pts = now.rank();
         if !self.options.planted(Mutant::PtsIsNow) {
@@ -62,31 +62,34 @@ impl Perseus {
                 let live = live.flat_map(|transaction| transaction.access.at(*partition));
                 self.partitions[local].index.order_table(table, live);
             }
-            self.partitions[local].index.install(at.slot, accesses, &mut slots);
+            let graph = &self.graph;
+            let index = &mut self.partitions[local].index;
+            index.install(at, accesses, &|at| graph.get(at).is_some(), &mut met);
             let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
             if let Some(mode) = whole.map(|access| access.mode).max() {
-                self.everyone(*partition, mode, &mut slots, &mut ahead);
+                self.everyone(*partition, mode, &mut met, &mut ahead);
             }
             if !self.options.planted(Mutant::PtsIsNow) {
                 pts = pts.max(self.partitions[local].closed.next());
             }
         }
-        slots.sort_unstable();
-        slots.dedup();
-        slots.retain(|slot| *slot != at.slot);
+        met.sort_unstable();
+        met.dedup();
         if !self.options.planted(Mutant::PtsIsNow) {
             pts = pts.max(transaction.min_rank.next()).max(expected).max(ahead.next());
         }
         let mut deps = Refs::new();
-        for &slot in &slots {
-            let dependency = self.graph.at(slot);
+        for &dependency in &met {
+            let Some(vertex) = self.graph.get(dependency) else { continue };
+            if dependency == at {
+                continue;
+            }
             if self.options.lower_bounds {
-                let vertex = self.graph.live(dependency);
                 pts = pts.max(vertex.rank.unwrap_or(vertex.bound));
             }
             deps.push(dependency);
         }
-        self.scratch = slots;
+        self.scratch = met;
         let vertex = self.graph.live_mut(at);
         assert_eq!(vertex.state, State::Named, "{id} is pre-accepted once");
         vertex.state = State::PreAccepted;
@@ -101,13 +104,7 @@ impl Perseus {
     /// Whom an access to a whole partition conflicts with: everything that is installed there. What is
     /// done and was only ever here need not be named: it precedes in this partition's log, and `ahead`
     /// keeps the rank above it.
-    fn everyone(
-        &self,
-        partition: base::PartitionId,
-        mode: AccessMode,
-        slots: &mut Vec<u32>,
-        ahead: &mut Rank,
-    ) {
+    fn everyone(&self, partition: base::PartitionId, mode: AccessMode, met: &mut Vec<Ref>, ahead: &mut Rank) {
         for (at, vertex) in self.graph.iter() {
             let Some(transaction) = &vertex.transaction else { continue };
             let accesses = transaction.access.at(partition);
@@ -123,7 +120,7 @@ impl Perseus {
             {
                 *ahead = (*ahead).max(vertex.rank.expect("what is done has a rank"));
             } else {
-                slots.push(at.slot);
+                met.push(at);
             }
         }
     }
@@ -197,14 +194,15 @@ impl Perseus {
         let vertex = self.graph.live(at);
         let (txn, pts) = (vertex.id, vertex.bound);
         let transaction = vertex.transaction.clone().expect("it takes part here");
-        let mut slots = Vec::new();
+        let mut met = Vec::new();
         for (partition, accesses) in &transaction.access.by_partition {
             if let Some(local) = self.local_index(*partition) {
-                self.partitions[local].index.install(at.slot, accesses, &mut slots);
+                let graph = &self.graph;
+                let index = &mut self.partitions[local].index;
+                index.install(at, accesses, &|at| graph.get(at).is_some(), &mut met);
             }
         }
-        slots.retain(|slot| *slot != at.slot);
-        let deps: Refs = slots.iter().map(|slot| self.graph.at(*slot)).collect();
+        let deps: Refs = met.into_iter().filter(|dependency| *dependency != at).collect();
         let dependencies = self.names(&deps);
         let (fragments, delay_ns, sent_at) = (Vec::new(), 0, Time::ZERO);
         let answer = Message::PreAcceptOk { txn, dependencies, pts, fragments, delay_ns, sent_at };

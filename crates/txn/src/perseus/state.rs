@@ -50,8 +50,8 @@ pub struct Perseus {
     pub(super) collection: Collection,
     pub(super) delays: Delays,
     pub(super) work: VecDeque<Work>,
-    /// Reused: slots that a PreAccept conflicts with.
-    pub(super) scratch: Vec<u32>,
+    /// Reused: whom a PreAccept conflicts with.
+    pub(super) scratch: Vec<Ref>,
 }
 
 /// One partition of this node.

@@ -215,6 +215,17 @@ impl World {
     fn answer(&self, txn: TxnId) -> &Answer {
         &self.answers.get(&txn).unwrap_or_else(|| panic!("{txn} is not answered")).1
     }
+    /// Nothing is kept of transactions that have ended long ago.
+    fn check_empty(&mut self) {
+        for node in &mut self.nodes {
+            assert_eq!(node.vertex_count(), 0);
+            let graph = &node.graph;
+            for partition in &mut node.partitions {
+                partition.index.forget_now(&|at| graph.get(at).is_some());
+            }
+            assert_eq!(node.granule_count(), 0);
+        }
+    }
     fn check_invariants(&self) {
         self.nodes.iter().for_each(Perseus::check_invariants);
     }

@@ -54,7 +54,7 @@ fn a_transaction_that_meets_nobody_is_answered_within_its_submission() {
     assert!(world.answer(next).rank > world.answer(txn).rank);
     world.run_for_ms(200);
     judge(&world);
-    assert_eq!((world.nodes[0].vertex_count(), world.nodes[0].granule_count()), (0, 0));
+    world.check_empty();
 }
 
 #[test]
