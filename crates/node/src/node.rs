@@ -256,6 +256,7 @@ impl<E: Engine> Node<E> {
             group.1.push(row_read);
         }
         self.floors.hold(at);
+        self.tell_floor();
         let mut state = RowReadState {
             at,
             arrived: now,
@@ -319,6 +320,7 @@ impl<E: Engine> Node<E> {
             }
         };
         self.floors.hold(floor);
+        self.tell_floor();
         let asks = rule.asks();
         self.queries.insert(id, Query { rule, open, floor });
         for ask in asks {
@@ -353,7 +355,11 @@ impl<E: Engine> Node<E> {
             Ok(Some((cut, freshness))) => {
                 let token = match &cut {
                     Cut::Rank(rank) => Token::at(*rank),
-                    Cut::Vector(positions) => Token { rank: Rank::ZERO, positions: positions.clone() },
+                    Cut::Vector(positions) => {
+                        // Ancestors of what was seen are ranked no higher than it.
+                        let newest = positions.keys().map(|p| self.columns.newest(*p)).max();
+                        Token { rank: newest.unwrap_or_default(), positions: positions.clone() }
+                    }
                     Cut::Epoch(_) => Token::default(),
                 };
                 let store = &mut self.columns.store;
@@ -391,8 +397,12 @@ impl<E: Engine> Node<E> {
         self.tell_floor();
     }
 
+    /// Collection spares the cuts in use, and whatever the columns here may still lack: cuts of queries to
+    /// come begin where every copy is complete, whatever their level.
     fn tell_floor(&mut self) {
-        let floor = self.floors.least();
+        let subscribed = self.topology.nodes[self.id.0 as usize].subscribes.iter();
+        let complete = subscribed.map(|p| self.columns.low(*p)).min();
+        let floor = self.floors.least().into_iter().chain(complete).min();
         if floor != self.floor_told {
             self.floor_told = floor;
             self.engine.set_floor(floor);
@@ -720,6 +730,7 @@ impl<E: Engine> Node<E> {
                 for partition in partitions {
                     self.publish_low(now, partition, out);
                 }
+                self.tell_floor();
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
             }
             Timer::Maintain => {
@@ -823,6 +834,7 @@ impl<E: Engine> Process for Node<E> {
     fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>) {
         match event {
             Event::Start => {
+                self.tell_floor();
                 let mut effects = std::mem::take(&mut self.effects);
                 self.engine.start(now, &mut effects);
                 self.engine_effects(now, effects, out);

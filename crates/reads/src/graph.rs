@@ -55,33 +55,45 @@ impl DependencyGraph {
 
     /// The least vector ≥ `required` over the same partitions that is closed: with a transaction, all
     /// its ancestors are in, at every partition of the vector where they take part. Ancestors are
-    /// followed *through* vertices that touch none of these partitions.
-    pub fn close(&self, required: &BTreeMap<PartitionId, LogPosition>) -> Closure {
+    /// followed *through* vertices that touch none of these partitions. `low(p)`: everything at or below
+    /// that rank has arrived from p.
+    pub fn close(
+        &self,
+        required: &BTreeMap<PartitionId, LogPosition>,
+        low: &dyn Fn(PartitionId) -> Rank,
+    ) -> Closure {
         let mut vector = required.clone();
         let mut seen: BTreeSet<TxnId> = BTreeSet::new();
-        let mut stack: Vec<TxnId> = Vec::new();
+        // With a rank that the transaction's own does not exceed: no ancestor is ranked above its child.
+        let mut stack: Vec<(TxnId, Rank)> = Vec::new();
+        let logged_between =
+            |partition, after, upto| self.logged_between(partition, after, upto).map(|txn| (txn, Rank::MAX));
         for (partition, &position) in &vector {
-            stack.extend(self.logged_between(*partition, LogPosition(0), position));
+            stack.extend(logged_between(*partition, LogPosition(0), position));
         }
-        while let Some(txn) = stack.pop() {
+        while let Some((txn, at_most)) = stack.pop() {
             if !seen.insert(txn) {
                 continue;
             }
             // Below the watermark: executed everywhere before this query's calibration.
             let Some(state) = self.vertices.get(&txn) else { continue };
+            let rank = state.rank.unwrap_or(at_most);
             for &partition in &state.participants {
                 let Some(&edge) = vector.get(&partition) else { continue };
                 match state.logged.get(&partition) {
+                    // Its vertex came again, with a later child from elsewhere, after it had been collected.
+                    None if rank <= low(partition) => {}
                     None => return Closure::Waiting { partition, txn },
                     Some(&position) if position > edge => {
                         // The prefix drags in everything before it.
-                        stack.extend(self.logged_between(partition, edge, position));
+                        stack.extend(logged_between(partition, edge, position));
                         vector.insert(partition, position);
                     }
                     Some(_) => {}
                 }
             }
-            stack.extend(state.dependencies.iter().filter(|d| !seen.contains(d)));
+            let open = state.dependencies.iter().filter(|d| !seen.contains(d));
+            stack.extend(open.map(|d| (*d, rank)));
         }
         Closure::Done(vector)
     }
@@ -166,11 +178,13 @@ mod tests {
         }
         graph.receive(p(c), &record(2, c, 1));
         let want = vector(&[(a, 0), (c, 1)]);
-        assert!(matches!(graph.close(&want), Closure::Waiting { partition, .. } if partition == p(a)));
+        assert!(
+            matches!(graph.close(&want, &|_| Rank::ZERO), Closure::Waiting { partition, .. } if partition == p(a))
+        );
         graph.receive(p(a), &record(0, a, 1));
-        assert_eq!(graph.close(&want), Closure::Waiting { partition: p(a), txn: t(1) });
+        assert_eq!(graph.close(&want, &|_| Rank::ZERO), Closure::Waiting { partition: p(a), txn: t(1) });
         graph.receive(p(a), &record(1, a, 2));
-        assert_eq!(graph.close(&want), Closure::Done(vector(&[(a, 2), (c, 1)])));
+        assert_eq!(graph.close(&want, &|_| Rank::ZERO), Closure::Done(vector(&[(a, 2), (c, 1)])));
     }
 
     #[test]
@@ -179,9 +193,24 @@ mod tests {
         graph.receive(p(0), &vertex(1, &[0, 1], &[]));
         graph.receive(p(0), &record(1, 0, 1));
         let want = vector(&[(0, 1), (1, 0)]);
-        assert!(matches!(graph.close(&want), Closure::Waiting { .. }));
+        assert!(matches!(graph.close(&want, &|_| Rank::ZERO), Closure::Waiting { .. }));
         graph.collect(Rank(10));
         assert_eq!(graph.vertex_count(), 0);
-        assert_eq!(graph.close(&want), Closure::Done(want));
+        assert_eq!(graph.close(&want, &|_| Rank::ZERO), Closure::Done(want));
+    }
+
+    #[test]
+    fn a_vertex_that_comes_again_after_its_collection_asks_for_nothing_for_long() {
+        let mut graph = DependencyGraph::default();
+        graph.receive(p(0), &vertex(1, &[0], &[]));
+        graph.receive(p(0), &record(1, 0, 1));
+        graph.collect(Rank(10));
+        // Partition 1 did not know yet that it was collected.
+        graph.receive(p(1), &vertex(1, &[0], &[]));
+        graph.receive(p(1), &vertex(2, &[1], &[1]));
+        graph.receive(p(1), &record(2, 1, 1));
+        let want = vector(&[(0, 1), (1, 1)]);
+        assert!(matches!(graph.close(&want, &|_| Rank(19)), Closure::Waiting { .. }));
+        assert_eq!(graph.close(&want, &|_| Rank(20)), Closure::Done(want));
     }
 }

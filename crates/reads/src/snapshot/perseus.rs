@@ -4,6 +4,10 @@
 //! a vector of log positions, which is extended until it is closed under ancestors. That gives, per
 //! query: atomic transactions, every ancestor, and every conflicting writer that had been answered.
 //!
+//! A token carries a rank. An ancestor of what the session has seen may have to be seen at partitions that
+//! the session never touched, and no ancestor is ranked above its descendant; so with a token each
+//! partition is asked to close the token's rank, and its log's end then covers the ancestors too.
+//!
 //! It does not give one order for all queries. Two non-conflicting writers T1@A, T2@B and two queries
 //! that calibrate A and B at different moments see them in opposite orders (a long fork), although each
 //! cut is closed. The paper claims regular sequential serializability for this; it takes rank cuts
@@ -11,7 +15,8 @@
 
 use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told, freshness};
 use crate::graph::Closure;
-use base::{Cut, Freshness, LogPosition, PartitionId, SqlError, Time};
+use base::order::Close;
+use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, Time};
 use std::collections::BTreeMap;
 
 /// A query at a vector cut.
@@ -30,14 +35,23 @@ impl RegularQuery {
 impl SnapshotRule for RegularQuery {
     fn asks(&self) -> Vec<Ask> {
         let open = self.meta.reads.keys().filter(|p| !self.calibrated.contains_key(p));
-        open.map(|p| Ask::Calibrate(*p)).collect()
+        let rank = self.meta.token.rank;
+        if rank == Rank::ZERO {
+            return open.map(|p| Ask::Calibrate(*p)).collect();
+        }
+        let close = |p: &PartitionId| Close { partition: *p, rank, granules: self.meta.reads[p].clone() };
+        open.map(|p| Ask::Close(close(p))).collect()
     }
 
     fn told(&mut self, now: Time, told: Told) {
-        let Told::Calibrated { partition, calibration } = told else { return };
         // Asked and answered after the arrival, so everything answered before it is executed there.
-        if self.calibrated.insert(partition, calibration.position).is_none() {
-            self.coordination_ns = self.coordination_ns.max(now.since(self.meta.arrived));
+        let (partition, position, waited_ns) = match told {
+            Told::Calibrated { partition, calibration } => (partition, calibration.position, 0),
+            Told::Closed { partition, closed, waited_ns } => (partition, closed.position, waited_ns),
+        };
+        if self.calibrated.insert(partition, position).is_none() {
+            let on_the_way_ns = now.since(self.meta.arrived).saturating_sub(waited_ns);
+            self.coordination_ns = self.coordination_ns.max(on_the_way_ns);
         }
     }
 
@@ -53,7 +67,7 @@ impl SnapshotRule for RegularQuery {
         if required.iter().any(|(p, position)| view.applied(*p) < *position) {
             return Ok(None);
         }
-        match view.graph().close(&required) {
+        match view.graph().close(&required, &|p| view.low(p)) {
             Closure::Waiting { .. } => Ok(None),
             Closure::Done(vector) => {
                 assert!(required.iter().all(|(p, position)| vector[p] >= *position));
