@@ -44,15 +44,12 @@ impl Store {
                 .rows
                 .iter()
                 .filter_map(|(key, slot)| Some((key, slot.at(cut)?)))
-                .map(|(key, row)| (table.desc.index_entry_of_row(&index.desc, row, &key), key))
+                .map(|(key, row)| (table.desc.index_entry_of_row(&index.desc, row, key), key.clone()))
                 .collect();
             let found: BTreeSet<(Key, Key)> = index
                 .entries
                 .iter()
-                .filter_map(|(entry, slot)| {
-                    let owner = index.owner_key(&entry, slot.at(cut)?);
-                    Some((entry, owner))
-                })
+                .filter_map(|(entry, slot)| Some((entry.clone(), index.owner_key(entry, slot.at(cut)?))))
                 .collect();
             assert_eq!(found, expected, "index {} at {cut:?}", index.desc.name);
         }

@@ -9,8 +9,6 @@
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
-mod map;
-
 pub mod versions;
 
 pub mod store;

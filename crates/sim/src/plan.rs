@@ -7,13 +7,13 @@
 
 use crate::world::clock::ClockModel;
 use crate::world::network::{Jitter, LinkFaults, Links};
-use crate::world::{BEGIN, Fault, Setup, World};
-use base::NodeId;
+use crate::world::{Fault, Setup, World};
 use base::process::Process;
 use base::rng::Rng;
 use base::time::{MS, US};
 use base::topology::Topology;
 use base::wan::Wan;
+use base::{NodeId, Time};
 use std::collections::BTreeSet;
 
 /// Which faults happen.
@@ -205,19 +205,22 @@ impl Script {
 
     /// The machines of this script's world.
     pub fn setup(&self, topology: Topology, seed: u64) -> Setup {
-        Setup { links: self.links, clocks: self.clocks, ..Setup::calm(topology, seed) }
+        Setup { clocks: self.clocks, ..Setup::calm(topology, seed) }
     }
-    /// Schedules the steps and the healing.
-    pub fn enact<P: Process>(&self, world: &mut World<P>) {
+    /// Schedules the steps and the healing, beginning now. Answers when all is healed.
+    pub fn enact<P: Process>(&self, world: &mut World<P>) -> Time {
+        let begin = world.now();
+        world.fault_at(begin, Fault::Links(self.links));
         for (after_ns, fault) in &self.steps {
-            world.fault_at(BEGIN + *after_ns, fault.clone());
+            world.fault_at(begin + *after_ns, fault.clone());
         }
-        let healed_at = BEGIN + self.healed_after_ns;
+        let healed_at = begin + self.healed_after_ns;
         world.fault_at(healed_at, Fault::Reconnect);
         world.fault_at(healed_at, Fault::Links(Links::default()));
         for node in world.topology().node_ids().collect::<Vec<_>>() {
             world.fault_at(healed_at, Fault::Restart(node));
         }
+        healed_at
     }
 }
 

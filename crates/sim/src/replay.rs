@@ -14,6 +14,8 @@ pub struct Replay {
     pub seed: u64,
     pub plan: String,
     pub engine: String,
+    /// How queries read, as the command knows it.
+    pub consistency: &'static str,
 }
 
 /// What this program was built from: the commit if the build was told, else the version.
@@ -24,10 +26,11 @@ pub const BUILT_FROM: &str = match option_env!("MERIDIAN_COMMIT") {
 
 impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Replay { seed, plan, engine } = self;
+        let Replay { seed, plan, engine, consistency } = self;
+        let level = if *consistency == "rss" { String::new() } else { format!(" --level {consistency}") };
         write!(
             f,
-            "cargo run -p meridian -- sim run --seed {seed} --plan {plan} --engine {engine}  # at {BUILT_FROM}"
+            "cargo run -p meridian -- sim run --seed {seed} --plan {plan} --engine {engine}{level}  # at {BUILT_FROM}"
         )
     }
 }
@@ -94,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_failure_begins_with_the_command_that_repeats_it() {
-        let replay = Replay { seed: 8831, plan: "wan3-lossy".into(), engine: "perseus".into() };
+        let replay =
+            Replay { seed: 8831, plan: "wan3-lossy".into(), engine: "perseus".into(), consistency: "rss" };
         let line = "cargo run -p meridian -- sim run --seed 8831 --plan wan3-lossy --engine perseus  # at ";
         let failure = guard(&replay, || -> Result<(), String> { panic!("{} lost", "a row") }).unwrap_err();
         assert!(failure.to_string().starts_with(line), "{failure}");

@@ -280,3 +280,12 @@ impl<P: Process> World<P> {
         self.clients.iter().flatten().all(|c| c.is_done())
     }
 }
+
+/// A world that ends in a panic says what happened last, if it was asked to remember.
+impl<P: Process> Drop for World<P> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.trace_tail().for_each(|line| eprintln!("{line}"));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `meridian sim run|soak|experiment` without the rest of Meridian, which takes longer to build:
+//! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE]`, `… -- soak SECONDS FIRST [PLAN] [LEVEL]`,
+//! `… -- experiment NAME SCALE SEED`.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a command has flags and a clock")]
+
+use base::cut::Consistency;
+use sim::command::{ExperimentOptions, RunOptions, SoakOptions, Trouble, experiment, run, soak};
+use sim::experiment::Scale;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let word = |n: usize| words.get(n).map(String::as_str);
+    let number = |n: usize| word(n).and_then(|w| w.parse::<u64>().ok());
+    let level = |n: usize| word(n).and_then(Consistency::parse);
+    let begin = std::time::Instant::now();
+    let result: Result<String, Trouble> = match word(0) {
+        Some("run") => run(&RunOptions {
+            seed: number(1).unwrap_or(1),
+            plan: word(2).unwrap_or("wan3-lossy").into(),
+            consistency: level(3).unwrap_or_default(),
+            trace_lines: number(4).unwrap_or(0) as usize,
+            ..RunOptions::default()
+        }),
+        Some("soak") => soak(
+            &SoakOptions {
+                seconds: number(1).unwrap_or(10) as f64,
+                first_seed: number(2).unwrap_or(1),
+                plans: word(3).filter(|w| *w != "all").map(String::from).into_iter().collect(),
+                levels: level(4).into_iter().collect(),
+                ..SoakOptions::default()
+            },
+            &mut || begin.elapsed().as_secs_f64(),
+            &mut |line| eprintln!("{line}"),
+        ),
+        Some("experiment") => {
+            let options = ExperimentOptions {
+                name: word(1).unwrap_or("perseus3-latency").into(),
+                scale: word(2).and_then(Scale::parse).unwrap_or(Scale::Small),
+                seed: number(3).unwrap_or(1),
+            };
+            experiment(&options).map(|report| report.to_text())
+        }
+        _ => Err(Trouble::Usage("say run, soak or experiment".into())),
+    };
+    match result {
+        Ok(text) => println!("{text}\n{:.1} s", begin.elapsed().as_secs_f64()),
+        Err(trouble) => {
+            println!("{trouble}");
+            std::process::exit(1)
+        }
+    }
+}

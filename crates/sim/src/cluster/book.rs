@@ -1,0 +1,121 @@
+//! What the clients of a case saw, in two histories: everything, and what the engine ordered.
+//!
+//! KEEPS: every value handed out by [`Book::fresh`] is handed out once; instants come from one clock.
+
+use super::layout::{Content, Item, Kind, Target, shelf_bounds};
+use base::{Time, Token};
+use history::{History, OpId, Recorder, Seen, SessionId};
+use std::collections::BTreeMap;
+
+/// An operation in both histories.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    all: OpId,
+    ordered: Option<OpId>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Book {
+    all: Recorder,
+    /// Only operations that took their place in the engine's order.
+    ordered: Recorder,
+    last_value: u64,
+    /// Tokens that sessions left for others.
+    board: Vec<(Token, Entry)>,
+    pub tally: BTreeMap<&'static str, u64>,
+}
+
+impl Book {
+    /// A value that nobody else writes.
+    pub fn fresh(&mut self) -> u64 {
+        self.last_value += 1;
+        self.last_value
+    }
+    pub fn loaded(&mut self, item: &Item) {
+        self.all.loaded(&item.name());
+        self.ordered.loaded(&item.name());
+    }
+    /// A session begins an operation; `ordered` if the engine is to order it.
+    pub fn begin(&mut self, session: u32, now: Time, ordered: bool, sources: &[Entry]) -> Entry {
+        let session = SessionId(u64::from(session));
+        let all = self.all.begin(session, now.0);
+        let ordered = ordered.then(|| self.ordered.begin(session, now.0));
+        for source in sources {
+            self.all.token(all, source.all);
+            if let (Some(op), Some(from)) = (ordered, source.ordered) {
+                self.ordered.token(op, from);
+            }
+        }
+        Entry { all, ordered }
+    }
+    /// What a read of `target` returned.
+    pub fn read(&mut self, entry: Entry, target: &Target, rows: &[(Item, Content)]) {
+        let seen = |content: &Content| match content {
+            Content::List(items) => Seen::List(items.clone()),
+            Content::Register(0) => Seen::Initial,
+            Content::Register(value) => Seen::Value(*value),
+        };
+        match (target.item(), target.kind) {
+            (Some(item), _) => {
+                assert!(rows.len() <= 1 && rows.iter().all(|(found, _)| *found == item));
+                let seen = rows.first().map_or(Seen::Absent, |(_, content)| seen(content));
+                self.each(entry, |recorder, op| recorder.read_seen(op, &item.name(), seen.clone()));
+            }
+            (None, Kind::Register) => {
+                let (low, high) = shelf_bounds(target.kind, target.shelf);
+                let names: Vec<(String, Seen)> = rows.iter().map(|(i, c)| (i.name(), seen(c))).collect();
+                self.each(entry, |recorder, op| {
+                    let rows = names.iter().map(|(name, seen)| (name.as_str(), seen.clone()));
+                    recorder.scan(op, &low, Some(&high), rows);
+                });
+            }
+            // Lists are never inserted or deleted, so a shelf of them is its rows.
+            (None, Kind::List) => {
+                for (item, content) in rows {
+                    self.each(entry, |recorder, op| recorder.read_seen(op, &item.name(), seen(content)));
+                }
+            }
+        }
+    }
+    /// Writes a register, deletes it, or appends to a list.
+    pub fn write(&mut self, entry: Entry, item: &Item, value: Option<u64>) {
+        let name = item.name();
+        self.each(entry, |recorder, op| match (item.kind, value) {
+            (Kind::List, Some(value)) => recorder.append(op, &name, value),
+            (Kind::Register, Some(value)) => recorder.write(op, &name, value),
+            (_, None) => recorder.delete(op, &name),
+        });
+    }
+    pub fn commit(&mut self, entry: Entry, now: Time) {
+        self.each(entry, |recorder, op| recorder.commit(op, now.0));
+    }
+    pub fn abort(&mut self, entry: Entry, now: Time) {
+        self.each(entry, |recorder, op| recorder.abort(op, now.0));
+    }
+    pub fn unknown(&mut self, entry: Entry) {
+        self.each(entry, |recorder, op| recorder.unknown(op));
+    }
+    pub fn count(&mut self, what: &'static str) {
+        *self.tally.entry(what).or_default() += 1;
+    }
+    /// Leaves a token for other sessions.
+    pub fn leave(&mut self, token: Token, entry: Entry) {
+        self.board.push((token, entry));
+    }
+    /// The token left last.
+    pub fn take(&self) -> Option<(Token, Entry)> {
+        self.board.last().cloned()
+    }
+    /// Everything, and what was ordered.
+    pub fn histories(&self) -> (&History, &History) {
+        (self.all.history(), self.ordered.history())
+    }
+
+    fn each(&mut self, entry: Entry, mut record: impl FnMut(&mut Recorder, OpId)) {
+        record(&mut self.all, entry.all);
+        if let Some(op) = entry.ordered {
+            record(&mut self.ordered, op);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! One case from its seed to its verdict.
+//!
+//! IN: a [`Case`]. OUT: a [`Summary`], or what was wrong. KEEPS: everything that a case does is drawn from
+//! its seed.
+
+use super::agreement;
+use super::book::Book;
+use super::layout::Layout;
+use super::procedure::AppendAll;
+use super::script_client::ScriptClient;
+use super::session::{Habits, Session};
+use crate::plan::{Mix, Plan};
+use crate::world::{BEGIN, Cost, Counters, World};
+use base::cut::Consistency;
+use base::rng::Rng;
+use base::time::{MS, SECOND, US};
+use base::topology::{NodeSpec, Topology};
+use base::txn::Outcome;
+use base::txn::procedure::Procedures;
+use base::{NodeId, RegionId, Time, Token};
+use history::guarantee::{AntiDependencies, RealTime, Rules};
+use history::{Guarantee, History, check};
+use node::Node;
+use node::request::{Reply, Request};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use txn::perseus::{FutureRanks, Perseus};
+
+/// The node under test.
+pub type Subject = Node<Perseus>;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub seed: u64,
+    pub plan: Plan,
+    /// How queries read.
+    pub consistency: Consistency,
+    /// A fault planted in the engine; the run is expected to fail.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<txn::perseus::Mutant>,
+    /// Lines of the trace to keep.
+    pub trace_lines: usize,
+}
+
+impl Case {
+    pub fn new(seed: u64, plan: Plan, consistency: Consistency) -> Case {
+        Case {
+            seed,
+            plan,
+            consistency,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+            trace_lines: 0,
+        }
+    }
+}
+
+/// What happened in a run that went well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub trace_hash: u64,
+    pub counters: Counters,
+    /// What the clients did, by kind.
+    pub tally: BTreeMap<&'static str, u64>,
+    /// Operations in the history.
+    pub operations: usize,
+    /// Virtual time, in ns.
+    pub lasted_ns: u64,
+}
+
+/// What a seed decides about a cluster and its clients.
+#[derive(Clone, Debug)]
+struct Knobs {
+    topology: Topology,
+    shelves_per_partition: usize,
+    keys: i64,
+    sessions: u32,
+    habits: Habits,
+    engine: txn::perseus::Options,
+    node: node::Options,
+    cost: Cost,
+    client_one_way_ns: u64,
+    active_ns: u64,
+}
+
+impl Knobs {
+    fn draw(case: &Case) -> Knobs {
+        let mut rng = Rng::new(case.seed).fork("knobs");
+        let partitions = *rng.pick(&[1, 1, 2, 3]);
+        let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
+        topology.clock_bound_ns = case.plan.clock_bound_ns(&mut rng);
+        if case.plan.mix == Mix::Crash || rng.chance(0.2) {
+            // Gateways without partitions: one in every region.
+            for region in 0..topology.wan.region_count() as u16 {
+                topology.nodes.push(NodeSpec { region: RegionId(region), subscribes: Vec::new() });
+            }
+        }
+        let longest_ns = topology.wan.widest_ns();
+        let node = node::Options {
+            flush_ns: *rng.pick(&[0, MS, 5 * MS]),
+            low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
+            maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
+            merge_rows_max: *rng.pick(&[1, 4, 1000]),
+            ..node::Options::default()
+        };
+        #[allow(unused_mut)]
+        let mut engine = txn::perseus::Options {
+            future_ranks: match rng.below(5) {
+                0 => FutureRanks::Off,
+                1 => FutureRanks::Scaled { percent: *rng.pick(&[0, 30, 300, 1000]) },
+                2 => FutureRanks::Random { seed: case.seed },
+                _ => FutureRanks::Measured,
+            },
+            lower_bounds: rng.chance(0.8),
+            collect_every_ns: *rng.pick(&[20 * MS, 150 * MS, 500 * MS]),
+            ..txn::perseus::Options::default()
+        };
+        #[cfg(feature = "mutants")]
+        {
+            engine.mutant = case.mutant;
+        }
+        let habits = Habits {
+            consistency: case.consistency,
+            operations: 12,
+            think_ns_max: *rng.pick(&[MS, 20 * MS, longest_ns]),
+            roam: *rng.pick(&[0.0, 0.1, 0.5]),
+            share: *rng.pick(&[0.0, 0.1, 0.3]),
+            // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
+            weights: [4, 2, 2, 3, *rng.pick(&[3, 6]), 2, u64::from(case.plan.mix != Mix::Crash)],
+        };
+        Knobs {
+            topology,
+            shelves_per_partition: *rng.pick(&[1, 2]),
+            keys: *rng.pick(&[2, 2, 4]),
+            sessions: *rng.pick(&[4, 8, 12]),
+            habits,
+            engine,
+            node,
+            cost: *rng
+                .pick(&[Cost::default(), Cost { event_ns: 20 * US, kilobyte_ns: US, computation_ns: MS }]),
+            client_one_way_ns: *rng.pick(&[0, 100 * US]),
+            active_ns: longest_ns * *rng.pick(&[5, 10]),
+        }
+    }
+    /// Nodes that clients connect to: under crashes only those without partitions.
+    fn gateways(&self, case: &Case) -> Vec<NodeId> {
+        let is_idle = |n: &NodeId| self.topology.partitions_at(*n).next().is_none();
+        let subscribes = |n: &NodeId| !self.topology.nodes[n.0 as usize].subscribes.is_empty();
+        let nodes = self.topology.node_ids();
+        match case.plan.mix {
+            Mix::Crash => nodes.filter(|n| is_idle(n) || subscribes(n)).collect(),
+            _ => nodes.collect(),
+        }
+    }
+}
+
+/// Runs a case to its end and checks everything. An error says what was wrong.
+pub fn run(case: &Case) -> Result<Summary, String> {
+    let (histories, result) = record(case);
+    let summary = result?;
+    let (all, ordered) = histories;
+    verdict(&ordered, Guarantee::StrictSerializable).map_err(|e| format!("what the engine ordered: {e}"))?;
+    verdict(&all, promised(case.consistency))?;
+    Ok(summary)
+}
+
+/// What a level promises of everything that clients see.
+pub fn promised(consistency: Consistency) -> Guarantee {
+    match consistency {
+        Consistency::Rss => Guarantee::Rss,
+        Consistency::Regular => Guarantee::Regular,
+        Consistency::Session => Guarantee::Custom(Rules {
+            anti_dependencies: AntiDependencies::All,
+            sessions: true,
+            tokens: true,
+            real_time: RealTime::Ignored,
+        }),
+        Consistency::Stale => Guarantee::Serializable,
+    }
+}
+
+fn verdict(history: &History, guarantee: Guarantee) -> Result<(), String> {
+    check(history, guarantee).map(|_| ()).map_err(|violation| violation.to_string())
+}
+
+/// Runs a case: what everyone saw (everything, and what the engine ordered), and how it ended.
+pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
+    let knobs = Knobs::draw(case);
+    let rng = Rng::new(case.seed);
+    let topology = Arc::new(knobs.topology.clone());
+    let layout = Arc::new(Layout::new(topology.clone(), knobs.shelves_per_partition, knobs.keys));
+    let script = case.plan.script(&topology, knobs.active_ns, &mut rng.fork("script"));
+    let mut setup = script.setup(knobs.topology.clone(), case.seed);
+    setup.cost = knobs.cost;
+    setup.client_one_way_ns = knobs.client_one_way_ns;
+    let mut world = World::new(setup, factory(&topology, &knobs));
+    world.keep_trace(case.trace_lines);
+
+    let token = set_up(&mut world, &layout);
+    let book = Rc::new(RefCell::new(Book::default()));
+    layout.loaded().for_each(|item| book.borrow_mut().loaded(&item));
+    let healed_at = script.enact(&mut world);
+    let gateways = knobs.gateways(case);
+    for id in 0..knobs.sessions {
+        let habits = knobs.habits.clone();
+        let rng = rng.fork_nth("session", u64::from(id));
+        world.client(Session::new(id, layout.clone(), book.clone(), habits, rng, gateways.clone()));
+    }
+    let limit = healed_at + 60 * SECOND;
+    let mut end = world.run_to_rest(limit).map_err(|stuck| stuck.to_string());
+    if !script.demands_progress {
+        // A lost coordinator blocks its keys, and whoever wants them waits.
+        end = Ok(());
+    } else if end.is_ok() {
+        world.run_until(healed_at.max(world.now()) + SECOND);
+        end = last_look(&mut world, &layout, token);
+    }
+    let lines: Vec<&str> = world.trace_tail().collect();
+    let result = end.map_err(|what| match lines.is_empty() {
+        true => what,
+        false => format!("{what}\nlast events:\n{}", lines.join("\n")),
+    });
+    let book = book.borrow();
+    let (all, ordered) = book.histories();
+    let result = result.map(|()| Summary {
+        trace_hash: world.trace_hash(),
+        counters: world.counters().clone(),
+        tally: book.tally.clone(),
+        operations: all.ops().len(),
+        lasted_ns: world.now().since(BEGIN),
+    });
+    ((all.clone(), ordered.clone()), result)
+}
+
+fn factory(
+    topology: &Arc<Topology>,
+    knobs: &Knobs,
+) -> impl FnMut(NodeId, u32, &[Vec<u8>]) -> Subject + 'static {
+    let mut procedures = Procedures::default();
+    procedures.register(AppendAll);
+    let procedures = Arc::new(procedures);
+    let (topology, engine, options) = (topology.clone(), knobs.engine.clone(), knobs.node.clone());
+    move |id, life, _| {
+        let engine = Perseus::new(topology.clone(), id, life, engine.clone());
+        Node::new(id, topology.clone(), procedures.clone(), engine, options.clone())
+    }
+}
+
+/// Creates and loads the tables, before anything goes wrong, and lets every copy catch up.
+fn set_up(world: &mut World<Subject>, layout: &Arc<Layout>) -> Token {
+    let plan = layout.clone();
+    let (client, replies) = ScriptClient::<Subject>::new(move |replies| match replies {
+        [] => Some((NodeId(0), Request::Submit(plan.create()))),
+        [Reply::Submitted(Ok(created))] => {
+            assert!(created.outcome.is_committed(), "{:?}", created.outcome);
+            Some((NodeId(0), Request::Submit(plan.load(created.token.clone()))))
+        }
+        _ => None,
+    });
+    world.client(client);
+    world
+        .run_to_rest(BEGIN + 30 * SECOND)
+        .unwrap_or_else(|stuck| panic!("the tables are not created: {stuck}"));
+    let now = world.now();
+    world.run_until(now + SECOND);
+    let replies = replies.borrow();
+    match replies.last() {
+        Some(Reply::Submitted(Ok(answer))) => match &answer.outcome {
+            Outcome::Committed { .. } => answer.token.clone(),
+            Outcome::Aborted(error) => panic!("the tables are not loaded: {error}"),
+        },
+        _ => panic!("the tables are not loaded"),
+    }
+}
+
+fn last_look(world: &mut World<Subject>, layout: &Arc<Layout>, token: Token) -> Result<(), String> {
+    let (client, replies) = agreement::client::<Subject>(layout.clone(), NodeId(0), token);
+    world.client(client);
+    let limit: Time = world.now() + 10 * SECOND;
+    world.run_to_rest(limit).map_err(|stuck| format!("the last look: {stuck}"))?;
+    agreement::look(layout, &replies.borrow()).check()
+}

@@ -1,0 +1,189 @@
+//! What `meridian sim …` does, without its flags, its clock and its files.
+//!
+//! Each function takes plain options and answers with text or a value; the command maps flags to options,
+//! prints, and writes files. What needs to know how long it has been running is told.
+
+use crate::cluster::run::{self as cluster};
+use crate::cluster::run::{Case, Summary};
+use crate::experiment::{self, Report, Scale};
+use crate::plan::{Mix, Plan};
+use crate::replay::{Failure, Replay, guard, run_twice};
+use base::check::probes;
+use base::cut::Consistency;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The engines there are.
+pub const ENGINES: [&str; 1] = ["perseus"];
+
+/// `sim run`.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    pub seed: u64,
+    /// See [`Plan::named`].
+    pub plan: String,
+    pub engine: String,
+    pub consistency: Consistency,
+    /// How many of the last events to print with a failure.
+    pub trace_lines: usize,
+    /// Run the seed a second time and compare.
+    pub twice: bool,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions {
+            seed: 1,
+            plan: "wan3-lossy".into(),
+            engine: ENGINES[0].into(),
+            consistency: Consistency::Rss,
+            trace_lines: 0,
+            twice: false,
+        }
+    }
+}
+
+/// `sim soak`.
+#[derive(Clone, Debug)]
+pub struct SoakOptions {
+    pub seconds: f64,
+    pub first_seed: u64,
+    /// Plans taken in turn; empty: every plan.
+    pub plans: Vec<String>,
+    pub engine: String,
+    /// Levels taken in turn; empty: every level.
+    pub levels: Vec<Consistency>,
+}
+
+impl Default for SoakOptions {
+    fn default() -> Self {
+        let (plans, levels) = (Vec::new(), Vec::new());
+        SoakOptions { seconds: 60.0, first_seed: 1, plans, engine: ENGINES[0].into(), levels }
+    }
+}
+
+/// `sim experiment`.
+#[derive(Clone, Debug)]
+pub struct ExperimentOptions {
+    pub name: String,
+    pub scale: Scale,
+    pub seed: u64,
+}
+
+/// Why a command ends without a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The options make no sense; the text says which do.
+    Usage(String),
+    /// A seed went wrong.
+    Failed(Box<Failure>),
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Trouble::Usage(what) => f.write_str(what),
+            Trouble::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+impl std::error::Error for Trouble {}
+
+/// Runs one seed and says what happened.
+pub fn run(options: &RunOptions) -> Result<String, Trouble> {
+    let case = case(options.seed, &options.plan, &options.engine, options.consistency)?;
+    let case = Case { trace_lines: options.trace_lines, ..case };
+    let summary = if options.twice {
+        guarded(&case, &options.engine, || run_twice(|| cluster::run(&case)).and_then(|once| once))
+    } else {
+        guarded(&case, &options.engine, || cluster::run(&case))
+    }?;
+    Ok(describe(&case, &summary))
+}
+
+/// Runs one seed after another until `elapsed_s` says that it is enough, or one fails. `tell` hears about
+/// progress. The answer lists what was reached and how often.
+pub fn soak(
+    options: &SoakOptions,
+    elapsed_s: &mut dyn FnMut() -> f64,
+    tell: &mut dyn FnMut(&str),
+) -> Result<String, Trouble> {
+    let plans: Vec<String> = match options.plans.is_empty() {
+        true => Mix::ALL.iter().map(|mix| format!("wan3-{}", mix.name())).collect(),
+        false => options.plans.clone(),
+    };
+    let levels = if options.levels.is_empty() { Consistency::ALL.to_vec() } else { options.levels.clone() };
+    let (mut seed, mut operations, mut told_s) = (options.first_seed, 0, 0.0);
+    let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
+    while elapsed_s() < options.seconds {
+        let turn = (seed - options.first_seed) as usize;
+        let level = levels[turn / plans.len() % levels.len()];
+        let case = case(seed, &plans[turn % plans.len()], &options.engine, level)?;
+        let summary = guarded(&case, &options.engine, || cluster::run(&case))?;
+        operations += summary.operations;
+        summary.tally.into_iter().for_each(|(what, n)| *tally.entry(what).or_default() += n);
+        seed += 1;
+        if elapsed_s() - told_s > 10.0 {
+            told_s = elapsed_s();
+            tell(&format!("{} seeds, {operations} operations, {told_s:.0} s", seed - options.first_seed));
+        }
+    }
+    let mut text = format!("{} seeds, {operations} operations, all as promised\n", seed - options.first_seed);
+    tally.iter().for_each(|(what, n)| _ = writeln!(text, "{n:>12}  {what}"));
+    _ = writeln!(text, "probes:");
+    probes().iter().for_each(|(probe, n)| _ = writeln!(text, "{n:>12}  {probe}"));
+    Ok(text)
+}
+
+/// Runs an experiment.
+pub fn experiment(options: &ExperimentOptions) -> Result<Report, Trouble> {
+    let found = experiment::named(&options.name).ok_or_else(|| {
+        let names: Vec<&str> = experiment::ALL.iter().map(|e| e.name).collect();
+        Trouble::Usage(format!("no experiment {:?}; there is {}", options.name, names.join(", ")))
+    })?;
+    Ok((found.run)(options.scale, options.seed))
+}
+
+fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
+    if !ENGINES.contains(&engine) {
+        return Err(Trouble::Usage(format!("no engine {engine:?}; there is {}", ENGINES.join(", "))));
+    }
+    Ok(Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level))
+}
+
+/// Runs under [`guard`], with the line that repeats it.
+pub fn guarded(
+    case: &Case,
+    engine: &str,
+    run: impl FnOnce() -> Result<Summary, String>,
+) -> Result<Summary, Trouble> {
+    let replay = Replay {
+        seed: case.seed,
+        plan: case.plan.name(),
+        engine: engine.into(),
+        consistency: case.consistency.name(),
+    };
+    guard(&replay, run).map_err(|failure| Trouble::Failed(Box::new(failure)))
+}
+
+fn describe(case: &Case, summary: &Summary) -> String {
+    let counters = &summary.counters;
+    let mut text = format!(
+        "seed {} at {}, level {}: as promised\n{} operations in {:.1} s of virtual time, trace {:016x}\n",
+        case.seed,
+        case.plan.name(),
+        case.consistency.name(),
+        summary.operations,
+        summary.lasted_ns as f64 / 1e9,
+        summary.trace_hash
+    );
+    for (class, traffic) in [("inside regions", counters.inside), ("across regions", counters.across)] {
+        _ = writeln!(
+            text,
+            "{:>8} messages {class}: {} bytes, {} lost, {} doubled",
+            traffic.sent, traffic.bytes, traffic.lost, traffic.duplicated
+        );
+    }
+    summary.tally.iter().for_each(|(what, n)| _ = writeln!(text, "{n:>8} {what}"));
+    text
+}

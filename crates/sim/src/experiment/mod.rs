@@ -1,0 +1,204 @@
+//! Experiments in virtual time: real nodes, a stated world, rows of figures.
+//!
+//! Every experiment has this shape: a name, what it asks, and a function from scale and seed to a
+//! [`Report`]; the report holds the conditions under which its rows were taken, prints as a table, and
+//! writes itself as JSON `{"experiment", "seed", "scale", "conditions", "rows": [...]}`. Figures are of
+//! virtual time, so they do not depend on the machine; what a node's work costs is one of the conditions.
+
+pub mod latency;
+pub mod tpcc;
+
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// How much of it to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Seconds on a laptop.
+    Small,
+    /// As large as the claim it is held against.
+    Paper,
+}
+
+impl Scale {
+    pub fn name(self) -> &'static str {
+        match self {
+            Scale::Small => "small",
+            Scale::Paper => "paper",
+        }
+    }
+    pub fn parse(name: &str) -> Option<Scale> {
+        [Scale::Small, Scale::Paper].into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// An experiment that can be run by name.
+pub struct Experiment {
+    pub name: &'static str,
+    /// What it asks, in a sentence.
+    pub question: &'static str,
+    pub run: fn(Scale, u64) -> Report,
+}
+
+/// All experiments.
+pub const ALL: [Experiment; 1] = [latency::EXPERIMENT];
+
+/// An experiment by its name.
+pub fn named(name: &str) -> Option<&'static Experiment> {
+    const EXPERIMENTS: &[Experiment] = &ALL;
+    EXPERIMENTS.iter().find(|e| e.name == name)
+}
+
+/// One line of figures: column and value, in the order of the table's columns.
+pub type Line = Vec<(&'static str, Value)>;
+
+/// What an experiment found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    pub experiment: &'static str,
+    pub seed: u64,
+    pub scale: Scale,
+    /// What held throughout: distances, ε, costs, load, sizes.
+    pub conditions: Vec<(&'static str, Value)>,
+    pub rows: Vec<Line>,
+    /// Claims held against the rows: what was claimed, the bound, and what was found.
+    pub claims: Vec<Claim>,
+}
+
+/// A figure to reach.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    pub what: String,
+    pub bound: f64,
+    pub found: f64,
+}
+
+impl Claim {
+    pub fn holds(&self) -> bool {
+        self.found <= self.bound
+    }
+}
+
+impl Report {
+    pub fn to_json(&self) -> Value {
+        let object = |line: &[(&'static str, Value)]| -> Value {
+            line.iter().map(|(k, v)| (k.to_string(), v.clone())).collect::<Map<String, Value>>().into()
+        };
+        let claims = self
+            .claims
+            .iter()
+            .map(|c| json!({ "claim": c.what, "bound": c.bound, "found": c.found, "holds": c.holds() }));
+        json!({
+            "experiment": self.experiment,
+            "seed": self.seed,
+            "scale": self.scale.name(),
+            "conditions": object(&self.conditions),
+            "rows": self.rows.iter().map(|line| object(line)).collect::<Vec<_>>(),
+            "claims": claims.collect::<Vec<_>>(),
+        })
+    }
+    /// The rows as comma-separated values, the first line naming the columns.
+    pub fn to_csv(&self) -> String {
+        let mut csv = String::new();
+        let columns = self.columns();
+        _ = writeln!(csv, "{}", columns.join(","));
+        for line in &self.rows {
+            let cells: Vec<String> = columns.iter().map(|c| cell(line, c)).collect();
+            _ = writeln!(csv, "{}", cells.join(","));
+        }
+        csv
+    }
+    /// For people.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{} (seed {}, scale {})\n", self.experiment, self.seed, self.scale.name());
+        for (name, value) in &self.conditions {
+            _ = writeln!(text, "  {name}: {}", shown(value));
+        }
+        let columns = self.columns();
+        let cells: Vec<Vec<String>> =
+            self.rows.iter().map(|l| columns.iter().map(|c| cell(l, c)).collect()).collect();
+        let width = |n: usize| cells.iter().map(|row| row[n].chars().count()).chain([columns[n].len()]).max();
+        let widths: Vec<usize> = (0..columns.len()).map(|n| width(n).unwrap_or(0)).collect();
+        let header: Vec<String> = columns.iter().map(|c| c.to_string()).collect();
+        for row in std::iter::once(&header).chain(&cells) {
+            let line: Vec<String> = row
+                .iter()
+                .zip(&widths)
+                .enumerate()
+                .map(|(n, (cell, &w))| if n == 0 { format!("{cell:<w$}") } else { format!("{cell:>w$}") })
+                .collect();
+            _ = writeln!(text, "{}", line.join("  ").trim_end());
+        }
+        for claim in &self.claims {
+            let mark = if claim.holds() { "reached" } else { "NOT reached" };
+            _ = writeln!(text, "{mark}: {} ≤ {:.1}, found {:.1}", claim.what, claim.bound, claim.found);
+        }
+        text
+    }
+    fn columns(&self) -> Vec<&'static str> {
+        let mut columns: Vec<&'static str> = Vec::new();
+        for (name, _) in self.rows.iter().flatten() {
+            if !columns.contains(name) {
+                columns.push(name);
+            }
+        }
+        columns
+    }
+}
+
+fn cell(line: &Line, column: &str) -> String {
+    line.iter().find(|(name, _)| *name == column).map_or(String::new(), |(_, value)| shown(value))
+}
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(n) if n.is_f64() => format!("{:.2}", n.as_f64().unwrap_or(f64::NAN)),
+        Value::Null => "–".into(),
+        other => other.to_string(),
+    }
+}
+
+/// A quantile of some samples in ns, as ms; null if there are none. Nearest rank.
+pub fn quantile_ms(samples: &mut [u64], quantile: f64) -> Value {
+    quantile_ns(samples, quantile).map_or(Value::Null, |ns| json!(ns as f64 / 1e6))
+}
+/// The same in ns.
+pub fn quantile_ns(samples: &mut [u64], quantile: f64) -> Option<u64> {
+    if samples.is_empty() {
+        return None;
+    }
+    samples.sort_unstable();
+    let rank = (quantile * samples.len() as f64).ceil() as usize;
+    Some(samples[rank.clamp(1, samples.len()) - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_reads_the_same_in_every_form() {
+        let report = Report {
+            experiment: "lengths",
+            seed: 3,
+            scale: Scale::Small,
+            conditions: vec![("clock_bound_ms", json!(1.0))],
+            rows: vec![vec![("system", json!("a")), ("p50_ms", json!(2.5))], vec![("system", json!("b"))]],
+            claims: vec![Claim { what: "p50".into(), bound: 2.0, found: 2.5 }],
+        };
+        assert_eq!(report.to_csv(), "system,p50_ms\na,2.50\nb,\n");
+        let json = report.to_json();
+        assert_eq!(json["rows"][0]["p50_ms"], json!(2.5));
+        assert_eq!(json["claims"][0]["holds"], json!(false));
+        assert!(report.to_text().contains("NOT reached: p50 ≤ 2.0, found 2.5"));
+    }
+
+    #[test]
+    fn quantiles_go_by_nearest_rank() {
+        let mut samples = [40, 10, 30, 20];
+        assert_eq!(quantile_ns(&mut samples, 0.5), Some(20));
+        assert_eq!(quantile_ns(&mut samples, 0.99), Some(40));
+        assert_eq!(quantile_ns(&mut samples, 0.0), Some(10));
+        assert_eq!(quantile_ns(&mut [], 0.5), None);
+    }
+}
