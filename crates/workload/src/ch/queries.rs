@@ -2,7 +2,8 @@
 //!
 //! Against the published text: `%` for `mod`, a common table expression for query 15's view, and upper
 //! ends of date ranges that lie in 2100 instead of 2012 or 2020, so that data loaded today is inside, as it
-//! was in 2011. Where a query names warehouses itself (19), a given scope takes the place of its lists.
+//! was in 2011. Tables stand in FROM in an order in which each has a key in common with those before, small
+//! ones first: PostgreSQL orders joins by itself, DataFusion takes them as they are written. Where a query names warehouses itself (19), a given scope takes the place of its lists.
 //! Query 22 finds nothing until customers without an order exist; that is so in the original.
 
 /// Which warehouses a query reads.
@@ -59,9 +60,9 @@ group by ol_number
 order by ol_number",
     // 2
     "select su_suppkey, su_name, n_name, i_id, i_name, su_address, su_phone, su_comment
-from item, supplier, stock, nation, region,
+from region, nation, supplier, stock, item,
     (select s_i_id as m_i_id, min(s_quantity) as m_s_quantity
-    from stock, supplier, nation, region
+    from region, nation, supplier, stock
     where (s_w_id * s_i_id) % 10000 = su_suppkey and su_nationkey = n_nationkey
         and n_regionkey = r_regionkey and r_name like 'Europ%'{s_w_id}
     group by s_i_id) m
@@ -71,7 +72,7 @@ where i_id = s_i_id and (s_w_id * s_i_id) % 10000 = su_suppkey and su_nationkey 
 order by n_name, su_name, i_id",
     // 3
     "select ol_o_id, ol_w_id, ol_d_id, sum(ol_amount) as revenue, o_entry_d
-from customer, new_order, orders, order_line
+from customer, orders, new_order, order_line
 where c_state like 'A%' and c_id = o_c_id and c_w_id = o_w_id and c_d_id = o_d_id
     and no_w_id = o_w_id and no_d_id = o_d_id and no_o_id = o_id
     and ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id
@@ -89,7 +90,7 @@ group by o_ol_cnt
 order by o_ol_cnt",
     // 5
     "select n_name, sum(ol_amount) as revenue
-from customer, orders, order_line, stock, supplier, nation, region
+from region, nation, supplier, stock, order_line, orders, customer
 where c_id = o_c_id and c_w_id = o_w_id and c_d_id = o_d_id
     and ol_o_id = o_id and ol_w_id = o_w_id and ol_d_id = o_d_id
     and ol_w_id = s_w_id and ol_i_id = s_i_id and (s_w_id * s_i_id) % 10000 = su_suppkey
@@ -106,7 +107,7 @@ where ol_delivery_d >= timestamp '1999-01-01 00:00:00' and ol_delivery_d < times
     // 7
     "select su_nationkey as supp_nation, substr(c_state, 1, 1) as cust_nation,
     extract(year from o_entry_d) as l_year, sum(ol_amount) as revenue
-from supplier, stock, order_line, orders, customer, nation n1, nation n2
+from nation n1, supplier, stock, order_line, orders, customer, nation n2
 where ol_supply_w_id = s_w_id and ol_i_id = s_i_id and (s_w_id * s_i_id) % 10000 = su_suppkey
     and ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id
     and c_id = o_c_id and c_w_id = o_w_id and c_d_id = o_d_id
@@ -119,7 +120,7 @@ order by supp_nation, cust_nation, l_year",
     // 8
     "select extract(year from o_entry_d) as l_year,
     sum(case when n2.n_name = 'Germany' then ol_amount else 0 end) / sum(ol_amount) as mkt_share
-from item, supplier, stock, order_line, orders, customer, nation n1, nation n2, region
+from item, stock, supplier, nation n2, order_line, orders, customer, nation n1, region
 where i_id = s_i_id and ol_i_id = s_i_id and ol_supply_w_id = s_w_id
     and (s_w_id * s_i_id) % 10000 = su_suppkey
     and ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id
@@ -132,7 +133,7 @@ group by extract(year from o_entry_d)
 order by l_year",
     // 9
     "select n_name, extract(year from o_entry_d) as l_year, sum(ol_amount) as sum_profit
-from item, stock, supplier, order_line, orders, nation
+from item, stock, supplier, nation, order_line, orders
 where ol_i_id = s_i_id and ol_supply_w_id = s_w_id and (s_w_id * s_i_id) % 10000 = su_suppkey
     and ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id and ol_i_id = i_id
     and su_nationkey = n_nationkey and i_data like '%BB'{s_w_id}{ol_w_id}{o_w_id}
@@ -140,7 +141,7 @@ group by n_name, extract(year from o_entry_d)
 order by n_name, l_year desc",
     // 10
     "select c_id, c_last, sum(ol_amount) as revenue, c_city, c_phone, n_name
-from customer, orders, order_line, nation
+from nation, customer, orders, order_line
 where c_id = o_c_id and c_w_id = o_w_id and c_d_id = o_d_id
     and ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id
     and o_entry_d >= timestamp '2007-01-02 00:00:00' and o_entry_d <= ol_delivery_d
@@ -149,11 +150,11 @@ group by c_id, c_last, c_city, c_phone, n_name
 order by revenue desc",
     // 11
     "select s_i_id, sum(s_order_cnt) as ordercount
-from stock, supplier, nation
+from nation, supplier, stock
 where (s_w_id * s_i_id) % 10000 = su_suppkey and su_nationkey = n_nationkey and n_name = 'Germany'{s_w_id}
 group by s_i_id
 having sum(s_order_cnt) > (select sum(s_order_cnt) * 0.005
-    from stock, supplier, nation
+    from nation, supplier, stock
     where (s_w_id * s_i_id) % 10000 = su_suppkey and su_nationkey = n_nationkey and n_name = 'Germany'{s_w_id})
 order by ordercount desc",
     // 12
@@ -194,7 +195,7 @@ order by su_suppkey",
     // 16
     "select i_name, substr(i_data, 1, 3) as brand, i_price,
     count(distinct (s_w_id * s_i_id) % 10000) as supplier_cnt
-from stock, item
+from item, stock
 where i_id = s_i_id and i_data not like 'zz%'
     and (s_w_id * s_i_id) % 10000 not in (select su_suppkey from supplier where su_comment like '%bad%'){s_w_id}
 group by i_name, substr(i_data, 1, 3), i_price
@@ -224,18 +225,18 @@ where ol_i_id = i_id and ol_quantity >= 1 and ol_quantity <= 10 and i_price betw
         or (i_data like '%c'{? and ol_w_id in (1, 5, 3)}))",
     // 20
     "select su_name, su_address
-from supplier, nation
+from nation, supplier
 where su_suppkey in (select (s_i_id * s_w_id) % 10000
-        from stock, order_line
-        where s_i_id in (select i_id from item where i_data like 'co%')
-            and ol_i_id = s_i_id and ol_delivery_d > timestamp '2010-05-23 12:00:00'{s_w_id}{ol_w_id}
+        from (select s_i_id, s_w_id, s_quantity from stock
+            where s_i_id in (select i_id from item where i_data like 'co%'){s_w_id}) s, order_line
+        where ol_i_id = s_i_id and ol_delivery_d > timestamp '2010-05-23 12:00:00'{ol_w_id}
         group by s_i_id, s_w_id, s_quantity
         having 2 * s_quantity > sum(ol_quantity))
     and su_nationkey = n_nationkey and n_name = 'Germany'
 order by su_name",
     // 21
     "select su_name, count(*) as numwait
-from supplier, order_line l1, orders, stock, nation
+from nation, supplier, stock, order_line l1, orders
 where l1.ol_o_id = o_id and l1.ol_w_id = o_w_id and l1.ol_d_id = o_d_id
     and l1.ol_w_id = s_w_id and l1.ol_i_id = s_i_id and (s_w_id * s_i_id) % 10000 = su_suppkey
     and l1.ol_delivery_d > o_entry_d
