@@ -75,17 +75,61 @@ impl Packed {
         out
     }
 
+    /// Like [`Packed::unpack`] with a look-up of at most [`LOOKUP_BITS_MAX`] bits, in one pass.
+    pub fn look_up(&self, start: usize, count: usize, table: &LookUp) -> Vec<[u8; 2]> {
+        assert!(start.is_multiple_of(GROUP), "scans start at a group");
+        let width = self.width as usize;
+        let look_up = match self.width {
+            0 => return vec![table[0]; count],
+            2 => look_up_group::<2>,
+            4 => look_up_group::<4>,
+            6 => look_up_group::<6>,
+            8 => look_up_group::<8>,
+            10 => look_up_group::<10>,
+            12 => look_up_group::<12>,
+            other => panic!("pairs of letters have an even number of bits, not {other}"),
+        };
+        let groups = count.div_ceil(GROUP);
+        let mut out = vec![[0; 2]; groups * GROUP];
+        let words = &self.words[start / GROUP * width..][..groups * width];
+        for (words, out) in words.chunks_exact(width).zip(out.as_chunks_mut().0) {
+            look_up(words, table, out);
+        }
+        out.truncate(count);
+        out
+    }
+
     pub fn bytes(&self) -> usize {
         self.words.len() * 8
     }
 }
+
+pub(crate) const LOOKUP_BITS_MAX: u32 = 12;
+/// What each number stands for.
+pub(crate) type LookUp = [[u8; 2]; 1 << LOOKUP_BITS_MAX];
 
 /// Bits that a number needs.
 pub(crate) fn width_of(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
-/// The loop for one width, with every shift a constant.
+/// The loop over a group, spelled out: the compiler would not unroll it, and only with `i` a literal is
+/// every shift a constant.
+macro_rules! each_of_group {
+    ($i:ident => $step:expr) => {
+        each_of_group!($i => $step; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
+            28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59
+            60 61 62 63)
+    };
+    ($i:ident => $step:expr; $($n:literal)*) => {
+        $({
+            const $i: usize = $n;
+            $step;
+        })*
+    };
+}
+
+/// The loop for one width.
 fn unpacker(width: u32) -> fn(&[u64], &mut [u64; GROUP]) {
     macro_rules! widths {
         ($($w:literal)*) => {
@@ -101,15 +145,22 @@ fn unpacker(width: u32) -> fn(&[u64], &mut [u64; GROUP]) {
 
 fn unpack_group<const W: usize>(words: &[u64], out: &mut [u64; GROUP]) {
     let words: &[u64; W] = words.try_into().expect("a group has as many words as a number has bits");
-    let mask = u64::MAX >> (64 - W);
-    for (i, out) in out.iter_mut().enumerate() {
-        let (word, shift) = (i * W / 64, i * W % 64);
-        let mut number = words[word] >> shift;
-        if shift + W > 64 {
-            number |= words[word + 1] << (64 - shift);
-        }
-        *out = number & mask;
+    each_of_group!(I => out[I] = number(words, I));
+}
+
+fn look_up_group<const W: usize>(words: &[u64], table: &LookUp, out: &mut [[u8; 2]; GROUP]) {
+    let words: &[u64; W] = words.try_into().expect("a group has as many words as a number has bits");
+    each_of_group!(I => out[I] = table[number(words, I) as usize & ((1 << LOOKUP_BITS_MAX) - 1)]);
+}
+
+#[inline(always)]
+fn number<const W: usize>(words: &[u64; W], i: usize) -> u64 {
+    let (word, shift) = (i * W / 64, i * W % 64);
+    let mut number = words[word] >> shift;
+    if shift + W > 64 {
+        number |= words[word + 1] << (64 - shift);
     }
+    number & (u64::MAX >> (64 - W))
 }
 
 #[cfg(test)]

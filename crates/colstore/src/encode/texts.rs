@@ -1,7 +1,7 @@
 //! Texts and byte strings at rest: packed numbers into a list where values repeat; else one after
 //! the other, each letter packed to the bits that its column's alphabet needs.
 
-use super::bits::{GROUP, Packed, width_of};
+use super::bits::{GROUP, LOOKUP_BITS_MAX, LookUp, Packed, width_of};
 use super::ints::IntColumn;
 use crate::index::hash_bytes;
 use crate::values::bytes_to_arrow;
@@ -32,7 +32,7 @@ pub(crate) enum Letters {
 /// Texts per entry of `starts`.
 const STRIDE: usize = 64;
 /// Letters are packed if the alphabet needs at most this many bits each.
-const LETTER_BITS_MAX: u32 = 6;
+const LETTER_BITS_MAX: u32 = LOOKUP_BITS_MAX / 2;
 
 impl TextColumn {
     /// Encodes texts; `data_type` decides what they look like in Arrow.
@@ -177,7 +177,7 @@ impl Letters {
             Letters::Plain(data) => data.slice_with_length(start, count),
             Letters::Packed { alphabet, width, pairs } => {
                 // Both letters of every pair of codes, so that one look-up gives two letters.
-                let mut letters = [[0u8; 2]; 1 << (2 * LETTER_BITS_MAX)];
+                let mut letters: LookUp = [[0; 2]; 1 << LOOKUP_BITS_MAX];
                 for (second, b) in alphabet.iter().enumerate() {
                     for (first, a) in alphabet.iter().enumerate() {
                         letters[second << width | first] = [*a, *b];
@@ -185,9 +185,7 @@ impl Letters {
                 }
                 // Groups of pairs start at multiples of 128 letters: unpack from the one before.
                 let skip = start % (2 * GROUP);
-                let found = pairs.unpack((start - skip) / 2, (skip + count).div_ceil(2), |pair| {
-                    letters[pair as usize & (letters.len() - 1)]
-                });
+                let found = pairs.look_up((start - skip) / 2, (skip + count).div_ceil(2), &letters);
                 Buffer::from_vec(found.into_flattened()).slice_with_length(skip, count)
             }
         }
