@@ -23,10 +23,17 @@ const LEVELS: &[&str] = &[
     "-Dclippy::disallowed_types",
 ];
 
-/// The cargo that runs this task.
+/// The cargo that runs this task. What `cargo run` told this program about itself is not passed on:
+/// build scripts of dependencies watch those variables and would run again.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(house::root());
+    let about_us = |name: &str| {
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"].iter().any(|p| name.starts_with(p))
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(about_us)) {
+        command.env_remove(name);
+    }
     command
 }
 
