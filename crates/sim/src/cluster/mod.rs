@@ -1,6 +1,6 @@
 //! Real nodes in a virtual world, under load and faults, held against what they promise.
 //!
-//! IN: a seed, a [`Plan`], a consistency level. OUT: a [`Summary`], or what went wrong. A seed decides the
+//! IN: a seed, a [`Plan`](crate::plan::Plan), a consistency level. OUT: a [`Summary`](run::Summary), or what went wrong. A seed decides the
 //! shape of the cluster, its knobs (small ones, so that every limit is met), the faults, and what every
 //! client does. Three checks, each of which the others cannot replace:
 //! - the copies agree: at one cut the columns of every node equal the rows ([`agreement`]);
