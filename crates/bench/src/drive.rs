@@ -139,7 +139,8 @@ async fn client(
     loop {
         match gap {
             Some(gap) => {
-                if due >= end {
+                // A client that lags behind its schedule stops with the others.
+                if due >= end || Instant::now() >= end {
                     break;
                 }
                 sleep_until(due).await;

@@ -27,7 +27,14 @@ pub struct Server {
     pub flavour: Flavour,
     /// What `show transaction_isolation` says on a connection of ours.
     pub transaction_isolation: String,
+    /// Settings that a reader of figures wants to know, as the server shows them.
+    pub settings: Vec<(String, String)>,
 }
+
+/// What is asked of each kind of server.
+const SETTINGS_POSTGRESQL: [&str; 5] =
+    ["fsync", "synchronous_commit", "shared_buffers", "work_mem", "max_parallel_workers_per_gather"];
+const SETTINGS_MERIDIAN: [&str; 2] = ["meridian.engine", "meridian.consistency"];
 
 impl Server {
     /// Connects once and asks who is there.
@@ -45,23 +52,35 @@ impl Server {
             version: String::new(),
             flavour: Flavour::Other,
             transaction_isolation: String::new(),
+            settings: Vec::new(),
         };
         let client = server.connect().await?;
-        let ask = |sql: &'static str| {
+        let ask = |sql: String| {
             let client = &client;
             async move {
-                let row = client.query_one(sql, &[]).await.map_err(explain)?;
+                let row = client.query_one(&sql, &[]).await.map_err(explain)?;
                 row.try_get::<_, String>(0).with_context(|| format!("read the answer to {sql}"))
             }
         };
-        server.version = ask("select version()").await.context("ask the server for its version")?;
+        server.version = ask("select version()".into()).await.context("ask the server for its version")?;
         server.transaction_isolation =
-            ask("show transaction_isolation").await.unwrap_or_else(|_| "unknown".into());
+            ask("show transaction_isolation".into()).await.unwrap_or_else(|_| "unknown".into());
         server.flavour = match &server.version {
             version if version.to_ascii_lowercase().contains("meridian") => Flavour::Meridian,
             version if version.starts_with("PostgreSQL") => Flavour::PostgreSql,
             _ => Flavour::Other,
         };
+        let settings: &[&str] = match server.flavour {
+            Flavour::Meridian => &SETTINGS_MERIDIAN,
+            Flavour::PostgreSql => &SETTINGS_POSTGRESQL,
+            Flavour::Other => &[],
+        };
+        for setting in settings {
+            // A setting that this version does not have is left out.
+            if let Ok(value) = ask(format!("show {setting}")).await {
+                server.settings.push((setting.to_string(), value));
+            }
+        }
         Ok(server)
     }
 

@@ -26,8 +26,11 @@ pub fn render(reports: &[Report]) -> anyhow::Result<String> {
         add(
             &mut out,
             format_args!(
-                "<p class=\"note\">{} clients, {offered}, seed {}; ended {}</p>",
-                report.clients, report.seed, report.ended_at
+                "<p class=\"note\">{} clients, {offered}, seed {}; on {}; ended {}</p>",
+                report.clients,
+                report.seed,
+                escaped(&report.machine),
+                report.ended_at
             ),
         );
         if let [first, second] = report.sides.as_slice() {
@@ -56,6 +59,8 @@ fn ratios(out: &mut String, report: &Report, first: &Figures, second: &Figures) 
 }
 
 fn figures(out: &mut String, side: &Figures) {
+    let settings: Vec<String> =
+        side.settings.iter().map(|(name, value)| format!(", {name} {value}")).collect();
     add(
         out,
         format_args!(
@@ -63,7 +68,7 @@ fn figures(out: &mut String, side: &Figures) {
             escaped(&side.name),
             escaped(&side.version),
             escaped(&side.url),
-            escaped(&side.transaction_isolation),
+            escaped(&(side.transaction_isolation.clone() + &settings.concat())),
             side.measured_s
         ),
     );

@@ -21,6 +21,8 @@ pub struct Report {
     pub title: String,
     /// UTC, ISO 8601.
     pub ended_at: String,
+    /// Processor and cores of the machine that the clients ran on.
+    pub machine: String,
     pub clients: u32,
     pub seed: u64,
     /// Offered per second, if the loop was open.
@@ -37,6 +39,7 @@ pub struct Figures {
     pub url: String,
     pub version: String,
     pub transaction_isolation: String,
+    pub settings: BTreeMap<String, String>,
     pub measured_s: f64,
     pub committed: u64,
     pub per_s: f64,
@@ -123,6 +126,7 @@ impl Report {
             bench: bench.into(),
             title,
             ended_at: chrono::Utc::now().format("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            machine: machine(),
             clients: common.clients,
             seed: common.seed,
             rate: common.rate,
@@ -136,6 +140,13 @@ impl Report {
             .iter()
             .any(|side| side.failed > 0 || side.checks.iter().any(|check| check.violations != Some(0)))
     }
+}
+
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    format!("{}, {cores} cores", model.map_or("unknown processor", |(_, name)| name.trim()))
 }
 
 /// Prints and writes a report.
@@ -195,6 +206,7 @@ fn figures(side: &Side) -> Figures {
         url: side.server.url.clone(),
         version: side.server.version.clone(),
         transaction_isolation: side.server.transaction_isolation.clone(),
+        settings: side.server.settings.iter().cloned().collect(),
         measured_s: recorder.active_s,
         committed: recorder.committed(),
         per_s: recorder.per_s(),
@@ -338,6 +350,7 @@ pub(crate) mod tests {
                 url: "postgres://h/db".into(),
                 version: "<b>v</b>".into(),
                 transaction_isolation: "serializable".into(),
+                settings: [("fsync".to_string(), "off".to_string())].into(),
                 measured_s: 2.0,
                 committed: 100,
                 per_s: 50.0 / factor,
@@ -354,6 +367,7 @@ pub(crate) mod tests {
             bench: "tpcc".into(),
             title: "TPC-C".into(),
             ended_at: "2026-01-01T00:00:00Z".into(),
+            machine: "a machine".into(),
             clients: 8,
             seed: 1,
             rate: None,

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The tables of one report.
 pub fn render(report: &Report) -> String {
-    let mut out = format!("{}\n", report.title);
+    let mut out = format!("{}\non {}\n", report.title, report.machine);
     report.sides.iter().for_each(|side| render_side(&mut out, side));
     if let ([first, second], false) = (report.sides.as_slice(), report.ratios.is_empty()) {
         line(&mut out, format_args!("\n{} ÷ {}", first.name, second.name));
@@ -20,10 +20,10 @@ pub fn render(report: &Report) -> String {
 }
 
 fn render_side(out: &mut String, side: &Figures) {
-    line(
-        out,
-        format_args!("\n{}  ({}; {:.1} s measured)", side.name, side.transaction_isolation, side.measured_s),
-    );
+    let settings: Vec<String> =
+        side.settings.iter().map(|(name, value)| format!(", {name} {value}")).collect();
+    let (name, isolation, settings) = (&side.name, &side.transaction_isolation, settings.concat());
+    line(out, format_args!("\n{name}  ({isolation}{settings}; {:.1} s measured)", side.measured_s));
     line(
         out,
         format_args!(
@@ -104,6 +104,7 @@ mod tests {
                 && text.contains("1 rolled back, visibility delay p50 2.00 p99 3.00 ms, retried 40001×3"),
             "{text}"
         );
+        assert!(text.contains("(serializable, fsync off; 2.0 s measured)"), "{text}");
         assert!(text.contains("ours ÷ theirs") && text.contains("4.00×") && text.contains("0.25×"), "{text}");
         assert!(text.contains("1 of 1 conditions hold"), "{text}");
         assert!(!render(&sample(&["ours"])).contains('÷'));
