@@ -6,12 +6,16 @@
 use crate::datum::Datum;
 use crate::decimal::Decimal;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
 /// An encoded row. Cloning shares the bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row(Arc<[u8]>);
+
+/// Where a row is built: on the stack, unless it is long.
+type Buffer = SmallVec<[u8; 512]>;
 
 const NULL: u8 = 0;
 const FALSE: u8 = 1;
@@ -33,9 +37,9 @@ const SMALL_INT_HIGH: i64 = 39;
 
 impl Row {
     pub fn of(values: &[Datum]) -> Row {
-        let mut out = Vec::with_capacity(values.len() * 6);
+        let mut out = Buffer::new();
         values.iter().for_each(|v| write(&mut out, v));
-        Row(Arc::from(out))
+        Row(Arc::from(&out[..]))
     }
     pub fn values(&self) -> Values<'_> {
         Values { rest: &self.0 }
@@ -56,6 +60,26 @@ impl Row {
             }
         }
         values.next()
+    }
+    /// This row with some columns changed; `changes` come in the order of their columns, which the row
+    /// must have. What does not change is copied as bytes.
+    pub fn with(&self, changes: &[(usize, Datum)]) -> Row {
+        let mut out = Buffer::new();
+        let mut values = self.values();
+        let mut at = 0;
+        for (column, value) in changes {
+            let start = values.rest;
+            while at < *column {
+                assert!(values.skip_one(), "the row ends before column {column}");
+                at += 1;
+            }
+            out.extend_from_slice(&start[..start.len() - values.rest.len()]);
+            assert!(values.skip_one(), "the row ends before column {column}");
+            at += 1;
+            write(&mut out, value);
+        }
+        out.extend_from_slice(values.rest);
+        Row(Arc::from(&out[..]))
     }
     /// Bytes of the encoding.
     pub fn len(&self) -> usize {
@@ -114,7 +138,7 @@ impl Iterator for Values<'_> {
     }
 }
 
-fn write(out: &mut Vec<u8>, value: &Datum) {
+fn write(out: &mut Buffer, value: &Datum) {
     match value {
         Datum::Null => out.push(NULL),
         Datum::Bool(b) => out.push(if *b { TRUE } else { FALSE }),
@@ -206,7 +230,7 @@ fn zigzag(value: i128) -> u128 {
 fn unzigzag(value: u128) -> i128 {
     (value >> 1) as i128 ^ -((value & 1) as i128)
 }
-fn write_varint(out: &mut Vec<u8>, mut value: u128) {
+fn write_varint(out: &mut Buffer, mut value: u128) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -261,6 +285,11 @@ mod tests {
             assert_eq!(row.get(i), *value, "column {i}");
         }
         assert_eq!(row.get(values.len()), Datum::Null);
+        let mut changed = values.clone();
+        let changes = [(0, Datum::Int(1)), (5, Datum::Null), (6, Datum::text("")), (14, Datum::Bool(true))];
+        changes.iter().for_each(|(column, value)| changed[*column] = value.clone());
+        assert_eq!(row.with(&changes), Row::of(&changed));
+        assert_eq!(row.with(&[]), row);
         assert_eq!(Row::from_bytes(row.as_bytes()), Some(row.clone()));
         assert_eq!(Row::from_bytes(&row.as_bytes()[..row.len() - 1]), None);
         assert_eq!(Row::from_bytes(&[11]), None);

@@ -79,10 +79,11 @@ impl<'h> Checker<'h> {
         let found = find_cycle(versions, &graph, &rules);
         // A cycle without clocks says more than a stale read, a stale read more than one with clocks.
         let timeless = |cycle: &Cycle| cycle.iter().all(|(_, edge)| edge.class != Class::RealTime);
-        if !found.as_ref().is_some_and(timeless) && rules.real_time != RealTime::Ignored {
-            if let Some(stale) = freshness::first_stale(versions, &order, 0) {
-                return Err(Box::new(explain::stale(versions, guarantee, &stale)));
-            }
+        if !found.as_ref().is_some_and(timeless)
+            && rules.real_time != RealTime::Ignored
+            && let Some(stale) = freshness::first_stale(versions, &order, 0)
+        {
+            return Err(Box::new(explain::stale(versions, guarantee, &stale)));
         }
         match found {
             Some(cycle) => Err(Box::new(explain::cycle(versions, &graph, guarantee, &cycle))),

@@ -39,7 +39,7 @@ pub(crate) fn cycle(graph: &Graph, usable: impl Fn(u32, &Edge) -> bool) -> Optio
     let mut effort = 0;
     for &start in smallest.iter().filter(|&&vertex| graph.is_op(vertex)) {
         let limit = best.as_ref().map_or(u32::MAX, |best| best.0);
-        if let Some(found) = shortest_from(graph, start, limit, &within, &mut effort) {
+        if let Some(found) = shortest_from(graph, start, limit, within, &mut effort) {
             best = Some(found);
         }
         if effort > EFFORT_MAX && best.is_some() {
@@ -105,6 +105,9 @@ pub(crate) enum Through {
     OneRead,
 }
 
+/// A vertex, and the key whose later versions are being followed.
+type State = (u32, Option<KeyId>);
+
 /// A cycle that uses the anti-dependencies of one operation, the first of `owners` that has one.
 /// The usable edges alone must be acyclic; `hint` is a guess at each operation's place in their order.
 pub(crate) fn own_cycle(
@@ -126,8 +129,8 @@ pub(crate) fn own_cycle(
     for owner in owners {
         let limit = last_predecessor[owner as usize];
         let fits = |edge: &Edge| edge.to == owner || place[edge.to as usize] <= limit;
-        // Breadth first; a state is a vertex and the key whose later versions are being followed.
-        let mut reached: BTreeMap<(u32, Option<KeyId>), ((u32, Option<KeyId>), Edge)> = BTreeMap::new();
+        // Breadth first; each state with the one it was reached from.
+        let mut reached: BTreeMap<State, (State, Edge)> = BTreeMap::new();
         let mut open = VecDeque::new();
         for &edge in graph.out(owner) {
             let follows = (through != Through::Everything).then_some(edge.key);

@@ -44,12 +44,15 @@ impl Store {
                 .rows
                 .iter()
                 .filter_map(|(key, slot)| Some((key, slot.at(cut)?)))
-                .map(|(key, row)| (table.desc.index_entry_of_row(&index.desc, row, key), key.clone()))
+                .map(|(key, row)| (table.desc.index_entry_of_row(&index.desc, row, &key), key))
                 .collect();
             let found: BTreeSet<(Key, Key)> = index
                 .entries
                 .iter()
-                .filter_map(|(entry, slot)| Some((entry.clone(), index.owner_key(entry, slot.at(cut)?))))
+                .filter_map(|(entry, slot)| {
+                    let owner = index.owner_key(&entry, slot.at(cut)?);
+                    Some((entry, owner))
+                })
                 .collect();
             assert_eq!(found, expected, "index {} at {cut:?}", index.desc.name);
         }

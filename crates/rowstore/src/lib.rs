@@ -9,6 +9,8 @@
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
+mod map;
+
 pub mod versions;
 
 pub mod store;

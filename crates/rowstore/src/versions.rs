@@ -6,25 +6,68 @@
 //!
 //! The newest version stands in the map itself, so that a key with one version costs nothing more.
 
+use crate::map::PackedMap;
 use base::key::KeyRange;
 use base::{Key, Place};
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::collections::VecDeque;
 
 /// One key's versions. The first field pair is the newest one.
 #[derive(Debug)]
 pub struct Slot<V> {
     place: Place,
     value: Option<V>,
-    /// Older versions, oldest first.
-    #[allow(clippy::box_collection)]
-    older: Option<Box<VecDeque<(Place, Option<V>)>>>,
+    older: Option<Box<Older<V>>>,
+}
+
+/// Superseded versions, oldest first; mostly one, except where writers crowd.
+#[derive(Debug)]
+enum Older<V> {
+    One((Place, Option<V>)),
+    Many(VecDeque<(Place, Option<V>)>),
+}
+
+impl<V> Older<V> {
+    fn len(&self) -> usize {
+        match self {
+            Older::One(_) => 1,
+            Older::Many(versions) => versions.len(),
+        }
+    }
+    fn get(&self, n: usize) -> Option<&(Place, Option<V>)> {
+        match self {
+            Older::One(version) => (n == 0).then_some(version),
+            Older::Many(versions) => versions.get(n),
+        }
+    }
+    /// How many are at or before a cut.
+    fn visible(&self, cut: Place) -> usize {
+        match self {
+            Older::One((place, _)) => usize::from(*place <= cut),
+            Older::Many(versions) => versions.partition_point(|(place, _)| *place <= cut),
+        }
+    }
+    fn iter(&self) -> impl DoubleEndedIterator<Item = &(Place, Option<V>)> {
+        (0..self.len()).map(|n| self.get(n).expect("below the length"))
+    }
+    fn push(&mut self, version: (Place, Option<V>)) {
+        match self {
+            Older::Many(versions) => versions.push_back(version),
+            Older::One(_) => {
+                let Older::One(first) = std::mem::replace(self, Older::Many(VecDeque::with_capacity(4)))
+                else {
+                    unreachable!("just matched")
+                };
+                self.push(first);
+                self.push(version);
+            }
+        }
+    }
 }
 
 /// Keys in order, each with its versions.
 #[derive(Debug)]
 pub struct VersionMap<V> {
-    slots: BTreeMap<Key, Slot<V>>,
+    slots: PackedMap<Slot<V>>,
 }
 
 /// What a write found.
@@ -52,13 +95,37 @@ impl<V> Slot<V> {
             return self.value.as_ref();
         }
         let older = self.older.as_ref()?;
-        let count = older.partition_point(|(place, _)| *place <= cut);
-        older.get(count.checked_sub(1)?)?.1.as_ref()
+        older.get(older.visible(cut).checked_sub(1)?)?.1.as_ref()
     }
     /// The newest value that is not a deletion, for messages.
     pub fn last_seen(&self) -> Option<&V> {
         let older = self.older.iter().flat_map(|older| older.iter().rev());
         std::iter::once(&self.value).chain(older.map(|(_, value)| value)).flatten().next()
+    }
+    fn write(&mut self, value: Option<V>, place: Place, replaced: &mut Replaced<V>)
+    where
+        V: Clone,
+    {
+        if self.place == place {
+            replaced.before = std::mem::replace(&mut self.value, value);
+            replaced.leaves_garbage = true;
+            return;
+        }
+        assert!(
+            self.place < place,
+            "versions of one key are applied in the order of their places: {place:?} after {:?}",
+            self.place
+        );
+        if self.value.is_none() && value.is_none() {
+            return;
+        }
+        let before = std::mem::replace(&mut self.value, value);
+        let superseded = (std::mem::replace(&mut self.place, place), before.clone());
+        match &mut self.older {
+            Some(older) => older.push(superseded),
+            None => self.older = Some(Box::new(Older::One(superseded))),
+        }
+        *replaced = Replaced { before, added_version: true, leaves_garbage: true };
     }
     /// All versions, oldest first.
     pub fn versions(&self) -> impl Iterator<Item = (Place, Option<&V>)> {
@@ -69,7 +136,7 @@ impl<V> Slot<V> {
 
 impl<V> Default for VersionMap<V> {
     fn default() -> Self {
-        VersionMap { slots: BTreeMap::new() }
+        VersionMap { slots: PackedMap::default() }
     }
 }
 
@@ -88,7 +155,7 @@ impl<V: Clone> VersionMap<V> {
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Slot<V>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Slot<V>)> {
         self.slots.iter()
     }
 
@@ -97,18 +164,9 @@ impl<V: Clone> VersionMap<V> {
         &'a self,
         range: &KeyRange,
         descending: bool,
-        mut visit: impl FnMut(&'a Key, &'a Slot<V>) -> bool,
+        visit: impl FnMut(&Key, &'a Slot<V>) -> bool,
     ) {
-        if range.is_empty() {
-            return;
-        }
-        let high = range.high.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut slots = self.slots.range::<Key, _>((Bound::Included(&range.low), high));
-        while let Some((key, slot)) = if descending { slots.next_back() } else { slots.next() } {
-            if !visit(key, slot) {
-                return;
-            }
-        }
+        self.slots.scan(range, descending, visit);
     }
 
     /// Makes `value` the newest version of `key`.
@@ -116,32 +174,19 @@ impl<V: Clone> VersionMap<V> {
     /// Panics if the key has a version at a later place: conflicting writers are executed in the order
     /// of their places, so this is a defect of whoever ordered them.
     pub fn write(&mut self, key: &Key, value: Option<V>, place: Place) -> Replaced<V> {
-        let Some(slot) = self.slots.get_mut(key) else {
-            // Deleting what never was leaves no trace.
-            let added_version = value.is_some();
-            if added_version {
-                self.slots.insert(key.clone(), Slot { place, value, older: None });
+        let mut replaced = Replaced { before: None, added_version: false, leaves_garbage: false };
+        self.slots.upsert(key, |slot| match slot {
+            Some(slot) => {
+                slot.write(value, place, &mut replaced);
+                None
             }
-            return Replaced { before: None, added_version, leaves_garbage: false };
-        };
-        let leaves_garbage = true;
-        if slot.place == place {
-            let before = std::mem::replace(&mut slot.value, value);
-            return Replaced { before, added_version: false, leaves_garbage };
-        }
-        assert!(
-            slot.place < place,
-            "versions of one key are applied in the order of their places: {:?} after {:?}",
-            place,
-            slot.place
-        );
-        if slot.value.is_none() && value.is_none() {
-            return Replaced { before: None, added_version: false, leaves_garbage: false };
-        }
-        let before = std::mem::replace(&mut slot.value, value);
-        let superseded = (std::mem::replace(&mut slot.place, place), before.clone());
-        slot.older.get_or_insert_default().push_back(superseded);
-        Replaced { before, added_version: true, leaves_garbage }
+            None => {
+                // Deleting what never was leaves no trace.
+                replaced.added_version = value.is_some();
+                replaced.added_version.then_some(Slot { place, value, older: None })
+            }
+        });
+        replaced
     }
 
     /// Forgets the versions of `key` that no cut at or after `below` can see, handing each to
@@ -149,12 +194,18 @@ impl<V: Clone> VersionMap<V> {
     pub fn trim(&mut self, key: &Key, below: Place, mut forgotten: impl FnMut(Option<V>)) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if let Some(older) = &mut slot.older {
-            let visible = older.partition_point(|(place, _)| *place <= below);
+            let visible = older.visible(below);
             // The newest one at or below the cut is what the cut sees, unless the head is.
-            let kept = usize::from(slot.place > below && visible > 0 && older[visible - 1].1.is_some());
-            older.drain(..visible - kept.min(visible)).for_each(|(_, value)| forgotten(value));
-            if older.is_empty() {
-                slot.older = None;
+            let is_seen =
+                slot.place > below && visible > 0 && older.get(visible - 1).is_some_and(|v| v.1.is_some());
+            let gone = visible - usize::from(is_seen);
+            if gone == older.len() {
+                match *slot.older.take().expect("just seen") {
+                    Older::One((_, value)) => forgotten(value),
+                    Older::Many(versions) => versions.into_iter().for_each(|(_, value)| forgotten(value)),
+                }
+            } else if let Older::Many(versions) = &mut **older {
+                versions.drain(..gone).for_each(|(_, value)| forgotten(value));
             }
         }
         if slot.value.is_none() && slot.place <= below {

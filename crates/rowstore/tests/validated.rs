@@ -147,3 +147,61 @@ fn a_snapshot_below_the_collected_versions_is_refused() {
     assert_eq!(e.state, SqlState::SERIALIZATION_FAILURE);
     assert!(e.detail.unwrap().contains("collected"));
 }
+
+#[test]
+fn a_unique_value_is_validated_at_its_home() {
+    let mut w = World::new(4);
+    let indexes = vec![index(2, "t_c_key", &[2], true)];
+    w.schema(vec![SchemaAction::CreateTable(Table { indexes, ..table(1, "t") })]).unwrap();
+    for c in 1..=20 {
+        let partition = w.table("t").locate_entry(&key(&[c]), &w.topology);
+        let absent = vec![ReadGranule { partition, table: UNIQUE_C, range: KeyRange::point(key(&[c])) }];
+        let read_at = w.now();
+        w.validated(read_at, absent.clone(), vec![]).unwrap();
+        w.insert(T, &[&row(c * 7, 1, c, "x")]).unwrap();
+        let e = w.validated(read_at, absent.clone(), vec![]).unwrap_err();
+        assert_eq!(e.state, SqlState::SERIALIZATION_FAILURE);
+        let read_at = w.now();
+        w.delete(T, point(&[c * 7, 1])).unwrap();
+        w.validated(read_at, absent, vec![]).unwrap_err();
+    }
+}
+
+#[test]
+fn a_row_that_moves_keeps_its_unique_entry() {
+    // The partition column is not part of the key: an update of it moves the row.
+    let mut w = World::new(4);
+    let t = Table { indexes: vec![index(2, "t_c_key", &[2], true)], primary_key: vec![1], ..table(1, "t") };
+    w.schema(vec![SchemaAction::CreateTable(t)]).unwrap();
+    w.insert(T, &[&row(0, 1, 5, "x")]).unwrap();
+    for a in 1..12 {
+        let (old, new) = (row(a - 1, 1, 5, "x"), row(a, 1, 5, "x"));
+        let mut writes = vec![w.write(T, &new, WriteKind::Put)];
+        if w.home(T, &old) != w.home(T, &new) {
+            writes.push(w.removal(T, &old));
+        }
+        w.validated(w.now(), vec![], writes).unwrap();
+        assert_eq!(w.rows(T), [new]);
+        let e = w.insert(T, &[&row(a, 2, 5, "x")]).unwrap_err();
+        assert_eq!(e.constraint.as_deref(), Some("t_c_key"));
+        w.check();
+    }
+}
+
+#[test]
+fn a_copied_row_is_written_at_every_copy() {
+    let mut w = World::new(3);
+    let t = Table { placement: Placement::Replicated, ..table(1, "t") };
+    w.schema(vec![SchemaAction::CreateTable(t)]).unwrap();
+    let once = w.write(T, &row(1, 1, 1, "x"), WriteKind::Insert);
+    let each = |w: &ValidatedWrite| {
+        (0..3).map(|p| ValidatedWrite { partition: PartitionId(p), ..w.clone() }).collect()
+    };
+    w.validated(w.now(), vec![], vec![once]).unwrap();
+    let again = w.write(T, &row(1, 1, 2, "y"), WriteKind::Put);
+    w.validated(w.now(), vec![], each(&again)).unwrap();
+    for store in &w.stores {
+        let rows = store.read(&whole(store.partition(), T), w.now()).unwrap();
+        assert_eq!(rows[0].1.to_vec(), row(1, 1, 2, "y"));
+    }
+}

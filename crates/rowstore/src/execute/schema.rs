@@ -68,7 +68,7 @@ impl Store {
             }
             let mut seen: BTreeSet<Key> = BTreeSet::new();
             for (key, row) in rows() {
-                if !seen.insert(altered.index_entry_of_row(index, row, key)) {
+                if !seen.insert(altered.index_entry_of_row(index, row, &key)) {
                     return Err(cannot_index(altered, index, &altered.complete(row)));
                 }
             }
@@ -103,7 +103,7 @@ impl Store {
                     for index in added {
                         let mut store = IndexStore::new(desc, &index, &self.topology, place);
                         for (key, slot) in table.rows.iter() {
-                            store.follow(desc, key, None, slot.latest(), place, &mut |_, _| ());
+                            store.follow(desc, &key, None, slot.latest(), place, &mut |_, _| ());
                         }
                         table.indexes.push(store);
                     }

@@ -236,12 +236,9 @@ fn gathered(exchange: &Exchange, line: usize, is_it: fn(&Datum) -> bool) -> Datu
 fn take_order_number(rows: &mut dyn RowAccess, table: &Table, call: &Call) -> (i64, Decimal) {
     let key = key(&[call.w, call.d]);
     let row = rows.get(table.id, &key).expect("gathering found the district");
-    let mut values = table.complete(&row);
-    let order = values[district::D_NEXT_O_ID].int();
-    values[district::D_NEXT_O_ID] = Datum::Int(order + 1);
-    let d_tax = values[district::D_TAX].decimal();
-    rows.put(table.id, key, Row::of(&values));
-    (order, d_tax)
+    let order = row.get(district::D_NEXT_O_ID).int();
+    rows.put(table.id, key, row.with(&[(district::D_NEXT_O_ID, Datum::Int(order + 1))]));
+    (order, row.get(district::D_TAX).decimal())
 }
 
 /// Takes a line's quantity from stock and returns the district's text.
@@ -249,14 +246,15 @@ fn take_stock(rows: &mut dyn RowAccess, table: &Table, call: &Call, line: &Line)
     let (supply_w, quantity) = (i64::from(line.supply_w), i64::from(line.quantity));
     let key = key(&[supply_w, i64::from(line.item)]);
     let row = rows.get(table.id, &key).expect("gathering found the stock");
-    let mut values = table.complete(&row);
-    let left = values[stock::S_QUANTITY].int() - quantity;
-    let add = |value: &mut Datum, more: i64| *value = Datum::Int(value.int() + more);
-    values[stock::S_QUANTITY] = Datum::Int(if left >= 10 { left } else { left + 91 });
-    add(&mut values[stock::S_YTD], quantity);
-    add(&mut values[stock::S_ORDER_CNT], 1);
-    add(&mut values[stock::S_REMOTE_CNT], i64::from(supply_w != call.w));
-    rows.put(table.id, key, Row::of(&values));
+    let left = row.get(stock::S_QUANTITY).int() - quantity;
+    let plus = |column: usize, more: i64| (column, Datum::Int(row.get(column).int() + more));
+    let changed = row.with(&[
+        (stock::S_QUANTITY, Datum::Int(if left >= 10 { left } else { left + 91 })),
+        plus(stock::S_YTD, quantity),
+        plus(stock::S_ORDER_CNT, 1),
+        plus(stock::S_REMOTE_CNT, i64::from(supply_w != call.w)),
+    ]);
+    rows.put(table.id, key, changed);
     dist_info(&row, call.d)
 }
 
