@@ -49,7 +49,7 @@ pub fn search<X>(graph: &mut Vertices<X>, root: Ref) -> Search {
             continue;
         }
         if vertex.state < State::Final {
-            if !found.blockers.contains(&to) {
+            if graph.first_visit(to, visit) {
                 found.blockers.push(to);
             }
             continue;
@@ -66,7 +66,7 @@ pub fn search<X>(graph: &mut Vertices<X>, root: Ref) -> Search {
         if let Some(blocker) = vertex.blocked_on
             && graph.get(blocker).is_some_and(|b| b.state < State::Final)
         {
-            if !found.blockers.contains(&blocker) {
+            if graph.first_visit(blocker, visit) {
                 found.blockers.push(blocker);
             }
             continue;
@@ -82,7 +82,7 @@ pub fn search<X>(graph: &mut Vertices<X>, root: Ref) -> Search {
 fn enter<X>(
     graph: &mut Vertices<X>,
     at: Ref,
-    visit: u32,
+    visit: u64,
     count: &mut u32,
     stack: &mut Vec<Ref>,
     frames: &mut Vec<Frame>,

@@ -53,10 +53,12 @@ pub struct Vertex<X> {
     pub rank: Option<Rank>,
     /// Valid from [`State::Final`] on. May hold references to collected vertices.
     pub deps: Refs,
-    /// Some dependency had been collected where this vertex was learned.
-    pub truncated: bool,
-    /// A participant had not executed it when the watermark was here: collected dependencies up to this
-    /// rank cannot affect its own.
+    /// Its rank is at least this, because of dependencies that may have been collected since.
+    pub inherited: Rank,
+    /// Dependencies were collected whose ranks are not part of `inherited`, up to this rank.
+    pub lost: Rank,
+    /// A participant had not executed it when the watermark was here: dependencies up to this rank
+    /// cannot affect its own.
     pub dominates: Rank,
     /// Roots to search again when this vertex becomes final.
     pub watchers: SmallVec<[Ref; 2]>,
@@ -76,7 +78,7 @@ pub struct Vertex<X> {
     pub streamed: u64,
     pub extra: X,
     // Scratch of one search.
-    pub(super) visit: u32,
+    pub(super) visit: u64,
     pub(super) index: u32,
     pub(super) low: u32,
     pub(super) stacked: bool,
@@ -88,7 +90,7 @@ pub struct Vertices<X> {
     slots: Vec<Slot<X>>,
     free: Vec<u32>,
     by_id: PointMap<TxnId, u32>,
-    pub(super) visits: u32,
+    pub(super) visits: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -120,7 +122,8 @@ impl<X: Default> Vertices<X> {
             bound: Rank::ZERO,
             rank: None,
             deps: Refs::new(),
-            truncated: false,
+            inherited: Rank::ZERO,
+            lost: Rank::ZERO,
             dominates: Rank::ZERO,
             watchers: SmallVec::new(),
             blocked_on: None,
@@ -180,12 +183,12 @@ impl<X> Vertices<X> {
         self.by_id.is_empty()
     }
     /// Starts a walk over the graph.
-    pub fn begin_visit(&mut self) -> u32 {
+    pub fn begin_visit(&mut self) -> u64 {
         self.visits += 1;
         self.visits
     }
     /// Whether this walk comes here for the first time.
-    pub fn first_visit(&mut self, at: Ref, visit: u32) -> bool {
+    pub fn first_visit(&mut self, at: Ref, visit: u64) -> bool {
         let vertex = self.live_mut(at);
         std::mem::replace(&mut vertex.visit, visit) != visit
     }

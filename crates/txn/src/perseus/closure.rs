@@ -7,9 +7,9 @@
 
 use super::message::{Deadline, Dependency, Fragment, Known, Message};
 use super::options::Mutant;
-use super::state::{Group, Out, Perseus, Work};
+use super::state::{Extra, Group, Out, Perseus, Work};
 use crate::graph::component;
-use crate::graph::vertex::{Ref, State};
+use crate::graph::vertex::{Ref, State, Vertex};
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -63,8 +63,7 @@ impl Perseus {
         }
         members.iter().copied().find(|at| {
             let vertex = self.graph.live(*at);
-            let lost = vertex.truncated || vertex.deps.iter().any(|d| self.graph.get(*d).is_none());
-            lost && vertex.dominates < self.collection.watermark
+            vertex.dominates < vertex.lost
         })
     }
 
@@ -73,7 +72,7 @@ impl Perseus {
         let mut told = None;
         for &at in members {
             let vertex = self.graph.live(at);
-            computed = computed.max(vertex.bound);
+            computed = computed.max(vertex.bound).max(vertex.inherited);
             told = told.or(vertex.rank);
             for &dependency in &vertex.deps {
                 // Within the component nobody is emitted yet.
@@ -281,9 +280,6 @@ impl Perseus {
                     self.learn(now, &fragment, out);
                     if let Some(at) = self.graph.find(fragment.txn) {
                         let vertex = self.graph.live_mut(at);
-                        if fragment.unexecuted {
-                            vertex.dominates = vertex.dominates.max(watermark);
-                        }
                         if vertex.state == State::Final {
                             let watchers = std::mem::take(&mut vertex.watchers);
                             self.work.extend(watchers.into_iter().map(Work::Search));
@@ -318,6 +314,14 @@ impl Perseus {
         base::sometimes!("an ancestor was collected before it was learned");
         let vertex = self.graph.remove(at);
         self.collection.seen.insert(txn);
+        let watermark = self.collection.watermark;
+        for child in &self.collection.learned {
+            if let Some(child) = self.graph.get_mut(*child)
+                && child.deps.contains(&at)
+            {
+                child.lost = watermark;
+            }
+        }
         self.work.extend(vertex.watchers.into_iter().map(Work::Search));
     }
 
@@ -338,16 +342,54 @@ impl Perseus {
             // It cannot be final before it was pre-accepted here; the name may stay.
             State::Named if takes_part => return,
             State::Named | State::PreAccepted => {
-                self.finalize(now, at, &fragment.dependencies, fragment.truncated, fragment.cts, out);
+                let unknown = if fragment.complete { Rank::ZERO } else { self.collection.watermark };
+                self.finalize(now, at, &fragment.dependencies, unknown, fragment.cts, out);
                 if !takes_part {
                     self.collection.learned.push(at);
                 }
+                let vertex = self.graph.live_mut(at);
+                vertex.lost = vertex.lost.max(fragment.lost);
             }
             State::Final => {}
             State::Emitted | State::Executed | State::Done => return,
         }
         let vertex = self.graph.live_mut(at);
         vertex.rank = vertex.rank.or(fragment.rank);
+        vertex.inherited = vertex.inherited.max(fragment.inherited);
+        vertex.dominates = vertex.dominates.max(fragment.dominates);
+    }
+
+    fn fragment(&self, vertex: &Vertex<Extra>) -> Fragment {
+        let mut inherited = vertex.inherited;
+        let mut lost = vertex.lost;
+        let mut complete = true;
+        let unexecuted = vertex.transaction.is_some() && vertex.state < State::Executed;
+        for dependency in &vertex.deps {
+            match self.graph.get(*dependency) {
+                Some(parent) if parent.state >= State::Emitted => {
+                    inherited = inherited.max(parent.rank.expect("what is emitted has a rank").next());
+                }
+                Some(_) => complete = false,
+                // A vertex that takes part here does not keep account; below, it says that it need not.
+                None if vertex.transaction.is_some() => lost = self.collection.watermark,
+                None => {}
+            }
+        }
+        // Members of a component do not rank each other.
+        if vertex.state >= State::Emitted {
+            inherited = Rank::ZERO;
+        }
+        Fragment {
+            txn: vertex.id,
+            participants: vertex.participants.clone(),
+            dependencies: self.names(&vertex.deps),
+            cts: vertex.bound,
+            rank: vertex.rank,
+            inherited,
+            complete,
+            lost,
+            dominates: if unexecuted { self.collection.watermark } else { vertex.dominates },
+        }
     }
 
     /// Final vertices in the closure of `roots` that one of `nodes` may lack. With `named`, the roots
@@ -364,17 +406,7 @@ impl Perseus {
             let vertex = self.graph.live(at);
             let held = vertex.held_by.contains_all(nodes);
             if !held || (named && roots.contains(&at)) {
-                let dependencies = self.names(&vertex.deps);
-                let takes_part = vertex.transaction.is_some();
-                fragments.push(Fragment {
-                    txn: vertex.id,
-                    participants: vertex.participants.clone(),
-                    truncated: vertex.truncated || dependencies.len() < vertex.deps.len(),
-                    dependencies,
-                    cts: vertex.bound,
-                    rank: vertex.rank,
-                    unexecuted: takes_part && vertex.state < State::Executed,
-                });
+                fragments.push(self.fragment(vertex));
             }
             // Once emitted, a vertex went out together with its whole closure.
             if !(held && vertex.state >= State::Emitted) {

@@ -167,6 +167,18 @@ impl Perseus {
             return;
         }
         self.collection.watermark = rank;
+        // What is not ranked yet keeps what its dependencies mean for it.
+        let graph = &mut self.graph;
+        self.collection.learned.retain(|at| graph.get(*at).is_some_and(|v| v.state == State::Final));
+        for &at in &self.collection.learned {
+            let deps = &graph.live(at).deps;
+            let ranks = deps.iter().filter_map(|dependency| graph.get(*dependency)).filter_map(|parent| {
+                parent.rank.filter(|parent_rank| parent.state >= State::Emitted && *parent_rank <= rank)
+            });
+            let inherited = ranks.max().map_or(Rank::ZERO, Rank::next);
+            let vertex = graph.live_mut(at);
+            vertex.inherited = vertex.inherited.max(inherited);
+        }
         while let Some(Reverse((rank, at))) = self.collection.heap.peek().copied() {
             if rank > self.collection.watermark {
                 break;

@@ -19,13 +19,18 @@ pub struct Fragment {
     pub participants: Participants,
     /// Without those that the sender had collected.
     pub dependencies: Vec<Dependency>,
-    /// The sender had collected some of its dependencies.
-    pub truncated: bool,
     pub cts: Rank,
     /// If the sender knows it.
     pub rank: Option<Rank>,
-    /// The sender takes part in it and had not executed it.
-    pub unexecuted: bool,
+    /// What the sender knows of the rank because of dependencies, collected ones included.
+    pub inherited: Rank,
+    /// All the named dependencies are part of `inherited`.
+    pub complete: bool,
+    /// Dependencies were collected that are not part of `inherited`; their ranks go up to this.
+    pub lost: Rank,
+    /// Dependencies up to this rank cannot affect this vertex's: a participant had not executed it when
+    /// the watermark was here.
+    pub dominates: Rank,
 }
 
 /// What a node answers about a vertex.

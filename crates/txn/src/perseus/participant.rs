@@ -228,7 +228,7 @@ impl Perseus {
         match self.graph.live(at).state {
             // Only who was pre-accepted here is committed here.
             State::Named => {}
-            State::PreAccepted => self.finalize(now, at, &dependencies, false, cts, out),
+            State::PreAccepted => self.finalize(now, at, &dependencies, Rank::ZERO, cts, out),
             _ => {
                 base::sometimes!("a commit arrives twice");
                 self.answer_again(now, at, txn.coordinator, out);
@@ -236,22 +236,23 @@ impl Perseus {
         }
     }
 
-    /// The transaction's dependencies are final from now on.
+    /// The transaction's dependencies are final from now on. Those that were collected here may have any
+    /// rank up to `unknown`.
     pub(super) fn finalize(
         &mut self,
         now: Time,
         at: Ref,
         dependencies: &[Dependency],
-        truncated: bool,
+        unknown: Rank,
         cts: Rank,
         out: &mut Out,
     ) {
         let mut deps = Refs::new();
-        let mut truncated = truncated;
+        let mut lost = Rank::ZERO;
         for dependency in dependencies {
             match self.graph.find(dependency.txn) {
                 Some(known) => deps.push(known),
-                None if self.collection.seen.contains(dependency.txn) => truncated = true,
+                None if self.collection.seen.contains(dependency.txn) => lost = unknown,
                 None => deps.push(self.graph.insert(dependency.txn, dependency.participants.clone())),
             }
         }
@@ -260,7 +261,7 @@ impl Perseus {
         assert!(vertex.bound <= cts, "{}: cts {cts} is below a pts, {}", vertex.id, vertex.bound);
         let bound = std::mem::replace(&mut vertex.bound, cts);
         vertex.deps = deps;
-        vertex.truncated = truncated;
+        vertex.lost = lost;
         vertex.state = State::Final;
         if vertex.transaction.is_some() && self.options.lower_bounds && bound < cts {
             self.pending.remove(&(bound, at.slot));
