@@ -57,8 +57,8 @@ impl PreparedSet {
         self.oldest.push_back(txn);
         // The newest one stays, however large: it is about to be applied.
         while (self.by_txn.len() > PREPARED_MAX || self.rows > PREPARED_ROWS_MAX) && self.by_txn.len() > 1 {
-            let oldest = self.oldest[0];
-            self.take(oldest);
+            let oldest = self.oldest.pop_front().expect("every prepared transaction has an age");
+            self.rows -= self.by_txn.remove(&oldest).expect("it has an age").overlay.len();
         }
     }
     fn take(&mut self, txn: TxnId) -> Option<Prepared> {
@@ -189,4 +189,32 @@ fn departures(values: &[Datum]) -> impl Iterator<Item = (TableId, Key, Key)> + '
         }
         other => panic!("not a departure: {other:?}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_prepared_and_never_applied_is_forgotten_in_time() {
+        let mut set = PreparedSet::default();
+        let id = |n| TxnId { sequence: n, ..TxnId::MIN };
+        let prepared = |rows: i64| {
+            let keys = (0..rows).map(|n| (Key::of(&[Datum::Int(n)]), None)).collect();
+            let rows = BTreeMap::from([(TableId(1), keys)]);
+            Prepared { overlay: Overlay { rows, ..Overlay::default() }, ..Prepared::default() }
+        };
+        let last = PREPARED_MAX as u64 + 100;
+        (0..=last).for_each(|n| set.insert(id(n), prepared(2)));
+        assert_eq!(
+            (set.by_txn.len(), set.oldest.len(), set.rows),
+            (PREPARED_MAX, PREPARED_MAX, 2 * PREPARED_MAX)
+        );
+        assert!(set.take(id(0)).is_none() && set.take(id(last)).is_some());
+        // A large one takes the room of all others, but stays itself.
+        set.insert(id(last + 1), prepared(PREPARED_ROWS_MAX as i64 + 1));
+        assert_eq!((set.by_txn.len(), set.oldest.len()), (1, 1));
+        assert!(set.take(id(last + 1)).is_some());
+        assert_eq!((set.oldest.len(), set.rows), (0, 0));
+    }
 }
