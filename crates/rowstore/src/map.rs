@@ -376,7 +376,7 @@ mod tests {
                     .iter())
             );
             for (bound, leaf) in chunk.bounds.keys.iter().zip(&chunk.leaves) {
-                assert!(leaf.len() <= LEAF_MAX && (leaf.len() > 0 || map.len() == 0));
+                assert!(leaf.len() <= LEAF_MAX && (leaf.len() > 0 || map.is_empty()));
                 assert!(leaf.len() == 0 || bound.as_bytes() <= leaf.key(0));
                 bounds.push(bound.clone());
             }

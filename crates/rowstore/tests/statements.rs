@@ -161,7 +161,7 @@ fn on_conflict_does_what_it_says_for_each_constraint() {
     let filtered = row(3, 3, 98, "new");
     let free = row(7, 7, 7, "new");
     use SqlState as S;
-    let cases: Vec<(OnConflict, &[Datum], Result<u64, SqlState>, &str)> = vec![
+    let cases = [
         (OnConflict::Fail, &same_key, Err(S::UNIQUE_VIOLATION), "old"),
         (nothing(None), &same_key, Ok(0), "old"),
         (nothing(None), &same_c, Ok(0), "old"),
@@ -368,5 +368,48 @@ fn truncate_empties_the_table_and_its_indexes() {
     assert!(w.rows(T).is_empty());
     assert_eq!(w.rows_at(T, before).len(), 3);
     w.insert(T, &[&row(9, 1, 1, "x")]).unwrap();
+    w.check();
+}
+
+#[test]
+fn an_insert_needs_its_rows_and_the_homes_of_its_unique_values_and_no_more() {
+    let mut w = world(4);
+    let schema_version = w.version(T);
+    for n in 1..=20 {
+        let null = vec![int(n), int(2), Datum::Null, Datum::Null];
+        for values in [row(n, 1, n, "x"), null] {
+            let home = w.home(T, &values);
+            let t = w.table("t");
+            let key = t.key_of(&values);
+            let mut access = AccessSet::default();
+            access.write_key(home, T, key.clone());
+            access.write_key(home, BY_D, t.index_entry(&t.indexes[1], &values, &key));
+            let entry = t.index_entry(&t.indexes[0], &values, &key);
+            let at = t.locate_entry(&entry, &w.topology);
+            if !values[2].is_null() {
+                access.write_key(at, UNIQUE_C, entry);
+            }
+            access.normalize();
+            let insert = || {
+                TxnProgram::Statements(vec![Statement::Insert {
+                    table: T,
+                    schema_version,
+                    rows: vec![Row::of(&values)],
+                    on_conflict: OnConflict::Fail,
+                    returning: None,
+                }])
+            };
+            if at == home && !values[2].is_null() {
+                let mut less = access.clone();
+                less.by_partition.get_mut(&home).unwrap().retain(|a| match &a.granule {
+                    Granule::Key(table, _) => *table != UNIQUE_C,
+                    _ => true,
+                });
+                let Outcome::Aborted(e) = w.run_declared(insert(), less) else { panic!("let through") };
+                assert!(e.detail.unwrap().contains("outside its declared set"));
+            }
+            assert!(w.run_declared(insert(), access).is_committed());
+        }
+    }
     w.check();
 }

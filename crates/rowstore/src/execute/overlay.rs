@@ -172,9 +172,9 @@ impl<'a> Run<'a> {
         values: &[Datum],
     ) -> SqlResult<()> {
         let id = index.desc.id;
-        // Readers of the index order themselves by its entries, and so does uniqueness.
-        let decided_here = index.local || !index.has_single_owner(&entry);
-        if decided_here && !self.declared.has_key(id, &entry, AccessMode::Write) {
+        // Readers of the index order themselves by its entries, and so does uniqueness. An index whose
+        // uniqueness is decided elsewhere has its entries declared there.
+        if index.local && !self.declared.has_key(id, &entry, AccessMode::Write) {
             return Err(undeclared_key(&self.store.catalog, id, &entry));
         }
         if index.local && index.has_single_owner(&entry) {
