@@ -1,3 +1,22 @@
 //! Analytical queries: DataFusion over column snapshots.
+//!
+//! A query is planned against the catalog; which partitions it can touch follows from the whole plan's
+//! filters; then one snapshot of all its tables is opened, at one cut, while the physical plan is made.
+//! From there on the query is a pure function of that snapshot.
 
 pub mod types;
+
+mod context;
+mod error;
+mod functions;
+mod overlay;
+mod plan;
+mod provider;
+mod prune;
+mod run;
+mod system;
+
+pub(crate) use context::Analytics;
+pub use plan::QueryPlan;
+pub(crate) use plan::{plan, plan_with};
+pub(crate) use run::{Answer, How, explain, run};

@@ -1,6 +1,9 @@
 //! The text forms of COPY.
 
 use crate::response::CopyFormat;
+use base::SqlError;
+use base::error::{SqlResult, SqlState};
+use std::cmp::Ordering;
 
 /// Appends one line; `None` is null.
 pub(crate) fn write_line(
@@ -55,5 +58,274 @@ fn write_text(out: &mut Vec<u8>, format: &CopyFormat, text: &str) {
             }
         };
         out.extend_from_slice(&[b'\\', escaped]);
+    }
+}
+
+/// Cuts arriving bytes into records.
+pub(crate) struct Records {
+    format: CopyFormat,
+    rest: Vec<u8>,
+    /// Bytes of `rest` that were looked at, and whether they end inside quotes.
+    scanned: usize,
+    is_quoted: bool,
+    /// Lines seen, for messages.
+    pub line: u64,
+    skip_header: bool,
+    /// `\.` was read.
+    has_ended: bool,
+}
+
+/// One record's fields; `None` is null.
+pub(crate) type Record = Vec<Option<String>>;
+
+/// Longest record, in bytes.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+
+impl Records {
+    pub fn new(format: CopyFormat) -> Records {
+        let skip_header = format.header;
+        Records {
+            format,
+            rest: Vec::new(),
+            scanned: 0,
+            is_quoted: false,
+            line: 0,
+            skip_header,
+            has_ended: false,
+        }
+    }
+
+    /// Takes bytes and hands on complete records.
+    pub fn feed(&mut self, data: &[u8], take: &mut impl FnMut(Record) -> SqlResult<()>) -> SqlResult<()> {
+        self.rest.extend_from_slice(data);
+        let rest = std::mem::take(&mut self.rest);
+        let mut start = 0;
+        let mut at = self.scanned;
+        while at < rest.len() {
+            let b = rest[at];
+            if self.format.csv && b == self.format.quote {
+                // A doubled quote toggles twice.
+                self.is_quoted = !self.is_quoted;
+            } else if b == b'\n' && !self.is_quoted && (self.format.csv || !is_escaped(&rest[start..at])) {
+                self.record(&rest[start..at], take)?;
+                start = at + 1;
+            }
+            at += 1;
+        }
+        self.rest = rest[start..].to_vec();
+        self.scanned = self.rest.len();
+        if self.rest.len() > RECORD_BYTES_MAX {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a COPY record is too long")
+                .detail(format!("The limit is {RECORD_BYTES_MAX} bytes.")));
+        }
+        Ok(())
+    }
+
+    /// The last record, which may come without its line end.
+    pub fn finish(&mut self, take: &mut impl FnMut(Record) -> SqlResult<()>) -> SqlResult<()> {
+        if self.is_quoted {
+            return Err(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "unterminated CSV quoted field"));
+        }
+        let rest = std::mem::take(&mut self.rest);
+        self.scanned = 0;
+        if rest.is_empty() { Ok(()) } else { self.record(&rest, take) }
+    }
+
+    fn record(&mut self, line: &[u8], take: &mut impl FnMut(Record) -> SqlResult<()>) -> SqlResult<()> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if self.has_ended {
+            return Ok(());
+        }
+        if line == b"\\." {
+            self.has_ended = true;
+            return Ok(());
+        }
+        self.line += 1;
+        if std::mem::take(&mut self.skip_header) {
+            return Ok(());
+        }
+        let fields = if self.format.csv { self.csv_fields(line) } else { self.text_fields(line) };
+        let fields = fields.and_then(|fields| self.counted(fields));
+        fields.and_then(take).map_err(|e| match e.detail {
+            None => SqlError { detail: Some(format!("COPY, line {}.", self.line)), ..e },
+            Some(_) => e,
+        })
+    }
+
+    fn counted(&self, fields: Record) -> SqlResult<Record> {
+        let message = match fields.len().cmp(&self.format.columns) {
+            Ordering::Equal => return Ok(fields),
+            Ordering::Less => "missing data for a column",
+            Ordering::Greater => "extra data after last expected column",
+        };
+        Err(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message))
+    }
+
+    fn text_fields(&self, line: &[u8]) -> SqlResult<Record> {
+        let mut fields = Vec::with_capacity(self.format.columns);
+        let mut start = 0;
+        for at in 0..=line.len() {
+            let is_end =
+                at == line.len() || (line[at] == self.format.delimiter && !is_escaped(&line[start..at]));
+            if !is_end {
+                continue;
+            }
+            let raw = &line[start..at];
+            start = at + 1;
+            fields.push(match raw == self.format.null.as_bytes() {
+                true => None,
+                false => Some(utf8(unescape(raw))?),
+            });
+        }
+        Ok(fields)
+    }
+
+    fn csv_fields(&self, line: &[u8]) -> SqlResult<Record> {
+        let mut fields = Vec::with_capacity(self.format.columns);
+        let mut field = Vec::new();
+        let (mut is_quoted, mut was_quoted) = (false, false);
+        let mut at = 0;
+        loop {
+            let byte = line.get(at).copied();
+            match byte {
+                Some(b) if is_quoted => {
+                    let next = line.get(at + 1).copied();
+                    if b == self.format.escape
+                        && next.is_some_and(|n| n == self.format.quote || n == self.format.escape)
+                    {
+                        field.push(next.expect("just seen"));
+                        at += 1;
+                    } else if b == self.format.quote {
+                        is_quoted = false;
+                    } else {
+                        field.push(b);
+                    }
+                }
+                Some(b) if b == self.format.quote => {
+                    is_quoted = true;
+                    was_quoted = true;
+                }
+                Some(b) if b != self.format.delimiter => field.push(b),
+                end_or_delimiter => {
+                    let raw = std::mem::take(&mut field);
+                    let is_null = !was_quoted && raw == self.format.null.as_bytes();
+                    fields.push(if is_null { None } else { Some(utf8(raw)?) });
+                    was_quoted = false;
+                    if end_or_delimiter.is_none() {
+                        return Ok(fields);
+                    }
+                }
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Whether what follows these bytes is escaped: an odd number of backslashes stands before it.
+fn is_escaped(before: &[u8]) -> bool {
+    before.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
+}
+
+fn utf8(bytes: Vec<u8>) -> SqlResult<String> {
+    String::from_utf8(bytes).map_err(|_| {
+        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+    })
+}
+
+fn unescape(raw: &[u8]) -> Vec<u8> {
+    if !raw.contains(&b'\\') {
+        return raw.to_vec();
+    }
+    let mut out = Vec::with_capacity(raw.len());
+    let mut at = 0;
+    while at < raw.len() {
+        if raw[at] != b'\\' || at + 1 == raw.len() {
+            out.push(raw[at]);
+            at += 1;
+            continue;
+        }
+        at += 1;
+        let digits = |radix: u32, max: usize, from: usize| {
+            let digit = |b: &&u8| char::from(**b).is_digit(radix);
+            raw[from.min(raw.len())..].iter().take(max).take_while(digit).count()
+        };
+        let number = |from: usize, count: usize, radix: u32| {
+            let text = String::from_utf8_lossy(&raw[from..from + count]);
+            u32::from_str_radix(&text, radix).unwrap_or(0) as u8
+        };
+        match raw[at] {
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'v' => out.push(11),
+            b'0'..=b'7' => {
+                let count = digits(8, 3, at);
+                out.push(number(at, count, 8));
+                at += count;
+                continue;
+            }
+            b'x' if digits(16, 2, at + 1) > 0 => {
+                let count = digits(16, 2, at + 1);
+                out.push(number(at + 1, count, 16));
+                at += 1 + count;
+                continue;
+            }
+            other => out.push(other),
+        }
+        at += 1;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(csv: bool) -> CopyFormat {
+        CopyFormat {
+            csv,
+            delimiter: if csv { b',' } else { b'\t' },
+            quote: b'"',
+            escape: b'"',
+            null: if csv { String::new() } else { "\\N".into() },
+            header: false,
+            columns: 3,
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_however_it_is_cut() {
+        let rows: Vec<Record> = vec![
+            vec![Some("plain".into()), None, Some("".into())],
+            vec![Some("tab\tnew\nline\\back".into()), Some("\"quoted\", comma".into()), Some("\\N".into())],
+            vec![Some("\\.".into()), Some("é\r".into()), Some(" x ".into())],
+        ];
+        for csv in [false, true] {
+            let mut bytes = Vec::new();
+            rows.iter().for_each(|row| write_line(&mut bytes, &format(csv), row.iter().cloned()));
+            for piece in [1, 2, 7, bytes.len()] {
+                let mut records = Records::new(format(csv));
+                let mut read = Vec::new();
+                let mut take = |record| {
+                    read.push(record);
+                    Ok(())
+                };
+                for part in bytes.chunks(piece) {
+                    records.feed(part, &mut take).unwrap();
+                }
+                records.finish(&mut take).unwrap();
+                assert_eq!(read, rows, "csv {csv}, pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_of_fields_names_its_line() {
+        let mut records = Records::new(format(false));
+        let error = records.feed(b"a\tb\tc\nd\te\n", &mut |_| Ok(())).unwrap_err();
+        assert_eq!(error.state, SqlState::BAD_COPY_FILE_FORMAT);
+        assert_eq!(error.detail.as_deref(), Some("COPY, line 2."));
     }
 }

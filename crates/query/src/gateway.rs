@@ -1,5 +1,6 @@
 //! What all sessions of one node share: the way to the node, the analytical context, sequence blocks.
 
+use crate::analytics::Analytics;
 use crate::cluster::Cluster;
 use base::schema::Sequence;
 use base::{SqlError, SqlState, TableId};
@@ -14,11 +15,13 @@ pub struct GatewayConfig {
     pub query_threads: usize,
     /// Memory of all analytical queries together, in bytes; beyond it a query ends with 53200.
     pub query_memory_bytes: usize,
+    /// Where analytical queries run; `None`: where the session runs.
+    pub query_runtime: Option<tokio::runtime::Handle>,
 }
 
 impl Default for GatewayConfig {
     fn default() -> Self {
-        GatewayConfig { query_threads: 2, query_memory_bytes: 1 << 30 }
+        GatewayConfig { query_threads: 2, query_memory_bytes: 1 << 30, query_runtime: None }
     }
 }
 
@@ -26,6 +29,7 @@ impl Default for GatewayConfig {
 pub struct Gateway {
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) config: GatewayConfig,
+    pub(crate) analytics: Analytics,
     next_row_id: AtomicI64,
     sequences: Mutex<BTreeMap<TableId, i64>>,
 }
@@ -41,18 +45,35 @@ impl Gateway {
         // Counting on from the clock keeps ids of a gateway's next life apart from this one's, as
         // long as it makes less than one row per µs.
         let start_us = (cluster.now().0 / base::time::US) as i64;
+        let analytics = Analytics::new(&config).expect("DataFusion accepts its own defaults");
         Arc::new(Gateway {
             cluster,
             config,
+            analytics,
             next_row_id: AtomicI64::new(start_us),
             sequences: Mutex::default(),
         })
+    }
+
+    /// The node's clock in µs since 2000-01-01 UTC.
+    pub(crate) fn now_us(&self) -> i64 {
+        (self.cluster.now().0 / base::time::US) as i64 - crate::analytics::types::EPOCH_US
     }
 
     /// A value for the hidden key of a table without a primary key; unique in the cluster.
     pub(crate) fn next_row_id(&self) -> i64 {
         let count = self.next_row_id.fetch_add(1, Ordering::Relaxed);
         count << ROW_ID_NODE_BITS | i64::from(self.cluster.node().0)
+    }
+
+    /// Uniform in [0, 1).
+    pub(crate) fn random_fraction(&self) -> f64 {
+        (rand::random::<u64>() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A version 4 UUID.
+    pub(crate) fn random_uuid(&self) -> [u8; 16] {
+        *uuid::Uuid::new_v4().as_bytes()
     }
 
     /// The next value of a sequence. Gateways take turns in blocks that follow from the node's

@@ -4,9 +4,14 @@
 //! program with its access set, and everything else through DataFusion over column snapshots.
 
 pub mod analytics;
+pub mod catalog;
 pub mod cluster;
 mod copy;
+mod ddl;
 pub mod gateway;
+pub mod lower;
+pub mod names;
+mod parse;
 pub mod response;
 pub mod session;
 

@@ -60,7 +60,10 @@ pub struct Rows {
 impl Rows {
     /// The tag after `count` rows.
     pub fn complete(&self, count: u64) -> String {
-        format!("{} {count}", self.tag)
+        match self.tag {
+            "SHOW" | "EXPLAIN" | "CALL" => self.tag.into(),
+            tag => format!("{tag} {count}"),
+        }
     }
 }
 

@@ -4,90 +4,218 @@
 //! after the previous one's reply; the token only grows; after an error inside a transaction block
 //! nothing runs until ROLLBACK.
 
+mod cancel;
+mod copying;
+mod ddl;
+mod explain;
+mod plan;
+mod prepared;
+mod query;
+mod read;
+mod settings;
+mod transaction;
+mod utility;
+mod write;
+
+pub use cancel::CancelHandle;
+pub use prepared::Prepared;
+
+use crate::cluster::Cluster;
 use crate::gateway::Gateway;
-use crate::response::{Column, Notice, Response, TransactionStatus};
-use base::error::SqlResult;
-use base::{DataType, Datum, SqlError};
+use crate::response::{Notice, Response, TransactionStatus};
+use base::cut::Freshness;
+use base::error::{SqlResult, SqlState};
+use base::schema::Catalog;
+use base::{DataType, Datum, SqlError, Token};
+use datafusion::sql::sqlparser::ast::Statement;
+use node::request::{Reply, Request, Submitted};
+use plan::{Plan, PlanContext};
+use settings::Settings;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Notify;
+use transaction::Transaction;
 
-/// A parsed statement, its parameters and the shape of its answer.
-pub struct Prepared {
-    pub sql: String,
-    pub parameters: Vec<DataType>,
-    /// Columns of the rows it returns; `None` if it returns none.
-    pub columns: Option<Arc<Vec<Column>>>,
-}
-
-/// Cancels what a session is doing, from anywhere.
-#[derive(Clone, Default)]
-pub struct CancelHandle(Arc<Cancel>);
-
-#[derive(Default)]
-struct Cancel {
-    requested: AtomicBool,
-    wake: Notify,
-}
-
-impl CancelHandle {
-    /// Ends the running statement with 57014 (or 08007 if its order had begun); nothing if none runs.
-    pub fn cancel(&self) {
-        self.0.requested.store(true, Ordering::SeqCst);
-        self.0.wake.notify_waiters();
-    }
-}
+pub(crate) use plan::PlanContext as Context;
+pub(crate) use transaction::Transaction as OpenTransaction;
 
 /// One client's session.
 pub struct Session {
     gateway: Arc<Gateway>,
+    user: String,
+    database: String,
+    settings: Settings,
+    /// What this session has seen.
+    token: Token,
+    transaction: Option<Transaction>,
+    prepared: BTreeMap<String, Arc<Prepared>>,
+    /// Statements of a simple query that are still to run.
+    queue: VecDeque<Statement>,
+    /// The queue's statements share one transaction.
+    queue_is_block: bool,
+    copy: Option<copying::CopyState>,
+    notices: Vec<Notice>,
+    changed: Vec<(String, String)>,
     cancel: CancelHandle,
+    /// A transaction was handed to the node and not answered yet.
+    in_doubt: bool,
+    /// How the last query was answered.
+    freshness: Option<Freshness>,
+    last: Option<Submitted>,
 }
 
 impl Session {
-    pub fn new(gateway: Arc<Gateway>, _user: &str, _database: &str) -> Session {
-        Session { gateway, cancel: CancelHandle::default() }
+    pub fn new(gateway: Arc<Gateway>, user: &str, database: &str) -> Session {
+        let cluster = &gateway.cluster;
+        let region = cluster.topology().region_name(cluster.region()).to_string();
+        let settings = Settings::new(user, cluster.engine(), &region);
+        Session {
+            user: user.into(),
+            database: database.into(),
+            settings,
+            token: Token::default(),
+            transaction: None,
+            prepared: BTreeMap::new(),
+            queue: VecDeque::new(),
+            queue_is_block: false,
+            copy: None,
+            notices: Vec::new(),
+            changed: Vec::new(),
+            cancel: CancelHandle::default(),
+            in_doubt: false,
+            freshness: None,
+            last: None,
+            gateway,
+        }
     }
 
     /// Parses and plans one statement. `hints` are the types the client declared, `None` where it
     /// left them open; the answer has all of them. Errors: everything that can be known before the
     /// parameters are; inside a failed transaction 25P02.
     pub async fn prepare(&mut self, sql: &str, hints: &[Option<DataType>]) -> SqlResult<Arc<Prepared>> {
-        let parameters = hints.iter().map(|h| h.unwrap_or(DataType::Text)).collect();
-        Ok(Arc::new(Prepared { sql: sql.into(), parameters, columns: None }))
+        let result = self.prepare_now(sql, hints);
+        if result.is_err() {
+            self.note_failure();
+        }
+        result
+    }
+
+    fn prepare_now(&mut self, sql: &str, hints: &[Option<DataType>]) -> SqlResult<Arc<Prepared>> {
+        let mut statements = crate::parse::parse(sql)?;
+        if statements.len() > 1 {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        let statement = statements.pop();
+        if let Some(statement) = &statement {
+            self.refuse_if_failed(statement)?;
+        }
+        Prepared::new(self, sql, statement, hints).map(Arc::new)
     }
 
     /// Runs a prepared statement; parameters have the declared types.
-    pub async fn execute(
-        &mut self,
-        prepared: &Arc<Prepared>,
-        _parameters: Vec<Datum>,
-    ) -> SqlResult<Response> {
-        Err(SqlError::unsupported(&prepared.sql))
+    pub async fn execute(&mut self, prepared: &Arc<Prepared>, parameters: Vec<Datum>) -> SqlResult<Response> {
+        let cancel = self.cancel.clone();
+        cancel.begin();
+        let timeout_ms = self.settings.statement_timeout_ms;
+        let result = tokio::select! {
+            biased;
+            result = self.execute_now(prepared, &parameters) => result,
+            error = cancel.wait(timeout_ms) => Err(error),
+        };
+        self.finish(result)
     }
 
-    /// Keeps a statement under a name ("" is the unnamed one); EXECUTE and DEALLOCATE see it too.
-    /// Errors: 42P05 if a named one exists.
-    pub fn store(&mut self, _name: &str, _prepared: Arc<Prepared>) -> SqlResult<()> {
-        Ok(())
+    async fn execute_now(&mut self, prepared: &Arc<Prepared>, parameters: &[Datum]) -> SqlResult<Response> {
+        let Some(statement) = &prepared.statement else { return Ok(Response::Empty) };
+        if parameters.len() != prepared.parameters.len() {
+            return Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but the prepared statement requires {}",
+                    parameters.len(),
+                    prepared.parameters.len()
+                ),
+            ));
+        }
+        self.refuse_if_failed(statement)?;
+        for attempt in 0.. {
+            let plan = prepared.plan(self)?;
+            match self.run(&plan, parameters).await {
+                // The catalog moved on: plan again, if nothing depends on what was done before.
+                Err(e) if is_stale(&e) && self.transaction.is_none() && attempt < 16 => {
+                    self.refresh_catalog().await?;
+                }
+                result => return result,
+            }
+        }
+        unreachable!("the loop returns")
     }
-    /// A statement by name. Errors: 26000.
-    pub fn stored(&self, name: &str) -> SqlResult<Arc<Prepared>> {
-        Err(SqlError::unsupported(name))
-    }
-    /// Forgets a statement, if there is one.
-    pub fn forget(&mut self, _name: &str) {}
 
     /// Starts a simple query: a text of any number of statements, which are one transaction unless
     /// they say otherwise. Errors: 42601, before anything ran.
     pub fn start_simple(&mut self, sql: &str) -> SqlResult<()> {
-        Err(SqlError::unsupported(sql))
+        self.queue = match crate::parse::parse(sql) {
+            Ok(statements) => statements.into(),
+            Err(error) => {
+                self.note_failure();
+                return Err(error);
+            }
+        };
+        self.queue_is_block = self.queue.len() > 1;
+        Ok(())
     }
+
     /// Runs the next statement of the simple query; `None` at its end. After an error the rest is
     /// dropped. Read a response to its end (and finish a copy) before asking for the next.
     pub async fn next_simple(&mut self) -> Option<SqlResult<Response>> {
-        None
+        let Some(statement) = self.queue.pop_front() else {
+            self.queue_is_block = false;
+            if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+                let result = self.end_implicit().await;
+                return result.err().map(Err);
+            }
+            return None;
+        };
+        let cancel = self.cancel.clone();
+        cancel.begin();
+        let timeout_ms = self.settings.statement_timeout_ms;
+        let result = tokio::select! {
+            biased;
+            result = self.run_statement(statement) => result,
+            error = cancel.wait(timeout_ms) => Err(error),
+        };
+        let result = self.finish(result);
+        if result.is_err() {
+            self.queue.clear();
+            self.queue_is_block = false;
+            if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+                self.roll_back().await;
+            }
+        }
+        Some(result)
     }
+
+    /// Plans and runs one statement without parameters.
+    async fn run_statement(&mut self, statement: Statement) -> SqlResult<Response> {
+        self.refuse_if_failed(&statement)?;
+        if self.queue_is_block && self.transaction.is_none() && utility::joins_block(&statement) {
+            self.begin(self.settings.read_only, true);
+        }
+        let mut retries = 0;
+        loop {
+            let plan = Prepared::plan_once(self, &statement)?;
+            match self.run(&plan, &[]).await {
+                Err(e) if is_stale(&e) && self.transaction.is_none() && retries < 16 => {
+                    retries += 1;
+                    self.refresh_catalog().await?;
+                }
+                result => return result,
+            }
+        }
+    }
+
     /// All responses of a simple query.
     pub async fn simple(&mut self, sql: &str) -> Vec<SqlResult<Response>> {
         if let Err(e) = self.start_simple(sql) {
@@ -100,43 +228,187 @@ impl Session {
         responses
     }
 
-    /// Data of a COPY FROM STDIN, cut anywhere.
-    pub async fn copy_data(&mut self, data: &[u8]) -> SqlResult<()> {
-        let _ = data;
+    /// Runs a plan in the open transaction, or as a transaction of its own.
+    async fn run(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
+        match plan {
+            Plan::Rows(plan) => self.run_rows(plan, parameters).await,
+            Plan::Insert(plan) => self.run_insert(plan, parameters).await,
+            Plan::Modify(plan) => self.run_modify(plan, parameters).await,
+            Plan::Query(plan) => self.run_query(plan, parameters).await,
+            Plan::Rich(statement) => self.run_rich(statement, parameters).await,
+            Plan::Call(plan) => self.run_call(plan, parameters).await,
+            // Statements that contain statements come back to `run`.
+            Plan::Utility(statement) => Box::pin(self.run_utility(statement, parameters)).await,
+        }
+    }
+
+    /// Books a statement's end: failure of the block, doubt about an order that had begun.
+    fn finish(&mut self, result: SqlResult<Response>) -> SqlResult<Response> {
+        let doubt = std::mem::take(&mut self.in_doubt);
+        let result = match result {
+            Err(error) if doubt && matches!(error.state, SqlState::QUERY_CANCELED) => Err(SqlError::new(
+                SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+                "the transaction had been sent when the statement was canceled; its outcome is not known",
+            )
+            .detail(error.message)
+            .hint("It takes effect completely or not at all. Read what it would have written.")),
+            other => other,
+        };
+        if result.is_err() {
+            self.copy = None;
+            self.note_failure();
+        }
+        result
+    }
+
+    fn note_failure(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.has_failed = true;
+        }
+    }
+
+    fn refuse_if_failed(&self, statement: &Statement) -> SqlResult<()> {
+        let failed = self.transaction.as_ref().is_some_and(|t| t.has_failed);
+        if failed && !utility::ends_failure(statement) {
+            return Err(SqlError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
         Ok(())
     }
-    /// End of a COPY FROM STDIN: its rows are written now.
-    pub async fn copy_done(&mut self) -> SqlResult<Response> {
-        Err(SqlError::unsupported("COPY"))
+
+    /// Keeps a statement under a name ("" is the unnamed one); EXECUTE and DEALLOCATE see it too.
+    /// Errors: 42P05 if a named one exists.
+    pub fn store(&mut self, name: &str, prepared: Arc<Prepared>) -> SqlResult<()> {
+        if !name.is_empty() && self.prepared.contains_key(name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        self.prepared.insert(name.into(), prepared);
+        Ok(())
     }
-    /// The client gave a COPY up: nothing is written. Returns the error to report.
-    pub fn copy_fail(&mut self, reason: &str) -> SqlError {
-        SqlError::new(base::SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {reason}"))
+    /// A statement by name. Errors: 26000.
+    pub fn stored(&self, name: &str) -> SqlResult<Arc<Prepared>> {
+        self.prepared.get(name).cloned().ok_or_else(|| {
+            SqlError::new(
+                SqlState::INVALID_SQL_STATEMENT_NAME,
+                format!("prepared statement \"{name}\" does not exist"),
+            )
+        })
+    }
+    /// Forgets a statement, if there is one.
+    pub fn forget(&mut self, name: &str) {
+        self.prepared.remove(name);
     }
 
     pub fn transaction_status(&self) -> TransactionStatus {
-        TransactionStatus::Idle
+        match &self.transaction {
+            Some(t) if t.is_implicit => TransactionStatus::Idle,
+            Some(t) if t.has_failed => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::InTransaction,
+            None => TransactionStatus::Idle,
+        }
     }
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }
     /// Notices since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        Vec::new()
+        std::mem::take(&mut self.notices)
     }
-    /// A setting as SHOW prints it.
-    pub fn parameter(&self, _name: &str) -> Option<String> {
-        None
+    /// A setting as SHOW prints it; `None` if there is none of this name.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        Settings::canonical(name).ok().map(|name| self.show(name))
     }
     /// Sets a parameter of the start-up message.
-    pub fn set_parameter(&mut self, _name: &str, _value: &str) -> SqlResult<()> {
-        Ok(())
+    pub fn set_parameter(&mut self, name: &str, value: &str) -> SqlResult<()> {
+        self.set(Settings::canonical(name)?, value)
+    }
+    /// Settings that a client is told at the start.
+    pub fn reported_parameters(&self) -> Vec<(String, String)> {
+        self.settings.reported()
     }
     /// Reported settings (ParameterStatus) that changed since the last call.
     pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
-        let _ = self.gateway.config.query_threads;
-        Vec::new()
+        std::mem::take(&mut self.changed)
     }
     /// Ends the session: rolls back what is open.
-    pub async fn close(&mut self) {}
+    pub async fn close(&mut self) {
+        self.roll_back().await;
+    }
+
+    fn cluster(&self) -> &Arc<dyn Cluster> {
+        &self.gateway.cluster
+    }
+
+    /// The catalog that names are looked up in: the node's, or the open transaction's with its own changes.
+    fn catalog(&self) -> Arc<Catalog> {
+        match self.transaction.as_ref().and_then(|t| t.catalog.as_ref()) {
+            Some((_, catalog)) => catalog.clone(),
+            None => self.gateway.cluster.catalog(),
+        }
+    }
+
+    fn context<'a>(&'a self, catalog: &'a Arc<Catalog>) -> PlanContext<'a> {
+        PlanContext {
+            gateway: &self.gateway,
+            catalog,
+            search_path: &self.settings.search_path,
+            database: &self.database,
+            user: &self.user,
+        }
+    }
+
+    /// Waits until the node knows a catalog at least as new as any it has seen in order.
+    async fn refresh_catalog(&mut self) -> SqlResult<()> {
+        self.gateway.cluster.request(Request::Catalog).await.map(|_| ())
+    }
+
+    /// µs since 2000-01-01: the open transaction's start, or now.
+    fn now_us(&self) -> i64 {
+        self.transaction.as_ref().map_or_else(|| self.gateway.now_us(), |t| t.now_us)
+    }
+
+    /// Hands a program to the node and waits for its outcome.
+    async fn submit(
+        &mut self,
+        program: base::txn::TxnProgram,
+        access: base::txn::AccessSet,
+    ) -> SqlResult<Vec<base::txn::StatementResult>> {
+        let submission = base::txn::Submission {
+            program: Arc::new(program),
+            access: Arc::new(access),
+            token: self.token.clone(),
+        };
+        self.in_doubt = true;
+        let reply = self.gateway.cluster.request(Request::Submit(submission)).await;
+        self.in_doubt = false;
+        let submitted = match reply? {
+            Reply::Submitted(submitted) => submitted?,
+            _ => return Err(wrong_reply()),
+        };
+        self.token.join(&submitted.token);
+        let outcome = submitted.outcome.clone();
+        self.last = Some(submitted);
+        match outcome {
+            base::txn::Outcome::Committed { results } => Ok(results),
+            base::txn::Outcome::Aborted(error) => Err(error),
+        }
+    }
+
+    fn notice(&mut self, severity: &'static str, state: SqlState, message: impl Into<String>) {
+        self.notices.push(Notice { severity, state, message: message.into() });
+    }
+}
+
+/// Whether a plan was made for another catalog.
+fn is_stale(error: &SqlError) -> bool {
+    error.state == SqlState::SERIALIZATION_FAILURE && *error == base::schema::stale_schema()
+}
+
+fn wrong_reply() -> SqlError {
+    SqlError::internal("the node answered another question")
 }

@@ -2,32 +2,97 @@
 
 use base::decimal::Decimal;
 use base::error::SqlResult;
+use base::schema::Table;
 use base::{DataType, Datum, SqlError};
 use datafusion::arrow::array::*;
-use datafusion::arrow::datatypes::{DataType as Arrow, TimeUnit};
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::sql::sqlparser::ast;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// From 1970-01-01 to 2000-01-01, Arrow's and PostgreSQL's first day.
 pub(crate) const EPOCH_DAYS: i32 = 10_957;
 pub(crate) const EPOCH_US: i64 = EPOCH_DAYS as i64 * base::datum::US_PER_DAY;
 
-/// Arrow type of a column of this type.
-pub fn to_arrow(data_type: DataType) -> Arrow {
+/// Field metadata that keeps a column's own type: `varchar(n)`, `uuid` and the like.
+const TYPE_KEY: &str = "meridian.type";
+
+/// Columns of a table, with their own types noted.
+pub(super) fn schema_of(table: &Table, columns: &[usize]) -> SchemaRef {
+    let fields = columns.iter().map(|c| &table.columns[*c]).map(|c| {
+        let noted = HashMap::from([(TYPE_KEY.to_string(), written(c.data_type))]);
+        Field::new(&c.name, colstore::arrow_type(c.data_type), !c.not_null).with_metadata(noted)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn written(data_type: DataType) -> String {
     match data_type {
-        DataType::Boolean => Arrow::Boolean,
-        DataType::SmallInt => Arrow::Int16,
-        DataType::Integer => Arrow::Int32,
-        DataType::BigInt => Arrow::Int64,
-        DataType::Real => Arrow::Float32,
-        DataType::Double => Arrow::Float64,
-        DataType::Numeric { precision, scale } => Arrow::Decimal128(precision, scale as i8),
-        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Arrow::Utf8,
-        DataType::Date => Arrow::Date32,
-        DataType::Timestamp => Arrow::Timestamp(TimeUnit::Microsecond, None),
-        DataType::TimestampTz => Arrow::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-        DataType::Uuid => Arrow::FixedSizeBinary(16),
-        DataType::Bytea => Arrow::Binary,
+        DataType::Varchar { length } => format!("varchar {length}"),
+        DataType::Char { length } => format!("char {length}"),
+        DataType::Uuid => "uuid".into(),
+        _ => String::new(),
+    }
+}
+
+/// How a result column is shown: its own type if it comes straight from a table's column.
+pub(super) fn shown_type(field: &Field) -> DataType {
+    let plain = from_arrow(field.data_type());
+    let Some(noted) = field.metadata().get(TYPE_KEY) else { return plain };
+    if plain != DataType::Text {
+        return plain;
+    }
+    let length = |text: &str| text.parse::<u32>().ok();
+    match noted.split_once(' ') {
+        Some(("varchar", n)) => length(n).map_or(plain, |length| DataType::Varchar { length }),
+        Some(("char", n)) => length(n).map_or(plain, |length| DataType::Char { length }),
+        None if noted == "uuid" => DataType::Uuid,
+        _ => plain,
+    }
+}
+
+/// A parameter's value for a plan.
+pub(super) fn scalar(value: &Datum, data_type: DataType) -> Option<ScalarValue> {
+    ScalarValue::try_from_array(&colstore::array_of(data_type, std::slice::from_ref(value)), 0).ok()
+}
+
+/// A plan's constant as a value; `None` for kinds that columns do not have.
+pub(super) fn datum(scalar: &ScalarValue) -> Option<Datum> {
+    let array = scalar.to_array().ok()?;
+    let data_type = from_arrow(array.data_type());
+    let mut rows = vec![Vec::new()];
+    append_column(array.as_ref(), data_type, &mut rows).ok()?;
+    rows.pop()?.pop()
+}
+
+/// SQL type names that DataFusion would read otherwise than PostgreSQL.
+#[derive(Debug)]
+pub(super) struct SqlTypes;
+
+impl TypePlanner for SqlTypes {
+    fn plan_type_field(&self, sql_type: &ast::DataType) -> datafusion::common::Result<Option<FieldRef>> {
+        let field = |data_type: Arrow| Some(Arc::new(Field::new("", data_type, true)));
+        // Catalog names stand for object ids.
+        let written = sql_type.to_string().to_lowercase();
+        let word = written.strip_prefix("pg_catalog.").unwrap_or(&written);
+        if word.starts_with("reg") || word == "oid" {
+            return Ok(field(Arrow::Int32));
+        }
+        if word == "name" || word == "\"char\"" || word == "bpchar" {
+            return Ok(field(Arrow::Utf8View));
+        }
+        Ok(match crate::names::data_type(sql_type) {
+            Ok(DataType::Uuid) => {
+                let noted = HashMap::from([(TYPE_KEY.to_string(), "uuid".to_string())]);
+                Some(Arc::new(Field::new("", Arrow::Utf8View, true).with_metadata(noted)))
+            }
+            Ok(data_type) => field(colstore::arrow_type(data_type)),
+            Err(_) => None,
+        })
     }
 }
 
@@ -90,9 +155,16 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
             let scale = *scale as u8;
             each!(Decimal128Array, |v| Datum::Decimal(Decimal::new(v, scale)))
         }
+        Arrow::Utf8View if data_type == DataType::Uuid => {
+            each!(StringViewArray, |v: &str| base::text::parse(v, DataType::Uuid).unwrap_or_default())
+        }
         Arrow::Utf8 => each!(StringArray, |v: &str| Datum::text(v)),
         Arrow::LargeUtf8 => each!(LargeStringArray, |v: &str| Datum::text(v)),
         Arrow::Utf8View => each!(StringViewArray, |v: &str| Datum::text(v)),
+        Arrow::Dictionary(_, _) => {
+            let plain = datafusion::arrow::compute::cast(array, &dictionary_value(array.data_type()));
+            append_column(plain.map_err(SqlError::internal)?.as_ref(), data_type, rows)?;
+        }
         Arrow::Binary => each!(BinaryArray, |v: &[u8]| Datum::Bytes(v.into())),
         Arrow::LargeBinary => each!(LargeBinaryArray, |v: &[u8]| Datum::Bytes(v.into())),
         Arrow::BinaryView => each!(BinaryViewArray, |v: &[u8]| Datum::Bytes(v.into())),
@@ -121,6 +193,13 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
         _ => append_as_text(array, rows)?,
     }
     Ok(())
+}
+
+fn dictionary_value(data_type: &Arrow) -> Arrow {
+    match data_type {
+        Arrow::Dictionary(_, value) => value.as_ref().clone(),
+        other => other.clone(),
+    }
 }
 
 /// Lists, intervals and the like, printed.

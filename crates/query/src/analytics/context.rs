@@ -1,0 +1,171 @@
+//! DataFusion's surroundings: configuration, memory, functions, and what names mean.
+
+use super::provider::ColumnTable;
+use super::system;
+use crate::gateway::GatewayConfig;
+use crate::session::Context;
+use base::TableId;
+use base::error::SqlResult;
+use colstore::TableStatistics;
+use datafusion::arrow::datatypes::DataType as Arrow;
+use datafusion::catalog::default_table_source::provider_as_source;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{Result, TableReference, plan_err};
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
+use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion::prelude::SessionConfig;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// What all analytical queries of a gateway share.
+pub(crate) struct Analytics {
+    pub state: SessionState,
+    pub system: system::SystemTables,
+    /// Figures of tables as they were last seen, for planning before the snapshot is there.
+    pub statistics: Mutex<BTreeMap<TableId, KnownStatistics>>,
+}
+
+impl Analytics {
+    pub fn new(config: &GatewayConfig) -> SqlResult<Analytics> {
+        Analytics::build(config).map_err(super::error::sql_error)
+    }
+
+    fn build(config: &GatewayConfig) -> Result<Analytics> {
+        let mut session = SessionConfig::new()
+            .with_target_partitions(config.query_threads.max(1))
+            .with_batch_size(8192)
+            .with_default_catalog_and_schema("meridian", "public")
+            .with_information_schema(false);
+        let options = session.options_mut();
+        options.sql_parser.parse_float_as_decimal = true;
+        options.sql_parser.enable_options_value_normalization = false;
+        options.execution.collect_statistics = true;
+        // Tables are small enough that dealing rows out pays only from some thousands on.
+        options.optimizer.repartition_file_scans = false;
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(GreedyMemoryPool::new(config.query_memory_bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .build_arc()?;
+        let state = SessionStateBuilder::new()
+            .with_config(session)
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .build();
+        let context = SessionContext::new_with_state(state);
+        let system = system::SystemTables::install(&context)?;
+        super::functions::install(&context);
+        Ok(Analytics { state: context.state(), system, statistics: Mutex::default() })
+    }
+}
+
+/// A table's figures and how often they were used since they were taken.
+pub(crate) struct KnownStatistics {
+    pub figures: Arc<TableStatistics>,
+    pub uses: u32,
+}
+
+/// What names mean in one query.
+pub(super) struct Names<'a> {
+    pub analytics: &'a Analytics,
+    pub context: &'a Context<'a>,
+    /// Hidden columns have names too.
+    pub with_hidden: bool,
+}
+
+impl Names<'_> {
+    fn table(&self, name: &TableReference) -> Result<Arc<dyn TableSource>> {
+        let (catalog, path) = (self.context.catalog, self.context.search_path);
+        let found = match name.schema() {
+            Some(schema) => catalog.table_named(schema, name.table()),
+            None => path.iter().find_map(|schema| catalog.table_named(schema, name.table())),
+        };
+        if let Some(table) = found {
+            let statistics = self.analytics.statistics.lock().expect("no panic while counting");
+            let known = statistics.get(&table.id).map(|k| k.figures.clone());
+            return Ok(provider_as_source(Arc::new(ColumnTable::new(
+                table.clone(),
+                self.with_hidden,
+                known,
+            ))));
+        }
+        if let Some(provider) = self.analytics.system.table(self.context, name)? {
+            return Ok(provider_as_source(provider));
+        }
+        let shown = match name.schema() {
+            Some(schema) => format!("{schema}.{}", name.table()),
+            None => name.table().to_string(),
+        };
+        Err(DataFusionError::External(Box::new(base::SqlError::new(
+            base::SqlState::UNDEFINED_TABLE,
+            format!("relation \"{shown}\" does not exist"),
+        ))))
+    }
+}
+
+impl ContextProvider for Names<'_> {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        self.table(&name)
+    }
+    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
+        let Some(function) = self.analytics.state.table_functions().get(name) else {
+            return plan_err!("Invalid function '{name}'");
+        };
+        let arguments = datafusion::catalog::TableFunctionArgs::new(&args, &self.analytics.state);
+        Ok(provider_as_source(function.create_table_provider_with_args(arguments)?))
+    }
+    fn create_cte_work_table(
+        &self,
+        name: &str,
+        schema: datafusion::arrow::datatypes::SchemaRef,
+    ) -> Result<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(datafusion::datasource::cte_worktable::CteWorkTable::new(
+            name, schema,
+        ))))
+    }
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.analytics.state.expr_planners()
+    }
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(super::types::SqlTypes))
+    }
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.analytics
+            .system
+            .function(self.context, name)
+            .or_else(|| self.analytics.state.scalar_functions().get(name).cloned())
+    }
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.analytics.state.higher_order_functions().get(name).cloned()
+    }
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.analytics.state.aggregate_functions().get(name).cloned()
+    }
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.analytics.state.window_functions().get(name).cloned()
+    }
+    fn get_variable_type(&self, _: &[String]) -> Option<Arrow> {
+        None
+    }
+    fn options(&self) -> &ConfigOptions {
+        self.analytics.state.config_options()
+    }
+    fn udf_names(&self) -> Vec<String> {
+        self.analytics.state.scalar_functions().keys().cloned().collect()
+    }
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.analytics.state.higher_order_functions().keys().cloned().collect()
+    }
+    fn udaf_names(&self) -> Vec<String> {
+        self.analytics.state.aggregate_functions().keys().cloned().collect()
+    }
+    fn udwf_names(&self) -> Vec<String> {
+        self.analytics.state.window_functions().keys().cloned().collect()
+    }
+}

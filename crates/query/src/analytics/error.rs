@@ -1,0 +1,142 @@
+//! DataFusion's errors in PostgreSQL's words.
+
+use base::SqlError;
+use base::error::SqlState;
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+
+/// An error of planning or execution as a client expects it.
+pub(crate) fn sql_error(error: DataFusionError) -> SqlError {
+    from_ref(&error)
+}
+
+fn from_ref(error: &DataFusionError) -> SqlError {
+    use DataFusionError as E;
+    match error {
+        E::External(inner) => match inner.downcast_ref::<SqlError>() {
+            Some(error) => error.clone(),
+            None => match inner.downcast_ref::<DataFusionError>() {
+                Some(error) => from_ref(error),
+                None => SqlError::internal(inner),
+            },
+        },
+        E::Context(_, inner) | E::Diagnostic(_, inner) => from_ref(inner),
+        E::Shared(inner) => from_ref(inner),
+        E::Collection(errors) => match errors.first() {
+            Some(first) => from_ref(first),
+            None => SqlError::internal("no error in a collection of errors"),
+        },
+        E::ArrowError(inner, _) => from_arrow(inner),
+        E::SQL(inner, _) => SqlError::new(SqlState::SYNTAX_ERROR, inner.to_string()),
+        E::NotImplemented(what) => SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, first_line(what)),
+        E::SchemaError(inner, _) => schema(inner),
+        E::ResourcesExhausted(what) => SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
+            .detail(first_line(what))
+            .hint("The query needs more memory than analytical queries may take; read less of the tables."),
+        E::Plan(what) => planning(what),
+        E::Execution(what) => execution(what),
+        other => SqlError::internal(first_line(&other.to_string())),
+    }
+}
+
+fn from_arrow(error: &ArrowError) -> SqlError {
+    match error {
+        ArrowError::DivideByZero => SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"),
+        ArrowError::ArithmeticOverflow(what) => {
+            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {what}"))
+        }
+        ArrowError::CastError(what) | ArrowError::ParseError(what) => execution(what),
+        ArrowError::ComputeError(what) if what.contains("verflow") => {
+            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range")
+        }
+        ArrowError::InvalidArgumentError(what) if what.contains("too large to store") => {
+            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
+        }
+        ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
+            Some(error) => from_ref(error),
+            None => SqlError::internal(inner),
+        },
+        other => SqlError::internal(other),
+    }
+}
+
+fn schema(error: &SchemaError) -> SqlError {
+    match error {
+        SchemaError::FieldNotFound { field, .. } => {
+            let name = match &field.relation {
+                Some(relation) => format!("{}.{}", relation.table(), field.name),
+                None => format!("\"{}\"", field.name),
+            };
+            SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {name} does not exist"))
+        }
+        SchemaError::AmbiguousReference { field } => SqlError::new(
+            SqlState::AMBIGUOUS_COLUMN,
+            format!("column reference \"{}\" is ambiguous", field.name),
+        ),
+        SchemaError::DuplicateQualifiedField { name, .. }
+        | SchemaError::DuplicateUnqualifiedField { name } => {
+            SqlError::new(SqlState(*b"42712"), format!("name \"{name}\" specified more than once"))
+        }
+    }
+}
+
+fn planning(what: &str) -> SqlError {
+    let line = first_line(what);
+    let lower = line.to_lowercase();
+    if lower.starts_with("invalid function") || lower.contains("no function matches") {
+        let name = line.split('\'').nth(1).unwrap_or(&line);
+        return SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist")).hint(
+            "No function matches the given name and argument types. You might need to add explicit type casts.",
+        );
+    }
+    if lower.contains("group by") && (lower.contains("must") || lower.contains("could not be resolved")) {
+        return SqlError::new(SqlState::GROUPING_ERROR, line);
+    }
+    if lower.contains("cannot coerce")
+        || lower.contains("cannot infer common")
+        || lower.contains("no operator")
+        || lower.contains("coercion")
+    {
+        return SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("operator does not exist: {line}"))
+            .hint("You might need to add explicit type casts.");
+    }
+    if lower.contains("unsupported") || lower.contains("not supported") || lower.contains("not implemented") {
+        return SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, line);
+    }
+    if lower.contains("division by zero") || lower.contains("divide by zero") {
+        return SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero");
+    }
+    SqlError::new(SqlState::SYNTAX_ERROR, line)
+}
+
+fn execution(what: &str) -> SqlError {
+    let line = first_line(what);
+    let lower = line.to_lowercase();
+    if lower.contains("divide by zero") || lower.contains("division by zero") {
+        return SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero");
+    }
+    if lower.contains("overflow") || lower.contains("out of range") || lower.contains("too large to store") {
+        return SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, line);
+    }
+    if lower.contains("cannot cast string")
+        || lower.contains("parsing timestamp")
+        || lower.contains("error parsing")
+    {
+        let is_time = lower.contains("timestamp") || lower.contains("date");
+        let state =
+            if is_time { SqlState::INVALID_DATETIME_FORMAT } else { SqlState::INVALID_TEXT_REPRESENTATION };
+        return SqlError::new(state, format!("invalid input syntax: {line}"));
+    }
+    if lower.contains("more than one row") || lower.contains("multiple rows") {
+        return SqlError::new(
+            SqlState::CARDINALITY_VIOLATION,
+            "more than one row returned by a subquery used as an expression",
+        );
+    }
+    SqlError::new(SqlState(*b"22000"), line)
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim_end_matches('.').to_string()
+}

@@ -1,0 +1,217 @@
+//! A query's logical plan and the shape of its answer.
+
+use super::context::Names;
+use super::error::sql_error;
+use super::types;
+use crate::lower::expr::ParameterTypes;
+use crate::lower::output_name;
+use crate::names;
+use crate::response::Column;
+use crate::session::Context;
+use base::error::SqlResult;
+use base::schema::Table;
+use base::{DataType, Datum, SqlError, TableId};
+use datafusion::catalog::default_table_source::source_as_provider;
+use datafusion::common::ParamValues;
+use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::sql::planner::{ParserOptions, SqlToRel};
+use datafusion::sql::sqlparser::ast::{self, Statement};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A planned query.
+pub struct QueryPlan {
+    /// As written, parameters and all.
+    pub(super) written: LogicalPlan,
+    /// Optimized, if nothing in it waits for parameters or for the hour.
+    pub(super) optimized: Option<LogicalPlan>,
+    pub(super) parameters: Vec<DataType>,
+    pub columns: Arc<Vec<Column>>,
+    /// Tables it reads, as they were when it was planned.
+    pub(super) tables: BTreeMap<TableId, Arc<Table>>,
+}
+
+/// Plans a statement that returns rows.
+pub(crate) fn plan(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<QueryPlan> {
+    plan_with(context, statement, parameters, false)
+}
+
+/// The same; hidden columns can be named if `with_hidden`.
+pub(crate) fn plan_with(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+    with_hidden: bool,
+) -> SqlResult<QueryPlan> {
+    fenced(|| plan_now(context, statement, parameters, with_hidden))
+}
+
+/// Runs planning behind a fence: a panic in it is this statement's error, not the server's end.
+pub(super) fn fenced<T>(work: impl FnOnce() -> SqlResult<T>) -> SqlResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("unknown");
+        Err(SqlError::internal(format!("planning failed: {text}")))
+    })
+}
+
+fn plan_now(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+    with_hidden: bool,
+) -> SqlResult<QueryPlan> {
+    let analytics = &context.gateway.analytics;
+    let rewritten = analytics.system.rewrite(statement);
+    let names = Names { analytics, context, with_hidden };
+    let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
+    let written = SqlToRel::new_with_options(&names, options)
+        .sql_statement_to_plan(rewritten.as_ref().unwrap_or(statement).clone())
+        .map_err(sql_error)?;
+    find_parameters(&written, parameters)?;
+    let is_constant = parameters.0.is_empty() && !depends_on_time(&written).map_err(sql_error)?;
+    let optimized = match is_constant {
+        true => Some(optimize(&analytics.state, &written)?),
+        false => None,
+    };
+    let shape = optimized.as_ref().unwrap_or(&written).schema();
+    let fields: Vec<_> = shape.fields().iter().cloned().collect();
+    let mut shown = shown_names(statement, fields.len()).into_iter();
+    let columns = fields
+        .iter()
+        .map(|field| {
+            let name = shown.next().flatten().unwrap_or_else(|| field.name().clone());
+            let data_type = types::shown_type(field);
+            let mut column = Column::new(name, data_type);
+            if !matches!(data_type, DataType::Varchar { .. } | DataType::Char { .. }) {
+                column.type_modifier = -1;
+            }
+            column
+        })
+        .collect();
+    let tables = tables_of(optimized.as_ref().unwrap_or(&written)).map_err(sql_error)?;
+    Ok(QueryPlan {
+        written,
+        optimized,
+        parameters: parameters.0.iter().map(|t| t.unwrap_or(DataType::Text)).collect(),
+        columns: Arc::new(columns),
+        tables,
+    })
+}
+
+pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
+    state.optimize(plan).map_err(sql_error)
+}
+
+impl QueryPlan {
+    /// Whether a cut has to be chosen for it.
+    pub(crate) fn reads_tables(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
+    /// The plan to run: with parameters and today's time in it.
+    pub(super) fn bound(&self, state: &SessionState, values: &[Datum]) -> SqlResult<LogicalPlan> {
+        if let Some(optimized) = &self.optimized {
+            return Ok(optimized.clone());
+        }
+        let mut scalars = Vec::with_capacity(values.len());
+        for (value, data_type) in values.iter().zip(&self.parameters) {
+            // `numeric` keeps the value's own scale.
+            let data_type = match value {
+                Datum::Decimal(d) => DataType::Numeric { precision: 38, scale: d.scale() },
+                _ => *data_type,
+            };
+            let scalar = types::scalar(value, data_type)
+                .ok_or_else(|| SqlError::internal(format!("a parameter of type {}", data_type.name())))?;
+            scalars.push(ScalarAndMetadata::new(scalar, None));
+        }
+        let plan = match scalars.is_empty() {
+            true => self.written.clone(),
+            false => {
+                let values = ParamValues::List(scalars);
+                self.written.clone().replace_params_with_values(&values).map_err(sql_error)?
+            }
+        };
+        optimize(state, &plan)
+    }
+}
+
+/// Types of parameters as the plan knows them, where the client left them open.
+fn find_parameters(plan: &LogicalPlan, parameters: &mut ParameterTypes) -> SqlResult<()> {
+    for (name, data_type) in plan.get_parameter_types().map_err(sql_error)? {
+        let n = crate::lower::expr::placeholder(&name)?;
+        if parameters.0.len() <= n {
+            parameters.0.resize(n + 1, None);
+        }
+        if parameters.0[n].is_none() {
+            parameters.0[n] = data_type.as_ref().map(types::from_arrow);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the plan holds a function whose value changes from one execution to the next.
+fn depends_on_time(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|e| {
+            e.apply(|e| {
+                if let Expr::ScalarFunction(function) = e {
+                    found |= function.func.signature().volatility != Volatility::Immutable;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+/// Tables that a plan reads.
+fn tables_of(plan: &LogicalPlan) -> Result<BTreeMap<TableId, Arc<Table>>, DataFusionError> {
+    let mut tables = BTreeMap::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(columns) = provider.downcast_ref::<super::provider::ColumnTable>()
+        {
+            tables.insert(columns.table.id, columns.table.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(tables)
+}
+
+/// PostgreSQL's names for the output columns, where they follow from the text.
+fn shown_names(statement: &Statement, count: usize) -> Vec<Option<String>> {
+    let Statement::Query(query) = statement else { return Vec::new() };
+    let mut body = query.body.as_ref();
+    let select = loop {
+        match body {
+            ast::SetExpr::Select(select) => break select,
+            ast::SetExpr::Query(inner) => body = inner.body.as_ref(),
+            ast::SetExpr::SetOperation { left, .. } => body = left,
+            _ => return Vec::new(),
+        }
+    };
+    if select.projection.len() != count {
+        return Vec::new();
+    }
+    let name = |item: &ast::SelectItem| match item {
+        ast::SelectItem::UnnamedExpr(e) => Some(output_name(e)),
+        ast::SelectItem::ExprWithAlias { alias, .. } => Some(names::fold(alias)),
+        _ => None,
+    };
+    select.projection.iter().map(name).collect()
+}

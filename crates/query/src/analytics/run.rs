@@ -1,0 +1,255 @@
+//! Running a planned query: partitions, snapshot, physical plan, batches.
+
+use super::context::{Analytics, KnownStatistics};
+use super::error::sql_error;
+use super::overlay::Overlay;
+use super::plan::{QueryPlan, fenced};
+use super::provider::{ColumnTable, SnapshotCell};
+use super::prune;
+use crate::gateway::Gateway;
+use crate::response::{BatchStream, RowStream};
+use base::cut::{Consistency, Freshness};
+use base::error::SqlResult;
+use base::{Datum, PartitionId, Rank, SqlError, TableId, Token};
+use colstore::TableSnapshot;
+use datafusion::catalog::default_table_source::source_as_provider;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::TaskContext;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use futures::StreamExt;
+use node::request::{OpenSnapshot, Reply, Request, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// At what cut a query reads.
+pub(crate) struct How<'a> {
+    pub at: Option<Rank>,
+    pub consistency: Consistency,
+    pub token: Token,
+    /// The open transaction, whose own writes are seen.
+    pub transaction: Option<&'a crate::session::OpenTransaction>,
+}
+
+/// A query under way.
+pub(crate) struct Answer {
+    pub stream: RowStream,
+    /// `None`: it read no table.
+    pub token: Option<Token>,
+    pub freshness: Option<Freshness>,
+    /// What it may have read.
+    pub reads: BTreeMap<TableId, BTreeSet<PartitionId>>,
+}
+
+/// How often figures of a table are used before they are taken again.
+const STATISTICS_USES: u32 = 32;
+
+/// Runs a query. Errors: 40001 if the catalog at the cut is not the one it was planned with.
+pub(crate) async fn run(
+    gateway: &Arc<Gateway>,
+    plan: &QueryPlan,
+    parameters: &[Datum],
+    how: How<'_>,
+) -> SqlResult<Answer> {
+    let analytics = &gateway.analytics;
+    let mut state = analytics.state.clone();
+    state.mark_start_execution();
+    let logical = fenced(|| plan.bound(&state, parameters))?;
+    let reads = reads(gateway, &logical)?;
+    if reads.is_empty() {
+        let physical = physical_plan(&state, &logical).await?;
+        let stream = execute(gateway, plan, physical, SnapshotCell::default())?;
+        return Ok(Answer { stream, token: None, freshness: None, reads });
+    }
+    let mut cell = SnapshotCell::default();
+    if let Some(transaction) = how.transaction {
+        for id in transaction.written_tables() {
+            if let Some(table) = plan.tables.get(&id) {
+                cell.overlays.insert(id, Arc::new(Overlay::of(table, transaction)));
+            }
+        }
+    }
+    let request = Request::OpenSnapshot(OpenSnapshot {
+        at: how.at,
+        consistency: how.consistency,
+        token: how.token,
+        tables: reads.clone(),
+    });
+    let (snapshot, physical) = if has_statistics(analytics, &reads) {
+        // The cut is chosen, closed and waited for while the physical plan is made.
+        let planning = physical_plan(&state, &logical);
+        let (snapshot, physical) = futures::join!(open(gateway, request), planning);
+        (snapshot?, physical?)
+    } else {
+        let snapshot = open(gateway, request).await?;
+        check_versions(plan, &snapshot)?;
+        remember(analytics, &snapshot.tables);
+        // Plan again from the start: figures enter where tables are named.
+        let logical = fenced(|| with_statistics(analytics, &logical))?;
+        let physical = physical_plan(&state, &logical).await?;
+        (snapshot, physical)
+    };
+    check_versions(plan, &snapshot)?;
+    remember(analytics, &snapshot.tables);
+    cell.tables.set(snapshot.tables).unwrap_or_else(|_| unreachable!("set once"));
+    let stream = execute(gateway, plan, physical, cell)?;
+    Ok(Answer { stream, token: Some(snapshot.token), freshness: Some(snapshot.freshness), reads })
+}
+
+/// The plan that would run, and what it would read.
+pub(crate) async fn explain(
+    gateway: &Arc<Gateway>,
+    plan: &QueryPlan,
+    parameters: &[Datum],
+) -> SqlResult<(String, BTreeMap<TableId, BTreeSet<PartitionId>>)> {
+    let state = &gateway.analytics.state;
+    let logical = fenced(|| plan.bound(state, parameters))?;
+    let reads = reads(gateway, &logical)?;
+    let physical = physical_plan(state, &logical).await?;
+    Ok((displayable(physical.as_ref()).indent(false).to_string(), reads))
+}
+
+async fn open(gateway: &Gateway, request: Request) -> SqlResult<Snapshot> {
+    match gateway.cluster.request(request).await? {
+        Reply::Snapshot(snapshot) => snapshot,
+        _ => Err(SqlError::internal("the node answered another question")),
+    }
+}
+
+async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> SqlResult<Arc<dyn ExecutionPlan>> {
+    let planning = state.query_planner().create_physical_plan(logical, state);
+    let caught = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(planning)).await;
+    match caught {
+        Ok(planned) => planned.map_err(sql_error),
+        Err(_) => Err(SqlError::internal("planning failed")),
+    }
+}
+
+/// Tables with the partitions whose rows can matter, over the whole plan.
+fn reads(gateway: &Gateway, plan: &LogicalPlan) -> SqlResult<BTreeMap<TableId, BTreeSet<PartitionId>>> {
+    let topology = gateway.cluster.topology();
+    let near = topology.partitions_in(gateway.cluster.region()).next();
+    let mut reads: BTreeMap<TableId, BTreeSet<PartitionId>> = BTreeMap::new();
+    plan.apply_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
+        let provider = source_as_provider(&scan.source)?;
+        if let Some(columns) = provider.downcast_ref::<ColumnTable>() {
+            let table = &columns.table;
+            let partitions = match (table.partition_column(), near) {
+                // Every partition has a full copy: one near here will do.
+                (None, Some(near)) => BTreeSet::from([near]),
+                (None, None) => topology.partition_ids().take(1).collect(),
+                _ => prune::partitions(table, &scan.filters, topology),
+            };
+            reads.entry(table.id).or_default().extend(partitions);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map_err(sql_error)?;
+    Ok(reads)
+}
+
+fn check_versions(plan: &QueryPlan, snapshot: &Snapshot) -> SqlResult<()> {
+    let same = |table: &Arc<base::schema::Table>| {
+        snapshot.catalog.table(table.id).is_some_and(|t| t.version == table.version)
+    };
+    if plan.tables.values().all(same) { Ok(()) } else { Err(base::schema::stale_schema()) }
+}
+
+fn has_statistics(analytics: &Analytics, reads: &BTreeMap<TableId, BTreeSet<PartitionId>>) -> bool {
+    let known = analytics.statistics.lock().expect("no panic while counting");
+    reads.keys().all(|table| known.contains_key(table))
+}
+
+fn remember(analytics: &Analytics, tables: &BTreeMap<TableId, Arc<TableSnapshot>>) {
+    for (id, snapshot) in tables {
+        {
+            let mut known = analytics.statistics.lock().expect("no panic while counting");
+            if let Some(known) = known.get_mut(id) {
+                known.uses += 1;
+                if known.uses < STATISTICS_USES {
+                    continue;
+                }
+            }
+        }
+        let figures = Arc::new(snapshot.statistics());
+        let mut known = analytics.statistics.lock().expect("no panic while counting");
+        known.insert(*id, KnownStatistics { figures, uses: 0 });
+    }
+}
+
+/// The plan with tables that know their figures.
+fn with_statistics(analytics: &Analytics, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
+    use datafusion::catalog::default_table_source::provider_as_source;
+    use datafusion::common::tree_node::Transformed;
+    let known = analytics.statistics.lock().expect("no panic while counting");
+    plan.clone()
+        .transform_down_with_subqueries(|node| match node {
+            LogicalPlan::TableScan(mut scan) => {
+                let provider = source_as_provider(&scan.source)?;
+                let Some(columns) = provider.downcast_ref::<ColumnTable>() else {
+                    return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+                };
+                let figures = known.get(&columns.table.id).map(|k| k.figures.clone());
+                scan.source = provider_as_source(Arc::new(columns.with_statistics(figures)));
+                Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+        .map(|t| t.data)
+        .map_err(sql_error)
+}
+
+/// Starts the plan; batches come as they are asked for.
+fn execute(
+    gateway: &Gateway,
+    plan: &QueryPlan,
+    physical: Arc<dyn ExecutionPlan>,
+    cell: SnapshotCell,
+) -> SqlResult<RowStream> {
+    let state = &gateway.analytics.state;
+    let config = state.config().clone().with_extension(Arc::new(cell));
+    let task = TaskContext::default().with_session_config(config).with_runtime(state.runtime_env().clone());
+    let task = Arc::new(task);
+    let types = plan.columns.iter().map(|c| c.data_type).collect();
+    let batches = match &gateway.config.query_runtime {
+        None => {
+            execute_stream(physical, task).map_err(sql_error)?.map(|batch| batch.map_err(sql_error)).boxed()
+        }
+        Some(runtime) => {
+            // The query's own threads do the work; a client that goes away stops it at the next batch.
+            let (sender, receiver) = tokio::sync::mpsc::channel(4);
+            runtime.spawn(async move {
+                let mut batches = match execute_stream(physical, task) {
+                    Ok(batches) => batches,
+                    Err(e) => {
+                        // Nobody listens any more: nobody to tell.
+                        let _ = sender.send(Err(sql_error(e))).await;
+                        return;
+                    }
+                };
+                loop {
+                    tokio::select! {
+                        batch = batches.next() => {
+                            let Some(batch) = batch else { return };
+                            if sender.send(batch.map_err(sql_error)).await.is_err() {
+                                return;
+                            }
+                        }
+                        () = sender.closed() => return,
+                    }
+                }
+            });
+            futures::stream::unfold(receiver, |mut receiver| async move {
+                receiver.recv().await.map(|batch| (batch, receiver))
+            })
+            .boxed()
+        }
+    };
+    let batches = std::panic::AssertUnwindSafe(batches)
+        .catch_unwind()
+        .map(|batch| batch.unwrap_or_else(|_| Err(SqlError::internal("execution failed"))))
+        .boxed();
+    Ok(RowStream::Batches(BatchStream { batches, types, pending: Vec::new().into_iter() }))
+}

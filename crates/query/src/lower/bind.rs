@@ -1,0 +1,142 @@
+//! Holes in lowered expressions, and what fills them: parameters, and volatile functions, which are
+//! evaluated here, at the gateway, and travel as values.
+//!
+//! A hole is a column number that no table has, so that expressions keep one type.
+
+use crate::gateway::Gateway;
+use base::error::SqlResult;
+use base::expr::Expr;
+use base::schema::Catalog;
+use base::{Datum, SqlError, TableId};
+
+/// `PARAMETER + n` is `$n+1`.
+const PARAMETER: usize = 1 << 40;
+/// `VOLATILE + v` is a [`Volatile`] function.
+const VOLATILE: usize = 2 << 40;
+/// `SEQUENCE + id` is `nextval` of that sequence.
+const SEQUENCE: usize = 3 << 40;
+
+/// Functions whose value is not the same every time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Volatile {
+    /// Start of the transaction, in UTC: `now()`, `current_timestamp`, `localtimestamp`.
+    Now,
+    CurrentDate,
+    Random,
+    RandomUuid,
+    /// The hidden key of a table without a primary key.
+    RowId,
+}
+
+const VOLATILES: [Volatile; 5] =
+    [Volatile::Now, Volatile::CurrentDate, Volatile::Random, Volatile::RandomUuid, Volatile::RowId];
+
+pub fn parameter(n: usize) -> Expr {
+    Expr::Column(PARAMETER + n)
+}
+pub fn volatile(function: Volatile) -> Expr {
+    let n = VOLATILES.iter().position(|v| *v == function).expect("listed");
+    Expr::Column(VOLATILE + n)
+}
+pub fn next_value(sequence: TableId) -> Expr {
+    Expr::Column(SEQUENCE + sequence.0 as usize)
+}
+
+/// Whether the value is a constant once holes are filled: it reads no column.
+pub fn is_constant(expr: &Expr) -> bool {
+    let mut constant = true;
+    expr.walk(&mut |e| constant &= !matches!(e, Expr::Column(c) if *c < PARAMETER));
+    constant
+}
+
+/// Whether it must be evaluated anew for every row.
+pub fn changes_per_row(expr: &Expr) -> bool {
+    let mut changes = false;
+    expr.walk(&mut |e| {
+        changes |= match e {
+            Expr::Column(c) if *c >= SEQUENCE => true,
+            Expr::Column(c) if *c >= VOLATILE => {
+                !matches!(VOLATILES[*c - VOLATILE], Volatile::Now | Volatile::CurrentDate)
+            }
+            _ => false,
+        }
+    });
+    changes
+}
+
+/// What fills the holes.
+pub struct Binding<'a> {
+    pub parameters: &'a [Datum],
+    /// Start of the transaction, µs since 2000-01-01 UTC.
+    pub now_us: i64,
+    pub gateway: &'a Gateway,
+    pub catalog: &'a Catalog,
+}
+
+impl Binding<'_> {
+    fn hole(&self, column: usize) -> SqlResult<Datum> {
+        if column >= SEQUENCE {
+            let id = TableId((column - SEQUENCE) as u32);
+            let sequence = self.catalog.sequences.get(&id).ok_or_else(base::schema::stale_schema)?;
+            return self.gateway.next_value(sequence).map(Datum::Int);
+        }
+        if column >= VOLATILE {
+            return Ok(match VOLATILES[column - VOLATILE] {
+                Volatile::Now => Datum::Timestamp(self.now_us),
+                Volatile::CurrentDate => Datum::Date(self.now_us.div_euclid(base::datum::US_PER_DAY) as i32),
+                Volatile::Random => Datum::Float(self.gateway.random_fraction()),
+                Volatile::RandomUuid => Datum::Uuid(self.gateway.random_uuid()),
+                Volatile::RowId => Datum::Int(self.gateway.next_row_id()),
+            });
+        }
+        self.parameters.get(column - PARAMETER).cloned().ok_or_else(|| {
+            SqlError::new(
+                base::SqlState::UNDEFINED_PARAMETER,
+                format!("there is no parameter ${}", column - PARAMETER + 1),
+            )
+        })
+    }
+
+    /// The expression with its holes filled.
+    pub fn fill(&self, expr: &Expr) -> SqlResult<Expr> {
+        let boxed = |e: &Expr| self.fill(e).map(Box::new);
+        let list = |l: &[Expr]| l.iter().map(|e| self.fill(e)).collect::<SqlResult<Vec<_>>>();
+        Ok(match expr {
+            Expr::Column(c) if *c >= PARAMETER => Expr::Constant(self.hole(*c)?),
+            Expr::Column(_) | Expr::Constant(_) => expr.clone(),
+            Expr::Unary(operator, a) => Expr::Unary(*operator, boxed(a)?),
+            Expr::Binary(operator, a, b) => Expr::Binary(*operator, boxed(a)?, boxed(b)?),
+            Expr::IsNull(a) => Expr::IsNull(boxed(a)?),
+            Expr::IsSame(a, b) => Expr::IsSame(boxed(a)?, boxed(b)?),
+            Expr::In(a, items) => Expr::In(boxed(a)?, list(items)?),
+            Expr::Like(a, b, fold) => Expr::Like(boxed(a)?, boxed(b)?, *fold),
+            Expr::Case(branches, otherwise) => Expr::Case(
+                branches
+                    .iter()
+                    .map(|(condition, value)| Ok((self.fill(condition)?, self.fill(value)?)))
+                    .collect::<SqlResult<Vec<_>>>()?,
+                otherwise.as_ref().map(|e| boxed(e)).transpose()?,
+            ),
+            Expr::Cast(a, to) => Expr::Cast(boxed(a)?, *to),
+            Expr::Call(function, arguments) => Expr::Call(*function, list(arguments)?),
+        })
+    }
+
+    pub fn fill_all(&self, exprs: &[Expr]) -> SqlResult<Vec<Expr>> {
+        exprs.iter().map(|e| self.fill(e)).collect()
+    }
+
+    /// The value of a constant expression.
+    pub fn value(&self, expr: &Expr) -> SqlResult<Datum> {
+        match expr {
+            Expr::Constant(value) => Ok(value.clone()),
+            Expr::Column(c) if *c >= PARAMETER => self.hole(*c),
+            _ => self.fill(expr)?.eval(&[]),
+        }
+    }
+}
+
+/// Whether a column number is a table's rather than a hole.
+pub fn is_table_column(number: usize) -> bool {
+    number < PARAMETER
+}

@@ -1,0 +1,844 @@
+//! Typed lowering of scalar expressions.
+//!
+//! Literals and parameters without a type take the type of what they meet, as in PostgreSQL.
+
+use super::bind::{self, Volatile};
+use super::{Lowered, Refusal};
+use crate::names;
+use crate::response::NUMERIC;
+use base::decimal::Decimal;
+use base::error::{SqlResult, SqlState};
+use base::expr::{BinaryOperator, Expr, Function, UnaryOperator};
+use base::schema::{Catalog, Table};
+use base::{DataType, Datum, SqlError};
+use datafusion::sql::sqlparser::ast;
+
+/// The columns a name may mean.
+#[derive(Clone, Default)]
+pub struct Scope {
+    columns: Vec<ScopeColumn>,
+}
+
+#[derive(Clone)]
+struct ScopeColumn {
+    /// Table, alias or `excluded`; and its schema.
+    qualifier: String,
+    schema: Option<String>,
+    name: String,
+    data_type: DataType,
+    /// Only found when qualified.
+    only_qualified: bool,
+    number: usize,
+}
+
+impl Scope {
+    /// A table's columns, under its alias or its own name.
+    pub fn table(table: &Table, alias: Option<&str>) -> Scope {
+        let mut scope = Scope::default();
+        scope.add(table, alias.unwrap_or(&table.name), alias.is_none().then_some(&table.schema), 0, false);
+        scope
+    }
+    /// Adds a table's columns from number `first` on.
+    pub fn add(
+        &mut self,
+        table: &Table,
+        qualifier: &str,
+        schema: Option<&String>,
+        first: usize,
+        only_qualified: bool,
+    ) {
+        self.columns.extend(table.columns.iter().enumerate().map(|(i, c)| ScopeColumn {
+            qualifier: qualifier.into(),
+            schema: schema.cloned(),
+            name: c.name.clone(),
+            data_type: c.data_type,
+            only_qualified: only_qualified || c.hidden,
+            number: first + i,
+        }));
+    }
+    pub fn has_qualifier(&self, qualifier: &str) -> bool {
+        self.columns.iter().any(|c| c.qualifier == qualifier)
+    }
+    fn find(&self, path: &[ast::Ident]) -> SqlResult<(usize, DataType)> {
+        let words: Vec<String> = path.iter().map(names::fold).collect();
+        let shown = words.join(".");
+        let position = path.first().and_then(names::ident_position);
+        let (qualifier, name) = match words.as_slice() {
+            [name] => (None, name),
+            [qualifier, name] => (Some((None, qualifier)), name),
+            [schema, qualifier, name] => (Some((Some(schema), qualifier)), name),
+            _ => return Err(SqlError::unsupported(format!("the name {shown}"))),
+        };
+        let mut found = self.columns.iter().filter(|c| {
+            c.name == *name
+                && match qualifier {
+                    None => !c.only_qualified,
+                    Some((None, q)) => c.qualifier == *q,
+                    Some((Some(s), q)) => c.qualifier == *q && c.schema.as_ref() == Some(s),
+                }
+        });
+        let mut error = match (found.next(), found.next()) {
+            (Some(column), None) => return Ok((column.number, column.data_type)),
+            (Some(_), Some(_)) => SqlError::new(
+                SqlState::AMBIGUOUS_COLUMN,
+                format!("column reference \"{shown}\" is ambiguous"),
+            ),
+            (None, _) => match qualifier {
+                Some((_, q)) if !self.has_qualifier(q) => SqlError::new(
+                    SqlState::UNDEFINED_TABLE,
+                    format!("missing FROM-clause entry for table \"{q}\""),
+                ),
+                Some(_) => {
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {shown} does not exist"))
+                }
+                None => {
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{shown}\" does not exist"))
+                }
+            },
+        };
+        error.position = position;
+        Err(error)
+    }
+}
+
+/// Types of `$1, $2, …`: declared by the client, or found by what they meet.
+#[derive(Clone, Debug, Default)]
+pub struct ParameterTypes(pub Vec<Option<DataType>>);
+
+impl ParameterTypes {
+    fn get(&mut self, n: usize) -> Option<DataType> {
+        if self.0.len() <= n {
+            self.0.resize(n + 1, None);
+        }
+        self.0[n]
+    }
+}
+
+/// What is known of an expression's type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Known(DataType),
+    /// A string literal or NULL that takes the type of what it meets.
+    Literal,
+    /// A parameter that does.
+    Parameter(usize),
+}
+
+/// An expression with what is known of its type.
+#[derive(Clone, Debug)]
+pub struct Typed {
+    pub expr: Expr,
+    kind: Kind,
+}
+
+impl Typed {
+    fn known(expr: Expr, data_type: DataType) -> Typed {
+        Typed { expr, kind: Kind::Known(data_type) }
+    }
+    /// Its type; text where nothing said otherwise.
+    pub fn data_type(&self) -> DataType {
+        match self.kind {
+            Kind::Known(data_type) => data_type,
+            _ => DataType::Text,
+        }
+    }
+}
+
+/// Lowers expressions over one scope.
+pub struct ExprLowering<'a> {
+    pub scope: &'a Scope,
+    pub catalog: &'a Catalog,
+    pub search_path: &'a [String],
+    pub parameters: &'a mut ParameterTypes,
+}
+
+/// Kinds of types that compare with each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Boolean,
+    Number,
+    Text,
+    Time,
+    Uuid,
+    Bytes,
+}
+
+fn family(data_type: DataType) -> Family {
+    match data_type {
+        DataType::Boolean => Family::Boolean,
+        DataType::SmallInt
+        | DataType::Integer
+        | DataType::BigInt
+        | DataType::Real
+        | DataType::Double
+        | DataType::Numeric { .. } => Family::Number,
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Family::Text,
+        DataType::Date | DataType::Timestamp | DataType::TimestampTz => Family::Time,
+        DataType::Uuid => Family::Uuid,
+        DataType::Bytea => Family::Bytes,
+    }
+}
+
+/// The type both sides of an operation on numbers are taken to.
+fn wider(a: DataType, b: DataType) -> DataType {
+    let rank = |t: DataType| match t {
+        DataType::SmallInt => 0,
+        DataType::Integer => 1,
+        DataType::BigInt => 2,
+        DataType::Numeric { .. } => 3,
+        DataType::Real => 4,
+        _ => 5,
+    };
+    let wide = if rank(a) >= rank(b) { a } else { b };
+    match wide {
+        DataType::Numeric { .. } => NUMERIC,
+        // real with anything but an integer or real is double.
+        DataType::Real if rank(a).min(rank(b)) == 3 => DataType::Double,
+        other => other,
+    }
+}
+
+/// Name of a type in messages about operators: no modifiers.
+fn bare_name(data_type: DataType) -> String {
+    match data_type {
+        DataType::Numeric { .. } => "numeric".into(),
+        DataType::Varchar { .. } => "character varying".into(),
+        DataType::Char { .. } => "character".into(),
+        other => other.name(),
+    }
+}
+
+impl ExprLowering<'_> {
+    /// Lowers a condition.
+    pub fn condition(&mut self, e: &ast::Expr, clause: &str) -> Lowered<Expr> {
+        let typed = self.lower(e)?;
+        let typed = self.resolve(typed, DataType::Boolean)?;
+        match typed.data_type() {
+            DataType::Boolean => Ok(typed.expr),
+            other => Err(SqlError::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("argument of {clause} must be type boolean, not type {}", bare_name(other)),
+            )
+            .into()),
+        }
+    }
+
+    /// Lowers a value that is assigned to a column. The column's limits are applied where it is written.
+    pub fn assignment(&mut self, e: &ast::Expr, column: &str, to: DataType) -> Lowered<Expr> {
+        let typed = self.lower(e)?;
+        let typed = self.resolve(typed, to)?;
+        let from = typed.data_type();
+        let fits = family(from) == family(to) || matches!(typed.expr, Expr::Constant(Datum::Null));
+        if fits {
+            return Ok(typed.expr);
+        }
+        // Anything may be assigned to text.
+        if family(to) == Family::Text {
+            return Ok(Expr::Cast(Box::new(typed.expr), DataType::Text));
+        }
+        Err(SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!(
+                "column \"{column}\" is of type {} but expression is of type {}",
+                bare_name(to),
+                bare_name(from)
+            ),
+        )
+        .hint("You will need to rewrite or cast the expression.")
+        .column(column)
+        .into())
+    }
+
+    /// Lowers an expression on its own.
+    pub fn lower(&mut self, e: &ast::Expr) -> Lowered<Typed> {
+        use ast::Expr as E;
+        Ok(match e {
+            E::Nested(inner) => self.lower(inner)?,
+            E::Identifier(ident) => return self.identifier(ident),
+            E::CompoundIdentifier(path) => {
+                let (number, data_type) = self.scope.find(path)?;
+                Typed::known(Expr::Column(number), data_type)
+            }
+            E::Value(value) => self.value(&value.value)?,
+            E::TypedString(typed) => {
+                let to = names::data_type(&typed.data_type)?;
+                let ast::Value::SingleQuotedString(text) = &typed.value.value else {
+                    return Err(Refusal::TooRich);
+                };
+                Typed::known(Expr::Constant(base::text::parse(text, to)?), to)
+            }
+            E::IsNull(a) => self.is_null(a)?,
+            E::IsNotNull(a) => not(self.is_null(a)?),
+            E::IsTrue(a) => self.is_truth(a, true)?,
+            E::IsNotTrue(a) => not(self.is_truth(a, true)?),
+            E::IsFalse(a) => self.is_truth(a, false)?,
+            E::IsNotFalse(a) => not(self.is_truth(a, false)?),
+            E::IsUnknown(a) => self.is_null(a)?,
+            E::IsNotUnknown(a) => not(self.is_null(a)?),
+            E::IsNotDistinctFrom(a, b) => self.is_same(a, b)?,
+            E::IsDistinctFrom(a, b) => not(self.is_same(a, b)?),
+            E::InList { expr, list, negated } => {
+                let inside = self.in_list(expr, list)?;
+                if *negated { not(inside) } else { inside }
+            }
+            E::Between { expr, negated, low, high } => {
+                let value = self.lower(expr)?;
+                let low = self.lower(low)?;
+                let high = self.lower(high)?;
+                let above = self.compare(BinaryOperator::GreaterOrEqual, value.clone(), low)?;
+                let below = self.compare(BinaryOperator::LessOrEqual, value, high)?;
+                let inside = boolean(Expr::binary(BinaryOperator::And, above.expr, below.expr));
+                if *negated { not(inside) } else { inside }
+            }
+            E::BinaryOp { left, op, right } => return self.binary(left, op, right),
+            E::UnaryOp { op, expr } => return self.unary(*op, expr),
+            E::Like { negated, any: false, expr, pattern, escape_char: None } => {
+                self.like(expr, pattern, false, *negated)?
+            }
+            E::ILike { negated, any: false, expr, pattern, escape_char: None } => {
+                self.like(expr, pattern, true, *negated)?
+            }
+            E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, .. } => {
+                return self.cast(expr, data_type);
+            }
+            E::Case { operand, conditions, else_result, .. } => {
+                return self.case(operand.as_deref(), conditions, else_result.as_deref());
+            }
+            E::Substring { expr, substring_from: Some(from), substring_for, .. } => {
+                let mut arguments = vec![self.text(expr)?, self.integer(from)?];
+                if let Some(count) = substring_for {
+                    arguments.push(self.integer(count)?);
+                }
+                Typed::known(Expr::Call(Function::Substring, arguments), DataType::Text)
+            }
+            E::Trim { trim_where: None, trim_what: None, expr, trim_characters: None } => {
+                Typed::known(Expr::Call(Function::Trim, vec![self.text(expr)?]), DataType::Text)
+            }
+            E::Floor { expr, .. } => self.rounding(Function::Floor, expr)?,
+            E::Ceil { expr, .. } => self.rounding(Function::Ceil, expr)?,
+            E::Function(function) => return self.function(function),
+            _ => return Err(Refusal::TooRich),
+        })
+    }
+
+    /// Gives an expression without a type the type of its surroundings.
+    pub fn resolve(&mut self, typed: Typed, to: DataType) -> SqlResult<Typed> {
+        Ok(match typed.kind {
+            Kind::Known(_) => typed,
+            Kind::Parameter(n) => {
+                let data_type = match to {
+                    DataType::Varchar { .. } | DataType::Char { .. } => DataType::Text,
+                    DataType::Numeric { .. } => NUMERIC,
+                    other => other,
+                };
+                self.parameters.0[n] = Some(data_type);
+                Typed::known(typed.expr, data_type)
+            }
+            Kind::Literal => match &typed.expr {
+                Expr::Constant(Datum::Text(text)) => Typed::known(Expr::Constant(literal(text, to)?), to),
+                _ => Typed::known(typed.expr, to),
+            },
+        })
+    }
+
+    fn identifier(&mut self, ident: &ast::Ident) -> Lowered<Typed> {
+        let missing = match self.scope.find(std::slice::from_ref(ident)) {
+            Ok((number, data_type)) => return Ok(Typed::known(Expr::Column(number), data_type)),
+            Err(error) => error,
+        };
+        // Some functions are written without parentheses.
+        match (ident.quote_style, ident.value.to_lowercase().as_str()) {
+            (None, "current_timestamp") => {
+                Ok(Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz))
+            }
+            (None, "localtimestamp") => Ok(Typed::known(bind::volatile(Volatile::Now), DataType::Timestamp)),
+            (None, "current_date") => Ok(Typed::known(bind::volatile(Volatile::CurrentDate), DataType::Date)),
+            (None, "current_user" | "session_user" | "user" | "current_role" | "current_catalog") => {
+                Err(Refusal::TooRich)
+            }
+            _ => Err(missing.into()),
+        }
+    }
+
+    fn value(&mut self, value: &ast::Value) -> Lowered<Typed> {
+        use ast::Value as V;
+        Ok(match value {
+            V::Number(text, _) => number(text)?,
+            V::SingleQuotedString(text) | V::EscapedStringLiteral(text) | V::NationalStringLiteral(text) => {
+                Typed { expr: Expr::Constant(Datum::text(text)), kind: Kind::Literal }
+            }
+            V::DollarQuotedString(text) => {
+                Typed { expr: Expr::Constant(Datum::text(&text.value)), kind: Kind::Literal }
+            }
+            V::Boolean(b) => boolean(Expr::Constant(Datum::Bool(*b))),
+            V::Null => Typed { expr: Expr::Constant(Datum::Null), kind: Kind::Literal },
+            V::Placeholder(name) => {
+                let n = placeholder(name)?;
+                match self.parameters.get(n) {
+                    Some(data_type) => Typed::known(bind::parameter(n), data_type),
+                    None => Typed { expr: bind::parameter(n), kind: Kind::Parameter(n) },
+                }
+            }
+            _ => return Err(Refusal::TooRich),
+        })
+    }
+
+    fn is_null(&mut self, a: &ast::Expr) -> Lowered<Typed> {
+        let a = self.lower(a)?;
+        let a = self.resolve(a, DataType::Text)?;
+        Ok(boolean(Expr::IsNull(Box::new(a.expr))))
+    }
+
+    fn is_truth(&mut self, a: &ast::Expr, truth: bool) -> Lowered<Typed> {
+        let a = self.condition(a, if truth { "IS TRUE" } else { "IS FALSE" })?;
+        Ok(boolean(Expr::IsSame(Box::new(a), Box::new(Expr::Constant(Datum::Bool(truth))))))
+    }
+
+    fn is_same(&mut self, a: &ast::Expr, b: &ast::Expr) -> Lowered<Typed> {
+        let (a, b) = (self.lower(a)?, self.lower(b)?);
+        let (a, b) = self.comparable(BinaryOperator::Equal, a, b)?;
+        Ok(boolean(Expr::IsSame(Box::new(a.expr), Box::new(b.expr))))
+    }
+
+    fn in_list(&mut self, needle: &ast::Expr, list: &[ast::Expr]) -> Lowered<Typed> {
+        let mut needle = self.lower(needle)?;
+        let mut items = Vec::with_capacity(list.len());
+        for item in list {
+            let item = self.lower(item)?;
+            let (n, item) = self.comparable(BinaryOperator::Equal, needle, item)?;
+            needle = n;
+            items.push(item.expr);
+        }
+        Ok(boolean(Expr::In(Box::new(needle.expr), items)))
+    }
+
+    fn like(&mut self, text: &ast::Expr, pattern: &ast::Expr, fold: bool, negated: bool) -> Lowered<Typed> {
+        let (text, pattern) = (self.text(text)?, self.text(pattern)?);
+        let matched = boolean(Expr::Like(Box::new(text), Box::new(pattern), fold));
+        Ok(if negated { not(matched) } else { matched })
+    }
+
+    fn text(&mut self, e: &ast::Expr) -> Lowered<Expr> {
+        let typed = self.lower(e)?;
+        let typed = self.resolve(typed, DataType::Text)?;
+        match family(typed.data_type()) {
+            Family::Text => Ok(typed.expr),
+            _ => Err(Refusal::TooRich),
+        }
+    }
+
+    fn integer(&mut self, e: &ast::Expr) -> Lowered<Expr> {
+        let typed = self.lower(e)?;
+        let typed = self.resolve(typed, DataType::Integer)?;
+        match typed.data_type() {
+            DataType::SmallInt | DataType::Integer | DataType::BigInt => Ok(typed.expr),
+            _ => Err(Refusal::TooRich),
+        }
+    }
+
+    fn number(&mut self, e: &ast::Expr) -> Lowered<Typed> {
+        let typed = self.lower(e)?;
+        let typed = self.resolve(typed, DataType::Double)?;
+        match family(typed.data_type()) {
+            Family::Number => Ok(typed),
+            _ => Err(Refusal::TooRich),
+        }
+    }
+
+    fn rounding(&mut self, function: Function, e: &ast::Expr) -> Lowered<Typed> {
+        let value = self.number(e)?;
+        let data_type = match value.data_type() {
+            DataType::Numeric { .. } => NUMERIC,
+            DataType::Real | DataType::Double => DataType::Double,
+            _ => return Err(Refusal::TooRich),
+        };
+        Ok(Typed::known(Expr::Call(function, vec![value.expr]), data_type))
+    }
+
+    fn unary(&mut self, operator: ast::UnaryOperator, e: &ast::Expr) -> Lowered<Typed> {
+        match operator {
+            ast::UnaryOperator::Not => Ok(not(boolean(self.condition(e, "NOT")?))),
+            ast::UnaryOperator::Plus => self.number(e),
+            ast::UnaryOperator::Minus => {
+                // A negative literal is a constant, so that it can be a key.
+                let value = self.number(e)?;
+                let data_type = value.data_type();
+                let negated = Expr::Unary(UnaryOperator::Negate, Box::new(value.expr));
+                let folded = match &negated {
+                    Expr::Unary(_, inner) if matches!(**inner, Expr::Constant(_)) => {
+                        Expr::Constant(negated.eval(&[])?)
+                    }
+                    _ => negated,
+                };
+                Ok(Typed::known(folded, data_type))
+            }
+            _ => Err(Refusal::TooRich),
+        }
+    }
+
+    fn binary(&mut self, left: &ast::Expr, op: &ast::BinaryOperator, right: &ast::Expr) -> Lowered<Typed> {
+        use ast::BinaryOperator as B;
+        let operator = match op {
+            B::And | B::Or => {
+                let word = if *op == B::And { "AND" } else { "OR" };
+                let operator = if *op == B::And { BinaryOperator::And } else { BinaryOperator::Or };
+                let (left, right) = (self.condition(left, word)?, self.condition(right, word)?);
+                return Ok(boolean(Expr::binary(operator, left, right)));
+            }
+            B::Eq => BinaryOperator::Equal,
+            B::NotEq => BinaryOperator::NotEqual,
+            B::Lt => BinaryOperator::Less,
+            B::LtEq => BinaryOperator::LessOrEqual,
+            B::Gt => BinaryOperator::Greater,
+            B::GtEq => BinaryOperator::GreaterOrEqual,
+            B::Plus => BinaryOperator::Add,
+            B::Minus => BinaryOperator::Subtract,
+            B::Multiply => BinaryOperator::Multiply,
+            B::Divide => BinaryOperator::Divide,
+            B::Modulo => BinaryOperator::Remainder,
+            B::StringConcat => BinaryOperator::Concat,
+            _ => return Err(Refusal::TooRich),
+        };
+        // (a, b) = (1, 2)
+        if let (ast::Expr::Tuple(a), ast::Expr::Tuple(b)) = (left, right) {
+            if operator != BinaryOperator::Equal || a.len() != b.len() {
+                return Err(Refusal::TooRich);
+            }
+            let mut all: Option<Expr> = None;
+            for (a, b) in a.iter().zip(b) {
+                let (a, b) = (self.lower(a)?, self.lower(b)?);
+                let one = self.compare(operator, a, b)?.expr;
+                all = Some(match all {
+                    None => one,
+                    Some(before) => Expr::binary(BinaryOperator::And, before, one),
+                });
+            }
+            return Ok(boolean(all.ok_or(Refusal::TooRich)?));
+        }
+        let (left, right) = (self.lower(left)?, self.lower(right)?);
+        match operator {
+            BinaryOperator::Concat => {
+                let (left, right) =
+                    (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?);
+                if family(left.data_type()) != Family::Text && family(right.data_type()) != Family::Text {
+                    return Err(no_operator("||", left.data_type(), right.data_type()).into());
+                }
+                Ok(Typed::known(Expr::binary(operator, left.expr, right.expr), DataType::Text))
+            }
+            BinaryOperator::Add
+            | BinaryOperator::Subtract
+            | BinaryOperator::Multiply
+            | BinaryOperator::Divide
+            | BinaryOperator::Remainder => self.arithmetic(operator, left, right),
+            _ => Ok(self.compare(operator, left, right)?),
+        }
+    }
+
+    fn compare(&mut self, operator: BinaryOperator, left: Typed, right: Typed) -> SqlResult<Typed> {
+        let (left, right) = self.comparable(operator, left, right)?;
+        Ok(boolean(Expr::binary(operator, left.expr, right.expr)))
+    }
+
+    /// Types both sides so that they compare. Errors: 42883.
+    fn comparable(
+        &mut self,
+        operator: BinaryOperator,
+        left: Typed,
+        right: Typed,
+    ) -> SqlResult<(Typed, Typed)> {
+        let (left, right) = match (left.kind, right.kind) {
+            (Kind::Known(data_type), _) => (left, self.resolve(right, data_type)?),
+            (_, Kind::Known(data_type)) => (self.resolve(left, data_type)?, right),
+            _ => (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?),
+        };
+        let (a, b) = (left.data_type(), right.data_type());
+        if family(a) != family(b) {
+            return Err(no_operator(operator.symbol(), a, b));
+        }
+        Ok((left, right))
+    }
+
+    fn arithmetic(&mut self, operator: BinaryOperator, left: Typed, right: Typed) -> Lowered<Typed> {
+        let either = |kind: Kind| match kind {
+            // A date meets a number of days; everything else its own kind.
+            Kind::Known(DataType::Date) => Some(DataType::Integer),
+            Kind::Known(data_type) => Some(data_type),
+            _ => None,
+        };
+        let (left, right) = match (either(left.kind), either(right.kind)) {
+            (Some(data_type), None) => (left, self.resolve(right, data_type)?),
+            (None, Some(data_type)) => (self.resolve(left, data_type)?, right),
+            (None, None) => return Err(Refusal::TooRich),
+            _ => (left, right),
+        };
+        let (a, b) = (left.data_type(), right.data_type());
+        let is_integer = |t| matches!(t, DataType::SmallInt | DataType::Integer | DataType::BigInt);
+        let expr = Expr::binary(operator, left.expr, right.expr);
+        Ok(match (family(a), family(b)) {
+            (Family::Number, Family::Number) => {
+                let data_type = wider(a, b);
+                match data_type {
+                    // Values are 64 bits wide inside; narrower results are checked.
+                    DataType::SmallInt | DataType::Integer | DataType::Real => {
+                        Typed::known(Expr::Cast(Box::new(expr), data_type), data_type)
+                    }
+                    _ => Typed::known(expr, data_type),
+                }
+            }
+            (Family::Time, Family::Number) if a == DataType::Date && is_integer(b) => {
+                Typed::known(expr, DataType::Date)
+            }
+            (Family::Number, Family::Time)
+                if b == DataType::Date && is_integer(a) && operator == BinaryOperator::Add =>
+            {
+                Typed::known(expr, DataType::Date)
+            }
+            (Family::Time, Family::Time)
+                if a == DataType::Date && b == DataType::Date && operator == BinaryOperator::Subtract =>
+            {
+                Typed::known(expr, DataType::Integer)
+            }
+            (Family::Time, Family::Time) => return Err(Refusal::TooRich),
+            _ => return Err(no_operator(operator.symbol(), a, b).into()),
+        })
+    }
+
+    fn cast(&mut self, e: &ast::Expr, to: &ast::DataType) -> Lowered<Typed> {
+        // regclass and the like belong to the catalog's queries.
+        if matches!(to, ast::DataType::Regclass | ast::DataType::Array(_) | ast::DataType::Interval { .. }) {
+            return Err(Refusal::TooRich);
+        }
+        let to = match names::data_type(to) {
+            Ok(to) => to,
+            Err(error) if error.state == SqlState::FEATURE_NOT_SUPPORTED => return Err(Refusal::TooRich),
+            Err(error) => return Err(error.into()),
+        };
+        let typed = self.lower(e)?;
+        match (&typed.kind, &typed.expr) {
+            (Kind::Literal, Expr::Constant(Datum::Text(text))) => {
+                let value = base::expr::cast(Datum::text(text), to)?;
+                Ok(Typed::known(Expr::Constant(value), to))
+            }
+            (Kind::Known(_), Expr::Constant(value)) => {
+                Ok(Typed::known(Expr::Constant(base::expr::cast(value.clone(), to)?), to))
+            }
+            (Kind::Parameter(_), _) => self.resolve(typed, to).map_err(Into::into),
+            _ => Ok(Typed::known(Expr::Cast(Box::new(typed.expr), to), to)),
+        }
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Lowered<Typed> {
+        let operand = operand.map(|e| self.lower(e)).transpose()?;
+        let mut tests = Vec::new();
+        let mut values = Vec::new();
+        for branch in conditions {
+            tests.push(match &operand {
+                None => self.condition(&branch.condition, "CASE/WHEN")?,
+                Some(operand) => {
+                    let value = self.lower(&branch.condition)?;
+                    self.compare(BinaryOperator::Equal, operand.clone(), value)?.expr
+                }
+            });
+            values.push(self.lower(&branch.result)?);
+        }
+        if let Some(otherwise) = otherwise {
+            values.push(self.lower(otherwise)?);
+        }
+        let (mut values, data_type) = self.unify(values, "CASE")?;
+        let otherwise = (values.len() > tests.len()).then(|| Box::new(values.pop().expect("one more")));
+        Ok(Typed::known(Expr::Case(tests.into_iter().zip(values).collect(), otherwise), data_type))
+    }
+
+    /// Brings values to one type.
+    fn unify(&mut self, values: Vec<Typed>, what: &str) -> Lowered<(Vec<Expr>, DataType)> {
+        let mut common: Option<DataType> = None;
+        for value in &values {
+            let Kind::Known(data_type) = value.kind else { continue };
+            common = Some(match common {
+                None => data_type,
+                Some(before) if before == data_type => before,
+                Some(before) if family(before) != family(data_type) => {
+                    return Err(SqlError::new(
+                        SqlState::DATATYPE_MISMATCH,
+                        format!(
+                            "{what} types {} and {} cannot be matched",
+                            bare_name(before),
+                            bare_name(data_type)
+                        ),
+                    )
+                    .into());
+                }
+                Some(before) => match family(before) {
+                    Family::Number => wider(before, data_type),
+                    Family::Text => DataType::Text,
+                    _ => return Err(Refusal::TooRich),
+                },
+            });
+        }
+        let data_type = common.unwrap_or(DataType::Text);
+        let mut exprs = Vec::with_capacity(values.len());
+        for value in values {
+            exprs.push(self.resolve(value, data_type)?.expr);
+        }
+        Ok((exprs, data_type))
+    }
+
+    fn function(&mut self, function: &ast::Function) -> Lowered<Typed> {
+        if function.over.is_some() || function.filter.is_some() || !function.within_group.is_empty() {
+            return Err(Refusal::TooRich);
+        }
+        let words = names::parts(&function.name)?;
+        let name = match words.as_slice() {
+            [name] => name.as_str(),
+            [schema, name] if schema == "pg_catalog" => name.as_str(),
+            _ => return Err(Refusal::TooRich),
+        };
+        let mut arguments: Vec<&ast::Expr> = Vec::new();
+        match &function.args {
+            ast::FunctionArguments::None => {}
+            ast::FunctionArguments::List(list)
+                if list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
+            {
+                for argument in &list.args {
+                    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else {
+                        return Err(Refusal::TooRich);
+                    };
+                    arguments.push(e);
+                }
+            }
+            _ => return Err(Refusal::TooRich),
+        }
+        Ok(match (name, arguments.as_slice()) {
+            ("now" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp", [])
+            | ("current_timestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz),
+            ("localtimestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::Timestamp),
+            ("current_date", []) => Typed::known(bind::volatile(Volatile::CurrentDate), DataType::Date),
+            ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),
+            ("gen_random_uuid", []) => Typed::known(bind::volatile(Volatile::RandomUuid), DataType::Uuid),
+            ("nextval", [sequence]) => self.next_value(sequence)?,
+            ("lower", [a]) => Typed::known(Expr::Call(Function::Lower, vec![self.text(a)?]), DataType::Text),
+            ("upper", [a]) => Typed::known(Expr::Call(Function::Upper, vec![self.text(a)?]), DataType::Text),
+            ("length" | "char_length" | "character_length", [a]) => {
+                Typed::known(Expr::Call(Function::Length, vec![self.text(a)?]), DataType::Integer)
+            }
+            ("btrim" | "trim", [a]) => {
+                Typed::known(Expr::Call(Function::Trim, vec![self.text(a)?]), DataType::Text)
+            }
+            ("substr" | "substring", [a, from]) => {
+                let arguments = vec![self.text(a)?, self.integer(from)?];
+                Typed::known(Expr::Call(Function::Substring, arguments), DataType::Text)
+            }
+            ("substr" | "substring", [a, from, count]) => {
+                let arguments = vec![self.text(a)?, self.integer(from)?, self.integer(count)?];
+                Typed::known(Expr::Call(Function::Substring, arguments), DataType::Text)
+            }
+            ("abs", [a]) => {
+                let value = self.number(a)?;
+                let data_type = value.data_type();
+                Typed::known(Expr::Call(Function::Abs, vec![value.expr]), data_type)
+            }
+            ("mod", [a, b]) => {
+                let (a, b) = (self.lower(a)?, self.lower(b)?);
+                self.arithmetic(BinaryOperator::Remainder, a, b)?
+            }
+            ("round", [a]) => self.rounding(Function::Round, a)?,
+            ("round", [a, scale]) => {
+                let value = self.number(a)?;
+                let DataType::Numeric { .. } = value.data_type() else { return Err(Refusal::TooRich) };
+                let scale = self.integer(scale)?;
+                Typed::known(Expr::Call(Function::Round, vec![value.expr, scale]), NUMERIC)
+            }
+            ("floor", [a]) => self.rounding(Function::Floor, a)?,
+            ("ceil" | "ceiling", [a]) => self.rounding(Function::Ceil, a)?,
+            ("coalesce", [_, ..]) => self.alike(Function::Coalesce, &arguments, "COALESCE")?,
+            ("greatest", [_, ..]) => self.alike(Function::Greatest, &arguments, "GREATEST")?,
+            ("least", [_, ..]) => self.alike(Function::Least, &arguments, "LEAST")?,
+            ("nullif", [_, _]) => self.alike(Function::NullIf, &arguments, "NULLIF")?,
+            ("concat", [_, ..]) => {
+                let mut texts = Vec::new();
+                for argument in &arguments {
+                    let typed = self.lower(argument)?;
+                    texts.push(self.resolve(typed, DataType::Text)?.expr);
+                }
+                Typed::known(Expr::Call(Function::Concat, texts), DataType::Text)
+            }
+            _ => return Err(Refusal::TooRich),
+        })
+    }
+
+    fn alike(&mut self, function: Function, arguments: &[&ast::Expr], what: &str) -> Lowered<Typed> {
+        let mut values = Vec::new();
+        for argument in arguments {
+            values.push(self.lower(argument)?);
+        }
+        let (values, data_type) = self.unify(values, what)?;
+        Ok(Typed::known(Expr::Call(function, values), data_type))
+    }
+
+    /// `nextval('name')`, with or without a cast to regclass.
+    fn next_value(&mut self, argument: &ast::Expr) -> Lowered<Typed> {
+        let mut inner = argument;
+        while let ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) = inner {
+            inner = expr;
+        }
+        let ast::Expr::Value(value) = inner else { return Err(Refusal::TooRich) };
+        let ast::Value::SingleQuotedString(text) = &value.value else { return Err(Refusal::TooRich) };
+        let found = crate::catalog::find_sequence(self.catalog, self.search_path, text)?;
+        Ok(Typed::known(bind::next_value(found.id), DataType::BigInt))
+    }
+}
+
+/// The number (from 0) of a placeholder. Errors: 42P02.
+pub fn placeholder(name: &str) -> SqlResult<usize> {
+    let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+    match number {
+        Some(n @ 1..=65_535) => Ok(n - 1),
+        _ => Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {name}"))),
+    }
+}
+
+fn boolean(expr: Expr) -> Typed {
+    Typed::known(expr, DataType::Boolean)
+}
+
+fn not(typed: Typed) -> Typed {
+    boolean(Expr::Unary(UnaryOperator::Not, Box::new(typed.expr)))
+}
+
+fn number(text: &str) -> Lowered<Typed> {
+    if let Ok(i) = text.parse::<i64>() {
+        let data_type = if i32::try_from(i).is_ok() { DataType::Integer } else { DataType::BigInt };
+        return Ok(Typed::known(Expr::Constant(Datum::Int(i)), data_type));
+    }
+    match Decimal::parse(text) {
+        Some(decimal) => Ok(Typed::known(Expr::Constant(Datum::Decimal(decimal)), NUMERIC)),
+        None => Err(Refusal::TooRich),
+    }
+}
+
+/// A string literal as a value to compare with or assign to a type; a column's own limits are not
+/// applied here.
+fn literal(text: &str, to: DataType) -> SqlResult<Datum> {
+    match to {
+        DataType::Text | DataType::Varchar { .. } => Ok(Datum::text(text)),
+        DataType::Char { .. } => Ok(Datum::text(text.trim_end_matches(' '))),
+        DataType::Numeric { .. } => match Decimal::parse(text.trim()) {
+            Some(decimal) => Ok(Datum::Decimal(decimal)),
+            None => base::text::parse(text, to),
+        },
+        _ => base::text::parse(text, to),
+    }
+}
+
+fn no_operator(symbol: &str, left: DataType, right: DataType) -> SqlError {
+    SqlError::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} {symbol} {}", bare_name(left), bare_name(right)),
+    )
+    .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
+}

@@ -1,0 +1,53 @@
+//! Cancelling a statement: by the client's request or by its timeout.
+
+use base::{SqlError, SqlState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Cancels what a session is doing, from anywhere.
+#[derive(Clone, Default)]
+pub struct CancelHandle(Arc<Cancel>);
+
+#[derive(Default)]
+struct Cancel {
+    requested: AtomicBool,
+    wake: Notify,
+}
+
+impl CancelHandle {
+    /// Ends the running statement with 57014 (or 08007 if its order had begun); nothing if none runs.
+    pub fn cancel(&self) {
+        self.0.requested.store(true, Ordering::SeqCst);
+        self.0.wake.notify_waiters();
+    }
+
+    /// A statement begins: earlier requests are void.
+    pub(super) fn begin(&self) {
+        self.0.requested.store(false, Ordering::SeqCst);
+    }
+
+    /// Waits for a request or for the timeout (0: none).
+    pub(super) async fn wait(&self, timeout_ms: u64) -> SqlError {
+        let canceled =
+            |why: &str| SqlError::new(SqlState::QUERY_CANCELED, format!("canceling statement due to {why}"));
+        let requested = async {
+            loop {
+                let woken = self.0.wake.notified();
+                if self.0.requested.load(Ordering::SeqCst) {
+                    return;
+                }
+                woken.await;
+            }
+        };
+        if timeout_ms == 0 {
+            requested.await;
+            return canceled("user request");
+        }
+        match tokio::time::timeout(Duration::from_millis(timeout_ms), requested).await {
+            Ok(()) => canceled("user request"),
+            Err(_) => canceled("statement timeout"),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! DDL in a session: ordered on its own, or collected until COMMIT.
+
+use super::Session;
+use crate::ddl::{self, DdlContext};
+use crate::response::Response;
+use base::SqlError;
+use base::error::{SqlResult, SqlState};
+use base::key::KeyRange;
+use base::schema::{SchemaAction, SchemaChange};
+use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
+use datafusion::sql::sqlparser::ast::{self, Statement};
+use std::sync::Arc;
+
+/// Plans of one DDL statement before it gives up on a catalog that keeps changing.
+const ATTEMPTS: usize = 64;
+
+impl Session {
+    pub(super) async fn run_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
+        if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+            // A text of several statements: what came before is committed with it in order, not atomically.
+            self.end_implicit().await?;
+        }
+        if self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only) {
+            return Err(SqlError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                format!("cannot execute {} in a read-only transaction", ddl::first_words(statement)),
+            ));
+        }
+        if self.transaction.is_some() {
+            return self.collect_ddl(statement);
+        }
+        let mut attempts = 0;
+        loop {
+            let planned = self.plan_ddl(statement)?;
+            let tag = planned.tag;
+            let notices = planned.notices;
+            if planned.actions.is_empty() {
+                notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+                return Ok(Response::Command(tag.into()));
+            }
+            let base_version = self.catalog().version;
+            match self.submit_schema(SchemaChange { base_version, actions: planned.actions }).await {
+                Err(e) if super::is_stale(&e) && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    self.refresh_catalog().await?;
+                }
+                Err(e) => return Err(e),
+                Ok(()) => {
+                    notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+                    return Ok(Response::Command(tag.into()));
+                }
+            }
+        }
+    }
+
+    fn plan_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
+        let catalog = self.catalog();
+        let cluster = self.cluster();
+        let context = DdlContext {
+            catalog: &catalog,
+            search_path: &self.settings.search_path,
+            database: &self.database,
+            topology: cluster.topology(),
+            region: cluster.region(),
+            gateway: &self.gateway,
+            now_us: self.now_us(),
+        };
+        ddl::plan(&context, statement)
+    }
+
+    /// Inside a transaction block changes are collected; its own statements see them at once.
+    fn collect_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
+        let planned = self.plan_ddl(statement)?;
+        let current = self.catalog();
+        let transaction = self.transaction.as_mut().expect("an open transaction");
+        if transaction.has_writes() {
+            return Err(SqlError::unsupported("changing the catalog after writing rows in one transaction"));
+        }
+        let base_version = transaction.catalog.as_ref().map_or(current.version, |(v, _)| *v);
+        let mut next = current.as_ref().clone();
+        next.apply(&SchemaChange { base_version: next.version, actions: planned.actions.clone() })?;
+        transaction.schema.extend(planned.actions);
+        transaction.catalog = Some((base_version, Arc::new(next)));
+        planned.notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+        Ok(Response::Command(planned.tag.into()))
+    }
+
+    /// Orders a change at every partition.
+    pub(super) async fn submit_schema(&mut self, change: SchemaChange) -> SqlResult<()> {
+        let mut access = AccessSet::default();
+        for partition in self.cluster().topology().partition_ids() {
+            access.add(partition, Granule::Partition, AccessMode::Write);
+        }
+        self.submit(TxnProgram::Schema(change), access).await.map(|_| ())
+    }
+
+    /// Orders what a transaction block collected.
+    pub(super) async fn commit_schema(
+        &mut self,
+        base_version: u64,
+        actions: Vec<SchemaAction>,
+    ) -> SqlResult<()> {
+        self.submit_schema(SchemaChange { base_version, actions }).await
+    }
+
+    pub(super) async fn run_truncate(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {
+        if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
+            return Err(SqlError::unsupported("TRUNCATE … RESTART IDENTITY"));
+        }
+        if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
+            return Err(SqlError::unsupported("TRUNCATE inside a transaction block")
+                .hint("DELETE without WHERE works there."));
+        }
+        if self.transaction.is_some() {
+            self.end_implicit().await?;
+        }
+        if self.settings.read_only {
+            return Err(SqlError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                "cannot execute TRUNCATE TABLE in a read-only transaction",
+            ));
+        }
+        let catalog = self.catalog();
+        let topology = self.cluster().topology().clone();
+        let mut statements = Vec::new();
+        let mut access = AccessSet::default();
+        for target in &truncate.table_names {
+            let table = match crate::names::find_table(
+                &catalog,
+                &self.settings.search_path,
+                &self.database,
+                &target.name,
+            ) {
+                Err(_) if truncate.if_exists => continue,
+                found => found?,
+            };
+            for partition in table.partitions(&topology) {
+                access.add(partition, Granule::Range(table.id, KeyRange::all()), AccessMode::Write);
+                for index in &table.indexes {
+                    access.add(partition, Granule::Range(index.id, KeyRange::all()), AccessMode::Write);
+                }
+            }
+            statements.push(Program::Truncate { table: table.id, schema_version: table.version });
+        }
+        access.normalize();
+        if !statements.is_empty() {
+            self.submit(TxnProgram::Statements(statements), access).await?;
+        }
+        Ok(Response::Command("TRUNCATE TABLE".into()))
+    }
+}

@@ -1,0 +1,262 @@
+//! EXPLAIN: where a statement goes, how many WAN round trips it takes, rows or columns.
+
+use super::Session;
+use super::plan::{self, Plan};
+use crate::analytics;
+use crate::lower::bind::Binding;
+use crate::lower::expr::ParameterTypes;
+use crate::lower::keys::KeyPath;
+use crate::response::{Column, Response, RowStream, Rows};
+use base::cut::Freshness;
+use base::error::SqlResult;
+use base::schema::{Placement, Table};
+use base::txn::AccessSet;
+use base::{DataType, Datum, PartitionId, RegionId, TableId};
+use datafusion::sql::sqlparser::ast::Statement;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A freshness report in one line.
+pub(super) fn freshness(f: &Freshness) -> String {
+    let ms = |ns: u64| ns as f64 / base::time::MS as f64;
+    format!(
+        "visibility delay {:.3} ms (staleness {:.3}, coordination {:.3}, wait {:.3})",
+        ms(f.visibility_delay_ns()),
+        ms(f.staleness_ns),
+        ms(f.coordination_ns),
+        ms(f.wait_ns)
+    )
+}
+
+impl Session {
+    pub(super) async fn run_explain(
+        &mut self,
+        statement: &Statement,
+        analyze: bool,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let catalog = self.catalog();
+        let mut types = ParameterTypes(parameters.iter().map(super::prepared::type_of).collect());
+        let plan = plan::plan(&self.context(&catalog), statement, &mut types)?;
+        let mut lines = self.describe(&plan, parameters, &types).await?;
+        if analyze {
+            self.analyze(&plan, parameters, &mut lines).await?;
+        }
+        let rows = lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
+        let columns = Arc::new(vec![Column::new("QUERY PLAN", DataType::Text)]);
+        Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "EXPLAIN" }))
+    }
+
+    async fn describe(
+        &self,
+        plan: &Plan,
+        parameters: &[Datum],
+        types: &ParameterTypes,
+    ) -> SqlResult<Vec<String>> {
+        let (gateway, catalog) = (&self.gateway, self.catalog());
+        let topology = gateway.cluster.topology();
+        // A plan with open parameters is shown with nulls in their place.
+        let nulls = vec![Datum::Null; types.0.len()];
+        let has_values = parameters.len() >= types.0.len();
+        let values = if has_values { parameters } else { &nulls };
+        let binding = Binding { parameters: values, now_us: self.now_us(), gateway, catalog: &catalog };
+        let reached = |table: &Table, path: &KeyPath, reader| -> SqlResult<BTreeSet<PartitionId>> {
+            if !has_values {
+                return Ok(table.partitions(topology).into_iter().collect());
+            }
+            let reached = path.reach(table, &binding, topology, reader)?;
+            Ok(reached.reaches.into_iter().flat_map(|r| r.partitions).collect())
+        };
+        let mut lines = Vec::new();
+        match plan {
+            Plan::Rows(plan) => {
+                let way = match (&plan.index, plan.path.is_point()) {
+                    (Some(index), _) => format!("index {}", index.name),
+                    (None, true) => "primary key".into(),
+                    (None, false) => "primary key range".into(),
+                };
+                lines.push(format!("Read rows of {} by {way}", plan.table.name));
+                lines.push(format!("  Home: {}", self.home(&plan.table)));
+                let partitions = reached(&plan.table, &plan.path, Some(gateway.cluster.region()))?;
+                lines.extend(self.way(&partitions, false));
+            }
+            Plan::Modify(plan) => {
+                let word = if plan.set.is_some() { "Update" } else { "Delete" };
+                let kind = match (plan.must_read, &plan.index) {
+                    (true, _) => "read at a cut, validated at commit".to_string(),
+                    (false, Some((index, _))) => {
+                        format!("rows found through index {}, validated at commit", index.name)
+                    }
+                    (false, None) => "one-shot, never a conflict abort".into(),
+                };
+                lines.push(format!("{word} {} ({kind})", plan.table.name));
+                lines.push(format!("  Home: {}", self.home(&plan.table)));
+                let partitions = reached(&plan.table, &plan.path, None)?;
+                lines.extend(self.way(&partitions, true));
+            }
+            Plan::Insert(plan) => {
+                let kind = if plan.is_one_shot { "one-shot, never a conflict abort" } else { "from a query" };
+                lines.push(format!("Insert into {} ({kind})", plan.table.name));
+                lines.push(format!("  Home: {}", self.home(&plan.table)));
+                let mut access = AccessSet::default();
+                if plan.is_one_shot && has_values && plan.explains_without_effect() {
+                    let rows = plan.rows(&binding)?;
+                    plan.statement(&rows, &binding, topology, &mut access)?;
+                }
+                let mut partitions: BTreeSet<PartitionId> = access.by_partition.keys().copied().collect();
+                if partitions.is_empty() {
+                    partitions = plan.table.partitions(topology).into_iter().collect();
+                }
+                lines.extend(self.way(&partitions, true));
+                let remote: Vec<&str> = plan
+                    .table
+                    .indexes
+                    .iter()
+                    .filter(|i| !plan.table.index_is_local(i, topology))
+                    .map(|i| i.name.as_str())
+                    .collect();
+                if !remote.is_empty() {
+                    lines.push(format!("  Unique entries homed by value: {}", remote.join(", ")));
+                }
+            }
+            Plan::Query(plan) => {
+                let (text, reads) = analytics::explain(gateway, plan, values).await?;
+                lines.push("Query over columns".into());
+                lines.extend(self.reads(&reads));
+                lines.extend(text.lines().map(|l| format!("  {l}")));
+            }
+            Plan::Rich(statement) => {
+                lines.push(format!(
+                    "{} (rows and values from a query over columns, validated at commit)",
+                    crate::ddl::first_words(statement)
+                ));
+            }
+            Plan::Call(plan) => {
+                lines.push(format!("Call {}", plan.procedure.name()));
+                if has_values {
+                    let args = plan
+                        .arguments
+                        .iter()
+                        .map(|(e, t)| t.coerce(binding.value(e)?))
+                        .collect::<SqlResult<Vec<_>>>()?;
+                    let access = plan.procedure.declare(&args, &catalog, topology)?;
+                    lines.extend(self.way(&access.by_partition.keys().copied().collect(), true));
+                }
+            }
+            Plan::Utility(statement) => lines.push(crate::ddl::first_words(statement)),
+        }
+        Ok(lines)
+    }
+
+    fn home(&self, table: &Table) -> String {
+        let topology = self.cluster().topology();
+        match &table.placement {
+            Placement::Home(region) => topology.region_name(*region).to_string(),
+            Placement::HomeBy { column, .. } => format!("by {}", table.columns[*column].name),
+            Placement::Replicated => "replicated in every partition".into(),
+        }
+    }
+
+    /// Partitions, regions and the WAN between here and them.
+    fn way(&self, partitions: &BTreeSet<PartitionId>, is_write: bool) -> Vec<String> {
+        let cluster = self.cluster();
+        let topology = cluster.topology();
+        let here = cluster.region();
+        let regions: BTreeSet<RegionId> =
+            partitions.iter().map(|p| topology.region_of_partition(*p)).collect();
+        let names: Vec<&str> = regions.iter().map(|r| topology.region_name(*r)).collect();
+        let is_local = regions.iter().all(|r| *r == here);
+        let widest = regions.iter().map(|r| topology.wan.round_trip_ns(here, *r)).max().unwrap_or(0);
+        let trips = match (is_local, is_write, regions.len()) {
+            (true, ..) => "0".to_string(),
+            (false, false, _) => "1".into(),
+            (false, true, 1) => "1 to 2".into(),
+            (false, true, _) => "2".into(),
+        };
+        let list: Vec<String> = partitions.iter().map(|p| p.to_string()).collect();
+        let mut lines = vec![
+            format!("  Partitions: {} ({})", partitions.len(), list.join(" ")),
+            format!("  Regions: {}", names.join(", ")),
+        ];
+        lines.push(match is_local {
+            true => "  WAN round trips: 0".into(),
+            false => format!(
+                "  WAN round trips: {trips} (round trip {:.1} ms)",
+                widest as f64 / base::time::MS as f64
+            ),
+        });
+        lines
+    }
+
+    fn reads(&self, reads: &BTreeMap<TableId, BTreeSet<PartitionId>>) -> Vec<String> {
+        let catalog = self.catalog();
+        let topology = self.cluster().topology();
+        reads
+            .iter()
+            .map(|(id, partitions)| {
+                let name = catalog.table(*id).map_or("?", |t| t.name.as_str());
+                let regions: BTreeSet<&str> = partitions
+                    .iter()
+                    .map(|p| topology.region_name(topology.region_of_partition(*p)))
+                    .collect();
+                let regions: Vec<&str> = regions.into_iter().collect();
+                format!(
+                    "  Table {name}: {} of {} partitions, regions {}",
+                    partitions.len(),
+                    topology.partitions.len(),
+                    regions.join(", ")
+                )
+            })
+            .collect()
+    }
+
+    /// Runs it and says what happened.
+    async fn analyze(&mut self, plan: &Plan, parameters: &[Datum], lines: &mut Vec<String>) -> SqlResult<()> {
+        let ms = |ns: u64| ns as f64 / base::time::MS as f64;
+        self.last = None;
+        let before = self.freshness.take();
+        let start = self.cluster().now();
+        let response = match plan {
+            Plan::Utility(_) => return Ok(()),
+            plan => Box::pin(self.run(plan, parameters)).await?,
+        };
+        let mut count = 0;
+        if let Response::Rows(mut rows) = response {
+            loop {
+                let batch = rows.stream.next_rows(8192).await?;
+                if batch.is_empty() {
+                    break;
+                }
+                count += batch.len();
+            }
+        }
+        let took = self.cluster().now().since(start);
+        lines.push(format!("Rows: {count}"));
+        if let Some(last) = &self.last {
+            let topology = self.cluster().topology();
+            let names: Vec<&str> = last.regions.iter().map(|r| topology.region_name(*r)).collect();
+            lines.push(format!(
+                "Transaction {} at rank {}, regions {}",
+                last.txn,
+                last.rank,
+                names.join(", ")
+            ));
+            let here = self.cluster().region();
+            let widest = last.regions.iter().map(|r| topology.wan.round_trip_ns(here, *r)).max().unwrap_or(0);
+            if last.regions.iter().any(|r| *r != here) && widest > 0 {
+                lines.push(format!("WAN round trips: {:.2}", last.latency_ns as f64 / widest as f64));
+            } else {
+                lines.push("WAN round trips: 0".into());
+            }
+            for (phase, ns) in &last.phases {
+                lines.push(format!("  {phase}: {:.3} ms", ms(*ns)));
+            }
+        }
+        if let Some(f) = &self.freshness {
+            lines.push(format!("Freshness: {}", freshness(f)));
+        }
+        self.freshness = self.freshness.or(before);
+        lines.push(format!("Execution time: {:.3} ms", ms(took)));
+        Ok(())
+    }
+}

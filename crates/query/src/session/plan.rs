@@ -1,0 +1,172 @@
+//! What a statement will do, decided once per catalog version.
+
+use crate::analytics::QueryPlan;
+use crate::lower::expr::{ParameterTypes, Scope};
+use crate::lower::insert::InsertPlan;
+use crate::lower::modify::ModifyPlan;
+use crate::lower::select::RowSelectPlan;
+use crate::lower::{Lowering, Refusal, bind};
+use crate::names;
+use crate::response::Column;
+use base::error::{SqlResult, SqlState};
+use base::expr::Expr;
+use base::schema::Catalog;
+use base::txn::procedure::Procedure;
+use base::{DataType, SqlError};
+use datafusion::sql::sqlparser::ast::{self, Statement};
+use std::sync::Arc;
+
+/// What a statement will do.
+pub enum Plan {
+    Insert(InsertPlan),
+    Modify(ModifyPlan),
+    /// Few rows by key, or rows to be validated (FOR UPDATE).
+    Rows(RowSelectPlan),
+    /// Anything else that returns rows.
+    Query(QueryPlan),
+    /// UPDATE and DELETE that need the analytical planner to find their rows and values.
+    Rich(Statement),
+    Call(CallPlan),
+    /// Statements about the session, the catalog, or other statements.
+    Utility(Statement),
+}
+
+/// `CALL name(…)`.
+pub struct CallPlan {
+    pub procedure: Arc<dyn Procedure>,
+    pub arguments: Vec<(Expr, DataType)>,
+    pub columns: Arc<Vec<Column>>,
+}
+
+impl Plan {
+    /// Columns of the rows it returns.
+    pub fn columns(&self) -> Option<Arc<Vec<Column>>> {
+        match self {
+            Plan::Insert(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
+            Plan::Modify(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
+            Plan::Rows(plan) => Some(plan.projection.columns.clone()),
+            Plan::Query(plan) => Some(plan.columns.clone()),
+            Plan::Call(plan) => (!plan.columns.is_empty()).then(|| plan.columns.clone()),
+            Plan::Utility(statement) => super::utility::columns(statement),
+            Plan::Rich(_) => None,
+        }
+    }
+}
+
+/// What planning depends on beside the statement.
+pub struct PlanContext<'a> {
+    pub gateway: &'a Arc<crate::Gateway>,
+    pub catalog: &'a Arc<Catalog>,
+    pub search_path: &'a [String],
+    pub database: &'a str,
+    pub user: &'a str,
+}
+
+/// Plans a statement; types of parameters are found on the way.
+pub fn plan(
+    context: &PlanContext<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Plan> {
+    let topology = context.gateway.cluster.topology().clone();
+    let mut lowering = Lowering {
+        catalog: context.catalog,
+        search_path: context.search_path,
+        database: context.database,
+        parameters,
+    };
+    match statement {
+        Statement::Query(query) => plan_query(context, statement, query, parameters),
+        Statement::Insert(insert) => {
+            let plan = lowering.insert(insert).map_err(|r| too_rich(r, "this form of INSERT"))?;
+            Ok(Plan::Insert(plan))
+        }
+        Statement::Update(update) => match lowering.update(update, &topology) {
+            Ok(plan) => Ok(Plan::Modify(plan)),
+            Err(Refusal::TooRich) => Ok(Plan::Rich(statement.clone())),
+            Err(Refusal::Error(error)) => Err(error),
+        },
+        Statement::Delete(delete) => match lowering.delete(delete, &topology) {
+            Ok(plan) => Ok(Plan::Modify(plan)),
+            Err(Refusal::TooRich) => Ok(Plan::Rich(statement.clone())),
+            Err(Refusal::Error(error)) => Err(error),
+        },
+        Statement::Call(function) => plan_call(context, &mut lowering, function).map(Plan::Call),
+        other => Ok(Plan::Utility(other.clone())),
+    }
+}
+
+fn plan_query(
+    context: &PlanContext<'_>,
+    statement: &Statement,
+    query: &ast::Query,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Plan> {
+    let declared = parameters.clone();
+    let mut lowering = Lowering {
+        catalog: context.catalog,
+        search_path: context.search_path,
+        database: context.database,
+        parameters,
+    };
+    let locks = !query.locks.is_empty();
+    match lowering.row_select(query) {
+        Ok(plan) if plan.is_narrow || plan.for_update => return Ok(Plan::Rows(plan)),
+        Ok(_) => {}
+        Err(Refusal::TooRich) if locks => {
+            return Err(SqlError::unsupported("FOR UPDATE of anything but rows of one table"));
+        }
+        Err(Refusal::TooRich) => *parameters = declared,
+        // Its own message is better than the analytical planner's.
+        Err(Refusal::Error(error)) => return Err(error),
+    }
+    crate::analytics::plan(context, statement, parameters).map(Plan::Query)
+}
+
+fn plan_call(
+    context: &PlanContext<'_>,
+    lowering: &mut Lowering<'_>,
+    function: &ast::Function,
+) -> SqlResult<CallPlan> {
+    let name = names::parts(&function.name)?.pop().expect("a name has a part");
+    let procedure = context.gateway.cluster.procedures().get(&name)?.clone();
+    let declared = procedure.arguments();
+    let given: Vec<&ast::Expr> = match &function.args {
+        ast::FunctionArguments::None => Vec::new(),
+        ast::FunctionArguments::List(list) => list
+            .args
+            .iter()
+            .map(|argument| match argument {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) => Ok(e),
+                _ => Err(SqlError::unsupported("named arguments of CALL")),
+            })
+            .collect::<SqlResult<_>>()?,
+        ast::FunctionArguments::Subquery(_) => return Err(SqlError::unsupported("a subquery in CALL")),
+    };
+    if given.len() != declared.len() {
+        let types: Vec<String> = declared.iter().map(|(n, t)| format!("{n} {}", t.name())).collect();
+        return Err(SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("procedure {name} with {} arguments does not exist", given.len()),
+        )
+        .hint(format!("It is declared as {name}({}).", types.join(", "))));
+    }
+    let scope = Scope::default();
+    let mut arguments = Vec::with_capacity(given.len());
+    for (e, (argument, data_type)) in given.into_iter().zip(declared) {
+        let expr = lowering
+            .exprs(&scope)
+            .assignment(e, argument, data_type)
+            .map_err(|r| too_rich(r, "this expression as an argument of CALL"))?;
+        if !bind::is_constant(&expr) {
+            return Err(SqlError::unsupported("a column as an argument of CALL"));
+        }
+        arguments.push((expr, data_type));
+    }
+    let columns = procedure.columns().into_iter().map(|(n, t)| Column::new(n, t)).collect();
+    Ok(CallPlan { procedure, arguments, columns: Arc::new(columns) })
+}
+
+fn too_rich(refusal: Refusal, what: &str) -> SqlError {
+    refusal.or(|| SqlError::unsupported(what))
+}

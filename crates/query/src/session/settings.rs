@@ -1,0 +1,278 @@
+//! A session's settings: SET, SHOW, RESET.
+
+use base::cut::Consistency;
+use base::error::{SqlResult, SqlState};
+use base::{Rank, SqlError, Token};
+use std::collections::BTreeMap;
+
+/// Settings and what they mean for statements.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    values: BTreeMap<&'static str, String>,
+    /// How queries read.
+    pub consistency: Consistency,
+    /// Schemas that names without one are looked up in.
+    pub search_path: Vec<String>,
+    pub statement_timeout_ms: u64,
+    /// New transactions are READ ONLY.
+    pub read_only: bool,
+    /// Counts changes that make plans stale.
+    pub epoch: u64,
+}
+
+/// A setting's name, default, whether clients are told of changes, and whether SET may change it.
+struct Spec(&'static str, &'static str, bool, bool);
+
+const SPECS: &[Spec] = &[
+    Spec("application_name", "", true, true),
+    Spec("bytea_output", "hex", false, true),
+    Spec("client_encoding", "UTF8", true, true),
+    Spec("client_min_messages", "notice", false, true),
+    Spec("DateStyle", "ISO, MDY", true, true),
+    Spec("default_transaction_deferrable", "off", false, true),
+    Spec("default_transaction_isolation", "serializable", false, true),
+    Spec("default_transaction_read_only", "off", false, true),
+    Spec("extra_float_digits", "1", false, true),
+    Spec("idle_in_transaction_session_timeout", "0", false, true),
+    Spec("in_hot_standby", "off", true, false),
+    Spec("integer_datetimes", "on", true, false),
+    Spec("IntervalStyle", "postgres", true, true),
+    Spec("is_superuser", "on", true, false),
+    Spec("lock_timeout", "0", false, true),
+    Spec("max_identifier_length", "63", false, false),
+    Spec("meridian.consistency", "rss", false, true),
+    Spec("meridian.copy_batch_rows", "0", false, true),
+    Spec("meridian.engine", "", false, false),
+    Spec("meridian.freshness", "", false, false),
+    Spec("meridian.region", "", false, false),
+    Spec("meridian.token", "", false, true),
+    Spec("search_path", "\"$user\", public", false, true),
+    Spec("server_encoding", "UTF8", true, false),
+    Spec("server_version", "15.0 (Meridian)", true, false),
+    Spec("server_version_num", "150000", false, false),
+    Spec("session_authorization", "", true, false),
+    Spec("standard_conforming_strings", "on", true, true),
+    Spec("statement_timeout", "0", false, true),
+    Spec("TimeZone", "UTC", true, true),
+    Spec("transaction_deferrable", "off", false, true),
+    Spec("transaction_isolation", "serializable", false, true),
+    Spec("transaction_read_only", "off", false, true),
+];
+
+impl Settings {
+    pub fn new(user: &str, engine: &str, region: &str) -> Settings {
+        let mut values: BTreeMap<&'static str, String> =
+            SPECS.iter().map(|s| (s.0, s.1.to_string())).collect();
+        values.insert("session_authorization", user.into());
+        values.insert("meridian.engine", engine.into());
+        values.insert("meridian.region", region.into());
+        Settings {
+            values,
+            consistency: Consistency::Rss,
+            search_path: vec!["public".into()],
+            statement_timeout_ms: 0,
+            read_only: false,
+            epoch: 0,
+        }
+    }
+
+    /// A setting's canonical name. Errors: 42704.
+    pub fn canonical(name: &str) -> SqlResult<&'static str> {
+        let name = match name.to_ascii_lowercase().as_str() {
+            "time zone" => "TimeZone".to_string(),
+            "names" => "client_encoding".into(),
+            "transaction isolation level" => "transaction_isolation".into(),
+            other => other.to_string(),
+        };
+        SPECS.iter().find(|s| s.0.eq_ignore_ascii_case(&name)).map(|s| s.0).ok_or_else(|| {
+            SqlError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("unrecognized configuration parameter \"{name}\""),
+            )
+        })
+    }
+
+    pub fn get(&self, name: &'static str) -> &str {
+        &self.values[name]
+    }
+    /// Every setting with its value, in order of names.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+    /// Whether clients are told when it changes.
+    pub fn is_reported(name: &str) -> bool {
+        SPECS.iter().any(|s| s.0 == name && s.2)
+    }
+    /// Settings that a client is told at the start.
+    pub fn reported(&self) -> Vec<(String, String)> {
+        SPECS.iter().filter(|s| s.2).map(|s| (s.0.to_string(), self.values[s.0].clone())).collect()
+    }
+    /// SET. Returns the token to take over, for `meridian.token`. Errors: 22023, 55P02 for read-only ones.
+    pub fn set(&mut self, name: &'static str, value: &str) -> SqlResult<Option<Token>> {
+        let spec = SPECS.iter().find(|s| s.0 == name).expect("canonical");
+        if !spec.3 {
+            return Err(SqlError::new(
+                SqlState(*b"55P02"),
+                format!("parameter \"{name}\" cannot be changed"),
+            ));
+        }
+        let invalid = || {
+            SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"{name}\": \"{value}\""),
+            )
+        };
+        let mut shown = value.to_string();
+        let mut token = None;
+        match name {
+            "meridian.consistency" => {
+                self.consistency = Consistency::parse(value)
+                    .ok_or_else(|| invalid().hint("Levels are rss, regular, session and stale."))?;
+                shown = self.consistency.name().into();
+            }
+            "meridian.token" => token = Some(parse_token(value).ok_or_else(invalid)?),
+            "search_path" => {
+                self.search_path = value
+                    .split(',')
+                    .map(|s| s.trim().trim_matches('"').to_string())
+                    .filter(|s| s != "$user" && !s.is_empty())
+                    .collect();
+                self.epoch += 1;
+            }
+            "statement_timeout" => {
+                self.statement_timeout_ms = milliseconds(value).ok_or_else(invalid)?;
+                shown = match self.statement_timeout_ms {
+                    0 => "0".into(),
+                    ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
+                    ms => format!("{ms}ms"),
+                };
+            }
+            "default_transaction_read_only" => {
+                self.read_only = boolean(value).ok_or_else(invalid)?;
+                shown = if self.read_only { "on" } else { "off" }.into();
+            }
+            "client_encoding" => match value.to_ascii_uppercase().as_str() {
+                "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII" => shown = "UTF8".into(),
+                _ => return Err(SqlError::unsupported(format!("client_encoding {value}"))),
+            },
+            "TimeZone" => match value.trim_matches('\'').to_ascii_uppercase().as_str() {
+                "UTC" | "GMT" | "ETC/UTC" | "Z" | "0" | "DEFAULT" | "LOCAL" => shown = "UTC".into(),
+                _ => {
+                    return Err(SqlError::unsupported(format!("time zone {value}"))
+                        .hint("Timestamps with time zone are shown in UTC."));
+                }
+            },
+            "DateStyle" => {
+                if !value.to_ascii_lowercase().contains("iso") {
+                    return Err(SqlError::unsupported(format!("DateStyle {value}")));
+                }
+                shown = "ISO, MDY".into();
+            }
+            "meridian.copy_batch_rows" => {
+                value.parse::<usize>().map_err(|_| invalid())?;
+            }
+            "IntervalStyle" if !value.eq_ignore_ascii_case("postgres") => {
+                return Err(SqlError::unsupported(format!("IntervalStyle {value}")));
+            }
+            "standard_conforming_strings" if boolean(value) != Some(true) => {
+                return Err(SqlError::unsupported("standard_conforming_strings = off"));
+            }
+            // Every level runs as serializable, and says so.
+            "default_transaction_isolation" | "transaction_isolation" => {
+                match value.to_ascii_lowercase().as_str() {
+                    "serializable" | "repeatable read" | "read committed" | "read uncommitted" => {}
+                    _ => return Err(invalid()),
+                }
+                shown = "serializable".into();
+            }
+            _ => {}
+        }
+        self.values.insert(spec.0, shown);
+        Ok(token)
+    }
+
+    /// RESET, or SET … TO DEFAULT.
+    pub fn reset(&mut self, name: &'static str) -> SqlResult<()> {
+        let spec = SPECS.iter().find(|s| s.0 == name).expect("canonical");
+        match name {
+            "meridian.token" => Ok(()),
+            _ => self.set(name, spec.1).map(|_| ()),
+        }
+    }
+    /// RESET ALL.
+    pub fn reset_all(&mut self) {
+        for spec in SPECS.iter().filter(|s| s.3) {
+            self.reset(spec.0).expect("defaults are valid");
+        }
+    }
+}
+
+pub fn boolean(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Some(true),
+        "off" | "false" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// `0`, `250`, `250ms`, `30s`, `5min`, `1h`.
+fn milliseconds(value: &str) -> Option<u64> {
+    let value = value.trim();
+    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let number: u64 = value[..end].parse().ok()?;
+    let factor = match value[end..].trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+/// A token as SHOW prints it: the rank, then `partition@position` for each position.
+pub fn show_token(token: &Token) -> String {
+    let mut shown = token.rank.0.to_string();
+    for (partition, position) in &token.positions {
+        shown.push_str(&format!(",{}@{}", partition.0, position.0));
+    }
+    shown
+}
+
+fn parse_token(text: &str) -> Option<Token> {
+    let mut parts = text.split(',');
+    let mut token = Token::at(Rank(parts.next()?.trim().parse().ok()?));
+    for part in parts {
+        let (partition, position) = part.trim().split_once('@')?;
+        let partition = base::PartitionId(partition.parse().ok()?);
+        token.positions.insert(partition, base::LogPosition(position.parse().ok()?));
+    }
+    Some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_checked_and_shown_as_postgresql_does() {
+        let mut settings = Settings::new("me", "perseus", "us");
+        settings.set("statement_timeout", "30s").unwrap();
+        assert_eq!((settings.statement_timeout_ms, settings.get("statement_timeout")), (30_000, "30s"));
+        assert_eq!(settings.set("meridian.engine", "x").unwrap_err().state.as_str(), "55P02");
+        assert_eq!(settings.set("meridian.consistency", "eventual").unwrap_err().state.as_str(), "22023");
+        settings.set("transaction_isolation", "read committed").unwrap();
+        assert_eq!(settings.get("transaction_isolation"), "serializable");
+        assert_eq!(Settings::canonical("TIMEZONE").unwrap(), "TimeZone");
+        assert_eq!(Settings::canonical("wurst").unwrap_err().state, SqlState::UNDEFINED_OBJECT);
+    }
+
+    #[test]
+    fn a_token_reads_as_it_prints() {
+        let mut token = Token::at(Rank(77));
+        token.positions.insert(base::PartitionId(3), base::LogPosition(9));
+        assert_eq!(show_token(&token), "77,3@9");
+        assert_eq!(parse_token("77,3@9"), Some(token));
+        assert_eq!(parse_token("x"), None);
+    }
+}

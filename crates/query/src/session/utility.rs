@@ -1,0 +1,488 @@
+//! Statements about the session: transaction control, SET and SHOW, PREPARE, and what is refused.
+
+use super::settings::{self, Settings};
+use super::transaction::Transaction;
+use super::{Prepared, Session};
+use crate::names;
+use crate::response::{Column, Response, RowStream, Rows};
+use base::error::{SqlResult, SqlState};
+use base::txn::TxnProgram;
+use base::{DataType, Datum, SqlError};
+use datafusion::sql::sqlparser::ast::{self, Set, Statement};
+use node::request::Request;
+use std::sync::Arc;
+
+/// Whether a statement may run in a failed transaction block.
+pub(super) fn ends_failure(statement: &Statement) -> bool {
+    matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })
+}
+
+/// Whether a statement of a simple query joins the query's one transaction.
+pub(super) fn joins_block(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Copy { .. }
+    )
+}
+
+/// Columns that a utility statement answers with.
+pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
+    let texts = |names: &[&str]| {
+        Some(Arc::new(names.iter().map(|n| Column::new(*n, DataType::Text)).collect::<Vec<_>>()))
+    };
+    match statement {
+        Statement::ShowVariable { variable } => {
+            let name = shown_name(variable);
+            match name.as_str() {
+                "all" => texts(&["name", "setting", "description"]),
+                name => texts(&[Settings::canonical(name).unwrap_or(name)]),
+            }
+        }
+        Statement::Explain { .. } => texts(&["QUERY PLAN"]),
+        _ => None,
+    }
+}
+
+fn shown_name(variable: &[ast::Ident]) -> String {
+    let words: Vec<String> = variable.iter().map(|i| i.value.to_lowercase()).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["transaction", "isolation", "level"] => "transaction_isolation".into(),
+        ["time", "zone"] => "timezone".into(),
+        ["session", "authorization"] => "session_authorization".into(),
+        _ => words.join("."),
+    }
+}
+
+impl Session {
+    pub(super) async fn run_utility(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let done = |tag: &str| Ok(Response::Command(tag.into()));
+        match statement {
+            Statement::StartTransaction { modes, begin, modifier: None, statements, .. }
+                if statements.is_empty() =>
+            {
+                if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
+                    self.notice(
+                        "WARNING",
+                        SqlState::ACTIVE_SQL_TRANSACTION,
+                        "there is already a transaction in progress",
+                    );
+                } else {
+                    // Statements before BEGIN in one text belong to the block.
+                    match &mut self.transaction {
+                        Some(implicit) => implicit.is_implicit = false,
+                        None => self.begin(self.settings.read_only, false),
+                    }
+                }
+                self.transaction_modes(modes)?;
+                done(if *begin { "BEGIN" } else { "START TRANSACTION" })
+            }
+            Statement::Commit { chain, .. } => {
+                let tag = self.commit_block().await?;
+                if *chain {
+                    self.begin(self.settings.read_only, false);
+                }
+                done(tag)
+            }
+            Statement::Rollback { chain, savepoint: None } => {
+                if self.transaction.is_none() {
+                    self.no_transaction();
+                }
+                self.roll_back().await;
+                if *chain {
+                    self.begin(self.settings.read_only, false);
+                }
+                done("ROLLBACK")
+            }
+            Statement::Rollback { savepoint: Some(name), .. } => {
+                let name = names::fold(name);
+                let block = self.block("ROLLBACK TO SAVEPOINT")?;
+                if !block.rollback_to(&name) {
+                    return Err(no_savepoint(&name));
+                }
+                self.rebuild_catalog()?;
+                done("ROLLBACK")
+            }
+            Statement::Savepoint { name } => {
+                self.block("SAVEPOINT")?.savepoint(names::fold(name));
+                done("SAVEPOINT")
+            }
+            Statement::ReleaseSavepoint { name } => {
+                let name = names::fold(name);
+                if !self.block("RELEASE SAVEPOINT")?.release(&name) {
+                    return Err(no_savepoint(&name));
+                }
+                done("RELEASE")
+            }
+            Statement::Set(set) => {
+                self.run_set(set)?;
+                done("SET")
+            }
+            Statement::Reset(reset) => {
+                match &reset.reset {
+                    ast::Reset::ALL => self.settings.reset_all(),
+                    ast::Reset::ConfigurationParameter(name) => {
+                        let name = Settings::canonical(&names::parts(name)?.join("."))?;
+                        self.settings.reset(name)?;
+                        self.report(name);
+                    }
+                }
+                done("RESET")
+            }
+            Statement::ShowVariable { variable } => self.run_show(variable),
+            Statement::Discard { object_type } => {
+                if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
+                    return Err(SqlError::new(
+                        SqlState::ACTIVE_SQL_TRANSACTION,
+                        format!("DISCARD {object_type} cannot run inside a transaction block"),
+                    ));
+                }
+                if matches!(object_type, ast::DiscardObject::ALL) {
+                    self.prepared.clear();
+                    self.settings.reset_all();
+                }
+                done(&format!("DISCARD {object_type}"))
+            }
+            Statement::Prepare { name, data_types, statement } => {
+                let hints = data_types
+                    .iter()
+                    .map(|t| names::data_type(t).map(Some))
+                    .collect::<SqlResult<Vec<_>>>()?;
+                let name = names::fold(name);
+                let sql = statement.to_string();
+                let prepared = Prepared::new(self, &sql, Some(statement.as_ref().clone()), &hints)?;
+                self.store(&name, Arc::new(prepared))?;
+                done("PREPARE")
+            }
+            Statement::Execute { name: Some(name), parameters: values, .. } => {
+                let prepared = self.stored(&names::parts(name)?.join("."))?;
+                let values = self.execute_values(&prepared, values, parameters)?;
+                let plan = prepared.plan(self)?;
+                self.run(&plan, &values).await
+            }
+            Statement::Deallocate { name, .. } => {
+                let folded = names::fold(name);
+                if folded == "all" && name.quote_style.is_none() {
+                    self.prepared.clear();
+                    return done("DEALLOCATE ALL");
+                }
+                self.stored(&folded)?;
+                self.forget(&folded);
+                done("DEALLOCATE")
+            }
+            Statement::Explain { analyze, statement, options, .. } => {
+                let by_option = options.iter().flatten().any(|o| {
+                    o.name.value.eq_ignore_ascii_case("analyze")
+                        && o.arg.as_ref().is_none_or(|a| settings::boolean(&a.to_string()) != Some(false))
+                });
+                self.run_explain(statement, *analyze || by_option, parameters).await
+            }
+            Statement::Copy { source, to, target, options, legacy_options, .. } => {
+                self.run_copy(source, *to, target, options, legacy_options).await
+            }
+            Statement::Truncate(truncate) => self.run_truncate(truncate).await,
+            // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
+            Statement::Vacuum(_) => done("VACUUM"),
+            Statement::Analyze(_) => done("ANALYZE"),
+            ddl if crate::ddl::is_ddl(ddl) => self.run_ddl(ddl).await,
+            other => Err(SqlError::unsupported(crate::ddl::first_words(other))),
+        }
+    }
+
+    /// Opens a transaction.
+    pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
+        let now_us = self.gateway.now_us();
+        self.transaction = Some(Transaction::new(read_only, is_implicit, now_us));
+    }
+
+    fn block(&mut self, word: &str) -> SqlResult<&mut Transaction> {
+        match &mut self.transaction {
+            Some(t) if !t.is_implicit => Ok(t),
+            _ => Err(SqlError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                format!("{word} can only be used in transaction blocks"),
+            )),
+        }
+    }
+
+    fn no_transaction(&mut self) {
+        self.notice("WARNING", SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+    }
+
+    /// COMMIT; a failed block is rolled back instead. Returns the tag.
+    async fn commit_block(&mut self) -> SqlResult<&'static str> {
+        match &self.transaction {
+            None => {
+                self.no_transaction();
+                Ok("COMMIT")
+            }
+            Some(t) if t.has_failed => {
+                self.roll_back().await;
+                Ok("ROLLBACK")
+            }
+            Some(_) => {
+                self.end_implicit().await?;
+                Ok("COMMIT")
+            }
+        }
+    }
+
+    /// Commits the open transaction, block or not. It is over, whatever the outcome.
+    pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
+        let Some(transaction) = self.transaction.take() else { return Ok(()) };
+        let pin = transaction.pin;
+        let result = if !transaction.schema.is_empty() {
+            let version = transaction.catalog.as_ref().expect("changes come with their catalog").0;
+            self.commit_schema(version, transaction.schema).await
+        } else if transaction.has_writes() {
+            let topology = self.cluster().topology().clone();
+            let (validated, access) = transaction.validated(&topology);
+            self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())
+        } else {
+            Ok(())
+        };
+        self.unpin(pin).await;
+        result
+    }
+
+    /// Forgets the open transaction.
+    pub(super) async fn roll_back(&mut self) {
+        if let Some(transaction) = self.transaction.take() {
+            self.unpin(transaction.pin).await;
+        }
+    }
+
+    async fn unpin(&mut self, pin: Option<(node::request::PinId, base::Rank)>) {
+        if let Some((pin, rank)) = pin {
+            // What was read at the cut was seen.
+            self.token.join(&base::Token::at(rank));
+            // A node that is gone has no pin to remove.
+            let _ = self.gateway.cluster.request(Request::Unpin(pin)).await;
+        }
+    }
+
+    /// The block's catalog after ROLLBACK TO took changes of it back.
+    fn rebuild_catalog(&mut self) -> SqlResult<()> {
+        let base = self.gateway.cluster.catalog();
+        let transaction = self.transaction.as_mut().expect("an open transaction");
+        if transaction.schema.is_empty() || transaction.catalog.is_some() {
+            if transaction.schema.is_empty() {
+                transaction.catalog = None;
+            }
+            return Ok(());
+        }
+        let mut next = base.as_ref().clone();
+        let actions = transaction.schema.clone();
+        let base_version = next.version;
+        next.apply(&base::schema::SchemaChange { base_version, actions })?;
+        transaction.catalog = Some((base_version, Arc::new(next)));
+        Ok(())
+    }
+
+    fn transaction_modes(&mut self, modes: &[ast::TransactionMode]) -> SqlResult<()> {
+        for mode in modes {
+            match mode {
+                ast::TransactionMode::AccessMode(access) => {
+                    let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                    if let Some(transaction) = &mut self.transaction {
+                        if !read_only && transaction.read_only && transaction.pin.is_some() {
+                            return Err(SqlError::new(
+                                SqlState::ACTIVE_SQL_TRANSACTION,
+                                "transaction read-write mode must be set before any query",
+                            ));
+                        }
+                        transaction.read_only = read_only;
+                    }
+                }
+                // All levels run as serializable; SHOW transaction_isolation says so.
+                ast::TransactionMode::IsolationLevel(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn run_set(&mut self, set: &Set) -> SqlResult<()> {
+        match set {
+            Set::SingleAssignment { variable, values, .. } => {
+                let name = names::parts(variable)?.join(".");
+                if name == "transaction_read_only" && self.transaction.is_some() {
+                    let value = set_text(values);
+                    let read_only = settings::boolean(&value) == Some(true);
+                    let mode = if read_only {
+                        ast::TransactionAccessMode::ReadOnly
+                    } else {
+                        ast::TransactionAccessMode::ReadWrite
+                    };
+                    return self.transaction_modes(&[ast::TransactionMode::AccessMode(mode)]);
+                }
+                let name = Settings::canonical(&name)?;
+                if let [ast::Expr::Identifier(word)] = values.as_slice()
+                    && word.quote_style.is_none()
+                    && word.value.eq_ignore_ascii_case("default")
+                {
+                    self.settings.reset(name)?;
+                    self.report(name);
+                    return Ok(());
+                }
+                self.set(name, &set_text(values))
+            }
+            Set::SetTimeZone { value, .. } => self.set("TimeZone", &set_text(std::slice::from_ref(value))),
+            Set::SetNames { charset_name, .. } => self.set("client_encoding", &charset_name.value),
+            Set::SetNamesDefault {} => Ok(()),
+            Set::SetTransaction { modes, snapshot: None, session } => {
+                if *session {
+                    for mode in modes {
+                        if let ast::TransactionMode::AccessMode(access) = mode {
+                            let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                            self.set("default_transaction_read_only", if read_only { "on" } else { "off" })?;
+                        }
+                    }
+                    return Ok(());
+                }
+                if self.transaction.is_none() {
+                    self.notice(
+                        "WARNING",
+                        SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                        "SET TRANSACTION can only be used in transaction blocks",
+                    );
+                    return Ok(());
+                }
+                self.transaction_modes(modes)
+            }
+            other => Err(SqlError::unsupported(format!("{other}"))),
+        }
+    }
+
+    pub(super) fn set(&mut self, name: &'static str, value: &str) -> SqlResult<()> {
+        if let Some(token) = self.settings.set(name, value)? {
+            let now = self.cluster().now();
+            let bound_ns = self.cluster().topology().clock_bound_ns;
+            // A token from the future would make every later query wait for it.
+            if token.rank > (now + (bound_ns + base::time::SECOND)).rank() {
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("meridian.token {value} lies in the future"),
+                ));
+            }
+            let partitions = self.cluster().topology().partitions.len();
+            if token.positions.keys().any(|p| usize::from(p.0) >= partitions) {
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("meridian.token {value} names a partition that does not exist"),
+                ));
+            }
+            self.token.join(&token);
+        }
+        self.report(name);
+        Ok(())
+    }
+
+    fn report(&mut self, name: &'static str) {
+        if Settings::is_reported(name) {
+            self.changed.push((name.into(), self.show(name)));
+        }
+    }
+
+    /// A setting as SHOW prints it.
+    pub(super) fn show(&self, name: &'static str) -> String {
+        match name {
+            "meridian.token" => settings::show_token(&self.token),
+            "meridian.freshness" => {
+                self.freshness.map_or_else(String::new, |f| super::explain::freshness(&f))
+            }
+            "transaction_read_only" => {
+                let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
+                if read_only { "on" } else { "off" }.into()
+            }
+            _ => self.settings.get(name).into(),
+        }
+    }
+
+    fn run_show(&mut self, variable: &[ast::Ident]) -> SqlResult<Response> {
+        let name = shown_name(variable);
+        let (columns, rows) = if name == "all" {
+            let rows = self
+                .settings
+                .all()
+                .map(|(name, _)| vec![Datum::text(name), Datum::text(self.show(name)), Datum::text("")])
+                .collect();
+            let names = ["name", "setting", "description"];
+            (names.iter().map(|n| Column::new(*n, DataType::Text)).collect(), rows)
+        } else {
+            let name = Settings::canonical(&name)?;
+            (vec![Column::new(name, DataType::Text)], vec![vec![Datum::text(self.show(name))]])
+        };
+        Ok(Response::Rows(Rows { columns: Arc::new(columns), stream: RowStream::values(rows), tag: "SHOW" }))
+    }
+
+    /// Values of EXECUTE's list, as the statement's parameter types.
+    fn execute_values(
+        &self,
+        prepared: &Prepared,
+        values: &[ast::Expr],
+        parameters: &[Datum],
+    ) -> SqlResult<Vec<Datum>> {
+        use crate::lower::bind::Binding;
+        use crate::lower::expr::{ParameterTypes, Scope};
+        if values.len() != prepared.parameters.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "wrong number of parameters for prepared statement",
+            )
+            .detail(format!(
+                "Expected {} parameters but got {}.",
+                prepared.parameters.len(),
+                values.len()
+            )));
+        }
+        let catalog = self.catalog();
+        let mut types = ParameterTypes::default();
+        let mut lowering = crate::lower::Lowering {
+            catalog: &catalog,
+            search_path: &self.settings.search_path,
+            database: &self.database,
+            parameters: &mut types,
+        };
+        let scope = Scope::default();
+        let binding =
+            Binding { parameters, now_us: self.now_us(), gateway: &self.gateway, catalog: &catalog };
+        let mut bound = Vec::with_capacity(values.len());
+        for (n, (e, data_type)) in values.iter().zip(&prepared.parameters).enumerate() {
+            let expr = lowering
+                .exprs(&scope)
+                .assignment(e, &format!("${}", n + 1), *data_type)
+                .map_err(|r| r.or(|| SqlError::unsupported("this expression as a parameter of EXECUTE")))?;
+            let value = binding.value(&expr)?;
+            bound.push(if *data_type == crate::response::NUMERIC {
+                value
+            } else {
+                data_type.coerce(value)?
+            });
+        }
+        Ok(bound)
+    }
+}
+
+fn no_savepoint(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, format!("savepoint \"{name}\" does not exist"))
+}
+
+/// The right side of SET as text.
+fn set_text(values: &[ast::Expr]) -> String {
+    let one = |e: &ast::Expr| match e {
+        ast::Expr::Value(v) => match &v.value {
+            ast::Value::SingleQuotedString(s) | ast::Value::EscapedStringLiteral(s) => s.clone(),
+            other => other.to_string(),
+        },
+        ast::Expr::Identifier(ident) => ident.value.clone(),
+        other => other.to_string(),
+    };
+    values.iter().map(one).collect::<Vec<_>>().join(", ")
+}

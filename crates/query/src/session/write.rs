@@ -1,0 +1,543 @@
+//! Writes: one-shot programs outside a transaction, buffered rows inside one.
+//!
+//! A one-shot statement declares all it touches and cannot meet a conflict. One that must read first
+//! (joins, subqueries, changed keys, rows found through an index) runs as a transaction of its own and
+//! is executed anew when validation fails; nothing was sent to the client by then.
+
+use super::read::Wanted;
+use super::transaction::SeenRow;
+use super::{Session, is_stale};
+use crate::lower::bind::Binding;
+use crate::lower::insert::InsertPlan;
+use crate::lower::modify::ModifyPlan;
+use crate::lower::{Projection, access};
+use crate::response::{Response, RowStream, Rows};
+use crate::session::plan::CallPlan;
+use base::error::{SqlResult, SqlState};
+use base::key::KeyRange;
+use base::schema::Table;
+use base::txn::{AccessSet, OnConflict, StatementResult, TxnProgram};
+use base::{Datum, Key, SqlError};
+use datafusion::sql::sqlparser::ast::Statement;
+use std::sync::Arc;
+
+/// Executions of a statement that has to read before it writes.
+const ATTEMPTS: usize = 24;
+
+/// What a write did.
+#[derive(Default)]
+pub(super) struct Written {
+    pub affected: u64,
+    pub returned: Vec<Vec<Datum>>,
+}
+
+impl Session {
+    pub(super) async fn run_insert(
+        &mut self,
+        plan: &InsertPlan,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        self.refuse_if_read_only("INSERT")?;
+        let topology = self.cluster().topology().clone();
+        let written = if self.transaction.is_some() {
+            self.insert_buffered(plan, parameters).await?
+        } else if plan.is_one_shot && !plan.conflict_needs_reading(&topology) {
+            let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+            let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+            let rows = plan.rows(&binding)?;
+            let mut access = AccessSet::default();
+            let statement = plan.statement(&rows, &binding, &topology, &mut access)?;
+            let results = self.submit(TxnProgram::Statements(vec![statement]), access).await?;
+            let mut written = collect(results);
+            // Rows as they were given, in their order; with ON CONFLICT only the node knows them.
+            if let Some(returning) = plan.returning.as_ref().filter(|_| plan.on_conflict == OnConflict::Fail)
+            {
+                for values in &rows {
+                    written.returned.push(project(returning, &binding, values)?);
+                }
+            }
+            written
+        } else {
+            let mut attempts = 0;
+            loop {
+                self.begin(false, true);
+                let result = self.insert_buffered(plan, parameters).await;
+                if let Some(done) = self.settle(result, &mut attempts).await? {
+                    break done;
+                }
+            }
+        };
+        Ok(respond("INSERT 0", plan.returning.as_ref(), written))
+    }
+
+    pub(super) async fn run_modify(
+        &mut self,
+        plan: &ModifyPlan,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let word = if plan.set.is_some() { "UPDATE" } else { "DELETE" };
+        self.refuse_if_read_only(word)?;
+        let topology = self.cluster().topology().clone();
+        let written = if self.transaction.is_some() {
+            self.modify_buffered(plan, parameters).await?
+        } else {
+            // Found through an index: try a few times by what is there, then declare the whole range.
+            let patience = match (plan.must_read, &plan.index) {
+                (true, _) => ATTEMPTS,
+                (false, Some(_)) => 3,
+                (false, None) => 0,
+            };
+            let mut attempts = ATTEMPTS - patience;
+            let mut done = None;
+            while attempts < ATTEMPTS && done.is_none() {
+                self.begin(false, true);
+                let result = self.modify_buffered(plan, parameters).await;
+                done = match self.settle(result, &mut attempts).await {
+                    Err(e) if is_conflict(&e) && !plan.must_read => break,
+                    other => other?,
+                };
+            }
+            match done {
+                Some(done) => done,
+                None => {
+                    let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+                    let now_us = self.now_us();
+                    let binding = Binding { parameters, now_us, gateway: &gateway, catalog: &catalog };
+                    let mut access = AccessSet::default();
+                    let statements = plan.statements(&binding, &topology, &mut access)?;
+                    if statements.is_empty() || access.by_partition.is_empty() {
+                        Written::default()
+                    } else {
+                        collect(self.submit(TxnProgram::Statements(statements), access).await?)
+                    }
+                }
+            }
+        };
+        Ok(respond(word, plan.returning.as_ref(), written))
+    }
+
+    /// UPDATE … FROM, DELETE … USING and the like.
+    pub(super) async fn run_rich(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let word = if matches!(statement, Statement::Update(_)) { "UPDATE" } else { "DELETE" };
+        self.refuse_if_read_only(word)?;
+        if self.transaction.is_some() {
+            return self.rich_buffered(statement, parameters).await.map(|w| respond(word, None, w));
+        }
+        let mut attempts = 0;
+        loop {
+            self.begin(false, true);
+            let result = self.rich_buffered(statement, parameters).await;
+            if let Some(done) = self.settle(result, &mut attempts).await? {
+                return Ok(respond(word, None, done));
+            }
+        }
+    }
+
+    /// `CALL` outside a transaction block: one ordered transaction.
+    pub(super) async fn run_call(&mut self, plan: &CallPlan, parameters: &[Datum]) -> SqlResult<Response> {
+        match &self.transaction {
+            Some(t) if !t.is_implicit => {
+                return Err(SqlError::unsupported("CALL inside a transaction block")
+                    .hint("A procedure is a transaction of its own."));
+            }
+            Some(_) => self.end_implicit().await?,
+            None => {}
+        }
+        self.refuse_if_read_only("CALL")?;
+        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let mut args = Vec::with_capacity(plan.arguments.len());
+        for (expr, data_type) in &plan.arguments {
+            args.push(data_type.coerce(binding.value(expr)?)?);
+        }
+        let mut access = plan.procedure.declare(&args, &catalog, gateway.cluster.topology())?;
+        access.normalize();
+        let name = plan.procedure.name().to_string();
+        let results = self.submit(TxnProgram::Procedure { name, args }, access).await?;
+        if plan.columns.is_empty() {
+            return Ok(Response::Command("CALL".into()));
+        }
+        let rows = results.into_iter().flat_map(|r| r.rows).map(|row| row.to_vec()).collect();
+        Ok(Response::Rows(Rows {
+            columns: plan.columns.clone(),
+            stream: RowStream::values(rows),
+            tag: "CALL",
+        }))
+    }
+
+    /// Ends a statement's own transaction: commits, or says that it is to be executed again (`None`).
+    async fn settle(
+        &mut self,
+        result: SqlResult<Written>,
+        attempts: &mut usize,
+    ) -> SqlResult<Option<Written>> {
+        *attempts += 1;
+        let ended = match result {
+            Ok(written) => self.end_implicit().await.map(|()| written).map_err(|e| match e.state {
+                // A unique key was taken since the cut: executed anew, the statement sees who has it.
+                SqlState::UNIQUE_VIOLATION if *attempts < ATTEMPTS => {
+                    SqlError { state: SqlState::SERIALIZATION_FAILURE, ..e }
+                }
+                _ => e,
+            }),
+            Err(error) => {
+                self.roll_back().await;
+                Err(error)
+            }
+        };
+        match ended {
+            Ok(written) => Ok(Some(written)),
+            Err(e) if is_conflict(&e) && !is_stale(&e) && *attempts < ATTEMPTS => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn refuse_if_read_only(&self, word: &str) -> SqlResult<()> {
+        let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
+        if read_only {
+            return Err(SqlError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                format!("cannot execute {word} in a read-only transaction"),
+            ));
+        }
+        if self.transaction.as_ref().is_some_and(|t| !t.schema.is_empty()) {
+            return Err(SqlError::unsupported("writing rows after changing the catalog in one transaction"));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn insert_buffered(
+        &mut self,
+        plan: &InsertPlan,
+        parameters: &[Datum],
+    ) -> SqlResult<Written> {
+        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let rows = match &plan.source {
+            crate::lower::insert::Source::Values(_) => plan.rows(&binding)?,
+            crate::lower::insert::Source::Query(query, _) => {
+                let given = self.query_values(query, parameters).await?;
+                plan.rows_from(&binding, given)?
+            }
+        };
+        let mut written = Written::default();
+        self.insert_rows(plan, rows, &binding, &mut written).await?;
+        Ok(written)
+    }
+
+    /// Buffers new rows, each after looking for rows that it meets.
+    pub(super) async fn insert_rows(
+        &mut self,
+        plan: &InsertPlan,
+        rows: Vec<Vec<Datum>>,
+        binding: &Binding<'_>,
+        written: &mut Written,
+    ) -> SqlResult<()> {
+        let table = &plan.table;
+        let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
+        for (values, at_cut) in rows.into_iter().zip(existing) {
+            let key = table.key_of(&values);
+            match self.met(table, &key, &values, at_cut) {
+                None => {
+                    written.affected += 1;
+                    if let Some(returning) = &plan.returning {
+                        written.returned.push(project(returning, binding, &values)?);
+                    }
+                    self.open().insert(table, key, values);
+                }
+                Some((constraint, seen)) => match &plan.on_conflict {
+                    OnConflict::Nothing { index } if index.is_none_or(|i| i == constraint) => {}
+                    OnConflict::Update { index, set, filter } if *index == constraint => {
+                        let new = self.on_conflict(table, set, filter.as_ref(), binding, &seen, &values)?;
+                        if let Some(new) = new {
+                            written.affected += 1;
+                            if let Some(returning) = &plan.returning {
+                                written.returned.push(project(returning, binding, &new)?);
+                            }
+                            self.replace(table, &seen, new)?;
+                        }
+                    }
+                    _ => return Err(duplicate(table, constraint, &values)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn on_conflict(
+        &self,
+        table: &Table,
+        set: &[(usize, base::expr::Expr)],
+        filter: Option<&base::expr::Expr>,
+        binding: &Binding<'_>,
+        seen: &SeenRow,
+        proposed: &[Datum],
+    ) -> SqlResult<Option<Vec<Datum>>> {
+        let both: Vec<Datum> = seen.values.iter().chain(proposed).cloned().collect();
+        if let Some(filter) = filter
+            && !binding.fill(filter)?.holds(&both)?
+        {
+            return Ok(None);
+        }
+        let mut new = seen.values.as_ref().clone();
+        for (column, expr) in set {
+            let value = binding.fill(expr)?.eval(&both)?;
+            new[*column] = crate::lower::insert::assign(value, &table.columns[*column])?;
+        }
+        crate::lower::insert::check_row(table, &new)?;
+        Ok(Some(new))
+    }
+
+    /// Rows at the cut that share a unique key with each new row: the primary key's, and one per
+    /// unique index that is decided where the row lives; of others too if `everywhere` (COMMIT decides
+    /// them anyway).
+    async fn read_existing(
+        &mut self,
+        table: &Arc<Table>,
+        rows: &[Vec<Datum>],
+        everywhere: bool,
+    ) -> SqlResult<Vec<Vec<(base::TableId, SeenRow)>>> {
+        let topology = self.cluster().topology().clone();
+        let mut reads = Vec::new();
+        let mut owners = Vec::new();
+        for (i, values) in rows.iter().enumerate() {
+            let key = table.key_of(values);
+            let Some(&home) = access::homes(table, values, &topology).first() else { continue };
+            // Nobody else has this gateway's row ids.
+            if !table.columns[table.primary_key[0]].hidden {
+                reads.push(point_read(home, table, None, key.clone()));
+                owners.push((i, table.id));
+            }
+            for index in table.indexes.iter().filter(|i| i.unique) {
+                let is_local = table.index_is_local(index, &topology);
+                if (!is_local && !everywhere) || index.columns.iter().any(|c| values[*c].is_null()) {
+                    continue;
+                }
+                let entry = table.index_entry(index, values, &key);
+                let partitions = if is_local { vec![home] } else { table.partitions(&topology) };
+                for partition in partitions {
+                    reads.push(point_read(partition, table, Some(index.id), entry.clone()));
+                    owners.push((i, index.id));
+                }
+            }
+        }
+        let granules: Vec<_> =
+            reads.iter().map(|r| (r.partition, r.index.unwrap_or(r.table), r.range.clone())).collect();
+        let answered = self.request_rows(reads).await?;
+        // The cut is needed even when nothing had to be looked up.
+        self.pinned().await?;
+        let mut existing = vec![Vec::new(); rows.len()];
+        for (((i, constraint), found), (partition, granule, range)) in
+            owners.into_iter().zip(answered).zip(granules)
+        {
+            self.open().record_read(partition, granule, range);
+            for (key, row) in found {
+                existing[i].push((constraint, SeenRow { key, values: Arc::new(table.complete(&row)) }));
+            }
+        }
+        Ok(existing)
+    }
+
+    /// The seen row that a new one meets, and on which constraint.
+    fn met(
+        &self,
+        table: &Table,
+        key: &Key,
+        values: &[Datum],
+        at_cut: Vec<(base::TableId, SeenRow)>,
+    ) -> Option<(base::TableId, SeenRow)> {
+        let transaction = self.transaction.as_ref().expect("an open transaction");
+        if let Some(Some(own)) = transaction.buffered(table.id, key) {
+            return Some((table.id, SeenRow { key: key.clone(), values: own.clone() }));
+        }
+        for (constraint, row) in at_cut {
+            // Changed since, inside the transaction: the buffer speaks for it.
+            if transaction.buffered(table.id, &row.key).is_none() {
+                return Some((constraint, row));
+            }
+        }
+        for index in table.indexes.iter().filter(|i| i.unique) {
+            if index.columns.iter().any(|c| values[*c].is_null()) {
+                continue;
+            }
+            let entry = table.index_entry(index, values, key);
+            for (own_key, own) in transaction.buffer_of(table.id) {
+                if let Some(own) = own
+                    && own_key != key
+                    && table.index_entry(index, own, own_key) == entry
+                {
+                    return Some((index.id, SeenRow { key: own_key.clone(), values: own.clone() }));
+                }
+            }
+        }
+        None
+    }
+
+    async fn modify_buffered(&mut self, plan: &ModifyPlan, parameters: &[Datum]) -> SqlResult<Written> {
+        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let topology = gateway.cluster.topology();
+        let (index, path) = match &plan.index {
+            Some((index, path)) => (Some(index), path),
+            None => (None, &plan.path),
+        };
+        let near = Some(gateway.cluster.region());
+        let reached = path.reach(&plan.table, &binding, topology, near)?;
+        let filter = if reached.is_exact { &path.residual } else { &plan.condition };
+        let filter = filter.as_ref().map(|f| binding.fill(f)).transpose()?;
+        self.pinned().await?;
+        let wanted =
+            Wanted { table: &plan.table, index, reached: &reached, filter, descending: false, limit: None };
+        let rows = self.read_seen(&wanted, false).await?;
+        let mut written = Written::default();
+        for seen in rows {
+            let new = plan.apply(&binding, &seen.values)?;
+            if let Some(returning) = &plan.returning {
+                let shown = new.as_ref().unwrap_or(&seen.values);
+                written.returned.push(project(returning, &binding, shown)?);
+            }
+            written.affected += 1;
+            match new {
+                Some(new) => {
+                    self.guard_unique(&plan.table, &seen, &new).await?;
+                    self.replace(&plan.table, &seen, new)?;
+                }
+                None => self.open().change(&plan.table, seen.key.clone(), &seen.values, None),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Refuses an update that would take another row's unique key.
+    pub(super) async fn guard_unique(
+        &mut self,
+        table: &Arc<Table>,
+        seen: &SeenRow,
+        new: &[Datum],
+    ) -> SqlResult<()> {
+        let key = table.key_of(new);
+        let entry_changes = table.indexes.iter().any(|i| {
+            i.unique && table.index_entry(i, new, &key) != table.index_entry(i, &seen.values, &seen.key)
+        });
+        if key == seen.key && !entry_changes {
+            return Ok(());
+        }
+        let rows = [new.to_vec()];
+        let mut existing = self.read_existing(table, &rows, false).await?.pop().unwrap_or_default();
+        existing.retain(|(_, row)| row.key != seen.key);
+        let transaction = self.transaction.as_ref().expect("an open transaction");
+        let own_key_taken = key != seen.key && matches!(transaction.buffered(table.id, &key), Some(Some(_)));
+        if own_key_taken {
+            return Err(duplicate(table, table.id, new));
+        }
+        if key == seen.key {
+            existing.retain(|(constraint, _)| *constraint != table.id);
+        }
+        // The row itself is in the buffer under its old values, perhaps: it does not meet itself.
+        for (constraint, row) in existing {
+            if transaction.buffered(table.id, &row.key).is_none() {
+                return Err(duplicate(table, constraint, new));
+            }
+        }
+        for index in table.indexes.iter().filter(|i| i.unique) {
+            if index.columns.iter().any(|c| new[*c].is_null()) {
+                continue;
+            }
+            let entry = table.index_entry(index, new, &key);
+            let taken = transaction.buffer_of(table.id).any(|(k, own)| {
+                *k != seen.key && own.is_some_and(|own| table.index_entry(index, own, k) == entry)
+            });
+            if taken {
+                return Err(duplicate(table, index.id, new));
+            }
+        }
+        Ok(())
+    }
+
+    /// Buffers a row's new values, under a new key if that changed.
+    pub(super) fn replace(&mut self, table: &Arc<Table>, seen: &SeenRow, new: Vec<Datum>) -> SqlResult<()> {
+        let key = table.key_of(&new);
+        if key == seen.key && table.partition_column().is_none_or(|p| new[p] == seen.values[p]) {
+            self.open().change(table, key, &seen.values, Some(new));
+            return Ok(());
+        }
+        if key == seen.key {
+            // The same key at another partition is another row; a buffer keyed by row key cannot hold both.
+            return Err(SqlError::unsupported("changing where a row lives without changing its primary key"));
+        }
+        self.open().change(table, seen.key.clone(), &seen.values, None);
+        self.open().insert(table, key, new);
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self) -> &mut super::Transaction {
+        self.transaction.as_mut().expect("an open transaction")
+    }
+}
+
+fn point_read(
+    partition: base::PartitionId,
+    table: &Table,
+    index: Option<base::TableId>,
+    key: Key,
+) -> base::txn::RowRead {
+    base::txn::RowRead {
+        partition,
+        table: table.id,
+        index,
+        range: KeyRange::point(key),
+        filter: None,
+        limit: None,
+        descending: false,
+    }
+}
+
+/// 23505, in PostgreSQL's words.
+pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datum]) -> SqlError {
+    let (name, columns) = match table.indexes.iter().find(|i| i.id == constraint) {
+        Some(index) => (&index.name, &index.columns),
+        None => (&table.primary_key_name, &table.primary_key),
+    };
+    let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+    let shown: Vec<String> =
+        columns.iter().map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type)).collect();
+    SqlError::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!("duplicate key value violates unique constraint \"{name}\""),
+    )
+    .detail(format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", ")))
+    .table(&table.name)
+    .constraint(name)
+}
+
+pub(super) fn is_conflict(error: &SqlError) -> bool {
+    error.state == SqlState::SERIALIZATION_FAILURE
+}
+
+fn project(projection: &Projection, binding: &Binding<'_>, values: &[Datum]) -> SqlResult<Vec<Datum>> {
+    projection.exprs.iter().map(|e| binding.fill(e)?.eval(values)).collect()
+}
+
+fn collect(results: Vec<StatementResult>) -> Written {
+    let mut written = Written::default();
+    for result in results {
+        written.affected += result.affected;
+        written.returned.extend(result.rows.iter().map(|row| row.to_vec()));
+    }
+    written
+}
+
+fn respond(tag: &'static str, returning: Option<&Projection>, written: Written) -> Response {
+    match returning {
+        None => Response::Command(format!("{tag} {}", written.affected)),
+        Some(returning) => Response::Rows(Rows {
+            columns: returning.columns.clone(),
+            stream: RowStream::values(written.returned),
+            tag,
+        }),
+    }
+}

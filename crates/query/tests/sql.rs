@@ -1,0 +1,12 @@
+//! SQL against a cluster of three regions in virtual time.
+
+mod support;
+
+#[path = "sql/ddl.rs"]
+mod ddl;
+#[path = "sql/dml.rs"]
+mod dml;
+#[path = "sql/queries.rs"]
+mod queries;
+#[path = "sql/transactions.rs"]
+mod transactions;

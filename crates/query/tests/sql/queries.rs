@@ -1,0 +1,49 @@
+//! Queries through DataFusion.
+
+use crate::check;
+use crate::support::{Regions, run};
+
+#[tokio::test]
+async fn queries_join_group_and_sort() {
+    let regions = Regions::new();
+    let mut s = regions.session(0);
+    check!(s,
+        "create table c (id int primary key, region text)" => "CREATE TABLE",
+        "create table o (id int primary key, c_id int, amount numeric(8,2))" => "CREATE TABLE",
+        "insert into c values (1, 'n'), (2, 's'), (3, 's')" => "INSERT 0 3",
+        "insert into o values (1, 1, 10.5), (2, 2, 20), (3, 2, 5), (4, 3, 1)" => "INSERT 0 4",
+        "select region, sum(amount), count(*) from o join c on c.id = o.c_id group by region order by region"
+            => "n|10.50|1\ns|26.00|3",
+        "select region from c where not exists (select 1 from o where c_id = c.id and amount > 4)" => "s",
+        "with big as (select * from o where amount > 4) select max(amount) from big" => "20.00",
+        "select id from o where amount > (select avg(amount) from o) order by id" => "1\n2",
+        "select 7 / 2, 7 % 2, 1.5 + 1, 'a' || 'b', true" => "3|1|2.5|ab|t",
+        "values (1, 'x'), (2, 'y')" => "1|x\n2|y",
+        "select nope from c, o" => "42703 column \"nope\" does not exist",
+        "select id from c, o" => "42702 column reference \"id\" is ambiguous",
+        "select nofunction(1)" => "42883 function nofunction does not exist",
+        "select * from nowhere, c" => "42P01 relation \"nowhere\" does not exist",
+        "select 1 / 0 from c" => "22012 division by zero",
+        "selec 1" => "42601 syntax error at or near \"selec\"",
+    );
+    assert!(run(&mut s, "select version()").await.starts_with("PostgreSQL 15"));
+}
+
+#[tokio::test]
+async fn explain_says_where_a_statement_goes() {
+    let regions = Regions::new();
+    let mut s = regions.session(0);
+    check!(s, "create table w (w_id int primary key, x int) with (home_by = 'w_id', home_map = 'list(1:us, 2:eu)')"
+        => "CREATE TABLE", "insert into w values (1, 1), (2, 2)" => "INSERT 0 2");
+    let near = run(&mut s, "explain select x from w where w_id = 1").await;
+    assert!(near.contains("rows of w by primary key") && near.contains("WAN round trips: 0"), "{near}");
+    let far = run(&mut s, "explain update w set x = 1 where w_id = 2").await;
+    assert!(far.contains("Regions: eu") && far.contains("WAN round trips: 1 to 2"), "{far}");
+    let columns = run(&mut s, "explain select sum(x) from w where w_id = 2").await;
+    assert!(columns.contains("Query over columns") && columns.contains("1 of 6 partitions"), "{columns}");
+    let analyzed = run(&mut s, "explain analyze select sum(x) from w").await;
+    assert!(analyzed.contains("Freshness: visibility delay"), "{analyzed}");
+    let analyzed = run(&mut s, "explain analyze update w set x = 5 where w_id = 2").await;
+    assert!(analyzed.contains("Transaction ") && analyzed.contains("regions eu"), "{analyzed}");
+    assert!(run(&mut s, "show meridian.freshness").await.contains("staleness"));
+}

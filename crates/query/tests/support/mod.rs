@@ -1,0 +1,207 @@
+//! A whole cluster in virtual time behind the interface that sessions use: real nodes and a real engine,
+//! no threads, no clock. A request steps the world until its reply is there.
+
+use async_trait::async_trait;
+use base::error::SqlResult;
+use base::process::{Effect, Effects, Event, Process};
+use base::schema::Catalog;
+use base::topology::Topology;
+use base::txn::procedure::Procedures;
+use base::wan::Wan;
+use base::{Datum, NodeId, RequestId, Time};
+use node::request::{Reply, Request};
+use node::{Node, Options};
+use query::{Cluster, Gateway, GatewayConfig, Response, Session};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use txn::perseus::Perseus;
+
+type TestNode = Node<Perseus>;
+
+/// Nodes, what is on its way between them, and the time.
+struct World {
+    nodes: Vec<TestNode>,
+    now: Time,
+    sequence: u64,
+    due: BTreeMap<(Time, u64), (NodeId, Event<TestNode>)>,
+    replies: BTreeMap<RequestId, Reply>,
+    next_request: u64,
+}
+
+impl World {
+    fn schedule(&mut self, at: Time, node: NodeId, event: Event<TestNode>) {
+        self.sequence += 1;
+        self.due.insert((at.max(self.now), self.sequence), (node, event));
+    }
+
+    fn step(&mut self, topology: &Topology, node: NodeId, event: Event<TestNode>) {
+        let mut out = Effects::new();
+        self.nodes[node.0 as usize].step(self.now, event, &mut out);
+        let effects: Vec<_> = out.drain().collect();
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } => {
+                    let at = self.now + topology.one_way_ns(node, to);
+                    self.schedule(at, to, Event::Message { from: node, message });
+                }
+                Effect::Timer { at, timer } => self.schedule(at, node, Event::Timer(timer)),
+                Effect::Reply { id, reply } => {
+                    self.replies.insert(id, reply);
+                }
+                Effect::Persist { token, .. } => self.schedule(self.now, node, Event::Persisted(token)),
+                Effect::Compute(work) => self.schedule(self.now, node, Event::Computed(work())),
+            }
+        }
+    }
+}
+
+/// One node of the world, as its sessions see it.
+pub struct TestCluster {
+    world: Arc<Mutex<World>>,
+    topology: Arc<Topology>,
+    procedures: Arc<Procedures>,
+    node: NodeId,
+}
+
+#[async_trait]
+impl Cluster for TestCluster {
+    async fn request(&self, request: Request) -> SqlResult<Reply> {
+        let mut world = self.world.lock().unwrap();
+        world.next_request += 1;
+        let id = RequestId(world.next_request);
+        world.now = world.now + base::time::US;
+        let topology = self.topology.clone();
+        world.step(&topology, self.node, Event::Request { id, request });
+        loop {
+            if let Some(reply) = world.replies.remove(&id) {
+                return Ok(reply);
+            }
+            let ((at, _), (node, event)) = world.due.pop_first().expect("timers do not end");
+            world.now = world.now.max(at);
+            assert!(world.now < Time(u64::MAX / 2), "no reply to a request");
+            world.step(&topology, node, event);
+        }
+    }
+    fn node(&self) -> NodeId {
+        self.node
+    }
+    fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+    fn catalog(&self) -> Arc<Catalog> {
+        let world = self.world.lock().unwrap();
+        world.nodes[self.node.0 as usize].catalog()
+    }
+    fn procedures(&self) -> &Arc<Procedures> {
+        &self.procedures
+    }
+    fn now(&self) -> Time {
+        self.world.lock().unwrap().now
+    }
+    fn engine(&self) -> &str {
+        "perseus"
+    }
+}
+
+/// A cluster with one gateway per region.
+pub struct Regions {
+    gateways: Vec<Arc<Gateway>>,
+}
+
+impl Regions {
+    /// Three regions 100 ms apart, two partitions each.
+    pub fn new() -> Regions {
+        let topology = Arc::new(Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2));
+        let procedures = Arc::new(Procedures::default());
+        let nodes = topology
+            .node_ids()
+            .map(|id| {
+                let engine = Perseus::new(topology.clone(), id, 1, txn::perseus::Options::default());
+                Node::new(id, topology.clone(), procedures.clone(), engine, Options::default())
+            })
+            .collect();
+        // 2026-11-21 12:00 UTC.
+        let now = Time(1_795_262_400_000_000_000);
+        let mut world = World {
+            nodes,
+            now,
+            sequence: 0,
+            due: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            next_request: 0,
+        };
+        for node in topology.node_ids() {
+            world.step(&topology, node, Event::Start);
+        }
+        let world = Arc::new(Mutex::new(world));
+        let gateways = topology
+            .node_ids()
+            .map(|node| {
+                let (world, topology) = (world.clone(), topology.clone());
+                let cluster = TestCluster { world, topology, procedures: procedures.clone(), node };
+                Gateway::new(Arc::new(cluster), GatewayConfig::default())
+            })
+            .collect();
+        Regions { gateways }
+    }
+
+    /// A session in the n-th region.
+    pub fn session(&self, region: usize) -> Session {
+        Session::new(self.gateways[region].clone(), "tester", "meridian")
+    }
+}
+
+/// Runs a text and prints everything it answers: rows as `a|b`, tags, errors as `STATE message`.
+pub async fn run(session: &mut Session, sql: &str) -> String {
+    let mut out = Vec::new();
+    if let Err(e) = session.start_simple(sql) {
+        return format!("{} {}", e.state, e.message);
+    }
+    while let Some(response) = session.next_simple().await {
+        match response {
+            Ok(Response::Rows(mut rows)) => {
+                let columns = rows.columns.clone();
+                match rows.stream.collect().await {
+                    Ok(values) => {
+                        for row in values {
+                            let shown: Vec<String> = row
+                                .iter()
+                                .zip(columns.iter())
+                                .map(|(v, c)| match v {
+                                    Datum::Null => "null".into(),
+                                    v => base::text::display_as(v, c.data_type),
+                                })
+                                .collect();
+                            out.push(shown.join("|"));
+                        }
+                    }
+                    Err(e) => out.push(format!("{} {}", e.state, e.message)),
+                }
+            }
+            Ok(Response::Command(tag)) => out.push(tag),
+            Ok(Response::Empty) => out.push(String::new()),
+            Ok(Response::CopyIn(_)) => out.push("COPY IN".into()),
+            Ok(Response::CopyOut(mut copy)) => {
+                while let Some(chunk) = copy.next_chunk().await.unwrap() {
+                    out.push(String::from_utf8(chunk).unwrap().trim_end().to_string());
+                }
+            }
+            Err(e) => out.push(format!("{} {}", e.state, e.message)),
+        }
+    }
+    out.join("\n")
+}
+
+/// Runs a text and compares what it prints.
+#[track_caller]
+pub fn expect_eq(actual: &str, expected: &str, sql: &str) {
+    assert_eq!(actual, expected, "\n{sql}");
+}
+
+/// `check!(session, "sql" => "printed", …)`
+#[macro_export]
+macro_rules! check {
+    ($session:expr, $($sql:expr => $expected:expr),* $(,)?) => {{
+        $($crate::support::expect_eq(&$crate::support::run(&mut $session, $sql).await, $expected, $sql);)*
+    }};
+}
