@@ -44,7 +44,9 @@ pub fn run() -> Result<bool, String> {
     step("lint pure", &mut || lint::run(&[Kind::Pure]));
     step("docs", &mut docs::run);
     step("build", &mut || succeeds(&["build", "--workspace", "--locked"]));
-    step("test", &mut || test(&mut counts));
+    step("test", &mut || test(&mut counts, &["--workspace", "--no-fail-fast"]));
+    // The checks have to find what is planted in the engine.
+    step("mutants", &mut || test(&mut counts, &["-p", "sim", "--features", "mutants", "--test", "mutants"]));
     step("lint host", &mut || lint::run(&[Kind::Host]));
 
     println!();
@@ -60,10 +62,12 @@ fn succeeds(arguments: &[&str]) -> Result<bool, String> {
     Ok(cargo().args(arguments).status().map_err(|e| format!("run cargo {}: {e}", arguments[0]))?.success())
 }
 
-/// The README's test command; output is passed on and its results are added up.
-fn test(counts: &mut Counts) -> Result<bool, String> {
+/// `cargo test` with these arguments (the README's are those of the first call); output is passed on and its
+/// results are added up.
+fn test(counts: &mut Counts, arguments: &[&str]) -> Result<bool, String> {
     let mut child = cargo()
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .args(["test", "--locked"])
+        .args(arguments)
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|e| format!("run cargo test: {e}"))?;

@@ -11,7 +11,8 @@ const SEEDS: u64 = 150;
 
 /// The first seed that finds the fault, and how.
 fn finds(mutant: Mutant) -> Option<(u64, String)> {
-    let plans = ["wan3-mixed", "wan3-calm", "wan3-lossy", "wan3-jittery"].map(|name| Plan::named(name).unwrap());
+    let plans =
+        ["wan3-mixed", "wan3-calm", "wan3-lossy", "wan3-jittery"].map(|name| Plan::named(name).unwrap());
     (0..SEEDS).find_map(|seed| {
         let plan = plans[seed as usize % plans.len()].clone();
         let level = if seed % 5 == 4 { Consistency::Regular } else { Consistency::Rss };

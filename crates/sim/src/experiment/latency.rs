@@ -150,7 +150,7 @@ fn run(scale: Scale, seed: u64) -> Report {
     let mut claims = Vec::new();
     let rtt_p90_ns = round_trip_p90_ns(seed);
     for variant in VARIANTS {
-        let mut measured = measure(&variant, &size, seed);
+        let measured = measure(&variant, &size, seed);
         for (scope, asked) in [("local", &measured.local), ("global", &measured.global)] {
             rows.push(query_row(variant.name, scope, asked));
         }
@@ -165,7 +165,7 @@ fn run(scale: Scale, seed: u64) -> Report {
                 claims.push(Claim { what: what.into(), bound, found: ms(&mut delays, quantile) });
             }
         }
-        rows.extend(commit_rows(variant.name, &mut measured));
+        rows.extend(commit_rows(variant.name, &measured));
     }
     Report {
         experiment: EXPERIMENT.name,
@@ -305,7 +305,7 @@ fn query_row(variant: &'static str, scope: &'static str, asked: &[Asked]) -> Lin
     ]
 }
 
-fn commit_rows(variant: &'static str, measured: &mut Measured) -> Vec<Line> {
+fn commit_rows(variant: &'static str, measured: &Measured) -> Vec<Line> {
     let kinds: [(&str, fn(&Done) -> bool); 4] = [
         ("single-region commit, all", |d| d.regions <= 1),
         ("single-region commit, unblocked", |d| d.regions <= 1 && is_unblocked(d)),
@@ -314,12 +314,19 @@ fn commit_rows(variant: &'static str, measured: &mut Measured) -> Vec<Line> {
     ];
     let lines = kinds.into_iter().map(|(kind, is)| {
         let mut latencies: Vec<u64> = measured.done.iter().filter(|d| is(d)).map(|d| d.latency_ns).collect();
+        let phase = |name: &str| {
+            let of = |d: &Done| d.phases.iter().filter(|(p, _)| *p == name).map(|(_, ns)| ns).sum::<u64>();
+            quantile_ms(&mut measured.done.iter().filter(|d| is(d)).map(of).collect::<Vec<u64>>(), 0.5)
+        };
         vec![
             ("system", json!(variant)),
             ("kind", json!(kind)),
             ("runs", json!(latencies.len())),
             ("latency_ms", quantile_ms(&mut latencies, 0.5)),
             ("latency_p99_ms", quantile_ms(&mut latencies, 0.99)),
+            ("order_ms", phase("order")),
+            ("execute_ms", phase("execute")),
+            ("gate_ms", phase("gate")),
             ("messages_per_txn", json!(measured.messages as f64 / measured.done.len().max(1) as f64)),
             ("bytes_across_per_txn", json!(measured.bytes_across as f64 / measured.done.len().max(1) as f64)),
         ]
