@@ -63,7 +63,7 @@ impl Perseus {
         }
         members.iter().copied().find(|at| {
             let vertex = self.graph.live(*at);
-            vertex.dominates < vertex.lost
+            vertex.dominates < vertex.lost && !self.options.planted(Mutant::RankFromTruncatedClosure)
         })
     }
 
@@ -330,6 +330,10 @@ impl Perseus {
         let below = fragment.rank.is_some_and(|rank| rank <= self.collection.watermark);
         if below || self.collection.seen.contains(fragment.txn) {
             self.forget(fragment.txn);
+            // Whoever names it as a dependency need not ask.
+            if self.graph.find(fragment.txn).is_none() {
+                self.collection.seen.insert(fragment.txn);
+            }
             return;
         }
         let at = self

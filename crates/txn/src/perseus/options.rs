@@ -100,6 +100,8 @@ pub enum Mutant {
     CloseIgnoresUndecided,
     /// A transaction executes although an ancestor is not final.
     ExecuteBeforeFinal,
+    /// A rank is computed although ancestors that may matter were collected.
+    RankFromTruncatedClosure,
     /// A transaction waits for its dependencies, but not for their components.
     ForgetComponents,
 }

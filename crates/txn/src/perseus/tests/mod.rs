@@ -6,6 +6,7 @@
 mod executor;
 mod exhaustive;
 mod judge;
+mod latency;
 mod mutants;
 mod random;
 mod scenarios;
@@ -219,6 +220,9 @@ impl World {
     fn check_empty(&mut self) {
         for node in &mut self.nodes {
             assert_eq!(node.vertex_count(), 0);
+            assert!(node.pending.is_empty() && node.coordinating.is_empty() && node.gate.is_empty());
+            assert!(node.inquiries.is_empty() && node.deadlines.is_empty() && node.groups.is_empty());
+            assert!(node.closes.is_empty() && node.close_waits.is_empty());
             let graph = &node.graph;
             for partition in &mut node.partitions {
                 partition.index.forget_now(&|at| graph.get(at).is_some());
