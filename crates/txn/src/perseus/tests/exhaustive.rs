@@ -65,6 +65,9 @@ impl State {
     }
     fn deliver(&mut self, nth: usize) {
         let (from, to, message) = self.flying.remove(nth);
+        self.arrive(from, to, message);
+    }
+    fn arrive(&mut self, from: NodeId, to: NodeId, message: Rc<Message>) {
         self.with(to, |node, out| {
             node.history = digest(&(node.history, from, format!("{message:?}")));
             node.engine.message(NOW, from, Message::clone(&message), &mut node.rows, out);
@@ -185,4 +188,47 @@ fn a_coordinator_that_cuts_cycles_is_caught() {
 fn executing_before_the_closure_is_final_is_caught() {
     let ring = [(0, "w0.1 w1.1"), (1, "w1.1 w2.1"), (2, "w2.1 w0.1")];
     explore(3, &planted(Mutant::ExecuteBeforeFinal), &ring, ends_and_reads, usize::MAX);
+}
+
+#[test]
+fn every_order_with_one_message_repeated() {
+    // Whatever arrives once may arrive again at any later time.
+    let submissions = [(0, "w0.1 w1.1"), (1, "w0.1 w1.1")];
+    let mut start = State::new(2, &Options::default());
+    submissions.iter().for_each(|(node, text)| start.submit(*node, text));
+    let mut known = BTreeSet::from([(start.key(), None)]);
+    // The message that is repeated, until it is.
+    let mut todo = vec![(start, None::<(NodeId, NodeId, Rc<Message>)>)];
+    let mut repeated = 0;
+    while let Some((state, spare)) = todo.pop() {
+        let digest_of = |spare: &Option<(NodeId, NodeId, Rc<Message>)>| {
+            spare.as_ref().map(|(from, to, message)| digest(&(from, to, format!("{message:?}"))))
+        };
+        if state.flying.is_empty() && spare.is_none() {
+            state.judge(submissions.len());
+            continue;
+        }
+        let mut nexts = Vec::new();
+        for nth in 0..state.flying.len() {
+            let mut next = state.clone();
+            let copy = next.flying[nth].clone();
+            next.deliver(nth);
+            if spare.is_none() && repeated < 3000 {
+                repeated += 1;
+                nexts.push((next.clone(), Some(copy)));
+            }
+            nexts.push((next, spare.clone()));
+        }
+        if let Some((from, to, message)) = spare {
+            let mut next = state.clone();
+            next.arrive(from, to, message);
+            nexts.push((next, None));
+        }
+        for (next, spare) in nexts {
+            if known.len() < 6000 && known.insert((next.key(), digest_of(&spare))) {
+                todo.push((next, spare));
+            }
+        }
+    }
+    assert!(repeated > 500, "{repeated}");
 }

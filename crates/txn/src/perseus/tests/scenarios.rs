@@ -1,9 +1,11 @@
 //! Named scenarios: each has gone wrong in a published system.
 
 use super::judge::judge;
-use super::{Event, World, access};
+use super::{Event, World, access, planted};
 use crate::engine::Engine;
-use crate::perseus::{FutureRanks, Message, Options};
+use crate::graph::participants::Participants;
+use crate::perseus::message::{Dependency, Fragment, Known};
+use crate::perseus::{FutureRanks, Message, Mutant, Options, Perseus};
 use base::order::StreamItem;
 use base::time::MS;
 use base::topology::{NodeSpec, PartitionSpec, Topology};
@@ -391,4 +393,68 @@ fn messages_in_any_order_within_a_transaction_are_understood() {
     world.run_until(Time::from_ms(4000));
     assert_eq!(order(&world, 1), [t2, t1]);
     judge(&world);
+}
+
+/// Node 2 gets T, which depends on V of node 0 alone, and V's own ancestors were collected unseen.
+/// Answers what node 2 asks at once, and T's rank once V turns out to have `rank`.
+fn rank_behind_a_truncated_closure(options: Options, rank: Rank) -> (bool, Rank) {
+    let wan = Wan::preset("perseus3").unwrap();
+    let topology = std::sync::Arc::new(Topology::one_node_per_region(wan, 1));
+    let mut node = Perseus::new(topology.clone(), NodeId(2), 1, options);
+    let mut rows = super::executor::Rows::default();
+    let now = Time::from_ms(1000);
+    let id = |sequence| TxnId { coordinator: NodeId(0), incarnation: 1, sequence };
+    let program = base::txn::TxnProgram::Procedure { name: "update".into(), args: Vec::new() };
+    let transaction = base::txn::Transaction {
+        id: id(2),
+        program: program.into(),
+        access: access("w0.1 w2.1").into(),
+        min_rank: Rank::ZERO,
+    };
+    let participants = |p| Participants::of(std::iter::once(PartitionId(p)));
+    let cts = now.rank() + 10;
+    let fragment = |rank| Fragment {
+        txn: id(1),
+        participants: participants(0),
+        dependencies: Vec::new(),
+        cts: now.rank(),
+        rank,
+        inherited: Rank::ZERO,
+        complete: true,
+        lost: now.rank() + 9,
+        dominates: Rank::ZERO,
+    };
+    let dependency = Dependency { txn: id(1), participants: participants(0) };
+    let values = base::txn::Gathered::Values(vec![base::Datum::Int(0)]);
+    let messages = [
+        Message::PreAccept { transaction, expected: Rank::ZERO, sent_at: now },
+        Message::Commit { txn: id(2), dependencies: vec![dependency], cts, fragments: vec![fragment(None)] },
+        Message::RemoteRead { txn: id(2), gathered: vec![(PartitionId(0), values)], sent_at: now },
+        Message::InquireReply { known: vec![Known::Final(fragment(Some(rank)))], watermark: Rank::ZERO },
+    ];
+    let mut out = Vec::new();
+    for message in messages {
+        node.message(now, NodeId(0), message, &mut rows, &mut out);
+    }
+    let sent: Vec<Message> = out
+        .into_iter()
+        .filter_map(|effect| match effect {
+            crate::engine::EngineEffect::Send { message, .. } => Some(message),
+            _ => None,
+        })
+        .collect();
+    let asked = sent.iter().any(|message| matches!(message, Message::Inquire { .. }));
+    let executed = sent.iter().find_map(|message| match message {
+        Message::Executed { rank, .. } => Some(*rank),
+        _ => None,
+    });
+    (asked, executed.expect("T executed"))
+}
+
+#[test]
+fn a_rank_behind_collected_ancestors_is_asked_for() {
+    let rank = Rank(Time::from_ms(1000).0 + 30);
+    assert_eq!(rank_behind_a_truncated_closure(Options::default(), rank), (true, rank.next()));
+    let (asked, wrong) = rank_behind_a_truncated_closure(planted(Mutant::RankFromTruncatedClosure), rank);
+    assert!(!asked && wrong < rank, "the planted fault shows");
 }
