@@ -1,2 +1,61 @@
 //! The `meridian` command.
-fn main() {}
+
+mod database;
+mod demo;
+mod start;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A geo-distributed HTAP database that speaks PostgreSQL's protocol.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  meridian demo                                    three regions, a load, analytics, a live view
+  meridian demo --duration 30s --json demo.json    the same, scripted
+  meridian start --port 26257                      an empty three-region database
+  psql -h 127.0.0.1 -p 26257 -U root meridian      talk to its first region
+  meridian bench tpcc --load --url postgres://root@127.0.0.1:26257/meridian";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Three regions in one process, with an emulated WAN, a TPC-C load and fresh analytics
+    Demo(demo::DemoArgs),
+    /// An empty database: one node per region in one process, data in memory
+    Start(start::StartArgs),
+    /// Measure a server: TPC-C, CH-benCHmark, YCSB, point reads and writes
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("MERIDIAN_LOG").unwrap_or_else(|_| "warn".into()),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let result = match arguments.command {
+        Command::Demo(args) => demo::run(args),
+        Command::Start(args) => start::run(args),
+        Command::Bench(command) => run_async(bench::run(command)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("meridian: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_async(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
