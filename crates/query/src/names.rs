@@ -139,7 +139,7 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
         "smallserial" | "serial2" => DataType::SmallInt,
         "serial" | "serial4" => DataType::Integer,
         "bigserial" | "serial8" => DataType::BigInt,
-        "bpchar" => DataType::Text,
+        "bpchar" | "text" => DataType::Text,
         "name" => DataType::Varchar { length: 63 },
         "timestamptz" => DataType::TimestampTz,
         "int2" => DataType::SmallInt,

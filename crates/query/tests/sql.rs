@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "sql/ch.rs"]
+mod ch;
 #[path = "sql/ddl.rs"]
 mod ddl;
 #[path = "sql/dml.rs"]

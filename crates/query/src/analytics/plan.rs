@@ -74,12 +74,17 @@ fn plan_now(
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
     let analytics = &context.gateway.analytics;
-    let rewritten = analytics.system.rewrite(statement);
-    let names = Names { analytics, context, with_hidden };
-    let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
-    let written = SqlToRel::new_with_options(&names, options)
-        .sql_statement_to_plan(rewritten.as_ref().unwrap_or(statement).clone())
-        .map_err(sql_error)?;
+    let written = match analytics.system.empty_plan(statement) {
+        Some(empty) => empty,
+        None => {
+            let rewritten = analytics.system.rewrite(statement);
+            let names = Names { analytics, context, with_hidden };
+            let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
+            SqlToRel::new_with_options(&names, options)
+                .sql_statement_to_plan(rewritten.as_ref().unwrap_or(statement).clone())
+                .map_err(sql_error)?
+        }
+    };
     find_parameters(&written, parameters)?;
     let is_constant = parameters.0.is_empty() && !depends_on_time(&written).map_err(sql_error)?;
     let optimized = match is_constant {

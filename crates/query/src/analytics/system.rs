@@ -1,38 +1,233 @@
 //! The system catalog: `pg_catalog`, `information_schema`, `meridian`.
+//!
+//! Tables about user objects are made from the catalog when a query names them; types, operators and
+//! the like are PostgreSQL's own, as data of datafusion-pg-catalog. Tables for features that Meridian
+//! does not have are empty, and a query that only joins them has no rows: it is answered without being
+//! planned, because clients ask such queries in ways DataFusion cannot plan.
+
+mod functions;
+mod pg_tables;
+mod views;
 
 use crate::session::Context;
-use datafusion::catalog::TableProvider;
+use base::{DataType, Datum};
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, Schema};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::{Result, TableReference};
 use datafusion::execution::context::SessionContext;
-use datafusion::logical_expr::ScalarUDF;
-use datafusion::sql::sqlparser::ast::Statement;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan, ScalarUDF};
+use datafusion::sql::sqlparser::ast::{self, Statement, visit_expressions_mut};
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use futures::FutureExt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Tables and rewrites for what clients ask of the catalog.
+/// Tables, functions and rewrites for what clients ask of the catalog.
 pub(crate) struct SystemTables {
     parser: PostgresCompatibilityParser,
+    /// Types, operators, collations: the same in every database.
+    fixed: Arc<dyn SchemaProvider>,
+}
+
+/// Tables without rows, because their features do not exist here.
+const EMPTY_TABLES: &[&str] = &[
+    "pg_policy",
+    "pg_statistic_ext",
+    "pg_publication",
+    "pg_publication_rel",
+    "pg_publication_namespace",
+    "pg_inherits",
+    "pg_trigger",
+    "pg_rewrite",
+    "pg_foreign_table",
+    "pg_foreign_server",
+    "pg_foreign_data_wrapper",
+    "pg_event_trigger",
+    "pg_partitioned_table",
+    "pg_subscription",
+    "pg_extension",
+    "pg_description",
+    "pg_enum",
+];
+
+/// A made table: column names with types, and rows.
+pub(super) struct Made {
+    pub columns: Vec<(&'static str, DataType)>,
+    pub rows: Vec<Vec<Datum>>,
 }
 
 impl SystemTables {
     pub fn install(context: &SessionContext) -> Result<SystemTables> {
         datafusion_pg_catalog::setup_pg_catalog(context, "meridian", EmptyContextProvider).map_err(|e| *e)?;
-        Ok(SystemTables { parser: PostgresCompatibilityParser::new() })
+        let fixed = context.catalog("meridian").and_then(|c| c.schema("pg_catalog"));
+        Ok(SystemTables {
+            parser: PostgresCompatibilityParser::new(),
+            fixed: fixed.expect("it was just registered"),
+        })
     }
 
     /// A statement over the catalog in words that DataFusion knows; `None` for all others.
     pub fn rewrite(&self, statement: &Statement) -> Option<Statement> {
         let text = statement.to_string();
-        let asks = ["pg_", "information_schema", "current_user", "::reg", "OPERATOR("];
-        asks.iter().any(|word| text.contains(word)).then(|| self.parser.rewrite(statement.clone()))
+        let asks = [
+            "pg_",
+            "information_schema",
+            "current_user",
+            "session_user",
+            "current_catalog",
+            "current_role",
+            "::reg",
+            "OPERATOR(",
+            "current_schema",
+            "current_database",
+        ];
+        if !asks.iter().any(|word| text.contains(word)) {
+            return None;
+        }
+        let mut rewritten = statement.clone();
+        // Correlated subqueries that DataFusion cannot plan, as functions.
+        let _: ControlFlow<()> = visit_expressions_mut(&mut rewritten, |e| {
+            let replacement = match e {
+                ast::Expr::Subquery(query) => replaced_subquery(query),
+                ast::Expr::Exists { subquery, .. } => replaced_exists(subquery),
+                _ => None,
+            };
+            if let Some(replacement) = replacement {
+                *e = replacement;
+            }
+            ControlFlow::Continue(())
+        });
+        Some(self.parser.rewrite(rewritten))
     }
 
-    pub fn table(&self, _: &Context<'_>, _: &TableReference) -> Result<Option<Arc<dyn TableProvider>>> {
-        Ok(None)
+    /// A plan without rows, for a query that cannot have any.
+    pub fn empty_plan(&self, statement: &Statement) -> Option<LogicalPlan> {
+        let Statement::Query(query) = statement else { return None };
+        if query.with.is_some() || !is_always_empty(&query.body) {
+            return None;
+        }
+        let mut body = query.body.as_ref();
+        while let ast::SetExpr::SetOperation { left, .. } = body {
+            body = left;
+        }
+        let ast::SetExpr::Select(select) = body else { return None };
+        let fields: Vec<Field> = (0..select.projection.len())
+            .map(|n| Field::new(format!("column{}", n + 1), Arrow::Utf8View, true))
+            .collect();
+        let schema = Arc::new(Schema::new(fields).try_into().ok()?);
+        Some(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
     }
 
-    pub fn function(&self, _: &Context<'_>, _: &str) -> Option<Arc<ScalarUDF>> {
-        None
+    pub fn table(
+        &self,
+        context: &Context<'_>,
+        name: &TableReference,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        let table = name.table();
+        let made = match name.schema() {
+            None | Some("pg_catalog") => pg_tables::make(context, table),
+            Some("information_schema") => views::information_schema(context, table),
+            Some("meridian") => views::meridian(context, table),
+            Some(_) => return Ok(None),
+        };
+        if let Some(made) = made {
+            return made.into_table().map(Some);
+        }
+        if !matches!(name.schema(), None | Some("pg_catalog")) {
+            return Ok(None);
+        }
+        // Fixed tables are there at once.
+        self.fixed.table(table).now_or_never().unwrap_or(Ok(None))
+    }
+
+    pub fn function(&self, context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
+        functions::find(context, name)
+    }
+}
+
+impl Made {
+    pub fn new(columns: &[(&'static str, DataType)]) -> Made {
+        Made { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    fn into_table(self) -> Result<Arc<dyn TableProvider>> {
+        let fields: Vec<Field> = self
+            .columns
+            .iter()
+            .map(|(name, data_type)| Field::new(*name, colstore::arrow_type(*data_type), true))
+            .collect();
+        let schema = Arc::new(Schema::new(fields));
+        let arrays = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, (_, data_type))| {
+                let values: Vec<Datum> = self.rows.iter().map(|row| row[i].clone()).collect();
+                colstore::array_of(*data_type, &values)
+            })
+            .collect();
+        let batch = RecordBatch::try_new(schema.clone(), arrays)?;
+        Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+    }
+}
+
+/// Subqueries of psql's `\d`: a column's default, a column's collation.
+fn replaced_subquery(query: &ast::Query) -> Option<ast::Expr> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
+    let text = match first.as_str() {
+        "pg_attrdef" => "meridian_column_default(a.attrelid, a.attnum)",
+        "pg_collation" => "CAST(NULL AS text)",
+        _ => return None,
+    };
+    crate::lower::insert::parse_expr(text).ok()
+}
+
+/// psql's `\d` of an index asks for deferrable constraints, of which there are none.
+fn replaced_exists(query: &ast::Query) -> Option<ast::Expr> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
+    let asks = select.selection.as_ref()?.to_string();
+    let is_deferrable = asks.ends_with("condeferrable") || asks.ends_with("condeferred");
+    (first == "pg_constraint" && is_deferrable).then(|| crate::lower::insert::parse_expr("false").ok())?
+}
+
+fn relation_name(relation: &ast::TableFactor) -> Option<String> {
+    let ast::TableFactor::Table { name, .. } = relation else { return None };
+    crate::names::parts(name).ok()?.pop()
+}
+
+/// Whether a query's rows all come from an empty table by inner joins.
+fn is_always_empty(body: &ast::SetExpr) -> bool {
+    match body {
+        ast::SetExpr::Select(select) => {
+            let no_group = matches!(&select.group_by, ast::GroupByExpr::Expressions(e, _) if e.is_empty());
+            let text = select.projection.iter().map(ToString::to_string).collect::<String>().to_lowercase();
+            // An aggregate without groups has a row even over nothing.
+            let aggregates = ["count(", "sum(", "min(", "max(", "bool_or(", "every("];
+            let is_empty = |relation: &ast::TableFactor| {
+                relation_name(relation).is_some_and(|name| EMPTY_TABLES.contains(&name.as_str()))
+            };
+            let inner = |join: &ast::Join| {
+                matches!(
+                    join.join_operator,
+                    ast::JoinOperator::Join(_)
+                        | ast::JoinOperator::Inner(_)
+                        | ast::JoinOperator::CrossJoin(_)
+                )
+            };
+            no_group
+                && !aggregates.iter().any(|a| text.contains(a))
+                && select.from.iter().any(|from| {
+                    is_empty(&from.relation)
+                        || (from.joins.iter().all(inner) && from.joins.iter().any(|j| is_empty(&j.relation)))
+                })
+        }
+        ast::SetExpr::SetOperation { op: ast::SetOperator::Union, left, right, .. } => {
+            is_always_empty(left) && is_always_empty(right)
+        }
+        _ => false,
     }
 }

@@ -47,3 +47,31 @@ async fn explain_says_where_a_statement_goes() {
     assert!(analyzed.contains("Transaction ") && analyzed.contains("regions eu"), "{analyzed}");
     assert!(run(&mut s, "show meridian.freshness").await.contains("staleness"));
 }
+
+/// What psql 15 sends for its backslash commands.
+const PSQL: &str = include_str!("psql.sql");
+
+#[tokio::test]
+async fn psql_s_questions_about_tables_are_answered() {
+    let regions = Regions::new();
+    let mut s = regions.session(0);
+    check!(s,
+        "create table t (id serial primary key, a text unique, b int check (b > 0), c numeric(5,2) default 3)"
+            => "CREATE TABLE",
+        "create index t_b on t (b)" => "CREATE INDEX");
+    let oid = run(&mut s, "select oid from pg_class where relname = 't'").await;
+    let index = run(&mut s, "select oid from pg_class where relname = 't_b'").await;
+    let mut printed = String::new();
+    for question in PSQL.split(";\n").map(str::trim).filter(|q| !q.is_empty()) {
+        let question = question.replace("16385", &oid).replace("16397", &index);
+        let answer = run(&mut s, &question).await;
+        printed.push_str(&answer);
+        printed.push_str("\n--\n");
+    }
+    let printed = printed.replace(&oid, "OID").replace(&index, "INDEX");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write("tests/sql/psql.txt", &printed).unwrap();
+        return;
+    }
+    assert_eq!(printed, include_str!("psql.txt"), "{printed}");
+}

@@ -1,0 +1,237 @@
+//! Functions over the catalog, made anew for each query that calls one.
+
+use super::pg_tables::{Object, has_primary_key, object};
+use crate::session::Context;
+use base::schema::{Catalog, Table};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// A function whose answers come from the session and its catalog.
+struct CatalogFunction {
+    name: &'static str,
+    signature: Signature,
+    returns: DataType,
+    gateway: Arc<crate::Gateway>,
+    catalog: Arc<Catalog>,
+    search_path: Vec<String>,
+    database: String,
+    user: String,
+}
+
+/// Names with what they return.
+const FUNCTIONS: &[(&str, DataType)] = &[
+    ("pg_get_indexdef", DataType::Utf8),
+    ("pg_get_constraintdef", DataType::Utf8),
+    ("meridian_column_default", DataType::Utf8),
+    ("pg_get_expr", DataType::Utf8),
+    ("pg_get_userbyid", DataType::Utf8),
+    ("pg_get_viewdef", DataType::Utf8),
+    ("pg_get_function_result", DataType::Utf8),
+    ("pg_get_function_arguments", DataType::Utf8),
+    ("pg_get_serial_sequence", DataType::Utf8),
+    ("obj_description", DataType::Utf8),
+    ("col_description", DataType::Utf8),
+    ("shobj_description", DataType::Utf8),
+    ("array_to_string", DataType::Utf8),
+    ("pg_size_pretty", DataType::Utf8),
+    ("pg_table_size", DataType::Int64),
+    ("pg_indexes_size", DataType::Int64),
+    ("pg_table_is_visible", DataType::Boolean),
+    ("pg_function_is_visible", DataType::Boolean),
+    ("pg_type_is_visible", DataType::Boolean),
+    ("pg_is_in_recovery", DataType::Boolean),
+    ("current_user", DataType::Utf8),
+    ("session_user", DataType::Utf8),
+    ("current_role", DataType::Utf8),
+    ("user", DataType::Utf8),
+    ("current_database", DataType::Utf8),
+    ("current_catalog", DataType::Utf8),
+    ("current_schema", DataType::Utf8),
+    ("current_setting", DataType::Utf8),
+    ("pg_postmaster_start_time", DataType::Utf8),
+];
+
+pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
+    let (name, returns) = FUNCTIONS.iter().find(|(n, _)| *n == name)?;
+    Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
+        name,
+        signature: Signature::variadic_any(Volatility::Stable),
+        returns: returns.clone(),
+        gateway: context.gateway.clone(),
+        catalog: context.catalog.clone(),
+        search_path: context.search_path.to_vec(),
+        database: context.database.into(),
+        user: context.user.into(),
+    })))
+}
+
+impl std::fmt::Debug for CatalogFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+impl PartialEq for CatalogFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.catalog, &other.catalog)
+    }
+}
+impl Eq for CatalogFunction {}
+impl Hash for CatalogFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for CatalogFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments.number_rows;
+        let arrays = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let array: ArrayRef = match self.returns {
+            DataType::Boolean => {
+                let visible = self.name.ends_with("_is_visible");
+                Arc::new(
+                    (0..rows)
+                        .map(|row| Some(visible && self.is_visible(&arrays, row)))
+                        .collect::<BooleanArray>(),
+                )
+            }
+            DataType::Int64 => Arc::new(Int64Array::from(vec![0; rows])),
+            _ => {
+                let mut out = Vec::with_capacity(rows);
+                for row in 0..rows {
+                    out.push(self.text(&arrays, row));
+                }
+                Arc::new(StringArray::from(out))
+            }
+        };
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+/// An argument as a number; text counts if it holds one.
+fn number(arrays: &[ArrayRef], at: usize, row: usize) -> Option<i64> {
+    let array = cast(arrays.get(at)?, &DataType::Int64).ok()?;
+    let row = if array.len() == 1 { 0 } else { row };
+    (!array.is_null(row)).then(|| array.as_primitive::<Int64Type>().value(row))
+}
+
+fn word(arrays: &[ArrayRef], at: usize, row: usize) -> Option<String> {
+    let array = cast(arrays.get(at)?, &DataType::Utf8).ok()?;
+    let row = if array.len() == 1 { 0 } else { row };
+    (!array.is_null(row)).then(|| array.as_string::<i32>().value(row).to_string())
+}
+
+impl CatalogFunction {
+    fn context(&self) -> Context<'_> {
+        Context {
+            gateway: &self.gateway,
+            catalog: &self.catalog,
+            search_path: &self.search_path,
+            database: &self.database,
+            user: &self.user,
+        }
+    }
+
+    fn is_visible(&self, arrays: &[ArrayRef], row: usize) -> bool {
+        if self.name != "pg_table_is_visible" {
+            return true;
+        }
+        let Some(id) = number(arrays, 0, row) else { return false };
+        match object(&self.context(), id) {
+            Some(Object::Table(t) | Object::PrimaryKey(t) | Object::Index(t, _) | Object::Check(t, _)) => {
+                self.search_path.contains(&t.schema)
+            }
+            Some(Object::Sequence) | None => true,
+        }
+    }
+
+    fn text(&self, arrays: &[ArrayRef], row: usize) -> Option<String> {
+        let context = self.context();
+        let named = || number(arrays, 0, row).and_then(|id| object(&context, id));
+        match self.name {
+            "pg_get_indexdef" => {
+                let (table, name, columns, unique) = match named()? {
+                    Object::PrimaryKey(t) => (t, &t.primary_key_name, &t.primary_key, true),
+                    Object::Index(t, i) => (t, &i.name, &i.columns, i.unique),
+                    _ => return None,
+                };
+                match number(arrays, 1, row) {
+                    None | Some(0) => Some(index_definition(table, name, columns, unique)),
+                    Some(nth) => {
+                        let column = columns.get(usize::try_from(nth - 1).ok()?)?;
+                        Some(table.columns[*column].name.clone())
+                    }
+                }
+            }
+            "pg_get_constraintdef" => match named()? {
+                Object::PrimaryKey(t) => Some(format!("PRIMARY KEY ({})", list(t, &t.primary_key))),
+                Object::Index(t, i) if i.constraint => Some(format!("UNIQUE ({})", list(t, &i.columns))),
+                Object::Check(t, nth) => t.checks.get(nth).map(|c| format!("CHECK ({})", c.sql)),
+                _ => None,
+            },
+            "meridian_column_default" => match named()? {
+                Object::Table(t) => {
+                    let at = usize::try_from(number(arrays, 1, row)? - 1).ok()?;
+                    t.columns.get(at)?.default.clone()
+                }
+                _ => None,
+            },
+            // The catalog keeps expressions as their text, and access rights as none.
+            "pg_get_expr" | "array_to_string" => word(arrays, 0, row),
+            "pg_get_userbyid" | "current_user" | "session_user" | "current_role" | "user" => {
+                Some(self.user.clone())
+            }
+            "current_database" | "current_catalog" => Some(self.database.clone()),
+            "current_schema" => self.search_path.iter().find(|s| self.catalog.schemas.contains(s)).cloned(),
+            "current_setting" => match word(arrays, 0, row)?.to_lowercase().as_str() {
+                "search_path" => Some(self.search_path.join(", ")),
+                "server_version" => Some("15.0 (Meridian)".into()),
+                "server_version_num" => Some("150000".into()),
+                "transaction_isolation" => Some("serializable".into()),
+                _ => None,
+            },
+            "pg_size_pretty" => number(arrays, 0, row).map(|n| format!("{n} bytes")),
+            "pg_get_serial_sequence" => {
+                let (table, column) = (word(arrays, 0, row)?, word(arrays, 1, row)?);
+                let table = table.rsplit('.').next()?.trim_matches('"').to_string();
+                let table = self.search_path.iter().find_map(|s| self.catalog.table_named(s, &table))?;
+                let at = table.column_named(&column)?;
+                let owned = |s: &&Arc<base::schema::Sequence>| s.owner == Some((table.id, at));
+                self.catalog.sequences.values().find(owned).map(|s| format!("{}.{}", s.schema, s.name))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `CREATE INDEX …` as PostgreSQL prints it.
+pub(super) fn index_definition(table: &Table, name: &str, columns: &[usize], unique: bool) -> String {
+    debug_assert!(has_primary_key(table) || name != table.primary_key_name);
+    format!(
+        "CREATE {}INDEX {name} ON {}.{} USING btree ({})",
+        if unique { "UNIQUE " } else { "" },
+        table.schema,
+        table.name,
+        list(table, columns)
+    )
+}
+
+fn list(table: &Table, columns: &[usize]) -> String {
+    columns.iter().map(|c| table.columns[*c].name.as_str()).collect::<Vec<_>>().join(", ")
+}
