@@ -2,6 +2,7 @@
 
 mod database;
 mod demo;
+mod sim;
 mod start;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +33,9 @@ enum Command {
     /// Measure a server: TPC-C, CH-benCHmark, YCSB, point reads and writes
     #[command(subcommand)]
     Bench(bench::Command),
+    /// The simulator: repeat a seed, soak, take an experiment's figures
+    #[command(subcommand)]
+    Sim(sim::SimCommand),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Start(args) => start::run(args),
         Command::Bench(command) => run_async(bench::run(command)),
+        Command::Sim(command) => sim::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

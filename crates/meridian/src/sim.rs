@@ -1,0 +1,141 @@
+//! `meridian sim`: seeds, soaks and experiments of the simulator; here only flags, clock and files.
+
+use ::sim::command::{ExperimentOptions, RunOptions, SoakOptions};
+use ::sim::experiment::{self, Scale};
+use anyhow::{Context, anyhow};
+use base::cut::Consistency;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::time::Instant;
+
+#[derive(Subcommand, Debug)]
+#[command(after_help = "\
+Examples:
+  meridian sim run --seed 8831 --plan wan3-lossy    repeat one seed, event by event the same
+  meridian sim soak --seconds 600                   seeds, plans and levels in turn until one fails
+  meridian sim experiment perseus3-latency          figures in virtual time")]
+pub enum SimCommand {
+    /// Run one seed and judge what its clients saw
+    Run(RunArgs),
+    /// Run seed after seed for a given time
+    Soak(SoakArgs),
+    /// Take the figures of an experiment
+    Experiment(ExperimentArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Distances and faults, such as wan3-lossy or azure6-mixed
+    #[arg(long, default_value = "wan3-lossy")]
+    plan: String,
+    #[arg(long, default_value = "perseus", value_parser = ::sim::command::ENGINES)]
+    engine: String,
+    /// How queries read; the run is held against what that promises
+    #[arg(long, default_value = "rss", value_parser = level)]
+    level: Consistency,
+    /// With a failure: print this many of the last events
+    #[arg(long, default_value_t = 0)]
+    trace: usize,
+    /// Run it twice and compare every event
+    #[arg(long)]
+    twice: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct SoakArgs {
+    #[arg(long, default_value_t = 60.0)]
+    seconds: f64,
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
+    /// Only these plans (default: all)
+    #[arg(long, value_delimiter = ',')]
+    plans: Vec<String>,
+    #[arg(long, default_value = "perseus", value_parser = ::sim::command::ENGINES)]
+    engine: String,
+    /// Only these levels (default: all)
+    #[arg(long, value_delimiter = ',', value_parser = level)]
+    levels: Vec<Consistency>,
+}
+
+#[derive(Args, Debug)]
+pub struct ExperimentArgs {
+    /// Which one; without a name, lists them
+    name: Option<String>,
+    #[arg(long, default_value = "small", value_parser = scale)]
+    scale: Scale,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write JSON, CSV and text into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn level(name: &str) -> Result<Consistency, String> {
+    Consistency::parse(name).ok_or_else(|| {
+        format!("no such level; there are {}", Consistency::ALL.map(Consistency::name).join(", "))
+    })
+}
+
+fn scale(name: &str) -> Result<Scale, String> {
+    Scale::parse(name).ok_or_else(|| "no such scale; there are small and paper".into())
+}
+
+pub fn run(command: SimCommand) -> anyhow::Result<()> {
+    match command {
+        SimCommand::Run(args) => {
+            let options = RunOptions {
+                seed: args.seed,
+                plan: args.plan,
+                engine: args.engine,
+                consistency: args.level,
+                trace_lines: args.trace,
+                twice: args.twice,
+            };
+            print!("{}", ::sim::command::run(&options).map_err(failed)?);
+        }
+        SimCommand::Soak(args) => {
+            let options = SoakOptions {
+                seconds: args.seconds,
+                first_seed: args.first_seed,
+                plans: args.plans,
+                engine: args.engine,
+                levels: args.levels,
+            };
+            let start = Instant::now();
+            let mut elapsed_s = || start.elapsed().as_secs_f64();
+            let mut tell = |progress: &str| eprintln!("{progress}");
+            print!("{}", ::sim::command::soak(&options, &mut elapsed_s, &mut tell).map_err(failed)?);
+        }
+        SimCommand::Experiment(args) => experiment(args)?,
+    }
+    Ok(())
+}
+
+fn experiment(args: ExperimentArgs) -> anyhow::Result<()> {
+    let Some(name) = args.name else {
+        for experiment in &experiment::ALL {
+            println!("{:<20} {}", experiment.name, experiment.question);
+        }
+        return Ok(());
+    };
+    let options = ExperimentOptions { name, scale: args.scale, seed: args.seed };
+    let report = ::sim::command::experiment(&options).map_err(failed)?;
+    print!("{}", report.to_text());
+    if let Some(folder) = args.out {
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let json = serde_json::to_string_pretty(&report.to_json())? + "\n";
+        for (ending, text) in [("json", json), ("csv", report.to_csv()), ("txt", report.to_text())] {
+            let path = folder.join(format!("{}.{ending}", report.experiment));
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            println!("written: {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// The failure's own text, so that its first line can be pasted.
+fn failed(trouble: ::sim::command::Trouble) -> anyhow::Error {
+    anyhow!("{trouble}")
+}
