@@ -12,7 +12,8 @@ pub struct Options {
     pub lower_bounds: bool,
     /// Added to the expected completion, in ns.
     pub margin_ns: u64,
-    /// Largest distance of a rank into the future, in ns. `None`: twice the widest round trip.
+    /// Largest distance of a rank into the future, in ns. `None`: four times the widest round trip, two
+    /// for the transaction itself and two for who is ahead of it.
     pub future_max_ns: Option<u64>,
     /// How often nodes report to the collector, in ns.
     pub collect_every_ns: u64,
@@ -42,7 +43,7 @@ impl Default for Options {
 
 impl Options {
     pub(super) fn future_max_ns(&self, topology: &Topology) -> u64 {
-        self.future_max_ns.unwrap_or(2 * topology.wan.widest_ns() + 10 * MS)
+        self.future_max_ns.unwrap_or(4 * topology.wan.widest_ns() + 10 * MS)
     }
     pub(super) fn retry_after_ns(&self, topology: &Topology) -> u64 {
         self.retry_after_ns.unwrap_or(2 * topology.wan.widest_ns() + 20 * MS)

@@ -6,7 +6,7 @@
 use super::message::{Dependency, Fragment, Message};
 use super::options::Mutant;
 use super::state::{Out, Perseus, Remote, Work};
-use crate::graph::participants::Participants;
+use crate::graph::participants::{Nodes, Participants};
 use crate::graph::vertex::{Ref, Refs, State};
 use base::txn::{AccessMode, Granule, Transaction};
 use base::{NodeId, Rank, Time, TxnId};
@@ -78,14 +78,28 @@ impl Perseus {
         if !self.options.planted(Mutant::PtsIsNow) {
             pts = pts.max(transaction.min_rank.next()).max(expected).max(ahead.next());
         }
+        let others = if expected == Rank::ZERO { None } else { self.farthest(&transaction) };
+        let latest = now.rank() + bound_ns + self.options.future_max_ns(&self.topology);
         let mut deps = Refs::new();
         for &dependency in &met {
             let Some(vertex) = self.graph.get(dependency) else { continue };
             if dependency == at {
                 continue;
             }
+            let ahead = vertex.rank.unwrap_or(vertex.bound);
             if self.options.lower_bounds {
-                pts = pts.max(vertex.rank.unwrap_or(vertex.bound));
+                pts = pts.max(ahead);
+            }
+            if let Some((nodes, away_ns)) = &others
+                && vertex.state < State::Executed
+            {
+                // Nobody elsewhere hears what is read here before that one is complete here.
+                pts = pts.max((ahead + *away_ns).min(latest));
+                let known = vertex.participants.nodes(&self.topology);
+                if vertex.state < State::Final && nodes.iter().any(|node| !known.contains(node)) {
+                    // And who takes no part in it will have to ask about it.
+                    pts = pts.max((expected + 2 * away_ns).min(latest));
+                }
             }
             deps.push(dependency);
         }
@@ -99,6 +113,14 @@ impl Perseus {
         vertex.extra.pts = pts;
         vertex.transaction = Some(transaction);
         at
+    }
+
+    /// The nodes of a transaction, and how long the farthest of them is away, margin included; `None` if
+    /// it stays here.
+    fn farthest(&self, transaction: &Transaction) -> Option<(Nodes, u64)> {
+        let nodes = Participants::of(transaction.participants()).nodes(&self.topology);
+        let away_ns = nodes.iter().map(|node| self.delays.one_way_ns(self.me, *node)).max()?;
+        (away_ns > 0).then_some((nodes, away_ns + self.options.margin_ns))
     }
 
     /// Whom an access to a whole partition conflicts with: everything that is installed there. What is
