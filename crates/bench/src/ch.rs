@@ -87,8 +87,9 @@ impl Worker for Beside {
     }
 }
 
-/// What Meridian says of the session's last query: `staleness=…ms coordination=…ms wait=…ms`.
-async fn freshness(client: &Client) -> anyhow::Result<Option<Freshness>> {
+/// What Meridian says of the session's last query (`staleness=…ms coordination=…ms wait=…ms`); `None` if the
+/// session has not run one.
+pub async fn freshness(client: &Client) -> anyhow::Result<Option<Freshness>> {
     let row = client.query_one("SHOW meridian.freshness", &[]).await.map_err(explain);
     let text: String = row.context("ask for the query's freshness")?.try_get(0)?;
     let part = |name: &str| {

@@ -79,8 +79,9 @@ impl Analyst {
             Ok(messages) => {
                 let latency = start.elapsed();
                 let rows = messages.iter().filter(|m| matches!(m, SimpleQueryMessage::Row(_))).count() as u64;
-                let (staleness, coordination, wait) = freshness(client).await?;
-                figures.queried(QueryRun { number, scope, latency, rows, staleness, coordination, wait });
+                let freshness = bench::ch::freshness(client).await?;
+                let freshness = freshness.context("the server does not tell how fresh its answer was")?;
+                figures.queried(QueryRun { number, scope, latency, rows, freshness });
             }
             Err(error) if error.as_db_error().is_some() => {
                 figures.query_failed(number, scope, format!("Q{number} {scope}: {:#}", explain(error)));
@@ -93,23 +94,4 @@ impl Analyst {
         }
         Ok(())
     }
-}
-
-/// Staleness, coordination and wait of the session's last query, in ms.
-async fn freshness(client: &Client) -> anyhow::Result<(f64, f64, f64)> {
-    let messages = client.simple_query("SHOW meridian.freshness").await.map_err(explain)?;
-    let text = messages
-        .iter()
-        .find_map(|m| match m {
-            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_string),
-            _ => None,
-        })
-        .context("SHOW meridian.freshness answered no row")?;
-    // visibility delay 1.0 ms (staleness 0.0, coordination 0.2, wait 0.8)
-    let part = |name: &str| -> anyhow::Result<f64> {
-        let mut words = text.split([' ', '(', ')', ',']).filter(|w| !w.is_empty());
-        words.find(|w| *w == name).with_context(|| format!("no {name} in '{text}'"))?;
-        Ok(words.next().with_context(|| format!("no figure behind {name} in '{text}'"))?.parse()?)
-    };
-    Ok((part("staleness")?, part("coordination")?, part("wait")?))
 }

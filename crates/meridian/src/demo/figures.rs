@@ -4,6 +4,7 @@ use super::DemoArgs;
 use crate::database::Region;
 use base::RegionId;
 use base::topology::Topology;
+use bench::measure::Freshness;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,15 +20,13 @@ pub struct Transaction {
     pub latency: Duration,
 }
 
-/// An answered query as its client saw it; freshness in ms, as the server tells it.
+/// An answered query as its client saw it, with the freshness that the server tells.
 pub struct QueryRun {
     pub number: usize,
     pub scope: &'static str,
     pub latency: Duration,
     pub rows: u64,
-    pub staleness: f64,
-    pub coordination: f64,
-    pub wait: f64,
+    pub freshness: Freshness,
 }
 
 /// Collects from all clients.
@@ -233,10 +232,11 @@ impl Figures {
         query.runs += 1;
         query.rows = run.rows;
         query.latency.add(run.latency.as_secs_f64() * 1000.0);
-        query.staleness.add(run.staleness);
-        query.coordination.add(run.coordination);
-        query.wait.add(run.wait);
-        query.visibility.add(run.staleness + run.coordination + run.wait);
+        let Freshness { staleness_ms, coordination_ms, wait_ms } = run.freshness;
+        query.staleness.add(staleness_ms);
+        query.coordination.add(coordination_ms);
+        query.wait.add(wait_ms);
+        query.visibility.add(staleness_ms + coordination_ms + wait_ms);
     }
 
     pub fn query_failed(&self, number: usize, scope: &'static str, message: String) {

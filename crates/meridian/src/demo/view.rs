@@ -6,7 +6,7 @@ use crossterm::event::{Event, KeyCode, KeyModifiers};
 use ratatui::DefaultTerminal;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
+use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 use std::fmt::Write;
 use std::io;
@@ -102,10 +102,10 @@ fn region_cells(region: &RegionReport, now: bool) -> [String; 8] {
 }
 
 fn region_table(report: &Report) -> Table<'static> {
-    let rows = report.regions.iter().map(|r| Row::new(region_cells(r, true).map(Cell::from)));
+    let rows = report.regions.iter().map(|r| Row::new(aligned(region_cells(r, true))));
     let widths = [16, 8, 9, 9, 13, 13, 14, 20].map(Constraint::Length);
     Table::new(rows, widths)
-        .header(Row::new(REGION_HEADS).style(bold()))
+        .header(Row::new(aligned(REGION_HEADS.map(String::from))).style(bold()))
         .block(Block::bordered().title(" transactions "))
 }
 
@@ -141,7 +141,7 @@ fn query_table(report: &Report, height: u16) -> Table<'static> {
     let room = usize::from(height.saturating_sub(3));
     let rows = report.queries.iter().take(room).map(|q| {
         let color = if q.errors > 0 { Color::Red } else { Color::Reset };
-        Row::new(query_cells(q).map(Cell::from)).style(color)
+        Row::new(aligned(query_cells(q))).style(color)
     });
     let widths = [6, 7, 7, 6, 12, 10, 13, 10, 12, 12].map(Constraint::Length);
     let hidden = report.queries.len().saturating_sub(room);
@@ -149,11 +149,25 @@ fn query_table(report: &Report, height: u16) -> Table<'static> {
         0 => " queries (ms; visible = staleness + coordination + wait) ".to_string(),
         n => format!(" queries (ms; visible = staleness + coordination + wait; {n} more below) "),
     };
-    Table::new(rows, widths).header(Row::new(QUERY_HEADS).style(bold())).block(Block::bordered().title(title))
+    Table::new(rows, widths)
+        .header(Row::new(aligned(QUERY_HEADS.map(String::from))).style(bold()))
+        .block(Block::bordered().title(title))
+}
+
+/// Names to the left, figures to the right.
+fn aligned<const N: usize>(cells: [String; N]) -> impl Iterator<Item = Cell<'static>> {
+    cells
+        .into_iter()
+        .enumerate()
+        .map(|(c, text)| Cell::from(if c == 0 { Text::from(text) } else { Text::from(text).right_aligned() }))
 }
 
 fn ms(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 1.0 => format!("{v:.1}"),
+        v => format!("{v:.3}"),
+    }
 }
 
 /// One line for logs and pipes.

@@ -16,11 +16,11 @@ use datafusion::sql::sqlparser::ast::Statement;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A freshness report in one line.
+/// A freshness report in one line, for people and programs: `name=…ms`, blank between.
 pub(super) fn freshness(f: &Freshness) -> String {
     let ms = |ns: u64| ns as f64 / base::time::MS as f64;
     format!(
-        "visibility delay {:.3} ms (staleness {:.3}, coordination {:.3}, wait {:.3})",
+        "visibility_delay={:.3}ms staleness={:.3}ms coordination={:.3}ms wait={:.3}ms",
         ms(f.visibility_delay_ns()),
         ms(f.staleness_ns),
         ms(f.coordination_ns),
