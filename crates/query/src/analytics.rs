@@ -13,6 +13,7 @@ mod overlay;
 mod plan;
 mod provider;
 mod prune;
+mod rewrite;
 mod run;
 mod system;
 

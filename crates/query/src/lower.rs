@@ -72,6 +72,8 @@ pub struct Projection {
     pub columns: Arc<Vec<Column>>,
     /// Every column of the row in its place: nothing to compute.
     pub is_identity: bool,
+    /// Parameters or the time of day take part.
+    pub has_holes: bool,
 }
 
 impl Lowering<'_> {
@@ -130,7 +132,41 @@ impl Lowering<'_> {
         }
         let is_identity = exprs.len() == table.columns.len()
             && exprs.iter().enumerate().all(|(i, e)| matches!(e, Expr::Column(c) if *c == i));
-        Ok(Projection { exprs, columns: Arc::new(columns), is_identity })
+        let has_holes = exprs.iter().any(bind::has_holes);
+        Ok(Projection { exprs, columns: Arc::new(columns), is_identity, has_holes })
+    }
+
+    /// Lowers a SELECT without FROM: one row of constants.
+    pub fn constants(&mut self, query: &ast::Query) -> Lowered<Projection> {
+        let ast::SetExpr::Select(select) = query.body.as_ref() else { return Err(Refusal::TooRich) };
+        let is_plain = query.with.is_none()
+            && query.order_by.is_none()
+            && query.limit_clause.is_none()
+            && query.fetch.is_none()
+            && query.locks.is_empty()
+            && select.from.is_empty()
+            && select.selection.is_none()
+            && select.having.is_none()
+            && select.distinct.is_none()
+            && select.into.is_none();
+        if !is_plain {
+            return Err(Refusal::TooRich);
+        }
+        let scope = Scope::default();
+        let (mut exprs, mut columns) = (Vec::new(), Vec::new());
+        for item in &select.projection {
+            let (e, name) = match item {
+                ast::SelectItem::UnnamedExpr(e) => (e, output_name(e)),
+                ast::SelectItem::ExprWithAlias { expr, alias } => (expr, names::fold(alias)),
+                _ => return Err(Refusal::TooRich),
+            };
+            let mut lowering = self.exprs(&scope);
+            let typed = lowering.lower(e)?;
+            let typed = lowering.resolve(typed, DataType::Text)?;
+            columns.push(Column::new(name, typed.data_type()));
+            exprs.push(typed.expr);
+        }
+        Ok(Projection { exprs, columns: Arc::new(columns), is_identity: false, has_holes: true })
     }
 
     fn projected(

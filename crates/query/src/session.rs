@@ -124,7 +124,12 @@ impl Session {
             result = self.execute_now(prepared, &parameters) => result,
             error = cancel.wait(timeout_ms) => Err(error),
         };
-        self.finish(result)
+        let result = self.finish(result);
+        // A statement that was given up leaves its own transaction open.
+        if result.is_err() && self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+            self.roll_back().await;
+        }
+        result
     }
 
     async fn execute_now(&mut self, prepared: &Arc<Prepared>, parameters: &[Datum]) -> SqlResult<Response> {
@@ -231,6 +236,7 @@ impl Session {
     /// Runs a plan in the open transaction, or as a transaction of its own.
     async fn run(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
         match plan {
+            Plan::Constant(projection) => self.run_constant(projection, parameters),
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,
             Plan::Insert(plan) => self.run_insert(plan, parameters).await,
             Plan::Modify(plan) => self.run_modify(plan, parameters).await,

@@ -1,5 +1,6 @@
 //! DataFusion's surroundings: configuration, memory, functions, and what names mean.
 
+use super::plan::QueryPlan;
 use super::provider::ColumnTable;
 use super::system;
 use crate::gateway::GatewayConfig;
@@ -30,6 +31,8 @@ pub(crate) struct Analytics {
     pub system: system::SystemTables,
     /// Figures of tables as they were last seen, for planning before the snapshot is there.
     pub statistics: Mutex<BTreeMap<TableId, KnownStatistics>>,
+    /// Plans by search path and text, each with its catalog version.
+    pub plans: Mutex<BTreeMap<(String, String), (u64, Arc<QueryPlan>)>>,
 }
 
 impl Analytics {
@@ -61,7 +64,12 @@ impl Analytics {
         let context = SessionContext::new_with_state(state);
         let system = system::SystemTables::install(&context)?;
         super::functions::install(&context);
-        Ok(Analytics { state: context.state(), system, statistics: Mutex::default() })
+        Ok(Analytics {
+            state: context.state(),
+            system,
+            statistics: Mutex::default(),
+            plans: Mutex::default(),
+        })
     }
 }
 

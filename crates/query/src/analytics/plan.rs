@@ -36,14 +36,37 @@ pub struct QueryPlan {
     pub(super) tables: BTreeMap<TableId, Arc<Table>>,
 }
 
-/// Plans a statement that returns rows.
+/// Plans a statement that returns rows, or finds the plan of the same text over the same catalog.
 pub(crate) fn plan(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
-) -> SqlResult<QueryPlan> {
-    plan_with(context, statement, parameters, false)
+) -> SqlResult<Arc<QueryPlan>> {
+    let plans = &context.gateway.analytics.plans;
+    let key = (context.search_path.join(","), statement.to_string());
+    let version = context.catalog.version;
+    if parameters.0.is_empty() {
+        let plans = plans.lock().expect("no panic while looking up");
+        if let Some((known, plan)) = plans.get(&key)
+            && *known == version
+            && plan.same_tables(context)
+        {
+            return Ok(plan.clone());
+        }
+    }
+    let plan = Arc::new(plan_with(context, statement, parameters, false)?);
+    if plan.optimized.is_some() && plan.reads_tables() {
+        let mut plans = plans.lock().expect("no panic while looking up");
+        if plans.len() >= PLANS_MAX {
+            plans.clear();
+        }
+        plans.insert(key, (version, plan.clone()));
+    }
+    Ok(plan)
 }
+
+/// Plans kept at most; beyond it all are forgotten.
+const PLANS_MAX: usize = 256;
 
 /// The same; hidden columns can be named if `with_hidden`.
 pub(crate) fn plan_with(
@@ -77,12 +100,12 @@ fn plan_now(
     let written = match analytics.system.empty_plan(statement) {
         Some(empty) => empty,
         None => {
-            let rewritten = analytics.system.rewrite(statement);
+            let mut rewritten = statement.clone();
+            super::rewrite::rewrite(&mut rewritten)?;
+            let rewritten = analytics.system.rewrite(&rewritten).unwrap_or(rewritten);
             let names = Names { analytics, context, with_hidden };
             let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
-            SqlToRel::new_with_options(&names, options)
-                .sql_statement_to_plan(rewritten.as_ref().unwrap_or(statement).clone())
-                .map_err(sql_error)?
+            SqlToRel::new_with_options(&names, options).sql_statement_to_plan(rewritten).map_err(sql_error)?
         }
     };
     find_parameters(&written, parameters)?;
@@ -124,6 +147,11 @@ impl QueryPlan {
     /// Whether a cut has to be chosen for it.
     pub(crate) fn reads_tables(&self) -> bool {
         !self.tables.is_empty()
+    }
+
+    /// Whether its tables are those of a catalog (a transaction may have a catalog of its own).
+    fn same_tables(&self, context: &Context<'_>) -> bool {
+        self.tables.values().all(|t| context.catalog.table(t.id).is_some_and(|now| Arc::ptr_eq(now, t)))
     }
 
     /// The plan to run: with parameters and today's time in it.

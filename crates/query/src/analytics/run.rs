@@ -78,6 +78,7 @@ pub(crate) async fn run(
     });
     let (snapshot, physical) = if has_statistics(analytics, &reads) {
         // The cut is chosen, closed and waited for while the physical plan is made.
+        let logical = fenced(|| with_statistics(analytics, &logical))?;
         let planning = physical_plan(&state, &logical);
         let (snapshot, physical) = futures::join!(open(gateway, request), planning);
         (snapshot?, physical?)

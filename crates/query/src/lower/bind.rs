@@ -49,6 +49,13 @@ pub fn is_constant(expr: &Expr) -> bool {
     constant
 }
 
+/// Whether something has to be filled in.
+pub fn has_holes(expr: &Expr) -> bool {
+    let mut holes = false;
+    expr.walk(&mut |e| holes |= matches!(e, Expr::Column(c) if *c >= PARAMETER));
+    holes
+}
+
 /// Whether it must be evaluated anew for every row.
 pub fn changes_per_row(expr: &Expr) -> bool {
     let mut changes = false;

@@ -264,13 +264,9 @@ impl KeyPath {
                 }
             }
         }
-        let fallback = self.partitions(table, binding, topology, reader)?;
-        let at = |value: Option<&Datum>| match value {
-            Some(value) => match table.locate(value, topology) {
-                Location::One(partition) => vec![partition],
-                Location::Everywhere => fallback.clone(),
-            },
-            None => fallback.clone(),
+        let at = |value: Option<&Datum>| match value.map(|v| table.locate(v, topology)) {
+            Some(Location::One(partition)) => Ok(vec![partition]),
+            _ => self.partitions(table, binding, topology, reader),
         };
         let next = usable;
         if let Some(values) = self.one_of.as_ref().filter(|_| is_exact) {
@@ -284,7 +280,7 @@ impl KeyPath {
                             if self.is_full { KeyRange::point(longer) } else { KeyRange::prefix(longer) };
                         let value =
                             if self.partition_at == Some(next) { Some(&value) } else { home.as_ref() };
-                        reaches.push(Reach { range, partitions: at(value) });
+                        reaches.push(Reach { range, partitions: at(value)? });
                     }
                     KeyValue::Never => {}
                     KeyValue::Unusable => is_exact = false,
@@ -297,7 +293,7 @@ impl KeyPath {
                 return Ok(Reached { reaches, is_exact });
             }
         }
-        let partitions = at(home.as_ref());
+        let partitions = at(home.as_ref())?;
         if self.is_full && self.one_of.is_none() && is_exact {
             return Ok(Reached {
                 reaches: vec![Reach { range: KeyRange::point(key), partitions }],

@@ -11,8 +11,8 @@ use base::cut::Freshness;
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
 use base::txn::AccessSet;
-use base::{DataType, Datum, PartitionId, RegionId, TableId};
-use datafusion::sql::sqlparser::ast::Statement;
+use base::{DataType, Datum, PartitionId, RegionId, SqlError, TableId};
+use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,7 +28,61 @@ pub(super) fn freshness(f: &Freshness) -> String {
     )
 }
 
+/// Columns of `SHOW EXPECTED LATENCY`.
+pub(super) fn latency_columns() -> Vec<Column> {
+    vec![
+        Column::new("operation", DataType::Text),
+        Column::new("home", DataType::Text),
+        Column::new("wan_round_trips", DataType::Integer),
+        Column::new("latency_ms", DataType::Double),
+    ]
+}
+
 impl Session {
+    /// `SHOW EXPECTED LATENCY FOR TABLE t IN REGION r`: what the distances alone come to, by home of the
+    /// row. Waiting for other transactions and the work itself come on top.
+    pub(super) fn expected_latency(&self, words: &[ast::Ident]) -> SqlResult<Vec<Vec<Datum>>> {
+        let [_, _, _, kind, table, _, place, region] = words else { return Err(latency_syntax()) };
+        let is_word = |ident: &ast::Ident, word: &str| ident.value.eq_ignore_ascii_case(word);
+        if !is_word(kind, "table") || !is_word(place, "region") {
+            return Err(latency_syntax());
+        }
+        let catalog = self.catalog();
+        let name = ast::ObjectName::from(table.clone());
+        let table = crate::names::find_table(&catalog, &self.settings.search_path, &self.database, &name)?;
+        let topology = self.cluster().topology();
+        let name = crate::names::fold(region);
+        let from = topology.region_named(&name).ok_or_else(|| {
+            SqlError::new(
+                base::SqlState::INVALID_PARAMETER_VALUE,
+                format!("region \"{name}\" does not exist"),
+            )
+            .hint(format!("Regions are {}.", topology.wan.regions.join(", ")))
+        })?;
+        let ms = |ns: u64| Datum::Float(ns as f64 / base::time::MS as f64);
+        let is_replicated = table.placement == Placement::Replicated;
+        let homes: BTreeSet<RegionId> =
+            table.partitions(topology).iter().map(|p| topology.region_of_partition(*p)).collect();
+        let mut rows = Vec::new();
+        let mut add = |operation: &str, home: &str, trips: i64, ns: u64| {
+            rows.push(vec![Datum::text(operation), Datum::text(home), Datum::Int(trips), ms(ns)]);
+        };
+        if is_replicated {
+            let widest = homes.iter().map(|h| topology.wan.round_trip_ns(from, *h)).max().unwrap_or(0);
+            add("read of a row", "replicated", 0, 0);
+            add("write of a row", "replicated", 2, 2 * widest);
+        } else {
+            for home in homes {
+                let name = topology.region_name(home);
+                let away = home != from;
+                let ns = if away { topology.wan.round_trip_ns(from, home) } else { 0 };
+                add("read of a row", name, i64::from(away), ns);
+                add("write of a row", name, i64::from(away), ns);
+            }
+        }
+        Ok(rows)
+    }
+
     pub(super) async fn run_explain(
         &mut self,
         statement: &Statement,
@@ -69,6 +123,7 @@ impl Session {
         };
         let mut lines = Vec::new();
         match plan {
+            Plan::Constant(_) => lines.push("Constants, computed here".into()),
             Plan::Rows(plan) => {
                 let way = match (&plan.index, plan.path.is_point()) {
                     (Some(index), _) => format!("index {}", index.name),
@@ -259,4 +314,8 @@ impl Session {
         lines.push(format!("Execution time: {:.3} ms", ms(took)));
         Ok(())
     }
+}
+
+fn latency_syntax() -> SqlError {
+    SqlError::new(base::SqlState::SYNTAX_ERROR, "expected SHOW EXPECTED LATENCY FOR TABLE t IN REGION r")
 }

@@ -5,7 +5,7 @@ use crate::lower::expr::{ParameterTypes, Scope};
 use crate::lower::insert::InsertPlan;
 use crate::lower::modify::ModifyPlan;
 use crate::lower::select::RowSelectPlan;
-use crate::lower::{Lowering, Refusal, bind};
+use crate::lower::{Lowering, Projection, Refusal, bind};
 use crate::names;
 use crate::response::Column;
 use base::error::{SqlResult, SqlState};
@@ -20,10 +20,12 @@ use std::sync::Arc;
 pub enum Plan {
     Insert(InsertPlan),
     Modify(ModifyPlan),
+    /// SELECT without FROM.
+    Constant(Projection),
     /// Few rows by key, or rows to be validated (FOR UPDATE).
     Rows(RowSelectPlan),
     /// Anything else that returns rows.
-    Query(QueryPlan),
+    Query(Arc<QueryPlan>),
     /// UPDATE and DELETE that need the analytical planner to find their rows and values.
     Rich(Statement),
     Call(CallPlan),
@@ -44,6 +46,7 @@ impl Plan {
         match self {
             Plan::Insert(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
             Plan::Modify(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
+            Plan::Constant(projection) => Some(projection.columns.clone()),
             Plan::Rows(plan) => Some(plan.projection.columns.clone()),
             Plan::Query(plan) => Some(plan.columns.clone()),
             Plan::Call(plan) => (!plan.columns.is_empty()).then(|| plan.columns.clone()),
@@ -109,6 +112,11 @@ fn plan_query(
         database: context.database,
         parameters,
     };
+    match lowering.constants(query) {
+        Ok(projection) => return Ok(Plan::Constant(projection)),
+        Err(Refusal::TooRich) => *lowering.parameters = declared.clone(),
+        Err(Refusal::Error(error)) => return Err(error),
+    }
     let locks = !query.locks.is_empty();
     match lowering.row_select(query) {
         Ok(plan) if plan.is_narrow || plan.for_update => return Ok(Plan::Rows(plan)),

@@ -2,6 +2,7 @@
 
 use super::transaction::SeenRow;
 use super::{Session, wrong_reply};
+use crate::lower::Projection;
 use crate::lower::bind::Binding;
 use crate::lower::keys::Reached;
 use crate::lower::select::RowSelectPlan;
@@ -69,13 +70,32 @@ impl Session {
         let values = if plan.projection.is_identity {
             kept.map(|row| Arc::unwrap_or_clone(row.values)).collect()
         } else {
-            let exprs = binding.fill_all(&plan.projection.exprs)?;
+            let filled;
+            let exprs = if plan.projection.has_holes {
+                filled = binding.fill_all(&plan.projection.exprs)?;
+                &filled
+            } else {
+                &plan.projection.exprs
+            };
             kept.map(|row| exprs.iter().map(|e| e.eval(&row.values)).collect())
                 .collect::<SqlResult<Vec<_>>>()?
         };
         Ok(Response::Rows(Rows {
             columns: plan.projection.columns.clone(),
             stream: RowStream::values(values),
+            tag: "SELECT",
+        }))
+    }
+
+    /// SELECT without FROM.
+    pub(super) fn run_constant(&self, projection: &Projection, parameters: &[Datum]) -> SqlResult<Response> {
+        let catalog = self.catalog();
+        let binding =
+            Binding { parameters, now_us: self.now_us(), gateway: &self.gateway, catalog: &catalog };
+        let row = projection.exprs.iter().map(|e| binding.value(e)).collect::<SqlResult<Vec<_>>>()?;
+        Ok(Response::Rows(Rows {
+            columns: projection.columns.clone(),
+            stream: RowStream::values(vec![row]),
             tag: "SELECT",
         }))
     }

@@ -37,6 +37,9 @@ pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
     match statement {
         Statement::ShowVariable { variable } => {
             let name = shown_name(variable);
+            if name.starts_with("expected.latency.") {
+                return Some(Arc::new(super::explain::latency_columns()));
+            }
             match name.as_str() {
                 "all" => texts(&["name", "setting", "description"]),
                 name => texts(&[Settings::canonical(name).unwrap_or(name)]),
@@ -407,7 +410,9 @@ impl Session {
 
     fn run_show(&mut self, variable: &[ast::Ident]) -> SqlResult<Response> {
         let name = shown_name(variable);
-        let (columns, rows) = if name == "all" {
+        let (columns, rows) = if name.starts_with("expected.latency.") {
+            (super::explain::latency_columns(), self.expected_latency(variable)?)
+        } else if name == "all" {
             let rows = self
                 .settings
                 .all()

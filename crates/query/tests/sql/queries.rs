@@ -75,3 +75,23 @@ async fn psql_s_questions_about_tables_are_answered() {
     }
     assert_eq!(printed, include_str!("psql.txt"), "{printed}");
 }
+
+#[tokio::test]
+async fn constants_are_typed_and_checked_as_in_postgresql() {
+    let regions = Regions::new();
+    let mut s = regions.session(0);
+    check!(s,
+        "select 1" => "1",
+        "select 2147483647 + 1" => "22003 integer out of range",
+        "select 10 / 3, mod(7, 3), length('abc'), '5'::int + 1, null" => "3|1|3|6|null",
+        "select 1 / 0" => "22012 division by zero",
+        "select current_user, current_schema()" => "tester|public",
+        "select timestamp '2026-05-17 10:00' + interval '1 day', interval '90 minutes'" =>
+            "2026-05-18 10:00:00|01:30:00",
+        "select date '2026-02-31', interval '1 day'" => "22008 date/time field value out of range: \"2026-02-31\"",
+        "select mod(v, 3), array[v, 2] from generate_series(4, 5) as g(v) order by 1" => "1|{4,2}\n2|{5,2}",
+        "create table t (a int primary key)" => "CREATE TABLE",
+        "show expected latency for table t in region eu" => "read of a row|us|1|100\nwrite of a row|us|1|100",
+        "show expected latency for table t in region mars" => "22023 region \"mars\" does not exist",
+    );
+}

@@ -8,7 +8,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -62,7 +62,10 @@ pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> 
     let (name, returns) = FUNCTIONS.iter().find(|(n, _)| *n == name)?;
     Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
         name,
-        signature: Signature::variadic_any(Volatility::Stable),
+        signature: Signature::one_of(
+            vec![TypeSignature::VariadicAny, TypeSignature::Nullary],
+            Volatility::Stable,
+        ),
         returns: returns.clone(),
         gateway: context.gateway.clone(),
         catalog: context.catalog.clone(),
