@@ -1,5 +1,6 @@
 //! A whole database in this process: nodes, gateways, front ends.
 
+use crate::query_threads::QueryThreads;
 use anyhow::{Context, anyhow};
 use async_trait::async_trait;
 use base::error::{SqlError, SqlResult, SqlState};
@@ -48,6 +49,8 @@ fn wan(name: &str) -> Result<Wan, String> {
 /// A running database; dropping it stops every node.
 pub struct Database {
     cluster: LocalCluster<DatabaseNode>,
+    /// Ends queries under way when the database is dropped.
+    _query_threads: QueryThreads,
     pub regions: Vec<Region>,
 }
 
@@ -87,6 +90,7 @@ impl Database {
             let engine = Perseus::new(topology.clone(), id, 1, Default::default());
             Node::new(id, topology.clone(), procedures.clone(), engine, Options::default())
         });
+        let query_threads = QueryThreads::start()?;
         let mut regions = Vec::new();
         for (host, listener) in cluster.hosts().iter().zip(listeners) {
             let region = topology.region_of(host.id());
@@ -99,6 +103,7 @@ impl Database {
             };
             let config = GatewayConfig {
                 query_memory_bytes: (args.query_memory_mib as usize) << 20,
+                query_runtime: Some(query_threads.handle().clone()),
                 ..Default::default()
             };
             let gateway = Gateway::new(Arc::new(member), config);
@@ -111,7 +116,7 @@ impl Database {
             let name = topology.region_name(region).to_string();
             regions.push(Region { name, address });
         }
-        Ok(Database { cluster, regions })
+        Ok(Database { cluster, _query_threads: query_threads, regions })
     }
 
     pub fn topology(&self) -> &Arc<Topology> {

@@ -2,6 +2,7 @@
 
 mod database;
 mod demo;
+mod query_threads;
 mod sim;
 mod start;
 
