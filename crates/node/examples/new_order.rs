@@ -248,9 +248,8 @@ fn measure(
 ) -> f64 {
     let begun = Instant::now();
     let warehouses = tpcc.warehouses as u32;
-    let mut terminals: Vec<Inputs> = (0..warehouses)
-        .map(|n| Inputs::new(tpcc, Mix::only(Kind::NewOrder), n, warehouses, 0))
-        .collect();
+    let mut terminals: Vec<Inputs> =
+        (0..warehouses).map(|n| Inputs::new(tpcc, Mix::only(Kind::NewOrder), n, warehouses, 0)).collect();
     let catalog = target.store().catalog().clone();
     let new_order = procedures.get("new_order").expect("registered");
     let terminal_count = terminals.len();
