@@ -220,7 +220,7 @@ fn measure(variant: &Variant, size: &Size, seed: u64) -> Measured {
     let catalog = load(&mut world, &tpcc);
 
     let rng = Rng::new(seed).fork("experiment");
-    let (begin, base_counters) = (world.now() + size.warm_up_ns, world.counters().clone());
+    let begin = world.now() + size.warm_up_ns;
     let until = begin + size.measured_ns;
     let done = Rc::new(RefCell::new(Vec::new()));
     for w in 1..=tpcc.warehouses {
@@ -257,17 +257,21 @@ fn measure(variant: &Variant, size: &Size, seed: u64) -> Measured {
             });
         }
     }
+    world.run_until(begin);
+    let before = world.counters().clone();
     world.run_until(until);
+    let after = world.counters().clone();
     world.run_to_rest(until + 30 * SECOND).unwrap_or_else(|stuck| panic!("{}: {stuck}", variant.name));
     let asked =
         |log: &RefCell<Vec<Asked>>| log.borrow().iter().copied().filter(|a| begin <= a.asked_at).collect();
-    let done = done.borrow().iter().filter(|d| begin <= d.asked_at).cloned().collect();
+    let counts = |d: &&Done| begin <= d.asked_at && d.committed;
+    let done = done.borrow().iter().filter(counts).cloned().collect();
     Measured {
         done,
         local: asked(&local),
         global: asked(&global),
-        messages: world.counters().messages() - base_counters.messages(),
-        bytes_across: world.counters().across.bytes - base_counters.across.bytes,
+        messages: after.messages() - before.messages(),
+        bytes_across: after.across.bytes - before.across.bytes,
     }
 }
 
