@@ -3,7 +3,7 @@
 //!
 //! KEEPS: an operation is written down with the instants at which the client began and learned the end;
 //! a transaction whose node crashed is unknown; what an answer says about itself is consistent (a data
-//! model of each kind of request, see [`Session::learn`]).
+//! model of each kind of request, below).
 
 use super::book::{Book, Entry};
 use super::layout::{Content, Item, Kind, Layout, Target, read_row};
