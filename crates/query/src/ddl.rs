@@ -6,7 +6,7 @@
 mod create_table;
 mod placement;
 
-use crate::lower::expr::{ParameterTypes, Scope};
+use crate::lower::scope::{ParameterTypes, Scope};
 use crate::lower::{Lowering, Refusal, bind};
 use crate::names;
 use base::error::{SqlResult, SqlState};

@@ -7,9 +7,11 @@
 pub mod access;
 pub mod bind;
 pub mod expr;
+mod functions;
 pub mod insert;
 pub mod keys;
 pub mod modify;
+pub mod scope;
 pub mod select;
 
 use crate::names;
@@ -19,7 +21,8 @@ use base::expr::Expr;
 use base::schema::{Catalog, Table};
 use base::{DataType, SqlError, TableId};
 use datafusion::sql::sqlparser::ast;
-use expr::{ExprLowering, ParameterTypes, Scope};
+use expr::ExprLowering;
+use scope::{ParameterTypes, Scope};
 use std::sync::Arc;
 
 /// Why something cannot be lowered.

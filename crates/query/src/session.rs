@@ -58,6 +58,8 @@ pub struct Session {
     cancel: CancelHandle,
     /// A transaction was handed to the node and not answered yet.
     in_doubt: bool,
+    /// The node's catalog as the running statement knows it.
+    known: Arc<Catalog>,
     /// How the last query was answered.
     freshness: Option<Freshness>,
     last: Option<Submitted>,
@@ -82,6 +84,7 @@ impl Session {
             changed: Vec::new(),
             cancel: CancelHandle::default(),
             in_doubt: false,
+            known: cluster.catalog(),
             freshness: None,
             last: None,
             gateway,
@@ -108,6 +111,7 @@ impl Session {
             ));
         }
         let statement = statements.pop();
+        self.look_up_catalog();
         if let Some(statement) = &statement {
             self.refuse_if_failed(statement)?;
         }
@@ -146,6 +150,7 @@ impl Session {
         }
         self.refuse_if_failed(statement)?;
         for attempt in 0.. {
+            self.look_up_catalog();
             let plan = prepared.plan(self)?;
             match self.run(&plan, parameters).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
@@ -210,6 +215,7 @@ impl Session {
         }
         let mut retries = 0;
         loop {
+            self.look_up_catalog();
             let plan = Prepared::plan_once(self, &statement)?;
             match self.run(&plan, &[]).await {
                 Err(e) if is_stale(&e) && self.transaction.is_none() && retries < 16 => {
@@ -354,8 +360,13 @@ impl Session {
     fn catalog(&self) -> Arc<Catalog> {
         match self.transaction.as_ref().and_then(|t| t.catalog.as_ref()) {
             Some((_, catalog)) => catalog.clone(),
-            None => self.gateway.cluster.catalog(),
+            None => self.known.clone(),
         }
+    }
+
+    /// Asks the node for its catalog, once per statement.
+    fn look_up_catalog(&mut self) {
+        self.known = self.gateway.cluster.catalog();
     }
 
     fn context<'a>(&'a self, catalog: &'a Arc<Catalog>) -> PlanContext<'a> {

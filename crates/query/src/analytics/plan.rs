@@ -3,8 +3,8 @@
 use super::context::Names;
 use super::error::sql_error;
 use super::types;
-use crate::lower::expr::ParameterTypes;
 use crate::lower::output_name;
+use crate::lower::scope::ParameterTypes;
 use crate::names;
 use crate::response::Column;
 use crate::session::Context;

@@ -2,7 +2,7 @@
 
 use super::placement::StorageOptions;
 use super::{Ddl, DdlContext, index_columns, sequence_options};
-use crate::lower::expr::{ParameterTypes, Scope};
+use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::schema::{Column, Identity, Index, Placement, SchemaAction, Sequence, Table};

@@ -3,116 +3,16 @@
 //! Literals and parameters without a type take the type of what they meet, as in PostgreSQL.
 
 use super::bind::{self, Volatile};
+use super::scope::{ParameterTypes, Scope};
 use super::{Lowered, Refusal};
 use crate::names;
 use crate::response::NUMERIC;
 use base::decimal::Decimal;
 use base::error::{SqlResult, SqlState};
 use base::expr::{BinaryOperator, Expr, Function, UnaryOperator};
-use base::schema::{Catalog, Table};
+use base::schema::Catalog;
 use base::{DataType, Datum, SqlError};
 use datafusion::sql::sqlparser::ast;
-
-/// The columns a name may mean.
-#[derive(Clone, Default)]
-pub struct Scope {
-    columns: Vec<ScopeColumn>,
-}
-
-#[derive(Clone)]
-struct ScopeColumn {
-    /// Table, alias or `excluded`; and its schema.
-    qualifier: String,
-    schema: Option<String>,
-    name: String,
-    data_type: DataType,
-    /// Only found when qualified.
-    only_qualified: bool,
-    number: usize,
-}
-
-impl Scope {
-    /// A table's columns, under its alias or its own name.
-    pub fn table(table: &Table, alias: Option<&str>) -> Scope {
-        let mut scope = Scope::default();
-        scope.add(table, alias.unwrap_or(&table.name), alias.is_none().then_some(&table.schema), 0, false);
-        scope
-    }
-    /// Adds a table's columns from number `first` on.
-    pub fn add(
-        &mut self,
-        table: &Table,
-        qualifier: &str,
-        schema: Option<&String>,
-        first: usize,
-        only_qualified: bool,
-    ) {
-        self.columns.extend(table.columns.iter().enumerate().map(|(i, c)| ScopeColumn {
-            qualifier: qualifier.into(),
-            schema: schema.cloned(),
-            name: c.name.clone(),
-            data_type: c.data_type,
-            only_qualified: only_qualified || c.hidden,
-            number: first + i,
-        }));
-    }
-    pub fn has_qualifier(&self, qualifier: &str) -> bool {
-        self.columns.iter().any(|c| c.qualifier == qualifier)
-    }
-    fn find(&self, path: &[ast::Ident]) -> SqlResult<(usize, DataType)> {
-        let words: Vec<String> = path.iter().map(names::fold).collect();
-        let shown = words.join(".");
-        let position = path.first().and_then(names::ident_position);
-        let (qualifier, name) = match words.as_slice() {
-            [name] => (None, name),
-            [qualifier, name] => (Some((None, qualifier)), name),
-            [schema, qualifier, name] => (Some((Some(schema), qualifier)), name),
-            _ => return Err(SqlError::unsupported(format!("the name {shown}"))),
-        };
-        let mut found = self.columns.iter().filter(|c| {
-            c.name == *name
-                && match qualifier {
-                    None => !c.only_qualified,
-                    Some((None, q)) => c.qualifier == *q,
-                    Some((Some(s), q)) => c.qualifier == *q && c.schema.as_ref() == Some(s),
-                }
-        });
-        let mut error = match (found.next(), found.next()) {
-            (Some(column), None) => return Ok((column.number, column.data_type)),
-            (Some(_), Some(_)) => SqlError::new(
-                SqlState::AMBIGUOUS_COLUMN,
-                format!("column reference \"{shown}\" is ambiguous"),
-            ),
-            (None, _) => match qualifier {
-                Some((_, q)) if !self.has_qualifier(q) => SqlError::new(
-                    SqlState::UNDEFINED_TABLE,
-                    format!("missing FROM-clause entry for table \"{q}\""),
-                ),
-                Some(_) => {
-                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {shown} does not exist"))
-                }
-                None => {
-                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{shown}\" does not exist"))
-                }
-            },
-        };
-        error.position = position;
-        Err(error)
-    }
-}
-
-/// Types of `$1, $2, …`: declared by the client, or found by what they meet.
-#[derive(Clone, Debug, Default)]
-pub struct ParameterTypes(pub Vec<Option<DataType>>);
-
-impl ParameterTypes {
-    fn get(&mut self, n: usize) -> Option<DataType> {
-        if self.0.len() <= n {
-            self.0.resize(n + 1, None);
-        }
-        self.0[n]
-    }
-}
 
 /// What is known of an expression's type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,7 +32,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    fn known(expr: Expr, data_type: DataType) -> Typed {
+    pub(super) fn known(expr: Expr, data_type: DataType) -> Typed {
         Typed { expr, kind: Kind::Known(data_type) }
     }
     /// Its type; text where nothing said otherwise.
@@ -418,7 +318,7 @@ impl ExprLowering<'_> {
         Ok(if negated { not(matched) } else { matched })
     }
 
-    fn text(&mut self, e: &ast::Expr) -> Lowered<Expr> {
+    pub(super) fn text(&mut self, e: &ast::Expr) -> Lowered<Expr> {
         let typed = self.lower(e)?;
         let typed = self.resolve(typed, DataType::Text)?;
         match family(typed.data_type()) {
@@ -427,7 +327,7 @@ impl ExprLowering<'_> {
         }
     }
 
-    fn integer(&mut self, e: &ast::Expr) -> Lowered<Expr> {
+    pub(super) fn integer(&mut self, e: &ast::Expr) -> Lowered<Expr> {
         let typed = self.lower(e)?;
         let typed = self.resolve(typed, DataType::Integer)?;
         match typed.data_type() {
@@ -436,7 +336,7 @@ impl ExprLowering<'_> {
         }
     }
 
-    fn number(&mut self, e: &ast::Expr) -> Lowered<Typed> {
+    pub(super) fn number(&mut self, e: &ast::Expr) -> Lowered<Typed> {
         let typed = self.lower(e)?;
         let typed = self.resolve(typed, DataType::Double)?;
         match family(typed.data_type()) {
@@ -445,7 +345,7 @@ impl ExprLowering<'_> {
         }
     }
 
-    fn rounding(&mut self, function: Function, e: &ast::Expr) -> Lowered<Typed> {
+    pub(super) fn rounding(&mut self, function: Function, e: &ast::Expr) -> Lowered<Typed> {
         let value = self.number(e)?;
         let data_type = match value.data_type() {
             DataType::Numeric { .. } => NUMERIC,
@@ -558,7 +458,12 @@ impl ExprLowering<'_> {
         Ok((left, right))
     }
 
-    fn arithmetic(&mut self, operator: BinaryOperator, left: Typed, right: Typed) -> Lowered<Typed> {
+    pub(super) fn arithmetic(
+        &mut self,
+        operator: BinaryOperator,
+        left: Typed,
+        right: Typed,
+    ) -> Lowered<Typed> {
         let either = |kind: Kind| match kind {
             // A date meets a number of days; everything else its own kind.
             Kind::Known(DataType::Date) => Some(DataType::Integer),
@@ -655,7 +560,7 @@ impl ExprLowering<'_> {
     }
 
     /// Brings values to one type.
-    fn unify(&mut self, values: Vec<Typed>, what: &str) -> Lowered<(Vec<Expr>, DataType)> {
+    pub(super) fn unify(&mut self, values: Vec<Typed>, what: &str) -> Lowered<(Vec<Expr>, DataType)> {
         let mut common: Option<DataType> = None;
         for value in &values {
             let Kind::Known(data_type) = value.kind else { continue };
@@ -686,110 +591,6 @@ impl ExprLowering<'_> {
             exprs.push(self.resolve(value, data_type)?.expr);
         }
         Ok((exprs, data_type))
-    }
-
-    fn function(&mut self, function: &ast::Function) -> Lowered<Typed> {
-        if function.over.is_some() || function.filter.is_some() || !function.within_group.is_empty() {
-            return Err(Refusal::TooRich);
-        }
-        let words = names::parts(&function.name)?;
-        let name = match words.as_slice() {
-            [name] => name.as_str(),
-            [schema, name] if schema == "pg_catalog" => name.as_str(),
-            _ => return Err(Refusal::TooRich),
-        };
-        let mut arguments: Vec<&ast::Expr> = Vec::new();
-        match &function.args {
-            ast::FunctionArguments::None => {}
-            ast::FunctionArguments::List(list)
-                if list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
-            {
-                for argument in &list.args {
-                    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else {
-                        return Err(Refusal::TooRich);
-                    };
-                    arguments.push(e);
-                }
-            }
-            _ => return Err(Refusal::TooRich),
-        }
-        Ok(match (name, arguments.as_slice()) {
-            ("now" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp", [])
-            | ("current_timestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz),
-            ("localtimestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::Timestamp),
-            ("current_date", []) => Typed::known(bind::volatile(Volatile::CurrentDate), DataType::Date),
-            ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),
-            ("gen_random_uuid", []) => Typed::known(bind::volatile(Volatile::RandomUuid), DataType::Uuid),
-            ("nextval", [sequence]) => self.next_value(sequence)?,
-            ("lower", [a]) => Typed::known(Expr::Call(Function::Lower, vec![self.text(a)?]), DataType::Text),
-            ("upper", [a]) => Typed::known(Expr::Call(Function::Upper, vec![self.text(a)?]), DataType::Text),
-            ("length" | "char_length" | "character_length", [a]) => {
-                Typed::known(Expr::Call(Function::Length, vec![self.text(a)?]), DataType::Integer)
-            }
-            ("btrim" | "trim", [a]) => {
-                Typed::known(Expr::Call(Function::Trim, vec![self.text(a)?]), DataType::Text)
-            }
-            ("substr" | "substring", [a, from]) => {
-                let arguments = vec![self.text(a)?, self.integer(from)?];
-                Typed::known(Expr::Call(Function::Substring, arguments), DataType::Text)
-            }
-            ("substr" | "substring", [a, from, count]) => {
-                let arguments = vec![self.text(a)?, self.integer(from)?, self.integer(count)?];
-                Typed::known(Expr::Call(Function::Substring, arguments), DataType::Text)
-            }
-            ("abs", [a]) => {
-                let value = self.number(a)?;
-                let data_type = value.data_type();
-                Typed::known(Expr::Call(Function::Abs, vec![value.expr]), data_type)
-            }
-            ("mod", [a, b]) => {
-                let (a, b) = (self.lower(a)?, self.lower(b)?);
-                self.arithmetic(BinaryOperator::Remainder, a, b)?
-            }
-            ("round", [a]) => self.rounding(Function::Round, a)?,
-            ("round", [a, scale]) => {
-                let value = self.number(a)?;
-                let DataType::Numeric { .. } = value.data_type() else { return Err(Refusal::TooRich) };
-                let scale = self.integer(scale)?;
-                Typed::known(Expr::Call(Function::Round, vec![value.expr, scale]), NUMERIC)
-            }
-            ("floor", [a]) => self.rounding(Function::Floor, a)?,
-            ("ceil" | "ceiling", [a]) => self.rounding(Function::Ceil, a)?,
-            ("coalesce", [_, ..]) => self.alike(Function::Coalesce, &arguments, "COALESCE")?,
-            ("greatest", [_, ..]) => self.alike(Function::Greatest, &arguments, "GREATEST")?,
-            ("least", [_, ..]) => self.alike(Function::Least, &arguments, "LEAST")?,
-            ("nullif", [_, _]) => self.alike(Function::NullIf, &arguments, "NULLIF")?,
-            ("concat", [_, ..]) => {
-                let mut texts = Vec::new();
-                for argument in &arguments {
-                    let typed = self.lower(argument)?;
-                    texts.push(self.resolve(typed, DataType::Text)?.expr);
-                }
-                Typed::known(Expr::Call(Function::Concat, texts), DataType::Text)
-            }
-            _ => return Err(Refusal::TooRich),
-        })
-    }
-
-    fn alike(&mut self, function: Function, arguments: &[&ast::Expr], what: &str) -> Lowered<Typed> {
-        let mut values = Vec::new();
-        for argument in arguments {
-            values.push(self.lower(argument)?);
-        }
-        let (values, data_type) = self.unify(values, what)?;
-        Ok(Typed::known(Expr::Call(function, values), data_type))
-    }
-
-    /// `nextval('name')`, with or without a cast to regclass.
-    fn next_value(&mut self, argument: &ast::Expr) -> Lowered<Typed> {
-        let mut inner = argument;
-        while let ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) = inner {
-            inner = expr;
-        }
-        let ast::Expr::Value(value) = inner else { return Err(Refusal::TooRich) };
-        let ast::Value::SingleQuotedString(text) = &value.value else { return Err(Refusal::TooRich) };
-        let found = crate::catalog::find_sequence(self.catalog, self.search_path, text)?;
-        Ok(Typed::known(bind::next_value(found.id), DataType::BigInt))
     }
 }
 

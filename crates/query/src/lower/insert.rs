@@ -1,7 +1,7 @@
 //! INSERT: rows completed with defaults, ON CONFLICT, RETURNING.
 
 use super::bind::{self, Binding, Volatile};
-use super::expr::Scope;
+use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, access};
 use crate::names;
 use base::error::{SqlResult, SqlState};

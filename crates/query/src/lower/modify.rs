@@ -1,8 +1,8 @@
 //! UPDATE and DELETE of one table.
 
 use super::bind::{self, Binding};
-use super::expr::Scope;
 use super::keys::{self, KeyPath};
+use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, access};
 use crate::names;
 use base::error::{SqlResult, SqlState};

@@ -1,7 +1,7 @@
 //! SELECT from one table by key: point reads and short ranges, answered from rows.
 
-use super::expr::Scope;
 use super::keys::{self, KeyPath, Reached};
+use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, bind};
 use crate::names;
 use base::DataType;

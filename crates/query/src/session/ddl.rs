@@ -31,6 +31,7 @@ impl Session {
         }
         let mut attempts = 0;
         loop {
+            self.look_up_catalog();
             let planned = self.plan_ddl(statement)?;
             let tag = planned.tag;
             let notices = planned.notices;

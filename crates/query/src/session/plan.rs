@@ -1,9 +1,9 @@
 //! What a statement will do, decided once per catalog version.
 
 use crate::analytics::QueryPlan;
-use crate::lower::expr::{ParameterTypes, Scope};
 use crate::lower::insert::InsertPlan;
 use crate::lower::modify::ModifyPlan;
+use crate::lower::scope::{ParameterTypes, Scope};
 use crate::lower::select::RowSelectPlan;
 use crate::lower::{Lowering, Projection, Refusal, bind};
 use crate::names;

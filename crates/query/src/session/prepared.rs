@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::plan::{self, Plan};
-use crate::lower::expr::ParameterTypes;
+use crate::lower::scope::ParameterTypes;
 use crate::response::Column;
 use base::DataType;
 use base::error::SqlResult;

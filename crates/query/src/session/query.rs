@@ -3,8 +3,8 @@
 use super::write::Written;
 use super::{Context, Session};
 use crate::analytics::{self, Answer, How, QueryPlan};
-use crate::lower::expr::ParameterTypes;
 use crate::lower::modify::assigned_column;
+use crate::lower::scope::ParameterTypes;
 use crate::names;
 use crate::response::{Response, Rows};
 use crate::session::transaction::SeenRow;

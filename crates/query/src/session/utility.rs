@@ -435,7 +435,7 @@ impl Session {
         parameters: &[Datum],
     ) -> SqlResult<Vec<Datum>> {
         use crate::lower::bind::Binding;
-        use crate::lower::expr::{ParameterTypes, Scope};
+        use crate::lower::scope::{ParameterTypes, Scope};
         if values.len() != prepared.parameters.len() {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
