@@ -1,0 +1,198 @@
+//! Questions between readers and partitions, on this node or another.
+//!
+//! A question is repeated until it is answered, and served once at a time; serving it again is harmless.
+
+use super::*;
+use crate::message::{AnswerBody, Question};
+use crate::questions::{Asked, Owner};
+use base::key::KeyRange;
+use base::order::StreamItem;
+use base::txn::RowRead;
+use reads::snapshot::Told;
+
+impl<E: Engine> Node<E> {
+    pub(super) fn ask(
+        &mut self,
+        now: Time,
+        question: QuestionId,
+        partition: PartitionId,
+        what: Question,
+        owner: Owner,
+        out: &mut Effects<Self>,
+    ) {
+        let node = self.topology.node_of(partition);
+        if node == self.id {
+            self.questions.asked.insert(question, Asked { partition, what: what.clone(), owner });
+            return self.serve(now, self.id, question, partition, what, out);
+        }
+        self.questions.asked.insert(question, Asked { partition, what: what.clone(), owner });
+        self.send(node, Message::Ask { question, partition, what }, out);
+        out.timer(Timer::Repeat { question }, now + self.patience_ns(node));
+    }
+
+    pub(super) fn repeat(&mut self, now: Time, question: QuestionId, out: &mut Effects<Self>) {
+        let Some(asked) = self.questions.asked.get(&question) else { return };
+        let (partition, what) = (asked.partition, asked.what.clone());
+        let node = self.topology.node_of(partition);
+        self.send(node, Message::Ask { question, partition, what }, out);
+        out.timer(Timer::Repeat { question }, now + self.patience_ns(node));
+    }
+
+    /// How long silence of a node is taken for delay rather than loss.
+    pub(super) fn patience_ns(&self, node: NodeId) -> u64 {
+        3 * self.topology.one_way_ns(self.id, node) + 20 * MS
+    }
+
+    pub(super) fn serve(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        question: QuestionId,
+        partition: PartitionId,
+        what: Question,
+        out: &mut Effects<Self>,
+    ) {
+        if self.topology.partitions.get(partition.0 as usize).is_none_or(|p| p.node != self.id) {
+            return; // Not ours: a peer with another topology. Silence, never a guess.
+        }
+        let (rank, granules) = match &what {
+            Question::Calibrate => {
+                let calibration = self.engine.calibrate(partition);
+                return self.answer(
+                    now,
+                    from,
+                    question,
+                    partition,
+                    0,
+                    Ok(AnswerBody::Calibrated(calibration)),
+                    out,
+                );
+            }
+            Question::Close(close) => (close.rank, close.granules.clone()),
+            Question::Rows { at, reads } => (*at, reads.iter().map(granule_of).collect()),
+        };
+        if !self.questions.serving_for.insert((from, question)) {
+            base::sometimes!("a question is repeated while it is being answered");
+            return;
+        }
+        let ticket = self.questions.next_ticket();
+        let purpose = Purpose::Answer { to: from, question, what };
+        self.questions.serving.insert(ticket, Serving { purpose, partition, since: now });
+        let mut effects = std::mem::take(&mut self.effects);
+        self.engine.close(now, ticket, Close { partition, rank, granules }, &mut effects);
+        self.engine_effects(now, effects, out);
+    }
+
+    pub(super) fn closed(
+        &mut self,
+        now: Time,
+        ticket: base::order::CloseTicket,
+        result: Result<base::order::Closed, SqlError>,
+        out: &mut Effects<Self>,
+    ) {
+        let Some(serving) = self.questions.serving.remove(&ticket) else { return };
+        let partition = serving.partition;
+        match serving.purpose {
+            Purpose::Low(rank) => {
+                self.low_pending.remove(&partition);
+                if result.is_ok() {
+                    self.stream(now, partition, StreamItem::Low(rank), out);
+                }
+            }
+            Purpose::Answer { to, question, what } => {
+                self.questions.serving_for.remove(&(to, question));
+                let answer = result.and_then(|closed| match what {
+                    Question::Rows { at, reads } => {
+                        self.data.read(partition, at, &reads).map(AnswerBody::Rows)
+                    }
+                    _ => Ok(AnswerBody::Closed(closed)),
+                });
+                if to != self.id {
+                    // Records first: the asker waits for them anyway.
+                    self.flush(now, out);
+                }
+                self.answer(now, to, question, partition, now.since(serving.since), answer, out);
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        to: NodeId,
+        question: QuestionId,
+        partition: PartitionId,
+        waited_ns: u64,
+        answer: Result<AnswerBody, SqlError>,
+        out: &mut Effects<Self>,
+    ) {
+        if to == self.id {
+            return self.told(now, question, partition, waited_ns, answer, out);
+        }
+        self.send(to, Message::Told { question, partition, waited_ns, answer }, out);
+    }
+
+    pub(super) fn told(
+        &mut self,
+        now: Time,
+        question: QuestionId,
+        partition: PartitionId,
+        waited_ns: u64,
+        answer: Result<AnswerBody, SqlError>,
+        out: &mut Effects<Self>,
+    ) {
+        let Some(asked) = self.questions.asked.remove(&question) else { return };
+        if asked.partition != partition {
+            return;
+        }
+        match (asked.owner, answer) {
+            (Owner::Query(id), Ok(body)) => {
+                let Some(query) = self.queries.get_mut(&id) else { return };
+                match body {
+                    AnswerBody::Closed(closed) => {
+                        query.rule.told(now, Told::Closed { partition, closed, waited_ns })
+                    }
+                    AnswerBody::Calibrated(calibration) => {
+                        query.rule.told(now, Told::Calibrated { partition, calibration })
+                    }
+                    AnswerBody::Rows(_) => return,
+                }
+                self.finish_query(now, id, out);
+            }
+            (Owner::Query(id), Err(error)) => {
+                if self.queries.contains_key(&id) {
+                    self.vanished(id);
+                    out.reply(id, Reply::Snapshot(Err(error)));
+                }
+            }
+            (Owner::Read(id), Ok(AnswerBody::Rows(rows))) => {
+                let Some(state) = self.row_reads.get_mut(&id) else { return };
+                let on_the_way_ns = now.since(state.arrived).saturating_sub(waited_ns);
+                state.coordination_ns = state.coordination_ns.max(on_the_way_ns);
+                state.waited_ns = state.waited_ns.max(waited_ns);
+                let slots = state.open.remove(&question).unwrap_or_default();
+                for (slot, rows) in slots.into_iter().zip(rows) {
+                    state.rows[slot] = rows;
+                }
+                self.finish_row_read(now, id, out);
+            }
+            (Owner::Read(_), Ok(_)) => {}
+            (Owner::Read(id), Err(error)) => {
+                if self.row_reads.contains_key(&id) {
+                    self.vanished(id);
+                    out.reply(id, Reply::Rows(Err(error)));
+                }
+            }
+        }
+    }
+}
+
+/// What a row read touches. Through an index, a row may have left or entered the range by a write that
+/// names only its key, so the whole table is closed.
+fn granule_of(read: &RowRead) -> Granule {
+    match read.index {
+        None => Granule::of(read.table, read.range.clone()),
+        Some(_) => Granule::Range(read.table, KeyRange::all()),
+    }
+}

@@ -1,0 +1,170 @@
+//! Reads of local clients: from a request to rows or an immutable snapshot.
+//!
+//! KEEPS: a cut in use is a floor from the moment it is chosen until its answer; a request gets one reply.
+
+use super::*;
+use crate::message::Question;
+use crate::questions::Owner;
+use base::Cut;
+use base::cut::Consistency;
+use base::key::KeyRange;
+use base::txn::RowRead;
+use reads::snapshot::perseus::RegularQuery;
+use reads::snapshot::rank::RankQuery;
+use reads::snapshot::{Ask, QueryMeta};
+
+impl<E: Engine> Node<E> {
+    /// The cut of a strong read that arrives now.
+    pub(super) fn strong_cut(&self, now: Time, token: &Token) -> Rank {
+        token.rank.max(now.rank() + self.topology.clock_bound_ns)
+    }
+
+    pub(super) fn read_rows(&mut self, now: Time, id: RequestId, read: ReadRows, out: &mut Effects<Self>) {
+        if let Err(error) = self.check_token(now, &read.token) {
+            return out.reply(id, Reply::Rows(Err(error)));
+        }
+        let at = read.at.unwrap_or_else(|| self.strong_cut(now, &read.token));
+        let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<RowRead>)> = BTreeMap::new();
+        let slots = read.reads.len();
+        for (slot, row_read) in read.reads.into_iter().enumerate() {
+            let group = by_partition.entry(row_read.partition).or_default();
+            group.0.push(slot);
+            group.1.push(row_read);
+        }
+        self.floors.hold(at);
+        self.tell_floor();
+        let mut state = RowReadState {
+            at,
+            arrived: now,
+            open: BTreeMap::new(),
+            rows: vec![Vec::new(); slots],
+            coordination_ns: 0,
+            waited_ns: 0,
+        };
+        let mut asks = Vec::with_capacity(by_partition.len());
+        for (partition, (slots, reads)) in by_partition {
+            let question = self.questions.next_question();
+            state.open.insert(question, slots);
+            asks.push((question, partition, Question::Rows { at, reads }));
+        }
+        self.row_reads.insert(id, state);
+        for (question, partition, what) in asks {
+            self.ask(now, question, partition, what, Owner::Read(id), out);
+        }
+        self.finish_row_read(now, id, out);
+    }
+
+    pub(super) fn finish_row_read(&mut self, now: Time, id: RequestId, out: &mut Effects<Self>) {
+        if self.row_reads.get(&id).is_none_or(|state| !state.open.is_empty()) {
+            return;
+        }
+        let state = self.row_reads.remove(&id).expect("was found");
+        self.floors.release(state.at);
+        self.tell_floor();
+        let total_ns = now.since(state.arrived);
+        let freshness = base::Freshness {
+            coordination_ns: state.coordination_ns,
+            wait_ns: total_ns.saturating_sub(state.coordination_ns),
+            arrived_at: state.arrived,
+            ..Default::default()
+        };
+        let rows = Rows { at: state.at, reads: state.rows, token: Token::at(state.at), freshness };
+        out.reply(id, Reply::Rows(Ok(rows)));
+    }
+
+    pub(super) fn open_snapshot(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        open: OpenSnapshot,
+        out: &mut Effects<Self>,
+    ) {
+        if let Err(error) = self.check_open(now, &open) {
+            return out.reply(id, Reply::Snapshot(Err(error)));
+        }
+        let mut reads: BTreeMap<PartitionId, Vec<Granule>> = BTreeMap::new();
+        for (&table, partitions) in &open.tables {
+            for &partition in partitions {
+                reads.entry(partition).or_default().push(Granule::Range(table, KeyRange::all()));
+            }
+        }
+        let meta = QueryMeta { arrived: now, token: open.token.clone(), reads };
+        let (rule, floor): (Box<dyn SnapshotRule>, Rank) = match (open.at, open.consistency) {
+            (None, Consistency::Regular) => (Box::new(RegularQuery::new(meta)), self.columns.collected_below),
+            (at, consistency) => {
+                let query = match (at, consistency) {
+                    (Some(at), _) => RankQuery::at(meta, at),
+                    (None, Consistency::Rss) => RankQuery::strong(meta, self.topology.clock_bound_ns),
+                    (None, _) => RankQuery::local(meta, &self.columns),
+                };
+                let cut = query.cut();
+                (Box::new(query), cut)
+            }
+        };
+        self.floors.hold(floor);
+        self.tell_floor();
+        let asks = rule.asks();
+        self.queries.insert(id, Query { rule, open, floor });
+        for ask in asks {
+            let partition = ask.partition();
+            let what = match ask {
+                Ask::Close(close) => Question::Close(close),
+                Ask::Calibrate(_) => Question::Calibrate,
+            };
+            let question = self.questions.next_question();
+            self.ask(now, question, partition, what, Owner::Query(id), out);
+        }
+        self.finish_query(now, id, out);
+    }
+
+    pub(super) fn check_open(&self, now: Time, open: &OpenSnapshot) -> Result<(), SqlError> {
+        self.check_token(now, &open.token)?;
+        match open.tables.values().flatten().find(|p| !self.subscribes(**p)) {
+            Some(partition) => Err(SqlError::unsupported(format!(
+                "a query over partition {partition}, whose columns node {} does not keep,",
+                self.id
+            ))
+            .hint("Connect to a node that subscribes to the partition.")),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands out the snapshot if its cut has become readable.
+    pub(super) fn finish_query(&mut self, now: Time, id: RequestId, out: &mut Effects<Self>) {
+        let Some(query) = self.queries.get_mut(&id) else { return };
+        let result = match query.rule.ready(now, &self.columns) {
+            Ok(None) => return,
+            Ok(Some((cut, freshness))) => {
+                let token = match &cut {
+                    Cut::Rank(rank) => Token::at(*rank),
+                    Cut::Vector(positions) => {
+                        // Ancestors of what was seen are ranked no higher than it.
+                        let newest = positions.keys().map(|p| self.columns.newest(*p)).max();
+                        Token { rank: newest.unwrap_or_default(), positions: positions.clone() }
+                    }
+                    Cut::Epoch(_) => Token::default(),
+                };
+                let store = &mut self.columns.store;
+                let tables = query.open.tables.iter().map(|(&table, partitions)| {
+                    store.snapshot(&cut, table, partitions).map(|snapshot| (table, Arc::new(snapshot)))
+                });
+                let tables = tables.collect::<Result<BTreeMap<_, _>, _>>();
+                tables.and_then(|tables| {
+                    let catalog = store.catalog_at(&cut)?;
+                    Ok(Snapshot { tables, catalog, cut, token, freshness })
+                })
+            }
+            Err(error) => Err(error),
+        };
+        let query = self.queries.remove(&id).expect("was found");
+        self.floors.release(query.floor);
+        self.questions.forget(id);
+        self.tell_floor();
+        out.reply(id, Reply::Snapshot(result));
+    }
+
+    pub(super) fn finish_queries(&mut self, now: Time, out: &mut Effects<Self>) {
+        let open: Vec<RequestId> = self.queries.keys().copied().collect();
+        open.into_iter().for_each(|id| self.finish_query(now, id, out));
+    }
+}

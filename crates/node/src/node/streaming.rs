@@ -1,0 +1,98 @@
+//! Order streams: out of this node's partitions, into its columns and to other nodes.
+
+use super::*;
+use base::LogPosition;
+use base::order::StreamItem;
+
+impl<E: Engine> Node<E> {
+    /// A partition of this node goes on: local columns at once, remote ones with the next flush.
+    pub(super) fn stream(
+        &mut self,
+        now: Time,
+        partition: PartitionId,
+        item: StreamItem,
+        out: &mut Effects<Self>,
+    ) {
+        if self.subscribes(partition) {
+            self.columns.receive(partition, &item);
+        }
+        let outgoing = self.streams.outgoing.get_mut(&partition).expect("streams only its own partitions");
+        outgoing.push(item);
+        if !outgoing.is_settled() && !self.flush_armed {
+            self.flush_armed = true;
+            out.timer(Timer::Flush, now + self.options.flush_ns);
+        }
+    }
+
+    pub(super) fn flush(&mut self, now: Time, out: &mut Effects<Self>) {
+        self.send_batches(now, false, out);
+        if !self.resend_armed && !self.streams.is_settled() {
+            self.resend_armed = true;
+            out.timer(Timer::Resend, now + 50 * MS);
+        }
+    }
+
+    /// Sends what is new to remote subscribers; `again` also repeats what they have not acknowledged in
+    /// time.
+    pub(super) fn send_batches(&mut self, now: Time, again: bool, out: &mut Effects<Self>) {
+        let (topology, me) = (self.topology.clone(), self.id);
+        let patience_ns = |node| 3 * topology.one_way_ns(me, node) + 50 * MS;
+        let mut messages = Vec::new();
+        for (&partition, outgoing) in &mut self.streams.outgoing {
+            let batches =
+                if again { outgoing.resend(now, &patience_ns) } else { outgoing.unsent(now, &patience_ns) };
+            for (node, first, items) in batches {
+                messages.push((node, Message::Stream { partition, first, items }));
+            }
+        }
+        messages.into_iter().for_each(|(node, message)| self.send(node, message, out));
+    }
+
+    pub(super) fn receive_stream(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        partition: PartitionId,
+        first: u64,
+        items: Vec<StreamItem>,
+        out: &mut Effects<Self>,
+    ) {
+        let Some(incoming) = self.streams.incoming.get_mut(&partition) else { return };
+        let ready = incoming.receive(first, items);
+        let next = incoming.next();
+        ready.iter().for_each(|item| self.columns.receive(partition, item));
+        self.send(from, Message::StreamAck { partition, next }, out);
+        if !ready.is_empty() {
+            self.finish_queries(now, out);
+        }
+    }
+}
+
+impl Columns {
+    pub(super) fn receive(&mut self, partition: PartitionId, item: &StreamItem) {
+        self.graph.receive(partition, item);
+        match item {
+            StreamItem::Record(record) => self.store.apply(record),
+            StreamItem::Low(rank) => {
+                let low = self.low.entry(partition).or_default();
+                *low = (*low).max(*rank);
+            }
+            StreamItem::Vertex(_) => {}
+        }
+    }
+}
+
+impl ColumnView for Columns {
+    fn applied(&self, partition: PartitionId) -> LogPosition {
+        self.store.applied(partition).0
+    }
+    fn newest(&self, partition: PartitionId) -> Rank {
+        self.store.applied(partition).1
+    }
+    fn low(&self, partition: PartitionId) -> Rank {
+        self.low.get(&partition).copied().unwrap_or_default()
+    }
+    fn graph(&self) -> &DependencyGraph {
+        &self.graph
+    }
+}
