@@ -244,11 +244,12 @@ impl Session {
         match plan {
             Plan::Constant(projection) => self.run_constant(projection, parameters),
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,
-            Plan::Insert(plan) => self.run_insert(plan, parameters).await,
-            Plan::Modify(plan) => self.run_modify(plan, parameters).await,
-            Plan::Query(plan) => self.run_query(plan, parameters).await,
-            Plan::Rich(statement) => self.run_rich(statement, parameters).await,
-            Plan::Call(plan) => self.run_call(plan, parameters).await,
+            // Boxed, all of these: a future is moved at every level above, whole, whatever branch it takes.
+            Plan::Insert(plan) => Box::pin(self.run_insert(plan, parameters)).await,
+            Plan::Modify(plan) => Box::pin(self.run_modify(plan, parameters)).await,
+            Plan::Query(plan) => Box::pin(self.run_query(plan, parameters)).await,
+            Plan::Rich(statement) => Box::pin(self.run_rich(statement, parameters)).await,
+            Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
             // Statements that contain statements come back to `run`.
             Plan::Utility(statement) => Box::pin(self.run_utility(statement, parameters)).await,
         }

@@ -277,7 +277,7 @@ impl Conversation {
     async fn simple(&mut self, stream: &mut Stream, sql: &str) -> Result<(), Ended> {
         let mut result = self.session.start_simple(sql);
         while result.is_ok() {
-            let next = stream.attended(self.session.next_simple()).await?;
+            let next = stream.attended(Box::pin(self.session.next_simple())).await?;
             result = match next {
                 None => break,
                 Some(Ok(response)) => {

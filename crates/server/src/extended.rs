@@ -48,7 +48,7 @@ impl Portals {
         if name.is_empty() {
             session.forget("");
         }
-        let prepared = match stream.attended(session.prepare(&parse.query, &hints)).await? {
+        let prepared = match stream.attended(Box::pin(session.prepare(&parse.query, &hints))).await? {
             Ok(prepared) => prepared,
             Err(error) => return Ok(Err(error)),
         };
@@ -125,7 +125,7 @@ impl Portals {
         let Some(portal) = self.open.get_mut(&name) else { return Ok(Err(no_portal(&name))) };
         let mut rows = match std::mem::replace(&mut portal.state, PortalState::Done) {
             PortalState::Bound(parameters) => {
-                match stream.attended(session.execute(&portal.prepared, parameters)).await? {
+                match stream.attended(Box::pin(session.execute(&portal.prepared, parameters))).await? {
                     Ok(Response::Rows(rows)) => rows,
                     Ok(response) => return Ok(Ok(Some(response))),
                     Err(error) => return Ok(Err(error)),
