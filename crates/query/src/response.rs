@@ -78,8 +78,28 @@ pub enum RowStream {
 pub struct BatchStream {
     pub(crate) batches: BoxStream<'static, SqlResult<RecordBatch>>,
     pub(crate) types: Vec<DataType>,
+    /// Ends the query when it is canceled or out of time.
+    pub(crate) guard: Option<Guard>,
     /// The rest of a batch that was asked for row by row.
     pub(crate) pending: std::vec::IntoIter<Vec<Datum>>,
+}
+
+/// What may end a query between its batches.
+pub(crate) struct Guard {
+    pub cancel: crate::session::CancelHandle,
+    pub deadline: Option<tokio::time::Instant>,
+}
+
+impl BatchStream {
+    /// The next batch; 57014 when the query is canceled.
+    async fn next_batch(&mut self) -> Option<SqlResult<RecordBatch>> {
+        let Some(guard) = &self.guard else { return self.batches.next().await };
+        tokio::select! {
+            biased;
+            error = guard.cancel.wait_until(guard.deadline) => Some(Err(error)),
+            batch = self.batches.next() => batch,
+        }
+    }
 }
 
 impl RowStream {
@@ -98,7 +118,7 @@ impl RowStream {
                 if !rows.is_empty() || limit == 0 {
                     return Ok(rows);
                 }
-                match stream.batches.next().await {
+                match stream.next_batch().await {
                     Some(batch) => {
                         stream.pending =
                             crate::analytics::types::rows_of(&batch?, &stream.types)?.into_iter();

@@ -336,9 +336,16 @@ impl Session {
     pub fn parameter(&self, name: &str) -> Option<String> {
         Settings::canonical(name).ok().map(|name| self.show(name))
     }
-    /// Sets a parameter of the start-up message.
+    /// Sets a parameter of the start-up message. A value that is not built yet (a time zone, say) leaves
+    /// the setting as it is, with a warning: drivers send such values unasked.
     pub fn set_parameter(&mut self, name: &str, value: &str) -> SqlResult<()> {
-        self.set(Settings::canonical(name)?, value)
+        match self.set(Settings::canonical(name)?, value) {
+            Err(e) if e.state == SqlState::FEATURE_NOT_SUPPORTED => {
+                self.notice("WARNING", e.state, e.message);
+                Ok(())
+            }
+            result => result,
+        }
     }
     /// Settings that a client is told at the start.
     pub fn reported_parameters(&self) -> Vec<(String, String)> {

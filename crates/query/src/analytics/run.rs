@@ -252,5 +252,5 @@ fn execute(
         .catch_unwind()
         .map(|batch| batch.unwrap_or_else(|_| Err(SqlError::internal("execution failed"))))
         .boxed();
-    Ok(RowStream::Batches(BatchStream { batches, types, pending: Vec::new().into_iter() }))
+    Ok(RowStream::Batches(BatchStream { batches, types, guard: None, pending: Vec::new().into_iter() }))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Cancels what a session is doing, from anywhere.
 #[derive(Clone, Default)]
@@ -30,6 +31,11 @@ impl CancelHandle {
 
     /// Waits for a request or for the timeout (0: none).
     pub(super) async fn wait(&self, timeout_ms: u64) -> SqlError {
+        self.wait_until(deadline(timeout_ms)).await
+    }
+
+    /// Waits for a request or for the deadline.
+    pub(crate) async fn wait_until(&self, deadline: Option<Instant>) -> SqlError {
         let canceled =
             |why: &str| SqlError::new(SqlState::QUERY_CANCELED, format!("canceling statement due to {why}"));
         let requested = async {
@@ -41,13 +47,18 @@ impl CancelHandle {
                 woken.await;
             }
         };
-        if timeout_ms == 0 {
+        let Some(deadline) = deadline else {
             requested.await;
             return canceled("user request");
-        }
-        match tokio::time::timeout(Duration::from_millis(timeout_ms), requested).await {
+        };
+        match tokio::time::timeout_at(deadline, requested).await {
             Ok(()) => canceled("user request"),
             Err(_) => canceled("statement timeout"),
         }
     }
+}
+
+/// When a timeout that starts now ends; `None` for 0, which is none.
+pub(super) fn deadline(timeout_ms: u64) -> Option<Instant> {
+    (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms))
 }

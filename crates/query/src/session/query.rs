@@ -6,7 +6,7 @@ use crate::analytics::{self, Answer, How, QueryPlan};
 use crate::lower::modify::assigned_column;
 use crate::lower::scope::ParameterTypes;
 use crate::names;
-use crate::response::{Response, Rows};
+use crate::response::{Guard, Response, RowStream, Rows};
 use crate::session::transaction::SeenRow;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
@@ -17,7 +17,14 @@ use std::sync::Arc;
 
 impl Session {
     pub(super) async fn run_query(&mut self, plan: &QueryPlan, parameters: &[Datum]) -> SqlResult<Response> {
-        let answer = self.answer(plan, parameters).await?;
+        let mut answer = self.answer(plan, parameters).await?;
+        if let RowStream::Batches(batches) = &mut answer.stream {
+            // The statement goes on while its rows are fetched.
+            batches.guard = Some(Guard {
+                cancel: self.cancel.clone(),
+                deadline: super::cancel::deadline(self.settings.statement_timeout_ms),
+            });
+        }
         Ok(Response::Rows(Rows { columns: plan.columns.clone(), stream: answer.stream, tag: "SELECT" }))
     }
 

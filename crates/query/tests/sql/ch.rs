@@ -77,6 +77,11 @@ async fn columns_answer_what_rows_at_the_same_cut_answer() {
     ] {
         assert!(run(&mut s, sql).await.split(' ').next_back().unwrap().parse::<u64>().unwrap() > 0, "{sql}");
     }
+    let answer =
+        run(&mut s, "call payment(1, 1, 2, 3, 4, null, 42.50, 999999, timestamp '2026-11-21 12:00')").await;
+    assert!(answer.starts_with("4|"), "{answer}");
+    assert_eq!(run(&mut s, "select h_amount from history where h_w_id = 1 and h_id = 999999").await, "42.50");
+    assert!(run(&mut s, "call payment(1)").await.starts_with("42883 procedure payment with 1 arguments"));
     let mut config = SessionConfig::new().with_target_partitions(2);
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     let context = SessionContext::new_with_config(config);

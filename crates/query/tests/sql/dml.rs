@@ -52,7 +52,30 @@ async fn statements_that_need_a_query_take_effect_completely() {
         "select id from a order by id" => "101\n102\n103",
         "update a set id = 7" => "23505 duplicate key value violates unique constraint \"a_pkey\"",
         "select count(*) from a" => "3",
+        // A table without a primary key has a hidden one.
+        "create table h (x int, y int)" => "CREATE TABLE",
+        "insert into h values (101, 0), (101, 0), (5, 5)" => "INSERT 0 3",
+        "update h set y = a.x from a where a.id = h.x" => "UPDATE 2",
+        "alter table h add column z int default 1" => "ALTER TABLE",
+        "update h set z = (select count(*) from a) where y = 5" => "UPDATE 1",
+        "select * from h order by x" => "5|5|3\n101|51|1\n101|51|1",
+        "delete from h where x = 101 returning z" => "1\n1",
     );
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_is_refused() {
+    let regions = Regions::new();
+    let mut s = regions.session(0);
+    let long = "x".repeat(17 << 20);
+    check!(s, "create table t (a int primary key, b text)" => "CREATE TABLE");
+    let answer = crate::support::run(&mut s, &format!("insert into t values (1, '{long}')")).await;
+    assert!(answer.starts_with("54000 row is too big"), "{}", &answer[..40]);
+    check!(s, "select count(*) from t" => "0",
+        "insert into t values (1, 'a', 2)" => "42601 INSERT has more expressions than target columns",
+        "insert into t (a, a) values (1, 2)" => "42701 column \"a\" specified more than once",
+        "insert into t select 1, 2, 3" => "42601 INSERT has more expressions than target columns",
+        "select $1" => "42P02 there is no parameter $1");
 }
 
 #[tokio::test]

@@ -106,6 +106,26 @@ async fn ddl_in_a_block_takes_effect_at_commit() {
 }
 
 #[tokio::test]
+async fn a_canceled_query_ends_between_its_batches() {
+    let regions = Regions::new();
+    let mut s = regions.session(0);
+    let mut answers = s.simple("select v from generate_series(1, 100000) as g(v)").await;
+    let Ok(query::Response::Rows(mut rows)) = answers.pop().unwrap() else { panic!() };
+    assert_eq!(rows.stream.next_rows(10).await.unwrap().len(), 10);
+    s.cancel_handle().cancel();
+    let error = loop {
+        match rows.stream.next_rows(8192).await {
+            Ok(more) => assert!(!more.is_empty(), "the query was canceled, not finished"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.state.as_str(), "57014");
+    // Nothing runs: the next statement is not touched.
+    s.cancel_handle().cancel();
+    check!(s, "select 1" => "1");
+}
+
+#[tokio::test]
 async fn settings_are_shown_as_they_are() {
     let regions = Regions::new();
     let mut s = regions.session(1);

@@ -112,7 +112,7 @@ impl Regions {
     /// Three regions 100 ms apart, two partitions each.
     pub fn new() -> Regions {
         let topology = Arc::new(Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2));
-        let procedures = Arc::new(Procedures::default());
+        let procedures = Arc::new(workload::procedures());
         let nodes = topology
             .node_ids()
             .map(|id| {
