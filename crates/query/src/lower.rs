@@ -5,6 +5,7 @@
 //! [`Refusal::TooRich`] and takes the analytical way.
 
 pub mod access;
+pub mod aggregate;
 pub mod bind;
 pub mod expr;
 mod functions;
@@ -90,6 +91,7 @@ impl Lowering<'_> {
             catalog: self.catalog,
             search_path: self.search_path,
             parameters: self.parameters,
+            aggregates: None,
         }
     }
 

@@ -50,6 +50,8 @@ pub struct ExprLowering<'a> {
     pub catalog: &'a Catalog,
     pub search_path: &'a [String],
     pub parameters: &'a mut ParameterTypes,
+    /// Where aggregate calls are collected, where they are allowed.
+    pub aggregates: Option<&'a mut Vec<super::aggregate::Aggregate>>,
 }
 
 /// Kinds of types that compare with each other.

@@ -20,6 +20,9 @@ impl ExprLowering<'_> {
             [schema, name] if schema == "pg_catalog" => name.as_str(),
             _ => return Err(Refusal::TooRich),
         };
+        if let Some(aggregate) = self.aggregate(name, function)? {
+            return Ok(aggregate);
+        }
         let mut arguments: Vec<&ast::Expr> = Vec::new();
         match &function.args {
             ast::FunctionArguments::None => {}

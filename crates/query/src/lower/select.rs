@@ -1,5 +1,6 @@
 //! SELECT from one table by key: point reads and short ranges, answered from rows.
 
+use super::aggregate::Aggregate;
 use super::keys::{self, KeyPath, Reached};
 use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, bind};
@@ -20,6 +21,8 @@ pub struct RowSelectPlan {
     pub path: KeyPath,
     pub condition: Option<Expr>,
     pub projection: Projection,
+    /// The projection is over the row of these instead of the table's rows.
+    pub aggregates: Vec<Aggregate>,
     pub order: Vec<Order>,
     /// Rows come from the store in the wanted order; true is descending.
     pub natural: Option<bool>,
@@ -79,7 +82,12 @@ impl Lowering<'_> {
         if condition.as_ref().is_some_and(bind::changes_per_row) {
             return Err(Refusal::TooRich);
         }
-        let projection = self.projection(&select.projection, &table, &scope)?;
+        let (projection, aggregates) = match self.projection(&select.projection, &table, &scope) {
+            Err(Refusal::TooRich) if query.order_by.is_none() && query.limit_clause.is_none() => {
+                self.aggregation(&select.projection, &scope)?
+            }
+            other => (other?, Vec::new()),
+        };
         let order = self.order(query.order_by.as_ref(), &scope, &projection)?;
         let (limit, offset) = self.limits(query.limit_clause.as_ref())?;
 
@@ -106,6 +114,7 @@ impl Lowering<'_> {
             path,
             condition,
             projection,
+            aggregates,
             order,
             natural,
             limit,

@@ -63,7 +63,14 @@ impl Session {
         } else {
             self.read_seen(&wanted, plan.for_update).await?
         };
-        if natural.is_none() {
+        if !plan.aggregates.is_empty() {
+            let results = plan
+                .aggregates
+                .iter()
+                .map(|a| a.filled(&binding)?.over(rows.iter().map(|row| row.values.as_slice())))
+                .collect::<SqlResult<Vec<_>>>()?;
+            rows = vec![SeenRow { key: Key::new(), values: Arc::new(results) }];
+        } else if natural.is_none() {
             sort(&mut rows, plan, &binding)?;
         }
         let kept = rows.into_iter().skip(offset as usize).take(limit.map_or(usize::MAX, |l| l as usize));

@@ -18,6 +18,13 @@ async fn rows_are_written_and_read_by_key_range_and_index() {
         "select d, id from o where w = 1 and c = 'a' order by d" => "1|1\n2|1",
         "select amount from o where w in (1, 2) and d = 1 and id = 1 order by amount" => "1.50\n4.50",
         "select amount * 2, upper(c) from o where w = 2 and d = 1 and id = 1" => "9.00|A",
+        "select sum(amount), count(*), max(id), coalesce(min(c), '-'), avg(amount), count(distinct d) from o
+            where w = 1 and d = 1" => "4.00|2|2|a|2.0000000000000000|1",
+        "select sum(amount), count(*), coalesce(max(id), 0) from o where w = 9 and d = 9" => "null|0|0",
+        "select sum(amount), c from o where w = 1 and d = 1" =>
+            "42803 Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, \
+            column \"o.c\" must appear in the GROUP BY clause or must be part of an aggregate function, \
+            currently only \"sum(o.amount)\" appears in the SELECT clause satisfies this requirement",
         "update o set amount = amount + 1 where w = 1 and d = 1 and id = 1" => "UPDATE 1",
         "update o set c = 'z' where w = 1 returning d, id, c" => "1|1|z\n1|2|z\n2|1|z",
         "select count(*) from o where w = 1 and c = 'z'" => "3",

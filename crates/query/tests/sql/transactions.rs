@@ -48,6 +48,15 @@ async fn a_conflict_is_found_at_commit_and_names_the_row() {
     check!(b, "insert into t values (50, 1)" => "INSERT 0 1");
     let error = a.simple("commit").await.pop().unwrap().err().unwrap();
     assert_eq!(error.state.as_str(), "40001");
+    // What was summed was one key range: others may write elsewhere.
+    check!(a, "create table l (o int, n int, x int, primary key (o, n))" => "CREATE TABLE",
+        "insert into l values (1, 1, 5), (1, 2, 6), (2, 1, 7)" => "INSERT 0 3",
+        "begin" => "BEGIN", "select sum(x) from l where o = 1" => "11",
+        "insert into t values (200, 1)" => "INSERT 0 1",
+        "insert into l values (1, 3, 1)" => "INSERT 0 1",
+        "select sum(x) from l where o = 1" => "12");
+    check!(b, "insert into l values (2, 2, 7)" => "INSERT 0 1");
+    check!(a, "commit" => "COMMIT", "delete from t where k = 200" => "DELETE 1");
     // Readers alone never fail.
     check!(a, "begin read only" => "BEGIN", "select count(*) from t" => "3");
     check!(b, "insert into t values (51, 1)" => "INSERT 0 1");
