@@ -143,9 +143,22 @@ impl Lowering<'_> {
     }
 }
 
-/// A secondary index that fixes at least one column where the primary key fixes none.
-pub(super) fn better_index(table: &Table, conjuncts: &[Expr], primary: &KeyPath) -> Option<(Index, KeyPath)> {
+/// A secondary index that finds rows to change where the primary key does not: an order declared by
+/// primary key is never in conflict, so that is preferred as soon as it says more than where rows live.
+fn better_index(table: &Table, conjuncts: &[Expr], primary: &KeyPath) -> Option<(Index, KeyPath)> {
     if primary.fixed_count() > 0 && !only_partition(table, primary) {
+        return None;
+    }
+    narrowest_index(table, conjuncts, primary)
+}
+
+/// The secondary index that fixes most columns, if it fixes more than the primary key does.
+pub(super) fn narrowest_index(
+    table: &Table,
+    conjuncts: &[Expr],
+    primary: &KeyPath,
+) -> Option<(Index, KeyPath)> {
+    if primary.is_full {
         return None;
     }
     table

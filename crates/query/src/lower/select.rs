@@ -93,7 +93,7 @@ impl Lowering<'_> {
 
         let conjuncts = keys::conjuncts(condition.as_ref());
         let primary = KeyPath::primary(&table, &conjuncts);
-        let (index, path) = match super::modify::better_index(&table, &conjuncts, &primary) {
+        let (index, path) = match super::modify::narrowest_index(&table, &conjuncts, &primary) {
             Some((index, path)) => (Some(index), path),
             None => (None, primary),
         };
@@ -198,7 +198,8 @@ fn natural_order(table: &Table, index: Option<&Index>, path: &KeyPath, order: &[
         None => table.primary_key.clone(),
         Some(index) => index.columns.iter().chain(&table.primary_key).copied().collect(),
     };
-    let mut at = 0;
+    let fixed = &key[..path.equal_count()];
+    let mut rest = key[path.equal_count()..].iter().filter(|c| !fixed.contains(c));
     let descending = order[0].descending;
     for term in order {
         let Expr::Column(column) = term.expr else { return None };
@@ -206,14 +207,12 @@ fn natural_order(table: &Table, index: Option<&Index>, path: &KeyPath, order: &[
             return None;
         }
         // Columns that are fixed have no say in the order.
-        if key[..path.equal_count()].contains(&column) {
+        if fixed.contains(&column) {
             continue;
         }
-        let next = key.get(path.equal_count() + at)?;
-        if *next != column {
+        if *rest.next()? != column {
             return None;
         }
-        at += 1;
     }
     Some(descending)
 }

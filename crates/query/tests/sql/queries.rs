@@ -39,6 +39,14 @@ async fn explain_says_where_a_statement_goes() {
     assert!(near.contains("rows of w by primary key") && near.contains("WAN round trips: 0"), "{near}");
     let far = run(&mut s, "explain update w set x = 1 where w_id = 2").await;
     assert!(far.contains("Regions: eu") && far.contains("WAN round trips: 1 to 2"), "{far}");
+    check!(s, "create table o (w int, d int, id int, c int, primary key (w, d, id))" => "CREATE TABLE",
+        "create index o_c on o (w, d, c)" => "CREATE INDEX",
+        "insert into o values (1, 1, 1, 7), (1, 1, 2, 8), (1, 1, 3, 7), (1, 2, 4, 7)" => "INSERT 0 4",
+        "select id from o where w = 1 and d = 1 and c = 7 order by id desc limit 1" => "3",
+        "select id from o where w = 1 and d = 1 and c = 7 order by id" => "1\n3");
+    let by_index =
+        run(&mut s, "explain select id from o where w = 1 and d = 1 and c = 7 order by id desc").await;
+    assert!(by_index.contains("rows of o by index o_c"), "{by_index}");
     let columns = run(&mut s, "explain select x, count(*) from w where w_id = 2 group by x").await;
     assert!(columns.contains("Query over columns") && columns.contains("1 of 6 partitions"), "{columns}");
     let analyzed = run(&mut s, "explain analyze select sum(x) from w").await;
