@@ -6,11 +6,13 @@
 
 pub mod types;
 
+mod checks;
 mod context;
 mod error;
 mod functions;
 mod overlay;
 mod plan;
+mod print;
 mod provider;
 mod prune;
 mod rewrite;

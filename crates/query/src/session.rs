@@ -274,6 +274,17 @@ impl Session {
         result
     }
 
+    /// A response could not be read to its end, or a message around a statement was refused: the
+    /// transaction block has failed, and the rest of a simple query is dropped.
+    pub async fn fail(&mut self) {
+        self.queue.clear();
+        self.queue_is_block = false;
+        self.note_failure();
+        if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+            self.roll_back().await;
+        }
+    }
+
     fn note_failure(&mut self) {
         if let Some(transaction) = &mut self.transaction {
             transaction.has_failed = true;

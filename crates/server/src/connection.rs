@@ -238,6 +238,7 @@ impl Conversation {
                 }
                 message @ (In::Parse(_) | In::Bind(_) | In::Describe(_) | In::Execute(_) | In::Close(_)) => {
                     if let Err(error) = self.extended(stream, message).await? {
+                        self.session.fail().await;
                         self.session
                             .take_notices()
                             .iter()
@@ -286,6 +287,9 @@ impl Conversation {
                 }
                 Some(Err(error)) => Err(error),
             };
+        }
+        if result.is_err() {
+            self.session.fail().await;
         }
         self.after_statement(stream)?;
         if let Err(error) = result {

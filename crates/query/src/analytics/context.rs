@@ -60,6 +60,7 @@ impl Analytics {
             .with_config(session)
             .with_runtime_env(runtime)
             .with_default_features()
+            .with_analyzer_rule(Arc::new(super::checks::CheckIntegers::new()))
             .build();
         let context = SessionContext::new_with_state(state);
         let system = system::SystemTables::install(&context)?;

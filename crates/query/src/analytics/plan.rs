@@ -102,10 +102,24 @@ fn plan_now(
         None => {
             let mut rewritten = statement.clone();
             super::rewrite::rewrite(&mut rewritten)?;
-            let rewritten = analytics.system.rewrite(&rewritten).unwrap_or(rewritten);
+            let for_catalog = analytics.system.rewrite(&rewritten);
+            let asks_catalog = for_catalog.is_some();
+            let rewritten = for_catalog.unwrap_or(rewritten);
             let names = Names { analytics, context, with_hidden };
             let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
-            SqlToRel::new_with_options(&names, options).sql_statement_to_plan(rewritten).map_err(sql_error)?
+            let planner = SqlToRel::new_with_options(&names, options);
+            let planned = match planner.sql_statement_to_plan(rewritten.clone()) {
+                // PostgreSQL lets two output columns have one name.
+                Err(e) if e.to_string().contains(SAME_NAMES) => {
+                    planner.sql_statement_to_plan(with_distinct_names(&rewritten))
+                }
+                planned => planned,
+            };
+            let planned = planned.map_err(sql_error)?;
+            if !asks_catalog {
+                super::checks::refuse_misread(&planned).map_err(sql_error)?;
+            }
+            planned
         }
     };
     find_parameters(&written, parameters)?;
@@ -224,6 +238,32 @@ fn tables_of(plan: &LogicalPlan) -> Result<BTreeMap<TableId, Arc<Table>>, DataFu
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(tables)
+}
+
+/// What DataFusion says of two output columns with one name.
+const SAME_NAMES: &str = "require unique expression names";
+
+/// The statement with an alias for every output column that has none; [`shown_names`] shows the original.
+fn with_distinct_names(statement: &Statement) -> Statement {
+    let mut statement = statement.clone();
+    let Statement::Query(query) = &mut statement else { return statement };
+    let mut body = query.body.as_mut();
+    loop {
+        match body {
+            ast::SetExpr::Query(inner) => body = inner.body.as_mut(),
+            ast::SetExpr::SetOperation { left, .. } => body = left,
+            ast::SetExpr::Select(select) => {
+                for (i, item) in select.projection.iter_mut().enumerate() {
+                    if let ast::SelectItem::UnnamedExpr(e) = item {
+                        let alias = ast::Ident::with_quote('"', format!("{}#{i}", output_name(e)));
+                        *item = ast::SelectItem::ExprWithAlias { expr: e.clone(), alias };
+                    }
+                }
+                return statement;
+            }
+            _ => return statement,
+        }
+    }
 }
 
 /// PostgreSQL's names for the output columns, where they follow from the text.

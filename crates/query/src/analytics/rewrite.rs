@@ -59,11 +59,6 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             op: ast::BinaryOperator::Modulo,
             right: nested(b),
         }))),
-        ("gen_random_uuid", []) => {
-            let mut uuid = function.clone();
-            uuid.name = ast::ObjectName::from(ast::Ident::new("uuid"));
-            Some(Expr::Function(uuid))
-        }
         _ => None,
     }
 }

@@ -7,7 +7,6 @@ use base::{DataType, Datum, SqlError};
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
@@ -204,86 +203,15 @@ fn dictionary_value(data_type: &Arrow) -> Arrow {
 
 /// Lists, intervals and the like, printed.
 fn append_as_text(array: &dyn Array, rows: &mut [Vec<Datum>]) -> SqlResult<()> {
-    if let Some(list) = array.as_any().downcast_ref::<ListArray>() {
-        for (i, row) in rows.iter_mut().enumerate() {
-            row.push(if list.is_null(i) { Datum::Null } else { Datum::text(list_text(&list.value(i))?) });
-        }
-        return Ok(());
-    }
-    if let Some(intervals) = array.as_any().downcast_ref::<IntervalMonthDayNanoArray>() {
-        for (i, row) in rows.iter_mut().enumerate() {
-            let value = intervals.value(i);
-            let text = || interval_text(value.months, value.days, value.nanoseconds / 1_000);
-            row.push(if intervals.is_null(i) { Datum::Null } else { Datum::text(text()) });
-        }
-        return Ok(());
-    }
-    let options = FormatOptions::default();
-    let formatter = ArrayFormatter::try_new(array, &options).map_err(SqlError::internal)?;
     for (i, row) in rows.iter_mut().enumerate() {
-        row.push(if array.is_null(i) { Datum::Null } else { Datum::text(formatter.value(i).to_string()) });
+        row.push(if array.is_null(i) { Datum::Null } else { Datum::text(super::print::printed(array, i)?) });
     }
     Ok(())
 }
 
-/// `{1,2,NULL,"a b"}`
-fn list_text(items: &ArrayRef) -> SqlResult<String> {
-    let mut rows = vec![Vec::new(); items.len()];
-    append_column(items.as_ref(), from_arrow(items.data_type()), &mut rows)?;
-    let is_plain = |text: &str| {
-        let special = |c: char| c.is_whitespace() || "{},\"\\".contains(c);
-        !text.is_empty() && !text.eq_ignore_ascii_case("null") && !text.contains(special)
-    };
-    let shown: Vec<String> = rows
-        .iter()
-        .map(|row| match &row[0] {
-            Datum::Null => "NULL".into(),
-            value => match base::text::display(value) {
-                text if is_plain(&text) => text,
-                text => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
-            },
-        })
-        .collect();
-    Ok(format!("{{{}}}", shown.join(",")))
-}
-
-/// `1 year 2 mons 3 days 04:05:06`
-fn interval_text(months: i32, days: i32, us: i64) -> String {
-    let mut parts = Vec::new();
-    let mut add = |n: i32, one: &str, many: &str| {
-        if n != 0 {
-            parts.push(format!("{n} {}", if n == 1 { one } else { many }));
-        }
-    };
-    add(months / 12, "year", "years");
-    add(months % 12, "mon", "mons");
-    add(days, "day", "days");
-    if us != 0 || parts.is_empty() {
-        let (sign, us) = (if us < 0 { "-" } else { "" }, us.unsigned_abs());
-        let seconds = us / 1_000_000;
-        let fraction = match us % 1_000_000 {
-            0 => String::new(),
-            f => format!(".{f:06}").trim_end_matches('0').to_string(),
-        };
-        parts.push(format!(
-            "{sign}{:02}:{:02}:{:02}{fraction}",
-            seconds / 3600,
-            seconds / 60 % 60,
-            seconds % 60
-        ));
-    }
-    parts.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_and_lists_print_as_in_postgresql() {
-        assert_eq!(interval_text(14, 1, 3_723_500_000), "1 year 2 mons 1 day 01:02:03.5");
-        assert_eq!(interval_text(0, 0, 0), "00:00:00");
-        let items: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("b c"), Some("q\"")]));
-        assert_eq!(list_text(&items).unwrap(), "{a,NULL,\"b c\",\"q\\\"\"}");
-    }
+/// One value of an array.
+pub(super) fn value_at(array: &dyn Array, i: usize) -> SqlResult<Datum> {
+    let mut rows = vec![Vec::new()];
+    append_column(array.slice(i, 1).as_ref(), from_arrow(array.data_type()), &mut rows)?;
+    Ok(rows.pop().and_then(|mut row| row.pop()).unwrap_or_default())
 }

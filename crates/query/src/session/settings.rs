@@ -151,7 +151,7 @@ impl Settings {
                 self.read_only = boolean(value).ok_or_else(invalid)?;
                 shown = if self.read_only { "on" } else { "off" }.into();
             }
-            "client_encoding" => match value.to_ascii_uppercase().as_str() {
+            "client_encoding" => match value.trim_matches('\'').to_ascii_uppercase().as_str() {
                 "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII" => shown = "UTF8".into(),
                 _ => return Err(SqlError::unsupported(format!("client_encoding {value}"))),
             },

@@ -3,10 +3,13 @@
 use super::pg_tables::{Object, has_primary_key, object};
 use crate::session::Context;
 use base::schema::{Catalog, Table};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int64Array, StringArray,
+};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::Result;
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
@@ -56,16 +59,20 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("current_schema", DataType::Utf8),
     ("current_setting", DataType::Utf8),
     ("pg_postmaster_start_time", DataType::Utf8),
+    ("nextval", DataType::Int64),
+    ("to_regtype", DataType::Int64),
+    ("gen_random_uuid", DataType::FixedSizeBinary(16)),
 ];
 
 pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, returns) = FUNCTIONS.iter().find(|(n, _)| *n == name)?;
+    let volatility = match *name {
+        "nextval" | "gen_random_uuid" => Volatility::Volatile,
+        _ => Volatility::Stable,
+    };
     Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
         name,
-        signature: Signature::one_of(
-            vec![TypeSignature::VariadicAny, TypeSignature::Nullary],
-            Volatility::Stable,
-        ),
+        signature: Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility),
         returns: returns.clone(),
         gateway: context.gateway.clone(),
         catalog: context.catalog.clone(),
@@ -114,6 +121,17 @@ impl ScalarUDFImpl for CatalogFunction {
                         .collect::<BooleanArray>(),
                 )
             }
+            DataType::Int64 if self.name == "nextval" => {
+                let values = (0..rows).map(|row| self.next_value(&arrays, row)).collect::<Result<Vec<_>>>()?;
+                Arc::new(Int64Array::from(values))
+            }
+            DataType::Int64 if self.name == "to_regtype" => {
+                Arc::new((0..rows).map(|row| type_named(&word(&arrays, 0, row)?)).collect::<Int64Array>())
+            }
+            DataType::FixedSizeBinary(_) => {
+                let values = (0..rows).map(|_| self.gateway.random_uuid());
+                Arc::new(FixedSizeBinaryArray::try_from_iter(values)?)
+            }
             DataType::Int64 => Arc::new(Int64Array::from(vec![0; rows])),
             _ => {
                 let mut out = Vec::with_capacity(rows);
@@ -140,6 +158,16 @@ fn word(arrays: &[ArrayRef], at: usize, row: usize) -> Option<String> {
     (!array.is_null(row)).then(|| array.as_string::<i32>().value(row).to_string())
 }
 
+/// A type's object id; `None` if there is no such type.
+fn type_named(name: &str) -> Option<i64> {
+    match crate::lower::insert::parse_expr(&format!("CAST(NULL AS {name})")).ok()? {
+        datafusion::sql::sqlparser::ast::Expr::Cast { data_type, .. } => {
+            crate::names::data_type(&data_type).ok().map(|t| i64::from(crate::response::type_oid(t)))
+        }
+        _ => None,
+    }
+}
+
 impl CatalogFunction {
     fn context(&self) -> Context<'_> {
         Context {
@@ -149,6 +177,14 @@ impl CatalogFunction {
             database: &self.database,
             user: &self.user,
         }
+    }
+
+    fn next_value(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
+        let Some(name) = word(arrays, 0, row) else { return Ok(None) };
+        crate::catalog::find_sequence(&self.catalog, &self.search_path, &name)
+            .and_then(|sequence| self.gateway.next_value(sequence))
+            .map(Some)
+            .map_err(|e| DataFusionError::External(Box::new(e)))
     }
 
     fn is_visible(&self, arrays: &[ArrayRef], row: usize) -> bool {

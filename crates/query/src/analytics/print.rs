@@ -1,0 +1,122 @@
+//! Values without a type of ours, printed as PostgreSQL prints them: arrays, rows, intervals.
+
+use super::types::{from_arrow, value_at};
+use base::error::SqlResult;
+use base::{Datum, SqlError};
+use datafusion::arrow::array::*;
+use datafusion::arrow::datatypes::{DataType as Arrow, IntervalUnit};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+
+/// One value as text. The caller has looked for NULL.
+pub(super) fn printed(array: &dyn Array, i: usize) -> SqlResult<String> {
+    match array.data_type() {
+        Arrow::List(_) => list(array.as_list::<i32>().value(i).as_ref()),
+        Arrow::LargeList(_) => list(array.as_list::<i64>().value(i).as_ref()),
+        Arrow::FixedSizeList(_, _) => list(array.as_fixed_size_list().value(i).as_ref()),
+        Arrow::Struct(_) => {
+            let fields = array.as_struct().columns().iter();
+            let fields = fields.map(|f| element(f.as_ref(), i, "", "(),")).collect::<SqlResult<Vec<_>>>()?;
+            Ok(format!("({})", fields.join(",")))
+        }
+        Arrow::Interval(IntervalUnit::MonthDayNano) => {
+            let v = array.as_any().downcast_ref::<IntervalMonthDayNanoArray>().expect("matches").value(i);
+            Ok(interval(v.months, v.days, v.nanoseconds / 1_000))
+        }
+        Arrow::Interval(IntervalUnit::YearMonth) => {
+            let v = array.as_any().downcast_ref::<IntervalYearMonthArray>().expect("matches").value(i);
+            Ok(interval(v, 0, 0))
+        }
+        Arrow::Interval(IntervalUnit::DayTime) => {
+            let v = array.as_any().downcast_ref::<IntervalDayTimeArray>().expect("matches").value(i);
+            Ok(interval(0, v.days, i64::from(v.milliseconds) * 1_000))
+        }
+        Arrow::Duration(_) => {
+            let unit = datafusion::arrow::compute::cast(
+                array,
+                &Arrow::Duration(datafusion::arrow::datatypes::TimeUnit::Microsecond),
+            );
+            let us = unit.map_err(SqlError::internal)?;
+            let us = us.as_any().downcast_ref::<DurationMicrosecondArray>().expect("matches").value(i);
+            Ok(interval(0, (us / DAY_US) as i32, us % DAY_US))
+        }
+        _ => {
+            let options = FormatOptions::default();
+            let formatter = ArrayFormatter::try_new(array, &options).map_err(SqlError::internal)?;
+            Ok(formatter.value(i).to_string())
+        }
+    }
+}
+
+const DAY_US: i64 = 86_400_000_000;
+
+fn list(elements: &dyn Array) -> SqlResult<String> {
+    let shown = (0..elements.len()).map(|i| element(elements, i, "NULL", "{},")).collect::<SqlResult<Vec<_>>>()?;
+    Ok(format!("{{{}}}", shown.join(",")))
+}
+
+/// An element of an array or a row, quoted where it could be misread.
+fn element(array: &dyn Array, i: usize, null: &str, special: &str) -> SqlResult<String> {
+    if array.is_null(i) {
+        return Ok(null.into());
+    }
+    let text = match value_at(array, i)? {
+        Datum::Null => return Ok(null.into()),
+        value => base::text::display_as(&value, from_arrow(array.data_type())),
+    };
+    let nested = matches!(array.data_type(), Arrow::List(_) | Arrow::LargeList(_)) && null == "NULL";
+    let odd = |c: char| special.contains(c) || c == '"' || c == '\\' || c.is_whitespace();
+    if nested || !(text.is_empty() || text.contains(odd) || text.eq_ignore_ascii_case("null")) {
+        return Ok(text);
+    }
+    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+/// An interval as IntervalStyle `postgres` shows it.
+fn interval(months: i32, days: i32, us: i64) -> String {
+    let mut parts = Vec::new();
+    // After a negative part a positive one carries its sign.
+    let mut was_negative = false;
+    for (n, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
+        if n != 0 {
+            let sign = if was_negative && n > 0 { "+" } else { "" };
+            parts.push(format!("{sign}{n} {unit}{}", if n == 1 { "" } else { "s" }));
+            was_negative = n < 0;
+        }
+    }
+    if us != 0 || parts.is_empty() {
+        let sign = match us {
+            ..0 => "-",
+            _ if was_negative => "+",
+            _ => "",
+        };
+        let us = us.unsigned_abs();
+        let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
+        let mut time = format!("{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        if fraction != 0 {
+            time.push_str(format!(".{fraction:06}").trim_end_matches('0'));
+        }
+        parts.push(time);
+    }
+    parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_look_like_postgresql_s() {
+        assert_eq!(interval(14, 3, 14_706_789_000), "1 year 2 mons 3 days 04:05:06.789");
+        assert_eq!(interval(0, 1, 0), "1 day");
+        assert_eq!(interval(0, -1, 3_600_000_000), "-1 days +01:00:00");
+        assert_eq!(interval(0, 0, -1_000_000), "-00:00:01");
+        assert_eq!(interval(0, 0, 0), "00:00:00");
+    }
+
+    #[test]
+    fn arrays_quote_what_could_be_misread() {
+        let texts = StringArray::from(vec![Some("a"), None, Some("b,c"), Some(""), Some("q\"")]);
+        assert_eq!(list(&texts).unwrap(), r#"{a,NULL,"b,c","","q\""}"#);
+        assert_eq!(list(&Int64Array::from(vec![1, 2])).unwrap(), "{1,2}");
+    }
+}
