@@ -1,0 +1,16 @@
+//! The whole database as a client meets it: the command itself, three regions, real connections.
+
+#[path = "wire/bytes.rs"]
+mod bytes;
+#[path = "wire/conflicts.rs"]
+mod conflicts;
+#[path = "wire/ddl.rs"]
+mod ddl;
+#[path = "wire/protocol.rs"]
+mod protocol;
+#[path = "wire/scripts.rs"]
+mod scripts;
+#[path = "wire/server.rs"]
+mod server;
+#[path = "wire/vanishing.rs"]
+mod vanishing;

@@ -1,0 +1,131 @@
+//! What concurrent transactions may see and do.
+
+use crate::server::{Server, rows, run, state, value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_transactions_in_conflict_one_gets_40001_with_table_and_key() {
+    let server = Server::start();
+    let (a, b) = (server.session(0).await, server.session(1).await);
+    run(&a, "create table t (k int primary key, v int); insert into t values (1, 1), (2, 2)").await;
+    for session in [&a, &b] {
+        run(session, "begin; select v from t where k = 1").await;
+        run(session, "update t set v = v + 10 where k = 1").await;
+    }
+    let outcomes = [a.simple_query("commit").await, b.simple_query("commit").await];
+    let failures: Vec<_> = outcomes.iter().filter_map(|o| o.as_ref().err()).collect();
+    assert_eq!(failures.len(), 1, "{outcomes:?}");
+    let told = failures[0].as_db_error().unwrap();
+    assert_eq!(told.code().code(), "40001");
+    let detail = told.detail().unwrap_or_default();
+    assert!(told.table() == Some("t") || detail.contains("\"t\""), "{told:?}");
+    assert!(detail.contains("(k)=(1)"), "{told:?}");
+    assert_eq!(value(&a, "select v from t where k = 1").await, "11");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_phantom_in_a_range_that_was_read_fails_the_reader_that_writes() {
+    let server = Server::start();
+    let (a, b) = (server.session(0).await, server.session(2).await);
+    run(&a, "create table t (k int primary key, v int); insert into t values (1, 1), (100, 0)").await;
+    for read in ["select v from t where k between 10 and 20", "select sum(v) from t where k > 10"] {
+        run(&a, &format!("begin; {read}; update t set v = 7 where k = 1")).await;
+        run(&b, "insert into t values (15, 15)").await;
+        let error = a.simple_query("commit").await.expect_err(read);
+        assert_eq!(state(&error), "40001", "{read}");
+        run(&b, "delete from t where k = 15").await;
+    }
+    assert_eq!(value(&a, "select v from t where k = 1").await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn increments_of_eight_clients_never_abort_and_add_up() {
+    let server = Server::start();
+    let first = server.session(0).await;
+    run(&first, "create table c (k int primary key, v int); insert into c values (1, 0)").await;
+    let mut clients = Vec::new();
+    for n in 0..8 {
+        let client = server.session(n % 3).await;
+        clients.push(tokio::spawn(async move {
+            for _ in 0..50 {
+                client.execute("update c set v = v + 1 where k = $1", &[&1i32]).await.unwrap();
+            }
+        }));
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert_eq!(value(&first, "select v from c where k = 1").await, "400");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transfers_between_regions_keep_the_total_that_every_region_sees() {
+    let server = Server::start();
+    let first = server.session(0).await;
+    run(
+        &first,
+        "create table acc (id int primary key, bal int)
+            with (home_by = 'id', home_map = 'list(1:us, 2:eu, 3:asia)')",
+    )
+    .await;
+    run(&first, "insert into acc values (1, 1000), (2, 1000), (3, 1000)").await;
+    let done = Arc::new(AtomicBool::new(false));
+    let mut readers = Vec::new();
+    for region in 0..3 {
+        let (client, done) = (server.session(region).await, done.clone());
+        readers.push(tokio::spawn(async move {
+            let mut rounds = 0;
+            while rounds < 20 || !done.load(Ordering::SeqCst) {
+                let seen = value(&client, "select sum(bal), count(*) from acc").await;
+                assert_eq!(seen, "3000|3", "region {region}, round {rounds}");
+                rounds += 1;
+            }
+        }));
+    }
+    let mut writers = Vec::new();
+    for region in 0..3usize {
+        let client = server.session(region).await;
+        writers.push(tokio::spawn(async move {
+            let (mut committed, mut n) = (0, 0);
+            while committed < 15 {
+                n += 1;
+                let (from, to) = (region + 1, (region + 1 + n % 2) % 3 + 1);
+                let sql = format!(
+                    "begin; update acc set bal = bal - 5 where id = {from};
+                     update acc set bal = bal + 5 where id = {to}; commit"
+                );
+                match client.simple_query(&sql).await {
+                    Ok(_) => committed += 1,
+                    Err(e) => {
+                        assert_eq!(state(&e), "40001", "{e:?}");
+                        run(&client, "rollback").await;
+                    }
+                }
+            }
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    done.store(true, Ordering::SeqCst);
+    for reader in readers {
+        reader.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_region_sees_a_commit_as_soon_as_it_is_answered() {
+    let server = Server::start();
+    let sessions = [server.session(0).await, server.session(1).await, server.session(2).await];
+    run(&sessions[0], "create table t (k int primary key, v int); insert into t values (1, 0)").await;
+    for round in 1..=100 {
+        let writer = &sessions[round % 3];
+        run(writer, &format!("update t set v = {round} where k = 1; insert into t values ({round} + 1, 0)")).await;
+        for (region, reader) in sessions.iter().enumerate() {
+            let seen = rows(reader, "select max(v), count(*) from t").await.unwrap();
+            assert_eq!(seen, [format!("{round}|{}", round + 1)], "region {region}");
+            assert_eq!(value(reader, "select v from t where k = 1").await, round.to_string());
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The extended protocol, cancelling, and what an error does to a transaction.
+
+use crate::server::{Server, failure, rows, run, state, value};
+use std::time::Duration;
+use tokio_postgres::NoTls;
+
+/// A query that takes much longer than the test.
+const LONG: &str = "select count(*) from g a, g b, g c, g d where a.v + b.v + c.v + d.v = 7";
+const GROUND: &str = "create table g (k int primary key, v int);
+    insert into g select n, n from generate_series(1, 2000) as s(n)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_query_ends_when_it_is_canceled_or_takes_too_long() {
+    let server = Server::start();
+    let client = server.session(0).await;
+    run(&client, GROUND).await;
+    let token = client.cancel_token();
+    let running = tokio::spawn(async move {
+        let error = client.simple_query(LONG).await.expect_err("canceled");
+        (client, error)
+    });
+    // A request that comes before the query has begun is void: ask until it is heard.
+    while !running.is_finished() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        token.cancel_query(NoTls).await.unwrap();
+    }
+    let (client, error) = running.await.unwrap();
+    assert_eq!(state(&error), "57014");
+    run(&client, "set statement_timeout = '150ms'").await;
+    let (state, message) = failure(&client, LONG).await;
+    assert_eq!((state.as_str(), message.as_str()), ("57014", "canceling statement due to statement timeout"));
+    run(&client, "reset statement_timeout").await;
+    assert_eq!(value(&client, "select count(*) from g").await, "2000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_among_the_rows_fails_the_transaction() {
+    let server = Server::start();
+    let client = server.session(0).await;
+    run(&client, GROUND).await;
+    run(&client, "begin; insert into g values (9999, 0)").await;
+    assert_eq!(failure(&client, "select 1 / (v - 5) from g").await.0, "22012");
+    assert_eq!(failure(&client, "select 1").await.0, "25P02");
+    assert!(client.query("select k from g where k = 1", &[]).await.is_err());
+    run(&client, "rollback").await;
+    // The statements of one text are one transaction.
+    assert_eq!(failure(&client, "insert into g values (9999, 0); select 1 / (v - 5) from g").await.0, "22012");
+    assert_eq!(value(&client, "select count(*) from g where k = 9999").await, "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_portal_hands_out_rows_in_portions() {
+    let server = Server::start();
+    let mut client = server.session(1).await;
+    run(&client, GROUND).await;
+    let transaction = client.transaction().await.unwrap();
+    let portal = transaction.bind("select k from g where v > $1 order by k", &[&10i32]).await.unwrap();
+    let mut seen: Vec<i32> = Vec::new();
+    loop {
+        let some = transaction.query_portal(&portal, 300).await.unwrap();
+        if some.is_empty() {
+            break;
+        }
+        assert!(some.len() <= 300);
+        seen.extend(some.iter().map(|row| row.get::<_, i32>(0)));
+    }
+    assert_eq!(seen, (11..=2000).collect::<Vec<_>>());
+    transaction.commit().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_come_back_in_binary_as_they_went() {
+    let server = Server::start();
+    let client = server.session(0).await;
+    run(
+        &client,
+        "create table t (a smallint primary key, b int, c bigint, e real, f double precision, g text,
+            h varchar(5), j boolean, o bytea)",
+    )
+    .await;
+    let (a, b, c, e, f) = (1i16, -2i32, 3i64 << 40, 1.5f32, 0.1f64);
+    let (g, h, j, o) = ("gä", "hh", true, vec![0u8, 255]);
+    let insert = "insert into t values ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    assert_eq!(client.execute(insert, &[&a, &b, &c, &e, &f, &g, &h, &j, &o]).await.unwrap(), 1);
+    client.execute("insert into t (a) values ($1)", &[&2i16]).await.unwrap();
+    // By key from rows, and all of it from columns.
+    for sql in ["select * from t where a = 1", "select * from t order by a"] {
+        let row = client.query(sql, &[]).await.unwrap().remove(0);
+        assert_eq!((row.get::<_, i16>(0), row.get::<_, i32>(1), row.get::<_, i64>(2)), (a, b, c));
+        assert_eq!((row.get::<_, f32>(3), row.get::<_, f64>(4)), (e, f));
+        assert_eq!((row.get::<_, &str>(5), row.get::<_, &str>(6)), (g, h));
+        assert_eq!((row.get::<_, bool>(7), row.get::<_, Vec<u8>>(8)), (j, o.clone()));
+    }
+    let empty = client.query_one("select b, g, o from t where a = 2", &[]).await.unwrap();
+    assert_eq!(empty.get::<_, Option<i32>>(0), None);
+    assert_eq!(empty.get::<_, Option<&str>>(1), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_statement_outlives_a_change_of_its_table() {
+    let server = Server::start();
+    let client = server.session(0).await;
+    run(&client, GROUND).await;
+    let get = client.prepare("select v from g where k = $1").await.unwrap();
+    assert_eq!(client.query_one(&get, &[&7i32]).await.unwrap().get::<_, i32>(0), 7);
+    run(&server.session(2).await, "alter table g add column w int default 3").await;
+    assert_eq!(client.query_one(&get, &[&8i32]).await.unwrap().get::<_, i32>(0), 8);
+    assert_eq!(rows(&client, "select * from g where k = 8").await.unwrap(), ["8|8|3"]);
+}

@@ -1,0 +1,90 @@
+//! A running database of three regions, and connections to them.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
+
+/// `meridian start` on free ports; dropping it ends the process.
+pub struct Server {
+    process: Child,
+    pub ports: Vec<u16>,
+}
+
+impl Server {
+    /// Three regions with in-process delays only.
+    pub fn start() -> Server {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_meridian"))
+            .args(["start", "--port", "0", "--wan", "local"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the command starts");
+        let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+        let mut ports = Vec::new();
+        while ports.len() < 3 {
+            let line = lines.next().expect("it prints its regions").expect("text");
+            let mut words = line.split_whitespace().skip_while(|w| *w != "-p");
+            if let (Some("-p"), Some(port)) = (words.next(), words.next()) {
+                ports.push(port.parse().expect("a port"));
+            }
+        }
+        Server { process, ports }
+    }
+
+    /// A session in the n-th region.
+    pub async fn session(&self, region: usize) -> Client {
+        let config = format!("host=127.0.0.1 port={} user=tester dbname=meridian", self.ports[region]);
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("it accepts");
+        tokio::spawn(connection);
+        client
+    }
+
+    /// Whether the process still runs.
+    pub fn is_alive(&mut self) -> bool {
+        self.process.try_wait().expect("it is our child").is_none()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+/// The SQLSTATE of an error; empty if it is not the server's.
+pub fn state(error: &Error) -> &str {
+    error.code().map_or("", |c| c.code())
+}
+
+/// Runs a text; rows come as `a|b`.
+pub async fn rows(client: &Client, sql: &str) -> Result<Vec<String>, Error> {
+    let messages = client.simple_query(sql).await?;
+    Ok(messages
+        .iter()
+        .filter_map(|m| match m {
+            SimpleQueryMessage::Row(row) => {
+                let shown: Vec<&str> = (0..row.len()).map(|i| row.get(i).unwrap_or("NULL")).collect();
+                Some(shown.join("|"))
+            }
+            _ => None,
+        })
+        .collect())
+}
+
+/// The single value of a query.
+pub async fn value(client: &Client, sql: &str) -> String {
+    rows(client, sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}")).remove(0)
+}
+
+/// Runs a text that has to succeed.
+pub async fn run(client: &Client, sql: &str) {
+    client.batch_execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+}
+
+/// Runs a text that has to fail, and answers its SQLSTATE and message.
+pub async fn failure(client: &Client, sql: &str) -> (String, String) {
+    let error = client.simple_query(sql).await.expect_err(sql);
+    let told = error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error:?}"));
+    (told.code().code().into(), told.message().into())
+}
