@@ -38,12 +38,36 @@ fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
         Some(found) => format!("syntax error at or near \"{found}\""),
         None => format!("syntax error: {said}"),
     };
+    if let Some(statement) = unknown_statement(sql, said) {
+        return SqlError::unsupported(statement);
+    }
     let mut error = SqlError::new(SqlState::SYNTAX_ERROR, message);
     if let Some((expected, _)) = said.split_once(", found: ") {
         error = error.detail(format!("{expected}."));
     }
     error.position = position(sql, place);
     error
+}
+
+/// A statement of PostgreSQL's that the parser does not know, if the complaint is about its first words.
+fn unknown_statement(sql: &str, said: &str) -> Option<&'static str> {
+    const STATEMENTS: &[&str] = &[
+        "DO",
+        "TABLE",
+        "REINDEX",
+        "CLUSTER",
+        "CHECKPOINT",
+        "REFRESH",
+        "REASSIGN",
+        "SECURITY",
+        "ALTER SEQUENCE",
+    ];
+    let expects_statement =
+        said.contains("Expected: an SQL statement") || said.contains("one of VIEW or TYPE");
+    let text = sql.trim_start().to_ascii_uppercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let begins = |s: &&&str| s.split(' ').enumerate().all(|(i, w)| words.get(i) == Some(&w));
+    expects_statement.then(|| STATEMENTS.iter().find(begins).copied()).flatten()
 }
 
 /// `3, Column: 7` as a character position in the text, from 1.

@@ -45,7 +45,12 @@ pub async fn open(
             }
             In::SslNegotiation(_) => {}
             In::CancelRequest(cancel) => {
-                if let SecretKey::I32(secret) = cancel.secret_key {
+                // A connection that only cancels names no protocol version; its key comes as bytes.
+                let secret = match &cancel.secret_key {
+                    SecretKey::I32(secret) => Some(*secret),
+                    SecretKey::Bytes(bytes) => bytes.as_ref().try_into().ok().map(i32::from_be_bytes),
+                };
+                if let Some(secret) = secret {
                     server.cancel(cancel.pid, secret);
                 }
                 return Ok(None);

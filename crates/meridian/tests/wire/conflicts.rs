@@ -121,7 +121,8 @@ async fn every_region_sees_a_commit_as_soon_as_it_is_answered() {
     run(&sessions[0], "create table t (k int primary key, v int); insert into t values (1, 0)").await;
     for round in 1..=100 {
         let writer = &sessions[round % 3];
-        run(writer, &format!("update t set v = {round} where k = 1; insert into t values ({round} + 1, 0)")).await;
+        run(writer, &format!("update t set v = {round} where k = 1; insert into t values ({round} + 1, 0)"))
+            .await;
         for (region, reader) in sessions.iter().enumerate() {
             let seen = rows(reader, "select max(v), count(*) from t").await.unwrap();
             assert_eq!(seen, [format!("{round}|{}", round + 1)], "region {region}");

@@ -44,7 +44,10 @@ async fn an_error_among_the_rows_fails_the_transaction() {
     assert!(client.query("select k from g where k = 1", &[]).await.is_err());
     run(&client, "rollback").await;
     // The statements of one text are one transaction.
-    assert_eq!(failure(&client, "insert into g values (9999, 0); select 1 / (v - 5) from g").await.0, "22012");
+    assert_eq!(
+        failure(&client, "insert into g values (9999, 0); select 1 / (v - 5) from g").await.0,
+        "22012"
+    );
     assert_eq!(value(&client, "select count(*) from g where k = 9999").await, "0");
 }
 

@@ -79,7 +79,8 @@ async fn run_record(client: &Client, words: &[&str], body: &[&str]) -> Result<()
         }
         (["statement", "error", ..], Ok(_)) => Err("succeeded".into()),
         (["query", options @ ..], Ok(mut actual)) => {
-            let mut wanted: Vec<String> = body[(end + 1).min(body.len())..].iter().map(|l| l.to_string()).collect();
+            let mut wanted: Vec<String> =
+                body[(end + 1).min(body.len())..].iter().map(|l| l.to_string()).collect();
             if options == ["sorted"] {
                 actual.sort();
                 wanted.sort();

@@ -86,6 +86,9 @@ fn planning(what: &str) -> SqlError {
     let lower = line.to_lowercase();
     if lower.starts_with("invalid function") || lower.contains("no function matches") {
         let name = line.split('\'').nth(1).unwrap_or(&line);
+        if is_postgresql_function(name) {
+            return SqlError::unsupported(format!("function {name}"));
+        }
         return SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist")).hint(
             "No function matches the given name and argument types. You might need to add explicit type casts.",
         );
@@ -108,6 +111,23 @@ fn planning(what: &str) -> SqlError {
         return SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero");
     }
     SqlError::new(SqlState::SYNTAX_ERROR, line)
+}
+
+/// Functions that PostgreSQL has, we have not, and clients ask for: refused rather than unknown.
+fn is_postgresql_function(name: &str) -> bool {
+    let families = ["pg_", "json", "txid_", "regexp_", "xml", "to_ts", "lo_", "inet_", "range_"];
+    let others = [
+        "age",
+        "currval",
+        "lastval",
+        "setval",
+        "set_config",
+        "to_number",
+        "to_regclass",
+        "make_date",
+        "format",
+    ];
+    families.iter().any(|f| name.starts_with(f)) || others.contains(&name)
 }
 
 fn execution(what: &str) -> SqlError {

@@ -50,7 +50,8 @@ pub(super) fn printed(array: &dyn Array, i: usize) -> SqlResult<String> {
 const DAY_US: i64 = 86_400_000_000;
 
 fn list(elements: &dyn Array) -> SqlResult<String> {
-    let shown = (0..elements.len()).map(|i| element(elements, i, "NULL", "{},")).collect::<SqlResult<Vec<_>>>()?;
+    let shown =
+        (0..elements.len()).map(|i| element(elements, i, "NULL", "{},")).collect::<SqlResult<Vec<_>>>()?;
     Ok(format!("{{{}}}", shown.join(",")))
 }
 

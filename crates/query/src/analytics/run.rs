@@ -13,10 +13,12 @@ use base::error::SqlResult;
 use base::{Datum, PartitionId, Rank, SqlError, TableId, Token};
 use colstore::TableSnapshot;
 use datafusion::catalog::default_table_source::source_as_provider;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use futures::StreamExt;
 use node::request::{OpenSnapshot, Reply, Request, Snapshot};
@@ -122,9 +124,23 @@ async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> SqlResult
     let planning = state.query_planner().create_physical_plan(logical, state);
     let caught = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(planning)).await;
     match caught {
-        Ok(planned) => planned.map_err(sql_error),
+        Ok(planned) => planned.and_then(interruptible).map_err(sql_error),
         Err(_) => Err(SqlError::internal("planning failed")),
     }
+}
+
+/// Makes joins give way now and then. A join can produce rows for hours that a filter above drops; without
+/// a pause among them nothing could cancel the query.
+fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    plan.transform_up(|node| {
+        Ok(match node.name() {
+            "CrossJoinExec" | "NestedLoopJoinExec" | "HashJoinExec" => {
+                Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>)
+            }
+            _ => Transformed::no(node),
+        })
+    })
+    .map(|t| t.data)
 }
 
 /// Tables with the partitions whose rows can matter, over the whole plan.
@@ -183,7 +199,6 @@ fn remember(analytics: &Analytics, tables: &BTreeMap<TableId, Arc<TableSnapshot>
 /// The plan with tables that know their figures.
 fn with_statistics(analytics: &Analytics, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
     use datafusion::catalog::default_table_source::provider_as_source;
-    use datafusion::common::tree_node::Transformed;
     let known = analytics.statistics.lock().expect("no panic while counting");
     plan.clone()
         .transform_down_with_subqueries(|node| match node {

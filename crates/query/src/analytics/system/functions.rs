@@ -122,7 +122,8 @@ impl ScalarUDFImpl for CatalogFunction {
                 )
             }
             DataType::Int64 if self.name == "nextval" => {
-                let values = (0..rows).map(|row| self.next_value(&arrays, row)).collect::<Result<Vec<_>>>()?;
+                let values =
+                    (0..rows).map(|row| self.next_value(&arrays, row)).collect::<Result<Vec<_>>>()?;
                 Arc::new(Int64Array::from(values))
             }
             DataType::Int64 if self.name == "to_regtype" => {
@@ -136,6 +137,9 @@ impl ScalarUDFImpl for CatalogFunction {
             _ => {
                 let mut out = Vec::with_capacity(rows);
                 for row in 0..rows {
+                    if self.name == "current_setting" {
+                        self.refuse_unknown_setting(&arrays, row)?;
+                    }
                     out.push(self.text(&arrays, row));
                 }
                 Arc::new(StringArray::from(out))
@@ -176,6 +180,18 @@ impl CatalogFunction {
             search_path: &self.search_path,
             database: &self.database,
             user: &self.user,
+        }
+    }
+
+    /// A setting's value belongs to the session, not to its catalog: few are known here.
+    fn refuse_unknown_setting(&self, arrays: &[ArrayRef], row: usize) -> Result<()> {
+        let known = ["search_path", "server_version", "server_version_num", "transaction_isolation"];
+        match word(arrays, 0, row).map(|name| name.to_lowercase()) {
+            Some(name) if !known.contains(&name.as_str()) => Err(DataFusionError::External(Box::new(
+                base::SqlError::unsupported(format!("current_setting('{name}')"))
+                    .hint(format!("SHOW {name} tells its value.")),
+            ))),
+            _ => Ok(()),
         }
     }
 
