@@ -12,7 +12,7 @@ use pgwire::messages::extendedquery::{
 use pgwire::messages::response::CommandComplete;
 use query::response::type_oid;
 use query::session::Prepared;
-use query::{Response, Rows, Session, TransactionStatus};
+use query::{Response, RowStream, Rows, Session, TransactionStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
