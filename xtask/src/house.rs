@@ -133,9 +133,11 @@ fn target_paths(manifest: &Table) -> Vec<PathBuf> {
     out
 }
 
-/// The repository's root: the folder that holds the workspace's manifest.
+/// The repository's root: the folder that holds the workspace's manifest. Asked when it runs: with a shared
+/// build folder the program may have been built from another checkout.
 pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = here.expect("run by cargo, as `cargo xtask`");
     here.parent().expect("xtask lies in the workspace").to_path_buf()
 }
 

@@ -17,6 +17,7 @@ pub enum Request {
     /// An immutable snapshot of column copies, for one query.
     OpenSnapshot(OpenSnapshot),
     /// Fixes a cut for an interactive transaction and keeps its versions alive until [`Request::Unpin`].
+    /// The cut is strong at every level: `consistency` has no effect on it yet.
     Pin {
         consistency: Consistency,
         token: Token,
@@ -34,8 +35,9 @@ pub struct PinId(pub u64);
 /// A strong read of rows: exact at the cut, like everything else here.
 #[derive(Clone, Debug)]
 pub struct ReadRows {
-    /// A pinned cut; `None` chooses one by `consistency` and `token`.
+    /// A pinned cut; `None` chooses a strong one, not before `token`.
     pub at: Option<Rank>,
+    /// No effect yet: rows are read where they are ordered, so strong reads are what there is.
     pub consistency: Consistency,
     pub token: Token,
     pub reads: Vec<RowRead>,
