@@ -80,6 +80,33 @@ impl Wan {
         self
     }
 
+    /// Only these regions, in this order. Errors: an unknown region, one named twice, none at all.
+    pub fn only(self, regions: &[&str]) -> Result<Wan, String> {
+        let mut kept: Vec<usize> = Vec::new();
+        for name in regions {
+            let Some(region) = self.regions.iter().position(|r| r == name) else {
+                return Err(format!(
+                    "{} has no region \"{name}\"; its regions are {}",
+                    self.name,
+                    self.regions.join(", ")
+                ));
+            };
+            if kept.contains(&region) {
+                return Err(format!("region \"{name}\" is named twice"));
+            }
+            kept.push(region);
+        }
+        if kept.is_empty() {
+            return Err("a cluster has at least one region".into());
+        }
+        let row = |a: &usize| kept.iter().map(|b| self.round_trip_ns[*a][*b]).collect();
+        Ok(Wan {
+            regions: kept.iter().map(|r| self.regions[*r].clone()).collect(),
+            round_trip_ns: kept.iter().map(row).collect(),
+            name: self.name,
+        })
+    }
+
     pub fn region_count(&self) -> usize {
         self.regions.len()
     }
@@ -112,5 +139,17 @@ mod tests {
         }
         assert_eq!(Wan::preset("azure6").unwrap().round_trip_ns(RegionId(0), RegionId(5)), 200 * MS);
         assert_eq!(Wan::preset("mars"), None);
+    }
+
+    #[test]
+    fn some_regions_keep_their_distances_and_others_are_refused() {
+        let china = || Wan::preset("china3").unwrap();
+        let two = china().only(&["shenzhen", "zhangjiakou"]).unwrap();
+        assert_eq!(two.regions, ["shenzhen", "zhangjiakou"]);
+        assert_eq!(two.round_trip_ns, [[MS, 46 * MS], [46 * MS, MS]]);
+        assert_eq!(china().only(&["chengdu"]).unwrap().round_trip_ns, [[MS]]);
+        assert!(china().only(&["us"]).unwrap_err().contains("chengdu"));
+        assert!(china().only(&["chengdu", "chengdu"]).unwrap_err().contains("twice"));
+        assert!(china().only(&[]).is_err());
     }
 }

@@ -25,6 +25,9 @@ pub struct DatabaseArgs {
     /// Regions and the delays between them: perseus3, perseus5, china3, azure6 or local
     #[arg(long, default_value = "perseus3", value_parser = wan)]
     pub wan: Wan,
+    /// Only these regions of --wan, e.g. us or us,eu; the first one listens on --port
+    #[arg(long, value_delimiter = ',', value_name = "REGION,…")]
+    pub regions: Vec<String>,
     /// Engine that orders transactions
     #[arg(long, default_value = "perseus", value_parser = ["perseus"])]
     pub engine: String,
@@ -44,6 +47,18 @@ pub struct DatabaseArgs {
 
 fn wan(name: &str) -> Result<Wan, String> {
     Wan::preset(name).ok_or_else(|| format!("no such preset; known are {}", base::wan::PRESETS.join(", ")))
+}
+
+impl DatabaseArgs {
+    /// Who is where. Errors: a region that `--wan` does not have.
+    fn topology(&self) -> anyhow::Result<Topology> {
+        let mut wan = self.wan.clone();
+        if !self.regions.is_empty() {
+            let names: Vec<&str> = self.regions.iter().map(String::as_str).collect();
+            wan = wan.only(&names).map_err(|e| anyhow!("--regions {}: {e}", self.regions.join(",")))?;
+        }
+        Ok(Topology::one_node_per_region(wan, self.partitions))
+    }
 }
 
 /// A running database; dropping it stops every node.
@@ -75,7 +90,7 @@ impl Database {
     /// Starts nodes and front ends; call it inside a tokio runtime. Errors: a port in use, a listen
     /// address that is not ours.
     pub async fn start(args: &DatabaseArgs) -> anyhow::Result<Database> {
-        let topology = Arc::new(Topology::one_node_per_region(args.wan.clone(), args.partitions));
+        let topology = Arc::new(args.topology()?);
         let procedures = Arc::new(workload::procedures());
         // Ports first: nothing is started if one is taken.
         let mut listeners = Vec::new();

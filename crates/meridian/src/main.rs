@@ -22,6 +22,7 @@ Examples:
   meridian demo                                    three regions, a load, analytics, a live view
   meridian demo --duration 30s --json demo.json    the same, scripted
   meridian start --port 26257                      an empty three-region database
+  meridian start --wan local --regions us          one region alone
   psql -h 127.0.0.1 -p 26257 -U root meridian      talk to its first region
   meridian bench tpcc --load --url postgres://root@127.0.0.1:26257/meridian";
 

@@ -8,6 +8,8 @@ mod conflicts;
 mod ddl;
 #[path = "wire/protocol.rs"]
 mod protocol;
+#[path = "wire/regions.rs"]
+mod regions;
 #[path = "wire/scripts.rs"]
 mod scripts;
 #[path = "wire/server.rs"]

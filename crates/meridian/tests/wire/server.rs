@@ -13,15 +13,21 @@ pub struct Server {
 impl Server {
     /// Three regions with in-process delays only.
     pub fn start() -> Server {
+        Server::start_with(&[], 3)
+    }
+
+    /// With more arguments, which make this many regions.
+    pub fn start_with(arguments: &[&str], regions: usize) -> Server {
         let mut process = Command::new(env!("CARGO_BIN_EXE_meridian"))
             .args(["start", "--port", "0", "--wan", "local"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
             .expect("the command starts");
         let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines();
         let mut ports = Vec::new();
-        while ports.len() < 3 {
+        while ports.len() < regions {
             let line = lines.next().expect("it prints its regions").expect("text");
             let mut words = line.split_whitespace().skip_while(|w| *w != "-p");
             if let (Some("-p"), Some(port)) = (words.next(), words.next()) {
