@@ -120,6 +120,16 @@ pub trait Engine {
     fn forget_close(&mut self, ticket: CloseTicket);
     /// How far a partition of this node has executed.
     fn calibrate(&self, partition: PartitionId) -> Calibration;
+    /// A rank at or below which everything that touches the partition is on its stream, now and for good;
+    /// as large as that can be without waiting. `None`: this engine cannot tell without waiting.
+    fn safe_rank(&mut self, _now: Time, _partition: PartitionId) -> Option<Rank> {
+        None
+    }
+    /// A timestamp above the rank of everything answered so far, if timestamps are handed out centrally and
+    /// this node is the one that does; `None` otherwise.
+    fn timestamp(&mut self, _now: Time) -> Option<Rank> {
+        None
+    }
     /// Least cut that any current reader of this node uses; `None` if there is none.
     fn set_floor(&mut self, floor: Option<Rank>);
 }

@@ -6,7 +6,7 @@
 //! answered here are remembered.
 
 use super::message::{Deadline, Dependency, Fragment, Message, Share};
-use super::options::{FutureRanks, Mutant};
+use super::options::{FutureRanks, Mutant, Timestamps};
 use super::state::{Out, Perseus};
 use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::{Nodes, Participants};
@@ -84,7 +84,8 @@ impl Perseus {
             return id;
         }
         let transaction = Transaction { id, program, access, min_rank };
-        if transaction.participants().all(|p| self.local_index(p).is_some()) {
+        let alone = transaction.participants().all(|p| self.local_index(p).is_some());
+        if alone && self.options.timestamps == Timestamps::Clocks {
             self.pre_accept_alone(now, transaction);
         } else {
             self.coordinate(now, transaction, out);
@@ -160,14 +161,27 @@ impl Perseus {
         if coordination.decided.is_some() || coordination.replies.contains_key(&from) {
             return;
         }
-        let first = *coordination.first.get_or_insert(from);
+        coordination.first.get_or_insert(from);
         coordination.replies.insert(from, Reply { dependencies, pts, fragments });
         let all = coordination.replies.len() == coordination.nodes.len();
         if !all {
             return;
         }
+        match self.options.timestamps {
+            Timestamps::Clocks => self.decide(now, txn, Rank::ZERO, out),
+            Timestamps::Central => self.want_timestamp(txn, out),
+        }
+    }
+
+    /// Everybody has answered: the order is known. `timestamp` is the oracle's, if there is one.
+    pub(super) fn decide(&mut self, now: Time, txn: TxnId, timestamp: Rank, out: &mut Out) {
+        let Some(coordination) = self.coordinating.get_mut(&txn) else { return };
+        if coordination.decided.is_some() {
+            return;
+        }
+        let first = coordination.first.expect("everybody has answered");
         let mut union: BTreeMap<TxnId, Participants> = BTreeMap::new();
-        let mut cts = Rank::ZERO;
+        let mut cts = timestamp;
         for (node, reply) in &coordination.replies {
             cts = cts.max(reply.pts);
             if *node != first && self.options.planted(Mutant::FirstAnswerOnly) {
@@ -300,6 +314,10 @@ impl Perseus {
         } else {
             coordination.nodes.iter().filter(|n| !coordination.replies.contains_key(n)).copied().collect()
         };
+        if coordination.decided.is_none() && missing.is_empty() {
+            base::sometimes!("a timestamp is asked for again");
+            self.want_timestamp(txn, out);
+        }
         for node in missing {
             let coordination = &self.coordinating[&txn];
             if coordination.decided.is_some() {
@@ -313,6 +331,13 @@ impl Perseus {
             }
         }
         true
+    }
+}
+
+impl Coordination {
+    /// The largest lower bound that a participant reported.
+    pub fn pts(&self) -> Rank {
+        self.replies.values().map(|reply| reply.pts).max().unwrap_or_default()
     }
 }
 

@@ -5,6 +5,7 @@
 //! do not wait for each other. Positions of a log are dense. On a stream, a record follows its closure.
 
 use super::message::{Deadline, Message, Share};
+use super::options::Timestamps;
 use super::state::{Out, Perseus, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State};
@@ -150,7 +151,7 @@ impl Perseus {
             }
         }
         let alone = self.graph.live(at).participants.iter().all(|p| self.local_index(p).is_some());
-        if alone && txn.coordinator == self.me {
+        if alone && txn.coordinator == self.me && self.options.timestamps == Timestamps::Clocks {
             self.finish_alone(now, txn, rank, share, received_at);
             return;
         }

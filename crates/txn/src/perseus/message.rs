@@ -123,6 +123,16 @@ pub enum Message {
         /// `delays_ns[to][from]`, by region.
         delays_ns: Vec<Vec<u64>>,
     },
+    /// Coordinator → oracle: a timestamp for this transaction, not below this.
+    TimestampWanted {
+        txn: TxnId,
+        at_least: Rank,
+    },
+    /// Oracle → coordinator.
+    Timestamp {
+        txn: TxnId,
+        rank: Rank,
+    },
 }
 
 /// Reminders.

@@ -39,13 +39,14 @@ mod execution;
 mod invariants;
 pub mod message;
 pub mod options;
+mod oracle;
 mod participant;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use message::{Message, Timer};
-pub use options::{FutureRanks, Mutant, Options};
+pub use options::{FutureRanks, Mutant, Options, Timestamps};
 pub use state::Perseus;
 
 use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
@@ -112,6 +113,14 @@ impl Engine for Perseus {
     fn calibrate(&self, partition: PartitionId) -> Calibration {
         let partition = self.partition(partition);
         Calibration { position: partition.position, rank: partition.rank_max }
+    }
+
+    fn safe_rank(&mut self, now: Time, partition: PartitionId) -> Option<Rank> {
+        Some(self.raise_safe_rank(now, partition))
+    }
+
+    fn timestamp(&mut self, now: Time) -> Option<Rank> {
+        self.hand_out_timestamp(now, Rank::ZERO)
     }
 
     fn set_floor(&mut self, floor: Option<Rank>) {

@@ -12,6 +12,8 @@ pub struct Options {
     pub lower_bounds: bool,
     /// Added to the expected completion, in ns.
     pub margin_ns: u64,
+    /// Where a transaction's place comes from.
+    pub timestamps: Timestamps,
     /// Largest distance of a rank into the future, in ns. `None`: four times the widest round trip, two
     /// for the transaction itself and two for who is ahead of it.
     pub future_max_ns: Option<u64>,
@@ -31,6 +33,7 @@ impl Default for Options {
             future_ranks: FutureRanks::Measured,
             lower_bounds: true,
             margin_ns: MS,
+            timestamps: Timestamps::Clocks,
             future_max_ns: None,
             collect_every_ns: 50 * MS,
             retry_after_ns: None,
@@ -59,6 +62,16 @@ impl Options {
     pub(super) fn planted(&self, _: Mutant) -> bool {
         false
     }
+}
+
+/// Who hands out timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timestamps {
+    /// Every participant by its own clock.
+    Clocks,
+    /// One oracle in the cluster, as in TiDB: a round trip to it for every transaction, after the participants
+    /// have answered. See [`super::oracle`].
+    Central,
 }
 
 /// Where a transaction that spans regions is ranked.

@@ -4,7 +4,7 @@
 //! never computed again; pts exceeds everything that was closed here.
 
 use super::message::{Dependency, Fragment, Message};
-use super::options::Mutant;
+use super::options::{Mutant, Timestamps};
 use super::state::{Out, Perseus, Remote, Work};
 use crate::graph::participants::{Nodes, Participants};
 use crate::graph::vertex::{Ref, Refs, State};
@@ -173,7 +173,7 @@ impl Perseus {
         let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
         let at = self.pre_accept(now, transaction, expected.min(limit));
         let nodes = self.graph.live(at).participants.nodes(&self.topology);
-        if nodes.len() == 1 {
+        if nodes.len() == 1 && self.options.timestamps == Timestamps::Clocks {
             self.decide_alone(at);
             return;
         }

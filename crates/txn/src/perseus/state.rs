@@ -47,6 +47,8 @@ pub struct Perseus {
     /// Closes to look at again when this slot changes.
     pub(super) close_waits: BTreeMap<u32, Vec<CloseTicket>>,
     pub(super) floor: Option<Rank>,
+    /// Largest timestamp handed out here; see [`super::oracle`].
+    pub(super) handed_out: Rank,
     pub(super) collection: Collection,
     pub(super) delays: Delays,
     pub(super) work: VecDeque<Work>,
@@ -147,6 +149,7 @@ impl Perseus {
             closes: BTreeMap::new(),
             close_waits: BTreeMap::new(),
             floor: None,
+            handed_out: Rank::ZERO,
             collection: Collection::new(&topology),
             delays: Delays::new(&topology),
             work: VecDeque::new(),
@@ -220,6 +223,10 @@ impl Perseus {
             }
             Message::RemoteReadWanted { txn } => self.on_remote_read_wanted(now, from, txn, out),
             Message::Executed { txn, rank, share } => self.on_executed(now, from, txn, rank, share),
+            Message::TimestampWanted { txn, at_least } => {
+                self.on_timestamp_wanted(now, from, txn, at_least, out)
+            }
+            Message::Timestamp { txn, rank } => self.on_timestamp(now, txn, rank, out),
             Message::Inquire { vertices, watermark } => self.on_inquire(from, vertices, watermark, out),
             Message::InquireReply { known, watermark } => self.on_inquire_reply(now, known, watermark, out),
             Message::Progress { done, floor, delays_ns } => {

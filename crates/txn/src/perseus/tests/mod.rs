@@ -8,6 +8,7 @@ mod exhaustive;
 mod judge;
 mod latency;
 mod mutants;
+mod oracle;
 mod random;
 mod scenarios;
 

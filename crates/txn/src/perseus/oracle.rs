@@ -1,0 +1,66 @@
+//! Timestamps from one place, and how far a partition is safe: what rival ways of reading ask of the engine.
+//!
+//! With [`Timestamps::Central`] a coordinator that has all PreAccept answers asks the oracle before it decides;
+//! the oracle's timestamp is the transaction's cts, at one node as well as at several. A query asks it too and
+//! closes the timestamp it gets: whoever is pre-accepted later is ranked above it. The oracle lives at the node
+//! that runs partition 0.
+//!
+//! KEEPS: timestamps handed out grow, and each lies above the true time of its request (the clock is within ε);
+//! so whatever was answered before a request is ranked below what it gets.
+
+use super::message::Message;
+use super::options::Timestamps;
+use super::state::{Out, Perseus};
+use base::{NodeId, PartitionId, Rank, Time, TxnId};
+
+impl Perseus {
+    fn oracle(&self) -> NodeId {
+        self.topology.node_of(PartitionId(0))
+    }
+
+    /// Asks for the timestamp of a transaction that all participants have pre-accepted.
+    pub(super) fn want_timestamp(&mut self, txn: TxnId, out: &mut Out) {
+        let at_least = self.coordinating[&txn].pts();
+        self.send(self.oracle(), Message::TimestampWanted { txn, at_least }, out);
+    }
+
+    pub(super) fn on_timestamp_wanted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        txn: TxnId,
+        at_least: Rank,
+        out: &mut Out,
+    ) {
+        if let Some(rank) = self.hand_out_timestamp(now, at_least) {
+            self.send(from, Message::Timestamp { txn, rank }, out);
+        }
+    }
+
+    /// The answer may come twice; the first one counts.
+    pub(super) fn on_timestamp(&mut self, now: Time, txn: TxnId, rank: Rank, out: &mut Out) {
+        self.decide(now, txn, rank, out);
+    }
+
+    pub(super) fn hand_out_timestamp(&mut self, now: Time, at_least: Rank) -> Option<Rank> {
+        if self.options.timestamps != Timestamps::Central || self.me != self.oracle() {
+            return None;
+        }
+        let next = (now.rank() + self.clock_bound_ns()).max(self.handed_out.next()).max(at_least);
+        self.handed_out = next;
+        Some(next)
+    }
+
+    /// The largest rank at or below which nothing is missing on this partition's stream, nor ever will be:
+    /// below every pre-accepted transaction, else the clock.
+    pub(super) fn raise_safe_rank(&mut self, now: Time, partition: PartitionId) -> Rank {
+        let safe = match self.pending.first() {
+            Some((bound, _)) => bound.previous().min(now.rank()),
+            None => now.rank(),
+        };
+        let local = self.local_index(partition).expect("the partition is run by this node");
+        let entry = &mut self.partitions[local];
+        entry.closed = entry.closed.max(safe);
+        safe
+    }
+}
