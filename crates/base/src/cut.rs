@@ -81,6 +81,9 @@ pub struct Freshness {
     /// The paper's variant of staleness: execution start − commit of the newest transaction in the
     /// snapshot; only meaningful under load.
     pub newest_age_ns: u64,
+    /// How old the snapshot was when it was handed out: that instant − the instant up to which its cut is
+    /// complete. Below the whole delay if the cut could be moved up while the query waited.
+    pub age_ns: u64,
     /// When the query arrived, by the clock of the node that ran it.
     pub arrived_at: Time,
 }

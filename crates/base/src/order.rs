@@ -26,6 +26,9 @@ pub struct Vertex {
     pub txn: TxnId,
     pub participants: Vec<PartitionId>,
     pub dependencies: Vec<TxnId>,
+    /// Its session had seen everything up to this rank. Whoever reads it reads that too, although nobody
+    /// waits for it before executing this one. 0: the session was new.
+    pub after: Rank,
 }
 
 /// A reader's question: "is everything up to `rank` that writes these granules decided and executed?"
@@ -54,4 +57,7 @@ pub struct Calibration {
     pub position: LogPosition,
     /// Largest rank executed here.
     pub rank: Rank,
+    /// Everything at or below this rank that touches the partition is in the log up to `position`, and
+    /// nothing will be added there. Never ahead of the partition's clock, so that asking delays no writer.
+    pub low: Rank,
 }

@@ -23,6 +23,9 @@ pub struct Transaction {
     pub access: Arc<AccessSet>,
     /// The transaction's rank must be greater: its session has seen everything up to here.
     pub min_rank: Rank,
+    /// What the session itself said that it has seen; never more than `min_rank`, to which a gateway may
+    /// add. A reader of this transaction reads everything up to here as well.
+    pub after: Rank,
 }
 
 impl Transaction {

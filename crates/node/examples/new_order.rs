@@ -83,8 +83,13 @@ impl Target for Bare {
     fn run(&mut self, program: TxnProgram, access: AccessSet) -> Outcome {
         self.sequence += 1;
         let id = TxnId { coordinator: NodeId(0), incarnation: 1, sequence: self.sequence };
-        let transaction =
-            Transaction { id, program: Arc::new(program), access: Arc::new(access), min_rank: Rank::ZERO };
+        let transaction = Transaction {
+            id,
+            program: Arc::new(program),
+            access: Arc::new(access),
+            min_rank: Rank::ZERO,
+            after: Rank::ZERO,
+        };
         let outcome = self.store.execute(&transaction, Place::new(Rank(self.sequence), id)).0;
         // As a node does it: a little at a time, a moment behind.
         self.store.collect(Rank(self.sequence.saturating_sub(1_000)), 64);

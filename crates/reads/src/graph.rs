@@ -37,7 +37,7 @@ impl DependencyGraph {
     /// Takes an item of a partition's order stream.
     pub fn receive(&mut self, partition: PartitionId, item: &StreamItem) {
         match item {
-            StreamItem::Vertex(Vertex { txn, participants, dependencies }) => {
+            StreamItem::Vertex(Vertex { txn, participants, dependencies, .. }) => {
                 let state = self.vertices.entry(*txn).or_default();
                 state.participants.clone_from(participants);
                 state.dependencies.clone_from(dependencies);
@@ -150,6 +150,7 @@ mod tests {
             txn: t(txn),
             participants: participants.iter().map(|n| p(*n)).collect(),
             dependencies: dependencies.iter().map(|d| t(*d)).collect(),
+            after: Rank::ZERO,
         })
     }
     fn record(txn: u64, partition: u16, position: u64) -> StreamItem {

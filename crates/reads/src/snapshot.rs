@@ -89,6 +89,7 @@ fn freshness(
         coordination_ns: coordination_ns.min(total_ns),
         wait_ns: total_ns.saturating_sub(coordination_ns),
         newest_age_ns: now.since(newest.time()),
+        age_ns: now.since(complete_until),
         arrived_at: meta.arrived,
     }
 }

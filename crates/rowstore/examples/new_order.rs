@@ -88,8 +88,13 @@ impl Runner {
     fn run(&mut self, program: TxnProgram, access: AccessSet) -> Outcome {
         self.sequence += 1;
         let id = TxnId { coordinator: NodeId(0), incarnation: 1, sequence: self.sequence };
-        let transaction =
-            Transaction { id, program: Arc::new(program), access: Arc::new(access), min_rank: Rank::ZERO };
+        let transaction = Transaction {
+            id,
+            program: Arc::new(program),
+            access: Arc::new(access),
+            min_rank: Rank::ZERO,
+            after: Rank::ZERO,
+        };
         self.store.execute(&transaction, Place::new(Rank(self.sequence), id)).0
     }
 }

@@ -118,8 +118,8 @@ pub trait Engine {
         Self: Sized;
     /// The reader of this ticket went away.
     fn forget_close(&mut self, ticket: CloseTicket);
-    /// How far a partition of this node has executed.
-    fn calibrate(&self, partition: PartitionId) -> Calibration;
+    /// How far a partition of this node has executed. What comes later is ranked above the answer's `low`.
+    fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration;
     /// A rank at or below which everything that touches the partition is on its stream, now and for good;
     /// as large as that can be without waiting. `None`: this engine cannot tell without waiting.
     fn safe_rank(&mut self, _now: Time, _partition: PartitionId) -> Option<Rank> {

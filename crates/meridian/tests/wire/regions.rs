@@ -22,5 +22,8 @@ fn a_region_that_is_not_there_is_refused_by_name() {
         .expect("the command runs");
     let said = String::from_utf8_lossy(&started.stderr).into_owned();
     assert!(!started.status.success());
-    assert!(said.contains("--regions us,mars") && said.contains("\"mars\"") && said.contains("asia"), "{said}");
+    assert!(
+        said.contains("--regions us,mars") && said.contains("\"mars\"") && said.contains("asia"),
+        "{said}"
+    );
 }

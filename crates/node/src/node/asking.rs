@@ -57,7 +57,7 @@ impl<E: Engine> Node<E> {
         }
         let (rank, granules) = match &what {
             Question::Calibrate => {
-                let calibration = self.engine.calibrate(partition);
+                let calibration = self.engine.calibrate(now, partition);
                 return self.answer(
                     now,
                     from,

@@ -63,7 +63,13 @@ impl World {
     pub fn transaction(&mut self, program: TxnProgram, access: AccessSet) -> Transaction {
         self.sequence += 1;
         let id = TxnId { coordinator: NodeId(0), incarnation: 1, sequence: self.sequence };
-        Transaction { id, program: Arc::new(program), access: Arc::new(access), min_rank: Rank::ZERO }
+        Transaction {
+            id,
+            program: Arc::new(program),
+            access: Arc::new(access),
+            min_rank: Rank::ZERO,
+            after: Rank::ZERO,
+        }
     }
     /// Runs at the next rank.
     pub fn run_declared(&mut self, program: TxnProgram, access: AccessSet) -> Outcome {

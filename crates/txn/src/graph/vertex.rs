@@ -60,6 +60,9 @@ pub struct Vertex<X> {
     /// A participant had not executed it when the watermark was here: dependencies up to this rank
     /// cannot affect its own.
     pub dominates: Rank,
+    /// What its session had seen; valid from [`State::PreAccepted`] on where it takes part, else from
+    /// [`State::Final`] on.
+    pub after: Rank,
     /// Roots to search again when this vertex becomes final.
     pub watchers: SmallVec<[Ref; 2]>,
     /// The vertex that this root watches.
@@ -125,6 +128,7 @@ impl<X: Default> Vertices<X> {
             inherited: Rank::ZERO,
             lost: Rank::ZERO,
             dominates: Rank::ZERO,
+            after: Rank::ZERO,
             watchers: SmallVec::new(),
             blocked_on: None,
             waits: 0,

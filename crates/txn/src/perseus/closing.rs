@@ -56,6 +56,19 @@ impl Perseus {
         self.closes.insert(ticket, closing);
     }
 
+    /// The largest rank up to the clock that can be closed without waiting; it is closed from now on.
+    pub(super) fn raise_low(&mut self, now: Time, partition: PartitionId) -> Rank {
+        let rank = now.rank();
+        let whole = [Granule::Partition];
+        let mut undecided = self.pending.range(..=(rank, u32::MAX));
+        let first = undecided.find(|(_, slot)| self.holds_up(self.graph.at(*slot), partition, rank, &whole));
+        let low = first.map_or(rank, |(bound, _)| bound.previous());
+        let local = self.local_index(partition).expect("a partition is calibrated where it runs");
+        let entry = &mut self.partitions[local];
+        entry.closed = entry.closed.max(low);
+        low
+    }
+
     /// Whether an unexecuted transaction writes what is read and may be ranked at or below the cut.
     fn holds_up(&self, at: Ref, partition: PartitionId, rank: Rank, granules: &[Granule]) -> bool {
         let vertex = self.graph.live(at);

@@ -361,6 +361,7 @@ impl Perseus {
         vertex.rank = vertex.rank.or(fragment.rank);
         vertex.inherited = vertex.inherited.max(fragment.inherited);
         vertex.dominates = vertex.dominates.max(fragment.dominates);
+        vertex.after = vertex.after.max(fragment.after);
     }
 
     fn fragment(&self, vertex: &Vertex<Extra>) -> Fragment {
@@ -393,6 +394,7 @@ impl Perseus {
             complete,
             lost,
             dominates: if unexecuted { self.collection.watermark } else { vertex.dominates },
+            after: vertex.after,
         }
     }
 

@@ -83,7 +83,7 @@ impl Perseus {
             self.answer(now, id, rank, outcome, BTreeSet::new(), stations);
             return id;
         }
-        let transaction = Transaction { id, program, access, min_rank };
+        let transaction = Transaction { id, program, access, min_rank, after: token.rank };
         let alone = transaction.participants().all(|p| self.local_index(p).is_some());
         if alone && self.options.timestamps == Timestamps::Clocks {
             self.pre_accept_alone(now, transaction);

@@ -245,6 +245,7 @@ impl Perseus {
                 txn: vertex.id,
                 participants: vertex.participants.to_vec(),
                 dependencies: live.map(|dependency| dependency.id).collect(),
+                after: vertex.after,
             });
             out.push(EngineEffect::Stream { partition, item });
         }

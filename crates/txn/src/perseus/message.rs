@@ -31,6 +31,8 @@ pub struct Fragment {
     /// Dependencies up to this rank cannot affect this vertex's: a participant had not executed it when
     /// the watermark was here.
     pub dominates: Rank,
+    /// What its session had seen.
+    pub after: Rank,
 }
 
 /// What a node answers about a vertex.

@@ -110,13 +110,14 @@ impl Engine for Perseus {
         self.cancel_close(ticket);
     }
 
-    fn calibrate(&self, partition: PartitionId) -> Calibration {
+    fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
+        let low = self.raise_low(now, partition);
         let partition = self.partition(partition);
-        Calibration { position: partition.position, rank: partition.rank_max }
+        Calibration { position: partition.position, rank: partition.rank_max, low }
     }
 
     fn safe_rank(&mut self, now: Time, partition: PartitionId) -> Option<Rank> {
-        Some(self.raise_safe_rank(now, partition))
+        Some(self.raise_low(now, partition))
     }
 
     fn timestamp(&mut self, now: Time) -> Option<Rank> {

@@ -1,4 +1,4 @@
-//! Timestamps from one place, and how far a partition is safe: what rival ways of reading ask of the engine.
+//! Timestamps from one place: what a rival way of reading asks of the engine.
 //!
 //! With [`Timestamps::Central`] a coordinator that has all PreAccept answers asks the oracle before it decides;
 //! the oracle's timestamp is the transaction's cts, at one node as well as at several. A query asks it too and
@@ -49,18 +49,5 @@ impl Perseus {
         let next = (now.rank() + self.clock_bound_ns()).max(self.handed_out.next()).max(at_least);
         self.handed_out = next;
         Some(next)
-    }
-
-    /// The largest rank at or below which nothing is missing on this partition's stream, nor ever will be:
-    /// below every pre-accepted transaction, else the clock.
-    pub(super) fn raise_safe_rank(&mut self, now: Time, partition: PartitionId) -> Rank {
-        let safe = match self.pending.first() {
-            Some((bound, _)) => bound.previous().min(now.rank()),
-            None => now.rank(),
-        };
-        let local = self.local_index(partition).expect("the partition is run by this node");
-        let entry = &mut self.partitions[local];
-        entry.closed = entry.closed.max(safe);
-        safe
     }
 }

@@ -111,6 +111,7 @@ impl Perseus {
         vertex.bound = pts;
         vertex.extra.received_at = now;
         vertex.extra.pts = pts;
+        vertex.after = transaction.after;
         vertex.transaction = Some(transaction);
         at
     }

@@ -410,6 +410,7 @@ fn rank_behind_a_truncated_closure(options: Options, rank: Rank) -> (bool, Rank)
         program: program.into(),
         access: access("w0.1 w2.1").into(),
         min_rank: Rank::ZERO,
+        after: Rank::ZERO,
     };
     let participants = |p| Participants::of(std::iter::once(PartitionId(p)));
     let cts = now.rank() + 10;
@@ -423,6 +424,7 @@ fn rank_behind_a_truncated_closure(options: Options, rank: Rank) -> (bool, Rank)
         complete: true,
         lost: now.rank() + 9,
         dominates: Rank::ZERO,
+        after: Rank::ZERO,
     };
     let dependency = Dependency { txn: id(1), participants: participants(0) };
     let values = base::txn::Gathered::Values(vec![base::Datum::Int(0)]);
