@@ -10,7 +10,7 @@ use crate::commit::RowWrite;
 use crate::expr::Expr;
 use crate::key::KeyRange;
 use crate::schema::SchemaChange;
-use crate::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId, Token, TxnId};
+use crate::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId, Time, Token, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -274,4 +274,19 @@ pub struct Submission {
     pub program: Arc<TxnProgram>,
     pub access: Arc<AccessSet>,
     pub token: Token,
+    /// Present if the client may repeat it, here or at another gateway, and wants it done once.
+    pub request: Option<ClientRequest>,
+}
+
+/// Names a client's request across its repetitions: whoever repeats it gets the end of the first attempt
+/// that took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ClientRequest {
+    /// Unique among clients; a client draws it at random.
+    pub client: u64,
+    /// The client's own number for the request, never used twice.
+    pub number: u64,
+    /// A clock reading taken before it was first sent. Once results of that time are forgotten, a
+    /// repetition is refused rather than executed again.
+    pub issued_at: Time,
 }

@@ -292,7 +292,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn answered(&mut self, now: Time, answer: Answer, out: &mut Effects<Self>) {
-        let Some((id, arrived)) = self.submitted.remove(&answer.txn) else { return };
+        let Some((id, arrived)) = self.submitted.remove(&answer.submitted_as) else { return };
         match &answer.outcome {
             Outcome::Committed { .. } => self.counters.commits += 1,
             Outcome::Aborted(error) => {

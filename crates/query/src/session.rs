@@ -418,6 +418,7 @@ impl Session {
             program: Arc::new(program),
             access: Arc::new(access),
             token: self.token.clone(),
+            request: None,
         };
         self.in_doubt = true;
         let reply = self.gateway.cluster.request(Request::Submit(submission)).await;

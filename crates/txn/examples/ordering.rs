@@ -95,7 +95,8 @@ fn measure(name: &str, draw: fn(&mut Rng) -> AccessSet) {
     let start = Instant::now();
     for access in accesses {
         now = now + 50 * US;
-        let submission = Submission { program: program.clone(), access, token: Token::default() };
+        let submission =
+            Submission { program: program.clone(), access, token: Token::default(), request: None };
         engine.submit(now, submission, &mut Nothing, &mut out);
         if now >= collect_at {
             engine.timer(now, txn::perseus::Timer::Collect, &mut Nothing, &mut out);

@@ -33,6 +33,10 @@ pub trait Executor {
 /// A transaction's end as its gateway learns it.
 #[derive(Clone, Debug)]
 pub struct Answer {
+    /// What [`Engine::submit`] returned.
+    pub submitted_as: TxnId,
+    /// The transaction that took its place in the order. Another than `submitted_as` if the engine
+    /// submitted it again after an attempt that ended without effect, or if it is a repeated request.
     pub txn: TxnId,
     /// Its place in the serial order (an aborted transaction has one too, without effect).
     pub rank: Rank,
@@ -118,6 +122,16 @@ pub trait Engine {
         Self: Sized;
     /// The reader of this ticket went away.
     fn forget_close(&mut self, ticket: CloseTicket);
+    /// The node came back and has repeated every call of its former lives, in order. Timers set before
+    /// are gone; transactions submitted from now on belong to this `incarnation`, which is larger than any
+    /// before.
+    fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>)
+    where
+        Self: Sized;
+    /// What happened since the beginning, by name: for reports.
+    fn counters(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::new()
+    }
     /// How far a partition of this node has executed. What comes later is ranked above the answer's `low`.
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration;
     /// A rank at or below which everything that touches the partition is on its stream, now and for good;

@@ -318,7 +318,7 @@ fn all_columns() -> Vec<Expr> {
 }
 fn submission(program: TxnProgram, mut access: AccessSet, token: Token) -> Submission {
     access.normalize();
-    Submission { program: Arc::new(program), access: Arc::new(access), token }
+    Submission { program: Arc::new(program), access: Arc::new(access), token, request: None }
 }
 
 fn table(id: TableId, name: &str, content: &str, data_type: DataType, regions: RegionMap) -> Table {

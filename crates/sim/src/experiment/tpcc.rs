@@ -100,7 +100,8 @@ fn insert(catalog: &Catalog, topology: &Topology, known: Known, w: i32, rows: &[
 
 fn submission(program: TxnProgram, mut access: AccessSet) -> Submission {
     access.normalize();
-    Submission { program: Arc::new(program), access: Arc::new(access), token: Token::default() }
+    let token = Token::default();
+    Submission { program: Arc::new(program), access: Arc::new(access), token, request: None }
 }
 
 /// Submits one after another and waits; panics unless all commit.

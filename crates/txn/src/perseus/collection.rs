@@ -17,7 +17,7 @@ use crate::engine::EngineEffect;
 use crate::graph::seen::Seen;
 use crate::graph::vertex::{Ref, State};
 use base::topology::Topology;
-use base::{NodeId, Rank, Time};
+use base::{NodeId, Rank, Time, TxnId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -34,13 +34,22 @@ pub(super) struct Collection {
     pub learned: Vec<Ref>,
     /// Done vertices, smallest rank first.
     heap: BinaryHeap<Reverse<(Rank, Ref)>>,
-    /// Own transactions from sequence `own_floor` on: their ranks once they ended.
-    own: VecDeque<Rank>,
-    own_floor: u64,
+    /// Transactions of this gateway, by life.
+    own: Vec<Life>,
     /// At the collector: the latest report of each node.
     reports: BTreeMap<NodeId, Rank>,
     floors: BTreeMap<(NodeId, u32), u64>,
     nodes: usize,
+}
+
+/// What one life of this gateway submitted.
+#[derive(Clone, Debug)]
+struct Life {
+    incarnation: u32,
+    /// Everything before this sequence has ended and lies below the watermark.
+    floor: u64,
+    /// Ranks of those that ended, from `floor` on.
+    ranks: VecDeque<Rank>,
 }
 
 impl Collection {
@@ -50,30 +59,43 @@ impl Collection {
             seen: Seen::default(),
             learned: Vec::new(),
             heap: BinaryHeap::new(),
-            own: VecDeque::new(),
-            own_floor: 1,
+            own: Vec::new(),
             reports: BTreeMap::new(),
             floors: BTreeMap::new(),
             nodes: topology.nodes.len(),
         }
     }
     /// The next own transaction exists.
-    pub fn begun(&mut self) {
-        self.own.push_back(Rank::MAX);
+    pub fn begun(&mut self, txn: TxnId) {
+        if self.own.last().is_none_or(|life| life.incarnation != txn.incarnation) {
+            self.own.push(Life { incarnation: txn.incarnation, floor: 1, ranks: VecDeque::new() });
+        }
+        self.own.last_mut().expect("just pushed").ranks.push_back(Rank::MAX);
     }
     /// An own transaction has ended at every participant.
-    pub fn finished(&mut self, sequence: u64, rank: Rank) {
-        self.own[(sequence - self.own_floor) as usize] = rank;
+    pub fn finished(&mut self, txn: TxnId, rank: Rank) {
+        let life = self.own.iter_mut().rev().find(|life| life.incarnation == txn.incarnation);
+        let life = life.expect("it was submitted here");
+        life.ranks[(txn.sequence - life.floor) as usize] = rank;
     }
     /// A vertex has executed here and may go once the watermark passes it.
     pub fn done(&mut self, rank: Rank, at: Ref) {
         self.heap.push(Reverse((rank, at)));
     }
-    fn advance_own_floor(&mut self) {
-        while self.own.front().is_some_and(|rank| *rank <= self.watermark) {
-            self.own.pop_front();
-            self.own_floor += 1;
+    /// Below which sequence of which life everything of this gateway is collected.
+    fn own_floors(&mut self, me: NodeId) -> Vec<Floor> {
+        for life in &mut self.own {
+            while life.ranks.front().is_some_and(|rank| *rank <= self.watermark) {
+                life.ranks.pop_front();
+                life.floor += 1;
+            }
         }
+        let floor = |life: &Life| Floor {
+            coordinator: me,
+            incarnation: life.incarnation,
+            sequence: life.floor,
+        };
+        self.own.iter().map(floor).collect()
     }
 }
 
@@ -84,17 +106,12 @@ impl Perseus {
         for partition in &mut self.partitions {
             partition.closed = partition.closed.max(done);
         }
-        self.collection.advance_own_floor();
-        let floor = Floor {
-            coordinator: self.me,
-            incarnation: self.incarnation,
-            sequence: self.collection.own_floor,
-        };
+        let floors = self.collection.own_floors(self.me);
         if self.options.planted(Mutant::CollectAlone) {
             self.raise_watermark(done, out);
         }
         let delays_ns = self.delays.at(self.me);
-        self.send(COLLECTOR, Message::Progress { done, floor, delays_ns }, out);
+        self.send(COLLECTOR, Message::Progress { done, floors, delays_ns }, out);
         // What was learned and is still without a place has lost its search.
         let learned = std::mem::take(&mut self.collection.learned);
         for at in learned {
@@ -126,7 +143,7 @@ impl Perseus {
         &mut self,
         from: NodeId,
         done: Rank,
-        floor: Floor,
+        floors: Vec<Floor>,
         delays_ns: Vec<u64>,
         out: &mut Out,
     ) {
@@ -136,8 +153,10 @@ impl Perseus {
         let collection = &mut self.collection;
         let report = collection.reports.entry(from).or_default();
         *report = done.max(*report);
-        let known = collection.floors.entry((floor.coordinator, floor.incarnation)).or_default();
-        *known = floor.sequence.max(*known);
+        for floor in floors {
+            let known = collection.floors.entry((floor.coordinator, floor.incarnation)).or_default();
+            *known = floor.sequence.max(*known);
+        }
         if from != self.me || collection.reports.len() < collection.nodes {
             return;
         }

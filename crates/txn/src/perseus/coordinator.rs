@@ -58,8 +58,8 @@ impl Perseus {
     pub(super) fn submitted(&mut self, now: Time, submission: Submission, out: &mut Out) -> TxnId {
         self.sequence += 1;
         let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.sequence };
-        self.collection.begun();
-        let Submission { program, access, token } = submission;
+        self.collection.begun(id);
+        let Submission { program, access, token, request: _ } = submission;
         let stations = Stations { submitted_at: now, ordered_at: now };
         let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
         let refused = if token.rank > limit {
@@ -243,7 +243,7 @@ impl Perseus {
         let stations = Stations { submitted_at: coordination.submitted_at, ordered_at };
         let regions = coordination.nodes.iter().map(|n| self.topology.region_of(*n)).collect();
         let outcome = merge(coordination.ends.into_values().map(|(_, share)| share));
-        self.collection.finished(txn.sequence, rank);
+        self.collection.finished(txn, rank);
         if !coordination.told {
             self.answer(now, txn, rank, outcome, regions, stations);
         }
@@ -259,7 +259,7 @@ impl Perseus {
         submitted_at: Time,
     ) {
         let regions = BTreeSet::from([self.topology.region_of(self.me)]);
-        self.collection.finished(txn.sequence, rank);
+        self.collection.finished(txn, rank);
         let stations = Stations { submitted_at, ordered_at: submitted_at };
         self.answer(now, txn, rank, merge(std::iter::once(share)), regions, stations);
     }
@@ -274,7 +274,7 @@ impl Perseus {
         stations: Stations,
     ) {
         if regions.is_empty() {
-            self.collection.finished(txn.sequence, rank);
+            self.collection.finished(txn, rank);
         }
         let phases = vec![
             ("order", stations.ordered_at.since(stations.submitted_at)),
@@ -282,7 +282,7 @@ impl Perseus {
             // Absolute until the gate opens.
             ("gate", now.0),
         ];
-        self.gate.insert((rank, txn), Answer { txn, rank, outcome, phases, regions });
+        self.gate.insert((rank, txn), Answer { submitted_as: txn, txn, rank, outcome, phases, regions });
     }
 
     /// Lets out the answers whose rank has passed into the past for every clock.

@@ -114,7 +114,8 @@ pub enum Message {
     /// Node → collector.
     Progress {
         done: Rank,
-        floor: Floor,
+        /// One for each life of the node.
+        floors: Vec<Floor>,
         /// One-way delays of what arrived here, by region of the sender.
         delays_ns: Vec<u64>,
     },

@@ -110,6 +110,17 @@ impl Engine for Perseus {
         self.cancel_close(ticket);
     }
 
+    fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
+        assert!(incarnation > self.incarnation, "a new life has a new number");
+        self.incarnation = incarnation;
+        self.sequence = 0;
+        self.gate_timer = None;
+        self.retry_timer = None;
+        out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
+        self.open_gate(now, out);
+        self.arm_retry(out);
+    }
+
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
         let low = self.raise_low(now, partition);
         let partition = self.partition(partition);

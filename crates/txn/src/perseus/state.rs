@@ -229,8 +229,8 @@ impl Perseus {
             Message::Timestamp { txn, rank } => self.on_timestamp(now, txn, rank, out),
             Message::Inquire { vertices, watermark } => self.on_inquire(from, vertices, watermark, out),
             Message::InquireReply { known, watermark } => self.on_inquire_reply(now, known, watermark, out),
-            Message::Progress { done, floor, delays_ns } => {
-                self.on_progress(from, done, floor, delays_ns, out)
+            Message::Progress { done, floors, delays_ns } => {
+                self.on_progress(from, done, floors, delays_ns, out)
             }
             Message::Watermark { rank, floors, delays_ns } => {
                 self.delays.share(self.me, delays_ns);
@@ -249,6 +249,11 @@ impl Perseus {
             }
         }
         self.open_gate(now, out);
+        self.arm_retry(out);
+    }
+
+    /// Makes sure that the earliest deadline is looked at.
+    pub(super) fn arm_retry(&mut self, out: &mut Out) {
         if let Some(((at, _), _)) = self.deadlines.first_key_value() {
             let at = *at;
             if self.retry_timer.is_none_or(|armed| at < armed) {

@@ -58,7 +58,8 @@ impl State {
     }
     fn submit(&mut self, n: u16, text: &str) {
         let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args: Vec::new() });
-        let submission = Submission { program, access: Arc::new(access(text)), token: Token::default() };
+        let submission =
+            Submission { program, access: Arc::new(access(text)), token: Token::default(), request: None };
         self.with(NodeId(n), |node, out| {
             node.engine.submit(NOW, submission, &mut node.rows, out);
         });

@@ -121,7 +121,7 @@ impl World {
         let access = Arc::new(access);
         let program = Arc::new(TxnProgram::Procedure { name: name.into(), args: vec![Datum::Int(1)] });
         let seen = token.rank;
-        let submission = Submission { program, access: access.clone(), token };
+        let submission = Submission { program, access: access.clone(), token, request: None };
         let mut out = Vec::new();
         let clock = self.clock(NodeId(node));
         let n = node as usize;
