@@ -177,13 +177,12 @@ impl Host {
 impl Target for Host {
     fn run(&mut self, program: TxnProgram, access: AccessSet) -> Outcome {
         self.request += 1;
-        let submission =
-            Submission {
-                program: Arc::new(program),
-                access: Arc::new(access),
-                token: Token::default(),
-                request: None,
-            };
+        let submission = Submission {
+            program: Arc::new(program),
+            access: Arc::new(access),
+            token: Token::default(),
+            request: None,
+        };
         let request = Request::Submit(submission);
         self.step(Event::Request { id: RequestId(self.request), request });
         self.pass(PACE_NS);

@@ -2,8 +2,10 @@
 
 use base::order::{Calibration, Close, Closed, StreamItem};
 use base::txn::RowRead;
-use base::{Key, PartitionId, Rank, Row, SqlError};
+use base::{Key, PartitionId, Rank, Row, SqlError, TxnId};
+use reads::batches::{Batch, PublishedBatch};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Names a question at the node that asked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,12 +39,31 @@ pub enum Message<M> {
         partition: PartitionId,
         next: u64,
     },
+    /// Only in clusters that read as another system does.
+    Rival(RivalMessage),
+}
+
+/// What rivals' ways of reading need said; see [`reads::rival`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum RivalMessage {
+    /// Nothing at or below these ranks is missing at these partitions, nor ever will be.
+    Safe { ranks: Vec<(PartitionId, Rank)> },
+    /// Partition → manager.
+    Batch { partition: PartitionId, batch: Batch },
+    /// Manager → partition: batches up to one have arrived, up to another are published.
+    BatchKnown { partition: PartitionId, received: u64, published: u64 },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Question {
     Close(Close),
     Calibrate,
+    /// The oracle's next timestamp.
+    Timestamp,
+    /// The vector of batches that is closed.
+    Batches,
+    /// Told once every copy of the partition has this transaction.
+    Replicated(TxnId),
     /// Close `at` for what the reads touch, then read.
     Rows {
         at: Rank,
@@ -54,6 +75,9 @@ pub enum Question {
 pub enum AnswerBody {
     Closed(Closed),
     Calibrated(Calibration),
+    Timestamp(Rank),
+    Batches(BTreeMap<PartitionId, PublishedBatch>),
+    Replicated,
     /// Per read, rows in its order.
     Rows(Vec<Vec<(Key, Row)>>),
 }
@@ -72,6 +96,8 @@ pub enum Timer<T> {
     Resend,
     /// Publish how far each partition is complete, for readers that do not ask.
     Low,
+    /// Announce how far partitions are safe, or close their batches.
+    Rival,
     /// Collect old versions and merge columns, a bounded amount at a time.
     Maintain,
 }

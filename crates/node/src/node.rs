@@ -6,6 +6,7 @@
 
 mod asking;
 mod reading;
+mod rivals;
 mod streaming;
 
 use crate::data::Data;
@@ -23,6 +24,7 @@ use base::txn::{Granule, Outcome};
 use base::{NodeId, PartitionId, Rank, RequestId, SqlError, SqlState, Time, Token, TxnId};
 use colstore::{ColumnStore, MergedSegment};
 use reads::graph::DependencyGraph;
+use reads::rival::Rival;
 use reads::snapshot::{ColumnView, SnapshotRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +44,8 @@ pub struct Options {
     /// A token may lie this far ahead of the clock (beyond ε), not more: one bad token would be
     /// inherited by every later writer of its keys.
     pub token_ahead_max_ns: u64,
+    /// Read as another system does, instead of by levels; the same at every node of a cluster.
+    pub rival: Option<Rival>,
 }
 
 impl Default for Options {
@@ -52,6 +56,7 @@ impl Default for Options {
             maintain_interval_ns: 20 * MS,
             merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,
+            rival: None,
         }
     }
 }
@@ -77,6 +82,7 @@ pub struct Node<E: Engine> {
     resend_armed: bool,
     /// A merge of columns is being computed.
     merging: bool,
+    rival: Option<rivals::RivalState>,
     counters: Counters,
     /// Reused between steps.
     effects: EngineEffects<E>,
@@ -94,6 +100,8 @@ struct Columns {
     store: ColumnStore,
     graph: DependencyGraph,
     low: BTreeMap<PartitionId, Rank>,
+    /// What partitions whose columns are not kept here announced, if they do.
+    heard: BTreeMap<PartitionId, Rank>,
     collected_below: Rank,
 }
 
@@ -135,10 +143,18 @@ impl<E: Engine> Node<E> {
         }
         let data = Data::new(topology.clone(), procedures, topology.partitions_at(id));
         let subscribes = topology.nodes[id.0 as usize].subscribes.iter().copied();
+        let unsubscribed =
+            topology.partition_ids().filter(|p| !topology.nodes[id.0 as usize].subscribes.contains(p));
+        let heard = match options.rival {
+            Some(Rival::SafeTimestamp) => unsubscribed.map(|p| (p, Rank::ZERO)).collect(),
+            _ => BTreeMap::new(),
+        };
+        let rival = options.rival.map(|kind| rivals::RivalState::new(kind, id, &topology));
         let columns = Columns {
             store: ColumnStore::new(subscribes, Arc::default()),
             graph: DependencyGraph::default(),
             low: BTreeMap::new(),
+            heard,
             collected_below: Rank::ZERO,
         };
         Node {
@@ -160,6 +176,7 @@ impl<E: Engine> Node<E> {
             flush_armed: false,
             resend_armed: false,
             merging: false,
+            rival,
             counters: Counters::default(),
             effects: Vec::new(),
         }
@@ -196,8 +213,13 @@ impl<E: Engine> Node<E> {
                     return out.reply(id, Reply::Submitted(Err(error)));
                 }
                 let mut effects = std::mem::take(&mut self.effects);
+                let partitions =
+                    self.rival.as_ref().map(|_| submission.access.by_partition.keys().copied().collect());
                 let txn = self.engine.submit(now, submission, &mut self.data, &mut effects);
                 self.submitted.insert(txn, (id, now));
+                if let (Some(rival), Some(partitions)) = (&mut self.rival, partitions) {
+                    rival.submitted(txn, partitions);
+                }
                 self.engine_effects(now, effects, out);
             }
             Request::ReadRows(read) => self.read_rows(now, id, read, out),
@@ -254,7 +276,12 @@ impl<E: Engine> Node<E> {
     fn tell_floor(&mut self) {
         let subscribed = self.topology.nodes[self.id.0 as usize].subscribes.iter();
         let complete = subscribed.map(|p| self.columns.low(*p)).min();
-        let floor = self.floors.least().into_iter().chain(complete).min();
+        let mut floor = self.floors.least().into_iter().chain(complete).min();
+        if let Some(rival) = &self.rival {
+            let safe =
+                (rival.kind == Rival::SafeTimestamp && complete.is_some()).then(|| self.columns.safe());
+            floor = floor.into_iter().chain(rival.floor()).chain(safe).min();
+        }
         if floor != self.floor_told {
             self.floor_told = floor;
             self.engine.set_floor(floor);
@@ -269,7 +296,7 @@ impl<E: Engine> Node<E> {
             match effect {
                 EngineEffect::Send { to, message } => self.send(to, Message::Engine(message), out),
                 EngineEffect::Timer { at, timer } => out.timer(Timer::Engine(timer), at),
-                EngineEffect::Answer(answer) => self.answered(now, answer, out),
+                EngineEffect::Answer(answer) => self.answer_when_copied(now, answer, out),
                 EngineEffect::Stream { partition, item } => {
                     records = true;
                     self.stream(now, partition, item, out);
@@ -343,12 +370,16 @@ impl<E: Engine> Node<E> {
             }
             Timer::Low => {
                 let partitions: Vec<_> = self.topology.partitions_at(self.id).collect();
-                for partition in partitions {
-                    self.publish_low(now, partition, out);
+                // Safe ranks are announced instead.
+                if self.options.rival != Some(Rival::SafeTimestamp) {
+                    for partition in partitions {
+                        self.publish_low(now, partition, out);
+                    }
                 }
                 self.tell_floor();
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
             }
+            Timer::Rival => self.rival_tick(now, out),
             Timer::Maintain => {
                 self.data.maintain();
                 self.merge(out);
@@ -418,6 +449,7 @@ impl<E: Engine> Process for Node<E> {
                 self.engine_effects(now, effects, out);
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
                 out.timer(Timer::Maintain, now + self.options.maintain_interval_ns);
+                self.arm_rival(now, out);
             }
             Event::Message { from, message } => match message {
                 Message::Engine(message) => {
@@ -434,10 +466,13 @@ impl<E: Engine> Process for Node<E> {
                 Message::Stream { partition, first, items } => {
                     self.receive_stream(now, from, partition, first, items, out)
                 }
+                Message::Rival(message) => self.on_rival(now, from, message, out),
                 Message::StreamAck { partition, next } => {
                     let patience_ns = self.patience_ns(from);
                     if let Some(outgoing) = self.streams.outgoing.get_mut(&partition) {
                         outgoing.acknowledged(now, from, next, patience_ns);
+                        let everywhere = outgoing.acknowledged_everywhere();
+                        self.rival_acknowledged(now, partition, everywhere, out);
                     }
                 }
             },

@@ -3,7 +3,7 @@
 use crate::message::{Question, QuestionId};
 use crate::request::PinId;
 use base::order::CloseTicket;
-use base::{NodeId, PartitionId, Rank, RequestId, Time};
+use base::{NodeId, PartitionId, Rank, RequestId, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Asked by this node, not answered yet.
@@ -20,6 +20,8 @@ pub enum Owner {
     Query(RequestId),
     /// A row read: its `slots` are looked up there.
     Read(RequestId),
+    /// A transaction that is answered once every copy has it.
+    Copies(TxnId),
 }
 
 /// Being answered by this node: a close is under way.
@@ -65,6 +67,7 @@ impl Questions {
     pub fn forget(&mut self, request: RequestId) {
         self.asked.retain(|_, asked| match asked.owner {
             Owner::Query(id) | Owner::Read(id) => id != request,
+            Owner::Copies(_) => true,
         });
     }
 }

@@ -89,6 +89,20 @@ impl Outgoing {
         }
     }
 
+    /// Index of the next item.
+    pub fn end(&self) -> u64 {
+        self.first + self.items.len() as u64
+    }
+
+    /// Everything before it has been acknowledged by every remote subscriber.
+    pub fn acknowledged_everywhere(&self) -> u64 {
+        self.first
+    }
+
+    pub fn has_subscribers(&self) -> bool {
+        !self.subscribers.is_empty()
+    }
+
     pub fn is_settled(&self) -> bool {
         self.items.is_empty()
     }

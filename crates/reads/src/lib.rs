@@ -8,5 +8,7 @@
 //! regular sequential serializability. A rule that reads anything but an initial segment of ≺ (however
 //! well closed under dependencies) loses that: see [`snapshot::perseus`].
 
+pub mod batches;
 pub mod graph;
+pub mod rival;
 pub mod snapshot;

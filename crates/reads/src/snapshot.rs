@@ -4,9 +4,14 @@
 //! [`Cut`] with its [`Freshness`]. KEEPS: a cut is handed out only when everything in it that touches
 //! the query's partitions is decided and applied to the local columns.
 
+pub mod batch_cut;
+pub mod central_timestamp;
 pub mod perseus;
 pub mod rank;
+pub mod safe_timestamp;
+pub mod synchronous_replica;
 
+use crate::batches::PublishedBatch;
 use crate::graph::DependencyGraph;
 use base::order::{Calibration, Close, Closed};
 use base::txn::Granule;
@@ -22,11 +27,15 @@ pub struct QueryMeta {
     pub reads: BTreeMap<PartitionId, Vec<Granule>>,
 }
 
-/// A question to a partition.
+/// A question to a partition, or to a central service (which lives where partition 0 does).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
     Close(Close),
     Calibrate(PartitionId),
+    /// The oracle's next timestamp.
+    Timestamp,
+    /// The vector of batches that is closed.
+    Batches,
 }
 
 impl Ask {
@@ -34,6 +43,7 @@ impl Ask {
         match self {
             Ask::Close(close) => close.partition,
             Ask::Calibrate(partition) => *partition,
+            Ask::Timestamp | Ask::Batches => PartitionId(0),
         }
     }
 }
@@ -43,12 +53,15 @@ impl Ask {
 pub enum Told {
     Closed { partition: PartitionId, closed: Closed, waited_ns: u64 },
     Calibrated { partition: PartitionId, calibration: Calibration },
+    Timestamp { rank: Rank },
+    Batches { published: BTreeMap<PartitionId, PublishedBatch> },
 }
 
 impl Told {
     pub fn partition(&self) -> PartitionId {
         match self {
             Told::Closed { partition, .. } | Told::Calibrated { partition, .. } => *partition,
+            Told::Timestamp { .. } | Told::Batches { .. } => PartitionId(0),
         }
     }
 }
@@ -62,6 +75,11 @@ pub trait ColumnView {
     /// Everything at or below this rank is applied here.
     fn low(&self, partition: PartitionId) -> Rank;
     fn graph(&self) -> &DependencyGraph;
+    /// Everything at or below this rank, at every partition of the cluster, is complete as far as partitions
+    /// have announced it; 0 if they do not.
+    fn safe(&self) -> Rank {
+        Rank::ZERO
+    }
 }
 
 /// One query on its way to a cut.
@@ -70,6 +88,10 @@ pub trait SnapshotRule: Send {
     fn asks(&self) -> Vec<Ask>;
     /// Takes an answer; repeated ones are ignored.
     fn told(&mut self, now: Time, told: Told);
+    /// Questions that the last answer led to, each handed out once.
+    fn follow_up(&mut self) -> Vec<Ask> {
+        Vec::new()
+    }
     /// The cut, once it may be read. Errors: the token asks for something that cannot exist.
     fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError>;
 }

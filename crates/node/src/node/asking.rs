@@ -68,6 +68,9 @@ impl<E: Engine> Node<E> {
                     out,
                 );
             }
+            Question::Timestamp | Question::Batches | Question::Replicated(_) => {
+                return self.serve_rival(now, from, question, partition, &what, out);
+            }
             Question::Close(close) => (close.rank, close.granules.clone()),
             Question::Rows { at, reads } => (*at, reads.iter().map(granule_of).collect()),
         };
@@ -156,7 +159,14 @@ impl<E: Engine> Node<E> {
                     AnswerBody::Calibrated(calibration) => {
                         query.rule.told(now, Told::Calibrated { partition, calibration })
                     }
-                    AnswerBody::Rows(_) => return,
+                    AnswerBody::Timestamp(rank) => query.rule.told(now, Told::Timestamp { rank }),
+                    AnswerBody::Batches(published) => query.rule.told(now, Told::Batches { published }),
+                    AnswerBody::Rows(_) | AnswerBody::Replicated => return,
+                }
+                for ask in query.rule.follow_up() {
+                    let (partition, what) = Self::question_of(ask);
+                    let question = self.questions.next_question();
+                    self.ask(now, question, partition, what, Owner::Query(id), out);
                 }
                 self.finish_query(now, id, out);
             }
@@ -178,6 +188,7 @@ impl<E: Engine> Node<E> {
                 self.finish_row_read(now, id, out);
             }
             (Owner::Read(_), Ok(_)) => {}
+            (Owner::Copies(txn), _) => self.copied(now, txn, out),
             (Owner::Read(id), Err(error)) => {
                 if self.row_reads.contains_key(&id) {
                     self.vanished(id);

@@ -9,9 +9,9 @@ use base::Cut;
 use base::cut::Consistency;
 use base::key::KeyRange;
 use base::txn::RowRead;
+use reads::snapshot::QueryMeta;
 use reads::snapshot::perseus::RegularQuery;
 use reads::snapshot::rank::RankQuery;
-use reads::snapshot::{Ask, QueryMeta};
 
 impl<E: Engine> Node<E> {
     /// The cut of a strong read that arrives now.
@@ -89,7 +89,10 @@ impl<E: Engine> Node<E> {
             }
         }
         let meta = QueryMeta { arrived: now, token: open.token.clone(), reads };
+        let strong = open.at.is_none() && matches!(open.consistency, Consistency::Rss | Consistency::Regular);
+        let rival = if strong { self.rival_rule(meta.clone()) } else { None };
         let (rule, floor): (Box<dyn SnapshotRule>, Rank) = match (open.at, open.consistency) {
+            _ if rival.is_some() => rival.expect("just seen"),
             (None, Consistency::Regular) => (Box::new(RegularQuery::new(meta)), self.columns.collected_below),
             (at, consistency) => {
                 let query = match (at, consistency) {
@@ -106,11 +109,7 @@ impl<E: Engine> Node<E> {
         let asks = rule.asks();
         self.queries.insert(id, Query { rule, open, floor });
         for ask in asks {
-            let partition = ask.partition();
-            let what = match ask {
-                Ask::Close(close) => Question::Close(close),
-                Ask::Calibrate(_) => Question::Calibrate,
-            };
+            let (partition, what) = Self::question_of(ask);
             let question = self.questions.next_question();
             self.ask(now, question, partition, what, Owner::Query(id), out);
         }

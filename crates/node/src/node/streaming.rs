@@ -17,6 +17,10 @@ impl<E: Engine> Node<E> {
             self.columns.receive(partition, &item);
         }
         let outgoing = self.streams.outgoing.get_mut(&partition).expect("streams only its own partitions");
+        if let Some(rival) = &mut self.rival {
+            let index = outgoing.has_subscribers().then(|| outgoing.end());
+            rival.streams(partition, index, &item);
+        }
         outgoing.push(item);
         if !outgoing.is_settled() && !self.flush_armed {
             self.flush_armed = true;
@@ -69,6 +73,15 @@ impl<E: Engine> Node<E> {
 }
 
 impl Columns {
+    /// Announcements of partitions whose columns are not kept here.
+    pub(super) fn hear(&mut self, ranks: &[(PartitionId, Rank)]) {
+        for (partition, rank) in ranks {
+            if let Some(heard) = self.heard.get_mut(partition) {
+                *heard = (*heard).max(*rank);
+            }
+        }
+    }
+
     pub(super) fn receive(&mut self, partition: PartitionId, item: &StreamItem) {
         self.graph.receive(partition, item);
         match item {
@@ -94,5 +107,10 @@ impl ColumnView for Columns {
     }
     fn graph(&self) -> &DependencyGraph {
         &self.graph
+    }
+    fn safe(&self) -> Rank {
+        // Of partitions with columns here, what the stream said: then everything below has arrived.
+        let subscribed = self.store.partitions().map(|p| self.low(p));
+        subscribed.chain(self.heard.values().copied()).min().unwrap_or_default()
     }
 }

@@ -48,6 +48,7 @@ impl SnapshotRule for RegularQuery {
         let (partition, position, waited_ns) = match told {
             Told::Calibrated { partition, calibration } => (partition, calibration.position, 0),
             Told::Closed { partition, closed, waited_ns } => (partition, closed.position, waited_ns),
+            Told::Timestamp { .. } | Told::Batches { .. } => return,
         };
         if self.calibrated.insert(partition, position).is_none() {
             let on_the_way_ns = now.since(self.meta.arrived).saturating_sub(waited_ns);

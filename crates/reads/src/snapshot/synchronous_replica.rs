@@ -1,0 +1,43 @@
+//! Synchronous replicas (Spanner-RSS with replicas for analytics): read what is here.
+//!
+//! A writer is answered only after every column copy of its partitions has applied it. So whatever was answered
+//! is here already, and the newest rank applied here is a cut that includes it; what remains is to wait until
+//! nothing at or below that rank can follow. Queries ask nobody. Writers pay.
+
+use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told, freshness};
+use base::{Cut, Freshness, Rank, SqlError, Time};
+
+/// A query at the newest rank applied here when it arrived.
+pub struct SynchronousReplicaQuery {
+    meta: QueryMeta,
+    cut: Rank,
+}
+
+impl SynchronousReplicaQuery {
+    pub fn new(meta: QueryMeta, view: &dyn ColumnView) -> SynchronousReplicaQuery {
+        let newest = meta.reads.keys().map(|p| view.newest(*p)).max().unwrap_or_default();
+        let cut = newest.max(meta.token.rank);
+        SynchronousReplicaQuery { meta, cut }
+    }
+
+    pub fn cut(&self) -> Rank {
+        self.cut
+    }
+}
+
+impl SnapshotRule for SynchronousReplicaQuery {
+    fn asks(&self) -> Vec<Ask> {
+        Vec::new()
+    }
+
+    fn told(&mut self, _: Time, _: Told) {}
+
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
+        if self.meta.reads.keys().any(|p| view.low(*p) < self.cut) {
+            return Ok(None);
+        }
+        // Whatever was answered before the query arrived is in: nothing is stale.
+        let fresh = freshness(&self.meta, now, self.meta.arrived, 0, view);
+        Ok(Some((Cut::Rank(self.cut), fresh)))
+    }
+}
