@@ -30,9 +30,9 @@ mod version;
 mod zone;
 
 pub use merge::{MergeJob, MergedSegment};
-pub use snapshot::{ColumnStatistics, Scan, TableSnapshot, TableStatistics};
+pub use snapshot::{Block, ColumnStatistics, Rows, Scan, TableSnapshot, TableStatistics};
 pub use store::{ColumnStore, StoreStatus};
-pub use types::{array_of, arrow_type, datum_at, schema_of};
+pub use types::{array_of, arrow_type, datum_at, field_of, schema_of};
 pub use zone::{ColumnPredicate, Comparison};
 
 /// Sizes of a store's pieces.

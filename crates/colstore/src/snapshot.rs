@@ -6,14 +6,13 @@
 
 use crate::delta::Chunk;
 use crate::segment::{Begins, Segment};
-use crate::types::schema_of;
+use crate::types::{field_of, schema_of};
 use crate::values::Values;
 use crate::version::{Edge, End, Ends, Selection};
 use crate::zone::{Bounds, ColumnPredicate, Zone};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_buffer::BooleanBuffer;
-use arrow_schema::SchemaRef;
-use arrow_select::filter::FilterBuilder;
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+use arrow_schema::{Schema, SchemaRef};
 use base::Datum;
 use base::schema::Table;
 use std::sync::Arc;
@@ -94,8 +93,8 @@ impl TableSnapshot {
 
     /// Whether a piece may hold a row that satisfies all predicates.
     pub fn unit_may_match(&self, unit: usize, filters: &[ColumnPredicate]) -> bool {
-        (0..self.units[unit].block_count())
-            .any(|block| self.block_may_match(&self.units[unit], block, filters))
+        let unit = &self.units[unit];
+        (0..unit.block_count()).any(|block| unit.may_match(&self.table, block, filters))
     }
 
     /// Number of rows visible at the cut.
@@ -107,32 +106,15 @@ impl TableSnapshot {
     /// without a row that satisfies all `filters` are left out; other rows that do not satisfy them are
     /// not filtered here.
     pub fn scan(&self, unit: usize, projection: &[usize], filters: &[ColumnPredicate]) -> Scan {
-        let schema = self.schema.project(projection).expect("a projection names columns of the table");
+        let blocks = self.blocks(unit).filter(|b| b.may_match(filters)).collect::<Vec<_>>().into_iter();
+        Scan { projection: projection.to_vec(), blocks }
+    }
+
+    /// The blocks of one piece, for readers that decode column by column.
+    pub fn blocks(&self, unit: usize) -> impl Iterator<Item = Block> + use<> {
         let unit = self.units[unit].clone();
-        let blocks = (0..unit.block_count()).filter(|b| self.block_may_match(&unit, *b, filters)).collect();
-        Scan {
-            table: self.table.clone(),
-            schema: Arc::new(schema),
-            unit,
-            projection: projection.to_vec(),
-            blocks,
-            next: 0,
-        }
-    }
-
-    fn block_may_match(&self, unit: &Unit, block: usize, filters: &[ColumnPredicate]) -> bool {
-        filters.iter().all(|f| match unit.zone(block, f.column()) {
-            Some(zone) => f.may_match(zone),
-            None => f.may_match(&self.missing_zone(f.column(), unit.block_rows(block))),
-        })
-    }
-
-    /// The zone of rows that are older than the column.
-    fn missing_zone(&self, column: usize, rows: usize) -> Zone {
-        match &self.table.columns[column].missing {
-            Datum::Null => Zone { rows, nulls: rows, bounds: Bounds::Empty },
-            value => Zone { rows, nulls: 0, bounds: Bounds::of(value.clone(), value.clone()) },
-        }
+        let table = self.table.clone();
+        (0..unit.block_count()).map(move |block| Block { table: table.clone(), unit: unit.clone(), block })
     }
 
     /// Row count and column figures, from zone maps and sketches.
@@ -153,7 +135,7 @@ impl TableSnapshot {
                 let zone = match unit.zone(block, column) {
                     Some(zone) => zone,
                     None => {
-                        missing = self.missing_zone(column, unit.block_rows(block));
+                        missing = missing_zone(&self.table, column, unit.block_rows(block));
                         &missing
                     }
                 };
@@ -181,7 +163,23 @@ impl TableSnapshot {
     }
 }
 
+/// The zone of rows that are older than the column.
+fn missing_zone(table: &Table, column: usize, rows: usize) -> Zone {
+    match &table.columns[column].missing {
+        Datum::Null => Zone { rows, nulls: rows, bounds: Bounds::Empty },
+        value => Zone { rows, nulls: 0, bounds: Bounds::of(value.clone(), value.clone()) },
+    }
+}
+
 impl Unit {
+    /// Whether a row of the block may satisfy all filters.
+    fn may_match(&self, table: &Table, block: usize, filters: &[ColumnPredicate]) -> bool {
+        filters.iter().all(|f| match self.zone(block, f.column()) {
+            Some(zone) => f.may_match(zone),
+            None => f.may_match(&missing_zone(table, f.column(), self.block_rows(block))),
+        })
+    }
+
     fn len(&self) -> usize {
         match &self.data {
             UnitData::Segment { data, .. } => data.rows,
@@ -235,75 +233,146 @@ impl Unit {
         (0..self.block_count()).map(|b| self.selection(b).count(self.block_rows(b))).sum()
     }
 
-    /// A column's values in a block; `None` if the rows are older than the column.
-    fn array(&self, block: usize, column: usize) -> Option<ArrayRef> {
+    /// A column's values in a block, or in those of its rows that `kept` has; `None` if the rows are
+    /// older than the column.
+    fn array(&self, block: usize, column: usize, kept: Option<&BooleanBuffer>) -> Option<ArrayRef> {
         match &self.data {
             UnitData::Segment { data, .. } => {
                 let column = data.columns.get(column)?;
-                Some(column.to_arrow(block * data.block_rows, self.block_rows(block)))
+                let (start, rows) = (block * data.block_rows, self.block_rows(block));
+                Some(match kept {
+                    None => column.to_arrow(start, rows),
+                    Some(kept) => column.some_to_arrow(start, kept),
+                })
             }
-            UnitData::Chunk { data, .. } => data.columns().arrays.get(column).cloned(),
+            UnitData::Chunk { data, .. } => {
+                let array = data.columns().arrays.get(column)?;
+                Some(kept.map_or_else(|| array.clone(), |kept| filtered(array, kept)))
+            }
         }
+    }
+}
+
+/// The rows of an array that `kept` has.
+pub(crate) fn filtered(array: &ArrayRef, kept: &BooleanBuffer) -> ArrayRef {
+    let kept = BooleanArray::new(kept.clone(), None);
+    arrow_select::filter::filter(array, &kept).expect("a column has its block's length")
+}
+
+/// Up to `block_rows` (8192) versions of one piece. Columns are decoded as they are asked for, and only in
+/// the rows that the reader still wants.
+pub struct Block {
+    table: Arc<Table>,
+    unit: Unit,
+    block: usize,
+}
+
+impl Block {
+    /// Versions in the block, visible or not.
+    pub fn len(&self) -> usize {
+        self.unit.block_rows(self.block)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a row may satisfy all predicates.
+    pub fn may_match(&self, filters: &[ColumnPredicate]) -> bool {
+        self.unit.may_match(&self.table, self.block, filters)
+    }
+
+    /// Whether every row certainly satisfies the predicate, so that nobody has to look.
+    pub fn all_match(&self, filter: &ColumnPredicate) -> bool {
+        match self.unit.zone(self.block, filter.column()) {
+            Some(zone) => filter.always_matches(zone),
+            None => filter.always_matches(&missing_zone(&self.table, filter.column(), self.len())),
+        }
+    }
+
+    /// The rows that the cut sees.
+    pub fn visible(&self) -> Rows {
+        match self.unit.selection(self.block) {
+            Selection::All => Rows::All(self.len()),
+            Selection::None => Rows::Some(BooleanBuffer::new_unset(self.len())),
+            Selection::Some(bits) => Rows::Some(bits),
+        }
+    }
+
+    /// A column's values in these rows.
+    pub fn column(&self, column: usize, rows: &Rows) -> ArrayRef {
+        let kept = match rows {
+            Rows::All(_) => None,
+            Rows::Some(kept) => Some(kept),
+        };
+        self.unit.array(self.block, column, kept).unwrap_or_else(|| {
+            let (description, rows) = (&self.table.columns[column], rows.count());
+            let mut values = Values::new(description.data_type, rows);
+            (0..rows).for_each(|_| values.push(&description.missing));
+            values.to_arrow()
+        })
+    }
+
+    /// Some columns of these rows.
+    pub fn batch(&self, columns: &[usize], rows: &Rows) -> RecordBatch {
+        let schema = self.unit_schema(columns);
+        let arrays = columns.iter().map(|c| self.column(*c, rows)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.count()));
+        let batch = RecordBatch::try_new_with_options(schema, arrays, &options);
+        batch.unwrap_or_else(|e| panic!("columns of {} do not fit its schema: {e}", self.table.name))
+    }
+
+    fn unit_schema(&self, columns: &[usize]) -> SchemaRef {
+        let fields: Vec<_> = columns.iter().map(|c| field_of(&self.table.columns[*c])).collect();
+        Arc::new(Schema::new(fields))
+    }
+}
+
+/// Some rows of a [`Block`].
+#[derive(Clone, Debug)]
+pub enum Rows {
+    /// All of so many.
+    All(usize),
+    /// Those with a bit.
+    Some(BooleanBuffer),
+}
+
+impl Rows {
+    pub fn count(&self) -> usize {
+        match self {
+            Rows::All(count) => *count,
+            Rows::Some(bits) => bits.count_set_bits(),
+        }
+    }
+
+    /// The n-th of these rows stays if the n-th bit is set.
+    pub fn keep(&self, bits: &BooleanBuffer) -> Rows {
+        assert_eq!(bits.len(), self.count(), "a bit for each row");
+        Rows::Some(match self {
+            Rows::All(_) => bits.clone(),
+            Rows::Some(before) => {
+                let mut kept = BooleanBufferBuilder::new(before.len());
+                kept.append_n(before.len(), false);
+                before.set_indices().enumerate().filter(|(n, _)| bits.value(*n)).for_each(|(_, row)| {
+                    kept.set_bit(row, true);
+                });
+                kept.finish()
+            }
+        })
     }
 }
 
 /// Batches of one piece of a snapshot.
 pub struct Scan {
-    table: Arc<Table>,
-    schema: SchemaRef,
-    unit: Unit,
     projection: Vec<usize>,
-    blocks: Vec<usize>,
-    next: usize,
-}
-
-impl Scan {
-    /// The projected columns.
-    pub fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn batch(&self, block: usize) -> Option<RecordBatch> {
-        let rows = self.unit.block_rows(block);
-        let selection = self.unit.selection(block);
-        if let Selection::None = selection {
-            return None;
-        }
-        let columns = self.projection.iter().map(|&column| {
-            self.unit.array(block, column).unwrap_or_else(|| {
-                let description = &self.table.columns[column];
-                let mut values = Values::new(description.data_type, rows);
-                (0..rows).for_each(|_| values.push(&description.missing));
-                values.to_arrow()
-            })
-        });
-        let columns: Vec<ArrayRef> = match &selection {
-            Selection::Some(bits) => {
-                let mut filter = FilterBuilder::new(&bits.clone().into());
-                if self.projection.len() > 1 {
-                    filter = filter.optimize();
-                }
-                let filter = filter.build();
-                columns.map(|c| filter.filter(&c).expect("columns have the block's length")).collect()
-            }
-            _ => columns.collect(),
-        };
-        let options = RecordBatchOptions::new().with_row_count(Some(selection.count(rows)));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
-        Some(batch.unwrap_or_else(|e| panic!("columns of {} do not fit its schema: {e}", self.table.name)))
-    }
+    blocks: std::vec::IntoIter<Block>,
 }
 
 impl Iterator for Scan {
     type Item = RecordBatch;
     fn next(&mut self) -> Option<RecordBatch> {
-        while self.next < self.blocks.len() {
-            let block = self.blocks[self.next];
-            self.next += 1;
-            if let Some(batch) = self.batch(block) {
-                return Some(batch);
-            }
-        }
-        None
+        let seen = self.blocks.by_ref().map(|b| (b.visible(), b));
+        let (rows, block) = seen.into_iter().find(|(rows, _)| rows.count() > 0)?;
+        Some(block.batch(&self.projection, &rows))
     }
 }

@@ -53,8 +53,12 @@ pub fn arrow_type(data_type: DataType) -> ArrowType {
 
 /// All columns of a table, hidden ones included: field number = column number.
 pub fn schema_of(table: &Table) -> SchemaRef {
-    let field = |c: &base::schema::Column| Field::new(&c.name, arrow_type(c.data_type), !c.not_null);
-    Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
+    Arc::new(Schema::new(table.columns.iter().map(field_of).collect::<Vec<_>>()))
+}
+
+/// One column.
+pub fn field_of(column: &base::schema::Column) -> Field {
+    Field::new(&column.name, arrow_type(column.data_type), !column.not_null)
 }
 
 /// Values of one column as an Arrow array. They must fit the type, as [`DataType::coerce`] leaves them.

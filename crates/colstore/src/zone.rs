@@ -81,6 +81,20 @@ impl ColumnPredicate {
             ColumnPredicate::IsNotNull { .. } => zone.nulls < zone.rows,
         }
     }
+
+    /// Whether every row of the zone satisfies this.
+    pub(crate) fn always_matches(&self, zone: &Zone) -> bool {
+        match self {
+            ColumnPredicate::Compare { comparison, value, .. } => {
+                zone.nulls == 0 && zone.bounds.must_compare(*comparison, value)
+            }
+            ColumnPredicate::In { values, .. } => {
+                zone.nulls == 0 && values.iter().any(|v| zone.bounds.must_compare(Comparison::Eq, v))
+            }
+            ColumnPredicate::IsNull { .. } => zone.nulls == zone.rows,
+            ColumnPredicate::IsNotNull { .. } => zone.nulls == 0,
+        }
+    }
 }
 
 impl Bounds {
@@ -101,6 +115,19 @@ impl Bounds {
             Comparison::Le => low != Ordering::Greater,
             Comparison::Gt => high == Ordering::Greater,
             Comparison::Ge => high != Ordering::Less,
+        }
+    }
+
+    /// Whether the comparison is true of every value within the bounds.
+    fn must_compare(&self, comparison: Comparison, value: &Datum) -> bool {
+        let Bounds::Known(min, max) = self else { return false };
+        let (Some(low), Some(high)) = (min.compare(value), max.compare(value)) else { return false };
+        match comparison {
+            Comparison::Eq => low == Ordering::Equal && high == Ordering::Equal,
+            Comparison::Lt => high == Ordering::Less,
+            Comparison::Le => high != Ordering::Greater,
+            Comparison::Gt => low == Ordering::Greater,
+            Comparison::Ge => low != Ordering::Less,
         }
     }
 

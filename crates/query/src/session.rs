@@ -62,6 +62,9 @@ pub struct Session {
     known: Arc<Catalog>,
     /// How the last query was answered.
     freshness: Option<Freshness>,
+    /// EXPLAIN ANALYZE is running: operators are kept. Otherwise not, for they hold hash tables.
+    is_analyzing: bool,
+    operators: Option<crate::analytics::Operators>,
     last: Option<Submitted>,
 }
 
@@ -86,6 +89,8 @@ impl Session {
             in_doubt: false,
             known: cluster.catalog(),
             freshness: None,
+            is_analyzing: false,
+            operators: None,
             last: None,
             gateway,
         }

@@ -6,7 +6,7 @@ use super::ints::IntColumn;
 use crate::index::hash_bytes;
 use crate::values::bytes_to_arrow;
 use arrow_array::{ArrayRef, UInt32Array};
-use arrow_buffer::{Buffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use base::DataType;
 
 #[derive(Clone, Debug)]
@@ -146,6 +146,28 @@ impl TextColumn {
                 bytes_to_arrow(data_type, offsets, data, nulls)
             }
         }
+    }
+
+    /// The rows from `start` on that `kept` has.
+    pub fn some_to_arrow(
+        &self,
+        data_type: DataType,
+        start: usize,
+        kept: &BooleanBuffer,
+        nulls: Option<NullBuffer>,
+    ) -> ArrayRef {
+        if let TextColumn::Listed { array, packed, .. } = self {
+            let codes: Vec<u32> = kept.set_indices().map(|r| packed.get(start + r) as u32).collect();
+            let codes = UInt32Array::new(codes.into(), nulls);
+            return arrow_select::take::take(array, &codes, None).expect("codes stay inside their list");
+        }
+        let mut data = Vec::new();
+        let mut offsets = vec![0];
+        for row in kept.set_indices() {
+            self.read(start + row, &mut data);
+            offsets.push(data.len() as i32);
+        }
+        bytes_to_arrow(data_type, offsets, Buffer::from_vec(data), nulls)
     }
 
     pub fn bytes(&self) -> usize {

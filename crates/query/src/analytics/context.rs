@@ -50,6 +50,10 @@ impl Analytics {
         options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.enable_options_value_normalization = false;
         options.execution.collect_statistics = true;
+        // One hash table of the smaller side, built once and probed by all threads, costs less than dealing
+        // out both sides by hash, as long as there are few threads.
+        options.optimizer.hash_join_single_partition_threshold = 256 << 20;
+        options.optimizer.hash_join_single_partition_threshold_rows = 4 << 20;
         // Tables are small enough that dealing rows out pays only from some thousands on.
         options.optimizer.repartition_file_scans = false;
         let runtime = RuntimeEnvBuilder::new()

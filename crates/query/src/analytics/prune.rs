@@ -7,7 +7,9 @@ use base::{Datum, PartitionId};
 use colstore::{ColumnPredicate, Comparison};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::physical_expr::{PhysicalExpr, expressions as physical};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Predicates that zone maps can use.
 pub(super) fn predicates(table: &Table, filters: &[Expr]) -> Vec<ColumnPredicate> {
@@ -28,14 +30,7 @@ fn collect(table: &Table, filter: &Expr, out: &mut Vec<ColumnPredicate>) {
                 (None, Some(c)) => (c, constant(table, c, left), op.swap().unwrap_or(*op)),
                 _ => return,
             };
-            let comparison = match op {
-                Operator::Eq => Comparison::Eq,
-                Operator::Lt => Comparison::Lt,
-                Operator::LtEq => Comparison::Le,
-                Operator::Gt => Comparison::Gt,
-                Operator::GtEq => Comparison::Ge,
-                _ => return,
-            };
+            let Some(comparison) = comparison(op) else { return };
             if let Some(value) = value {
                 out.push(ColumnPredicate::Compare { column, comparison, value });
             }
@@ -144,12 +139,72 @@ fn column(table: &Table, e: &Expr) -> Option<usize> {
     }
 }
 
+/// What zone maps can say of one physical condition over the table's columns (by number): predicates that
+/// its rows satisfy, and the predicate that says exactly the same, if there is one.
+pub(super) fn physical_predicates(
+    table: &Table,
+    e: &Arc<dyn PhysicalExpr>,
+) -> (Vec<ColumnPredicate>, Option<ColumnPredicate>) {
+    let found = physical(table, e);
+    // Texts may be compared with their blanks or without them: a zone map leaves that to the filter.
+    let is_plain =
+        |p: &ColumnPredicate| colstore::arrow_type(table.columns[p.column()].data_type).is_primitive();
+    (found.iter().cloned().collect(), found.filter(is_plain))
+}
+
+fn physical(table: &Table, e: &Arc<dyn PhysicalExpr>) -> Option<ColumnPredicate> {
+    let column = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<physical::Column>().map(|c| c.index());
+    let literal = |column: usize, e: &Arc<dyn PhysicalExpr>| {
+        scalar_constant(table, column, e.downcast_ref::<physical::Literal>()?.value())
+    };
+    if let Some(binary) = e.downcast_ref::<physical::BinaryExpr>() {
+        let (left, right) = (binary.left(), binary.right());
+        let (column, value, op) = match (column(left), column(right)) {
+            (Some(c), None) => (c, literal(c, right)?, *binary.op()),
+            (None, Some(c)) => (c, literal(c, left)?, binary.op().swap()?),
+            _ => return None,
+        };
+        let comparison = comparison(op)?;
+        return Some(ColumnPredicate::Compare { column, comparison, value });
+    }
+    if let Some(list) = e.downcast_ref::<physical::InListExpr>() {
+        let column = column(list.expr()).filter(|_| !list.negated())?;
+        let values = list.list().iter().map(|e| literal(column, e)).collect::<Option<_>>()?;
+        return Some(ColumnPredicate::In { column, values });
+    }
+    if let Some(null) = e.downcast_ref::<physical::IsNullExpr>() {
+        return column(null.arg()).map(|column| ColumnPredicate::IsNull { column });
+    }
+    let null = e.downcast_ref::<physical::IsNotNullExpr>()?;
+    column(null.arg()).map(|column| ColumnPredicate::IsNotNull { column })
+}
+
+fn comparison(op: Operator) -> Option<Comparison> {
+    Some(match op {
+        Operator::Eq => Comparison::Eq,
+        Operator::Lt => Comparison::Lt,
+        Operator::LtEq => Comparison::Le,
+        Operator::Gt => Comparison::Gt,
+        Operator::GtEq => Comparison::Ge,
+        _ => return None,
+    })
+}
+
 /// A literal as the column would hold it; `None` if it is not one, or cannot be compared exactly.
 fn constant(table: &Table, column: usize, e: &Expr) -> Option<Datum> {
-    let scalar: &ScalarValue = match e {
-        Expr::Literal(scalar, _) => scalar,
-        _ => return None,
-    };
+    match e {
+        Expr::Literal(scalar, _) => scalar_constant(table, column, scalar),
+        _ => None,
+    }
+}
+
+fn scalar_constant(table: &Table, column: usize, scalar: &ScalarValue) -> Option<Datum> {
+    if let ScalarValue::TimestampNanosecond(Some(ns), _) = scalar
+        && ns % 1_000 != 0
+    {
+        // Columns hold no such moment.
+        return None;
+    }
     let value = types::datum(scalar)?;
     let data_type = table.columns[column].data_type;
     match crate::lower::keys::key_value(value, data_type) {

@@ -19,6 +19,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use futures::StreamExt;
 use node::request::{OpenSnapshot, Reply, Request, Snapshot};
@@ -42,6 +43,20 @@ pub(crate) struct Answer {
     pub freshness: Option<Freshness>,
     /// What it may have read.
     pub reads: BTreeMap<TableId, BTreeSet<PartitionId>>,
+    /// What runs, and counts while it does.
+    pub operators: Operators,
+}
+
+/// The operators of a query, for EXPLAIN ANALYZE.
+#[derive(Clone)]
+pub(crate) struct Operators(Arc<dyn ExecutionPlan>);
+
+impl Operators {
+    /// What they did, an operator a line.
+    pub fn lines(&self) -> Vec<String> {
+        let text = DisplayableExecutionPlan::with_metrics(self.0.as_ref()).indent(false).to_string();
+        text.lines().map(str::to_string).collect()
+    }
 }
 
 /// How often figures of a table are used before they are taken again.
@@ -61,8 +76,9 @@ pub(crate) async fn run(
     let reads = reads(gateway, &logical)?;
     if reads.is_empty() {
         let physical = physical_plan(&state, &logical).await?;
+        let operators = Operators(physical.clone());
         let stream = execute(gateway, plan, physical, SnapshotCell::default())?;
-        return Ok(Answer { stream, token: None, freshness: None, reads });
+        return Ok(Answer { stream, token: None, freshness: None, reads, operators });
     }
     let mut cell = SnapshotCell::default();
     if let Some(transaction) = how.transaction {
@@ -96,8 +112,10 @@ pub(crate) async fn run(
     check_versions(plan, &snapshot)?;
     remember(analytics, &snapshot.tables);
     cell.tables.set(snapshot.tables).unwrap_or_else(|_| unreachable!("set once"));
+    let operators = Operators(physical.clone());
     let stream = execute(gateway, plan, physical, cell)?;
-    Ok(Answer { stream, token: Some(snapshot.token), freshness: Some(snapshot.freshness), reads })
+    let (token, freshness) = (Some(snapshot.token), Some(snapshot.freshness));
+    Ok(Answer { stream, token, freshness, reads, operators })
 }
 
 /// The plan that would run, and what it would read.

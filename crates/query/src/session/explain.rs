@@ -267,6 +267,19 @@ impl Session {
 
     /// Runs it and says what happened.
     async fn analyze(&mut self, plan: &Plan, parameters: &[Datum], lines: &mut Vec<String>) -> SqlResult<()> {
+        self.is_analyzing = true;
+        let outcome = self.analyze_now(plan, parameters, lines).await;
+        self.is_analyzing = false;
+        self.operators = None;
+        outcome
+    }
+
+    async fn analyze_now(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Datum],
+        lines: &mut Vec<String>,
+    ) -> SqlResult<()> {
         let ms = |ns: u64| ns as f64 / base::time::MS as f64;
         self.last = None;
         let before = self.freshness.take();
@@ -309,6 +322,14 @@ impl Session {
         }
         if let Some(f) = &self.freshness {
             lines.push(format!("Freshness: {}", freshness(f)));
+            lines.push(format!(
+                "Newest transaction in the cut: {:.3} ms old when the query began to run",
+                ms(f.newest_age_ns)
+            ));
+        }
+        if let Some(operators) = self.operators.take() {
+            lines.push("Operators:".into());
+            lines.extend(operators.lines().into_iter().map(|line| format!("  {line}")));
         }
         self.freshness = self.freshness.or(before);
         lines.push(format!("Execution time: {:.3} ms", ms(took)));

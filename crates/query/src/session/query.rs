@@ -46,6 +46,9 @@ impl Session {
             self.token.join(token);
         }
         self.freshness = answer.freshness.or(self.freshness);
+        if self.is_analyzing {
+            self.operators = Some(answer.operators.clone());
+        }
         if let Some(transaction) = &mut self.transaction {
             for (table, partitions) in &answer.reads {
                 for partition in partitions {
