@@ -7,6 +7,8 @@
 pub mod types;
 
 mod checks;
+mod collapse;
+mod collapse_exec;
 mod context;
 mod error;
 mod filters;

@@ -1,26 +1,33 @@
 //! DataFusion's surroundings: configuration, memory, functions, and what names mean.
 
+use super::collapse::CollapsePlanner;
 use super::plan::QueryPlan;
 use super::provider::ColumnTable;
 use super::system;
 use crate::gateway::GatewayConfig;
 use crate::session::Context;
+use async_trait::async_trait;
 use base::TableId;
 use base::error::SqlResult;
 use colstore::TableStatistics;
 use datafusion::arrow::datatypes::DataType as Arrow;
+use datafusion::catalog::Session;
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, TableReference, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::context::SessionContext;
+use datafusion::execution::context::{QueryPlanner, SessionContext};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
-use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -50,6 +57,8 @@ impl Analytics {
         options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.enable_options_value_normalization = false;
         options.execution.collect_statistics = true;
+        // What counts below a collapse may be null for the planner; it never is.
+        options.execution.skip_physical_aggregate_schema_check = true;
         // One hash table of the smaller side, built once and probed by all threads, costs less than dealing
         // out both sides by hash, as long as there are few threads.
         options.optimizer.hash_join_single_partition_threshold = 256 << 20;
@@ -64,6 +73,7 @@ impl Analytics {
             .with_config(session)
             .with_runtime_env(runtime)
             .with_default_features()
+            .with_query_planner(Arc::new(Planner))
             .with_analyzer_rule(Arc::new(super::checks::CheckIntegers::new()))
             .build();
         let context = SessionContext::new_with_state(state);
@@ -75,6 +85,22 @@ impl Analytics {
             statistics: Mutex::default(),
             plans: Mutex::default(),
         })
+    }
+}
+
+/// DataFusion's planner, which knows our operators too.
+#[derive(Debug)]
+struct Planner;
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(CollapsePlanner)]);
+        planner.create_physical_plan(plan, session).await
     }
 }
 

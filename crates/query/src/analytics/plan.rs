@@ -154,7 +154,7 @@ fn plan_now(
 }
 
 pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
-    state.optimize(plan).map_err(sql_error)
+    state.optimize(plan).and_then(super::collapse::collapse).map_err(sql_error)
 }
 
 impl QueryPlan {
