@@ -21,6 +21,7 @@ mod prune;
 mod rewrite;
 mod run;
 mod scan;
+mod shared;
 mod system;
 
 pub(crate) use context::Analytics;

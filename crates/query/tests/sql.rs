@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "sql/analytics.rs"]
+mod analytics;
 #[path = "sql/ch.rs"]
 mod ch;
 #[path = "sql/ddl.rs"]

@@ -43,8 +43,6 @@ pub(super) struct CollapseExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What runs are taken to shrink their input by before anything is known.
-const SHRINK_GUESS: usize = 8;
 /// Rows to look at before a stream decides whether looking for runs pays.
 const JUDGED_ROWS: usize = 32_768;
 /// With more runs per row than this it does not.
@@ -120,7 +118,12 @@ impl ExecutionPlan for CollapseExec {
         inputs: &[Arc<Statistics>],
         _: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        let rows = inputs[0].num_rows.get_value().map(|rows| rows.div_ceil(SHRINK_GUESS));
+        // No more runs than rows, and about as many as the keys have different values.
+        let mut distinct =
+            self.keys.iter().map(|key| inputs[0].column_statistics[*key].distinct_count.get_value());
+        let groups =
+            distinct.try_fold(1usize, |all, count| count.map(|count| all.saturating_mul(*count.max(&1))));
+        let rows = inputs[0].num_rows.get_value().map(|rows| groups.unwrap_or(*rows).min(*rows));
         let keys = self.keys.iter().map(|key| inputs[0].column_statistics[*key].clone());
         let partials = self.partials.iter().map(|_| ColumnStatistics::new_unknown());
         Ok(Arc::new(Statistics {

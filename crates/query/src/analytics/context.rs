@@ -3,6 +3,7 @@
 use super::collapse::CollapsePlanner;
 use super::plan::QueryPlan;
 use super::provider::ColumnTable;
+use super::shared::SharedPlanner;
 use super::system;
 use crate::gateway::GatewayConfig;
 use crate::session::Context;
@@ -57,6 +58,8 @@ impl Analytics {
         options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.enable_options_value_normalization = false;
         options.execution.collect_statistics = true;
+        // Grouping before the groups are dealt out is given up early where most rows are groups of their own.
+        options.execution.skip_partial_aggregation_probe_rows_threshold = 16_384;
         // What counts below a collapse may be null for the planner; it never is.
         options.execution.skip_physical_aggregate_schema_check = true;
         // One hash table of the smaller side, built once and probed by all threads, costs less than dealing
@@ -99,7 +102,10 @@ impl QueryPlanner for Planner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(CollapsePlanner)]);
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![
+            Arc::new(CollapsePlanner),
+            Arc::new(SharedPlanner::default()),
+        ]);
         planner.create_physical_plan(plan, session).await
     }
 }

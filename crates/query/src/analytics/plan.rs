@@ -154,7 +154,8 @@ fn plan_now(
 }
 
 pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
-    state.optimize(plan).and_then(super::collapse::collapse).map_err(sql_error)
+    let optimized = state.optimize(plan).and_then(super::collapse::collapse);
+    optimized.and_then(super::shared::share).map_err(sql_error)
 }
 
 impl QueryPlan {

@@ -127,6 +127,7 @@ pub(crate) async fn explain(
     let state = &gateway.analytics.state;
     let logical = fenced(|| plan.bound(state, parameters))?;
     let reads = reads(gateway, &logical)?;
+    let logical = fenced(|| with_statistics(&gateway.analytics, &logical))?;
     let physical = physical_plan(state, &logical).await?;
     Ok((displayable(physical.as_ref()).indent(false).to_string(), reads))
 }

@@ -23,19 +23,20 @@ const TYPE_KEY: &str = "meridian.type";
 /// Columns of a table, with their own types noted.
 pub(super) fn schema_of(table: &Table, columns: &[usize]) -> SchemaRef {
     let fields = columns.iter().map(|c| &table.columns[*c]).map(|c| {
-        let noted = HashMap::from([(TYPE_KEY.to_string(), written(c.data_type))]);
-        Field::new(&c.name, colstore::arrow_type(c.data_type), !c.not_null).with_metadata(noted)
+        // Nothing is noted of a type that Arrow has too: fields with other notes do not unite.
+        let noted = written(c.data_type).map(|written| (TYPE_KEY.to_string(), written));
+        colstore::field_of(c).with_metadata(noted.into_iter().collect())
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-fn written(data_type: DataType) -> String {
-    match data_type {
+fn written(data_type: DataType) -> Option<String> {
+    Some(match data_type {
         DataType::Varchar { length } => format!("varchar {length}"),
         DataType::Char { length } => format!("char {length}"),
         DataType::Uuid => "uuid".into(),
-        _ => String::new(),
-    }
+        _ => return None,
+    })
 }
 
 /// How a result column is shown: its own type if it comes straight from a table's column.

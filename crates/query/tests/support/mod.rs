@@ -111,6 +111,11 @@ pub struct Regions {
 impl Regions {
     /// Three regions 100 ms apart, two partitions each.
     pub fn new() -> Regions {
+        Regions::with_config(GatewayConfig::default())
+    }
+
+    /// The same with limits of its own.
+    pub fn with_config(config: GatewayConfig) -> Regions {
         let topology = Arc::new(Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2));
         let procedures = Arc::new(workload::procedures());
         let nodes = topology
@@ -139,7 +144,7 @@ impl Regions {
             .map(|node| {
                 let (world, topology) = (world.clone(), topology.clone());
                 let cluster = TestCluster { world, topology, procedures: procedures.clone(), node };
-                Gateway::new(Arc::new(cluster), GatewayConfig::default())
+                Gateway::new(Arc::new(cluster), config.clone())
             })
             .collect();
         Regions { gateways }

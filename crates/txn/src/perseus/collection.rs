@@ -90,11 +90,8 @@ impl Collection {
                 life.floor += 1;
             }
         }
-        let floor = |life: &Life| Floor {
-            coordinator: me,
-            incarnation: life.incarnation,
-            sequence: life.floor,
-        };
+        let floor =
+            |life: &Life| Floor { coordinator: me, incarnation: life.incarnation, sequence: life.floor };
         self.own.iter().map(floor).collect()
     }
 }
