@@ -46,7 +46,9 @@ pub fn run() -> Result<bool, String> {
     step("build", &mut || succeeds(&["build", "--workspace", "--locked"]));
     step("test", &mut || test(&mut counts, &["--workspace", "--no-fail-fast"]));
     // The checks have to find what is planted in the engine.
-    step("mutants", &mut || test(&mut counts, &["-p", "sim", "--features", "mutants", "--test", "mutants"]));
+    step("mutants", &mut || {
+        test(&mut counts, &["-p", "sim", "--features", "mutants", "--test", "mutants", "--test", "scenarios"])
+    });
     step("lint host", &mut || lint::run(&[Kind::Host]));
 
     println!();

@@ -73,7 +73,11 @@ pub enum Question {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum AnswerBody {
-    Closed(Closed),
+    /// `through`: the log's end covers everything up to here too.
+    Closed {
+        closed: Closed,
+        through: Rank,
+    },
     Calibrated(Calibration),
     Timestamp(Rank),
     Batches(BTreeMap<PartitionId, PublishedBatch>),

@@ -5,6 +5,7 @@
 //! use is a floor for collection.
 
 mod asking;
+mod calibrating;
 mod reading;
 mod rivals;
 mod streaming;
@@ -23,9 +24,11 @@ use base::txn::procedure::Procedures;
 use base::txn::{Granule, Outcome};
 use base::{NodeId, PartitionId, Rank, RequestId, SqlError, SqlState, Time, Token, TxnId};
 use colstore::{ColumnStore, MergedSegment};
+use reads::calibration::Calibrations;
+use reads::estimate::DelayEstimates;
 use reads::graph::DependencyGraph;
 use reads::rival::Rival;
-use reads::snapshot::{ColumnView, SnapshotRule};
+use reads::snapshot::{ColumnView, Dynamic, SnapshotRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::engine::{Answer, Engine, EngineEffect, EngineEffects};
@@ -46,6 +49,11 @@ pub struct Options {
     pub token_ahead_max_ns: u64,
     /// Read as another system does, instead of by levels; the same at every node of a cluster.
     pub rival: Option<Rival>,
+    /// How far cuts are moved up while their queries wait.
+    pub dynamic: Dynamic,
+    /// A fault in how cuts are chosen; never in production.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<reads::snapshot::Mutant>,
 }
 
 impl Default for Options {
@@ -57,7 +65,21 @@ impl Default for Options {
             merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,
             rival: None,
+            dynamic: Dynamic::default(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
         }
+    }
+}
+
+impl Options {
+    #[cfg(feature = "mutants")]
+    fn planted(&self) -> Option<reads::snapshot::Mutant> {
+        self.mutant
+    }
+    #[cfg(not(feature = "mutants"))]
+    fn planted(&self) -> Option<reads::snapshot::Mutant> {
+        None
     }
 }
 
@@ -71,6 +93,7 @@ pub struct Node<E: Engine> {
     columns: Columns,
     streams: Streams,
     questions: Questions,
+    calibrations: Calibrations<RequestId>,
     submitted: BTreeMap<TxnId, (RequestId, Time)>,
     queries: BTreeMap<RequestId, Query>,
     row_reads: BTreeMap<RequestId, RowReadState>,
@@ -102,6 +125,11 @@ struct Columns {
     low: BTreeMap<PartitionId, Rank>,
     /// What partitions whose columns are not kept here announced, if they do.
     heard: BTreeMap<PartitionId, Rank>,
+    /// Largest positions that vector cuts handed out here have held.
+    issued: BTreeMap<PartitionId, base::LogPosition>,
+    /// Where a copy's history begins, if that is not the log's beginning.
+    begins_at: BTreeMap<PartitionId, Rank>,
+    delays: DelayEstimates,
     collected_below: Rank,
 }
 
@@ -155,8 +183,14 @@ impl<E: Engine> Node<E> {
             graph: DependencyGraph::default(),
             low: BTreeMap::new(),
             heard,
+            issued: BTreeMap::new(),
+            begins_at: BTreeMap::new(),
+            delays: DelayEstimates::new(
+                topology.partition_ids().map(|p| (p, topology.one_way_ns(topology.node_of(p), id))),
+            ),
             collected_below: Rank::ZERO,
         };
+        let serve_late_arrivals = options.planted() == Some(reads::snapshot::Mutant::CalibrateBeforeArrival);
         Node {
             id,
             topology,
@@ -166,6 +200,7 @@ impl<E: Engine> Node<E> {
             columns,
             streams,
             questions: Questions::default(),
+            calibrations: Calibrations::new(serve_late_arrivals),
             submitted: BTreeMap::new(),
             queries: BTreeMap::new(),
             row_reads: BTreeMap::new(),
@@ -224,9 +259,10 @@ impl<E: Engine> Node<E> {
             }
             Request::ReadRows(read) => self.read_rows(now, id, read, out),
             Request::OpenSnapshot(open) => self.open_snapshot(now, id, open, out),
-            Request::Pin { token, .. } => {
+            Request::Pin { consistency, token } => {
                 let pinned = self.check_token(now, &token).map(|()| {
-                    let rank = token.rank.max(now.rank() + self.topology.clock_bound_ns);
+                    let everything = self.topology.partition_ids();
+                    let rank = self.cut_of_rows(now, consistency, &token, everything);
                     let pin = self.questions.next_pin();
                     self.pins.insert(pin, rank);
                     self.floors.hold(rank);
@@ -262,6 +298,7 @@ impl<E: Engine> Node<E> {
 
     fn vanished(&mut self, id: RequestId) {
         self.questions.forget(id);
+        self.forget_calibrations(id);
         if let Some(query) = self.queries.remove(&id) {
             self.floors.release(query.floor);
         }

@@ -22,6 +22,8 @@ pub enum Owner {
     Read(RequestId),
     /// A transaction that is answered once every copy has it.
     Copies(TxnId),
+    /// Every query that wanted this partition's calibration in time. Sent at this instant.
+    Calibration(Time),
 }
 
 /// Being answered by this node: a close is under way.
@@ -63,11 +65,17 @@ impl Questions {
         self.next += 1;
         PinId(self.next)
     }
+    /// Nobody waits for this partition's calibration any more.
+    pub fn forget_calibration(&mut self, partition: PartitionId) {
+        self.asked
+            .retain(|_, asked| asked.partition != partition || !matches!(asked.owner, Owner::Calibration(_)));
+    }
     /// Forgets everything asked on behalf of a request.
     pub fn forget(&mut self, request: RequestId) {
         self.asked.retain(|_, asked| match asked.owner {
             Owner::Query(id) | Owner::Read(id) => id != request,
             Owner::Copies(_) => true,
+            Owner::Calibration(_) => true,
         });
     }
 }

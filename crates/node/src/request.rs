@@ -17,7 +17,9 @@ pub enum Request {
     /// An immutable snapshot of column copies, for one query.
     OpenSnapshot(OpenSnapshot),
     /// Fixes a cut for an interactive transaction and keeps its versions alive until [`Request::Unpin`].
-    /// The cut is strong at every level: `consistency` has no effect on it yet.
+    /// At `rss` and `regular` the cut holds everything answered before; at `session` and `stale` it is the latest
+    /// that is complete at this node already, or the session's token if that is later: reading it waits for
+    /// nobody's decision.
     Pin {
         consistency: Consistency,
         token: Token,
@@ -37,7 +39,7 @@ pub struct PinId(pub u64);
 pub struct ReadRows {
     /// A pinned cut; `None` chooses a strong one, not before `token`.
     pub at: Option<Rank>,
-    /// No effect yet: rows are read where they are ordered, so strong reads are what there is.
+    /// As for [`Request::Pin`]. Rows are read where they are ordered, whatever the level.
     pub consistency: Consistency,
     pub token: Token,
     pub reads: Vec<RowRead>,

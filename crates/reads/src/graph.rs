@@ -1,131 +1,157 @@
 //! The augmented dependency graph, as a dependency manager holds it (PERSEUS §IV).
 //!
-//! IN: the order streams of the subscribed partitions. KEEPS: whoever is logged here has its whole
-//! ancestor closure here too, except vertices below the collection watermark; those are executed at
-//! every participant, so any calibration that starts later covers them.
+//! IN: the order streams of the subscribed partitions. OUT: which vectors of log positions are closed.
+//! KEEPS: whoever is logged here has its whole ancestor closure here too, except vertices below the
+//! collection watermark; those are executed at every participant, so any calibration that starts later
+//! covers them.
+//!
+//! Closure has two kinds of edges: dependencies, which also ordered the execution, and what a writer's
+//! session had seen (`after`), which did not. The second is a rank: everything in a session's past is
+//! ranked at or below it, so "everything at or below this rank" covers that past at partitions that the
+//! session never touched. Ranks also cut every search short: nobody is ranked above its descendants, so
+//! below a rank that is complete at all partitions asked for (`base`) there is nothing to look for.
+//!
+//! Reading order: [`closure`] (what a vector must include), [`extension`] (what it may).
+
+pub mod closure;
+pub mod extension;
 
 use base::order::{StreamItem, Vertex};
-use base::{LogPosition, PartitionId, Rank, TxnId};
+use base::{LogPosition, PartitionId, Rank, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use closure::{Awaited, Closure, Missing};
 
 /// Vertices with final dependencies, and where each was logged.
 #[derive(Clone, Debug, Default)]
 pub struct DependencyGraph {
     vertices: BTreeMap<TxnId, VertexState>,
-    /// Per partition, what was logged where.
-    logs: BTreeMap<PartitionId, BTreeMap<LogPosition, TxnId>>,
+    logs: BTreeMap<PartitionId, Log>,
+    collected_below: Rank,
 }
 
 #[derive(Clone, Debug, Default)]
 struct VertexState {
     participants: Vec<PartitionId>,
     dependencies: Vec<TxnId>,
+    after: Rank,
     logged: BTreeMap<PartitionId, LogPosition>,
     rank: Option<Rank>,
+    /// When its order arrived here.
+    arrived: Time,
 }
 
-/// Why a vector cannot be closed yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Closure {
-    /// Closed under ancestors.
-    Done(BTreeMap<PartitionId, LogPosition>),
-    /// This partition's stream must bring this transaction first.
-    Waiting { partition: PartitionId, txn: TxnId },
+/// What one partition logged, as far as it is not collected.
+#[derive(Clone, Debug, Default)]
+struct Log {
+    entries: BTreeMap<LogPosition, (TxnId, Rank)>,
+    by_rank: BTreeSet<(Rank, LogPosition)>,
+}
+
+/// Log positions, by partition.
+pub type Vector = BTreeMap<PartitionId, LogPosition>;
+
+/// What a search for closure may rely on.
+pub struct Known<'a> {
+    /// Everything at or below it has arrived from every partition of the vector, and is part of the cut.
+    pub base: Rank,
+    /// Everything at or below it has arrived from this partition.
+    pub low: &'a dyn Fn(PartitionId) -> Rank,
+    /// What writers' sessions had seen counts; off only to show what is lost without.
+    pub sessions: bool,
 }
 
 impl DependencyGraph {
     /// Takes an item of a partition's order stream.
-    pub fn receive(&mut self, partition: PartitionId, item: &StreamItem) {
+    pub fn receive(&mut self, now: Time, partition: PartitionId, item: &StreamItem) {
         match item {
-            StreamItem::Vertex(Vertex { txn, participants, dependencies, .. }) => {
-                let state = self.vertices.entry(*txn).or_default();
+            StreamItem::Vertex(Vertex { txn, participants, dependencies, after }) => {
+                let state = self.vertex(now, *txn);
                 state.participants.clone_from(participants);
                 state.dependencies.clone_from(dependencies);
+                state.after = *after;
             }
             StreamItem::Record(record) => {
                 assert_eq!(record.partition, partition);
-                let state = self.vertices.entry(record.txn).or_default();
-                state.logged.insert(partition, record.position);
-                state.rank = Some(record.rank);
-                self.logs.entry(partition).or_default().insert(record.position, record.txn);
+                self.logged(now, partition, record.position, record.txn, record.rank);
             }
             StreamItem::Low(_) => {}
         }
     }
 
-    /// The least vector ≥ `required` over the same partitions that is closed: with a transaction, all
-    /// its ancestors are in, at every partition of the vector where they take part. Ancestors are
-    /// followed *through* vertices that touch none of these partitions. `low(p)`: everything at or below
-    /// that rank has arrived from p.
-    pub fn close(
-        &self,
-        required: &BTreeMap<PartitionId, LogPosition>,
-        low: &dyn Fn(PartitionId) -> Rank,
-    ) -> Closure {
-        let mut vector = required.clone();
-        let mut seen: BTreeSet<TxnId> = BTreeSet::new();
-        // With a rank that the transaction's own does not exceed: no ancestor is ranked above its child.
-        let mut stack: Vec<(TxnId, Rank)> = Vec::new();
-        let logged_between =
-            |partition, after, upto| self.logged_between(partition, after, upto).map(|txn| (txn, Rank::MAX));
-        for (partition, &position) in &vector {
-            stack.extend(logged_between(*partition, LogPosition(0), position));
-        }
-        while let Some((txn, at_most)) = stack.pop() {
-            if !seen.insert(txn) {
-                continue;
-            }
-            // Below the watermark: executed everywhere before this query's calibration.
-            let Some(state) = self.vertices.get(&txn) else { continue };
-            let rank = state.rank.unwrap_or(at_most);
-            for &partition in &state.participants {
-                let Some(&edge) = vector.get(&partition) else { continue };
-                match state.logged.get(&partition) {
-                    // Its vertex came again, with a later child from elsewhere, after it had been collected.
-                    None if rank <= low(partition) => {}
-                    None => return Closure::Waiting { partition, txn },
-                    Some(&position) if position > edge => {
-                        // The prefix drags in everything before it.
-                        stack.extend(logged_between(partition, edge, position));
-                        vector.insert(partition, position);
-                    }
-                    Some(_) => {}
-                }
-            }
-            let open = state.dependencies.iter().filter(|d| !seen.contains(d));
-            stack.extend(open.map(|d| (*d, rank)));
-        }
-        Closure::Done(vector)
+    fn vertex(&mut self, now: Time, txn: TxnId) -> &mut VertexState {
+        self.vertices.entry(txn).or_insert_with(|| VertexState { arrived: now, ..VertexState::default() })
     }
 
-    fn logged_between(
-        &self,
+    /// A transaction stands in a partition's log.
+    pub fn logged(
+        &mut self,
+        now: Time,
         partition: PartitionId,
-        after: LogPosition,
-        upto: LogPosition,
-    ) -> impl Iterator<Item = TxnId> + '_ {
-        let log = self.logs.get(&partition).into_iter();
-        log.flat_map(move |log| log.range(after.next()..=upto.max(after.next())))
-            .filter(move |(position, _)| **position <= upto)
-            .map(|(_, txn)| *txn)
+        position: LogPosition,
+        txn: TxnId,
+        rank: Rank,
+    ) {
+        let state = self.vertex(now, txn);
+        state.logged.insert(partition, position);
+        state.rank = Some(rank);
+        let log = self.logs.entry(partition).or_default();
+        log.entries.insert(position, (txn, rank));
+        log.by_rank.insert((rank, position));
+    }
+
+    /// Last position of a partition's log with a rank up to this one, unless it was collected.
+    fn last_up_to(&self, partition: PartitionId, rank: Rank) -> Option<LogPosition> {
+        let log = self.logs.get(&partition)?;
+        let last = log.entries.iter().rev().find(|(_, (_, logged))| *logged <= rank);
+        last.map(|(position, _)| *position)
+    }
+
+    /// Largest rank that is part of a cut at this partition: of a rank cut if `at_most` is given, else of the
+    /// log's prefix. What was collected counts as collected.
+    pub fn newest(&self, partition: PartitionId, upto: LogPosition, at_most: Rank) -> Rank {
+        let ranks = self.logs.get(&partition).into_iter().flat_map(|log| {
+            let within = log.by_rank.range(..=(at_most, LogPosition(u64::MAX)));
+            within.rev().find(|(_, position)| *position <= upto).map(|(rank, _)| *rank)
+        });
+        ranks.max().unwrap_or(self.collected_below).min(at_most)
     }
 
     /// Drops vertices with rank ≤ `below`: executed at every participant, and no cut in use is older.
     pub fn collect(&mut self, below: Rank) {
-        let dropped: Vec<TxnId> = self
-            .vertices
-            .iter()
-            .filter(|(_, s)| s.rank.is_some_and(|r| r <= below))
-            .map(|(t, _)| *t)
-            .collect();
-        for txn in dropped {
-            let state = self.vertices.remove(&txn).expect("was listed");
-            for (partition, position) in state.logged {
-                if let Some(log) = self.logs.get_mut(&partition) {
-                    log.remove(&position);
+        self.collected_below = self.collected_below.max(below);
+        self.vertices.retain(|_, state| state.rank.is_none_or(|rank| rank > below));
+        for log in self.logs.values_mut() {
+            while let Some(&(rank, position)) = log.by_rank.first() {
+                if rank > below {
+                    break;
                 }
+                log.by_rank.pop_first();
+                log.entries.remove(&position);
             }
         }
+    }
+
+    /// Forgets what one partition logged: its stream begins again.
+    pub fn forget_log(&mut self, partition: PartitionId) {
+        self.logs.remove(&partition);
+        for state in self.vertices.values_mut() {
+            state.logged.remove(&partition);
+        }
+    }
+
+    /// Everything that a partition's stream has said and that is not collected, for a subscriber that begins
+    /// here: vertices (also of others, as ancestors), and which of them the partition has logged where.
+    pub fn copy_of(&self, partition: PartitionId) -> (Vec<Vertex>, Vec<(LogPosition, TxnId, Rank)>) {
+        let vertex = |(txn, state): (&TxnId, &VertexState)| Vertex {
+            txn: *txn,
+            participants: state.participants.clone(),
+            dependencies: state.dependencies.clone(),
+            after: state.after,
+        };
+        let log = self.logs.get(&partition).into_iter().flat_map(|log| log.entries.iter());
+        let log = log.map(|(position, (txn, rank))| (*position, *txn, *rank)).collect();
+        (self.vertices.iter().map(vertex).collect(), log)
     }
 
     pub fn vertex_count(&self) -> usize {
@@ -134,84 +160,4 @@ impl DependencyGraph {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::NodeId;
-    use base::commit::CommitRecord;
-
-    fn t(sequence: u64) -> TxnId {
-        TxnId { coordinator: NodeId(0), incarnation: 1, sequence }
-    }
-    fn p(n: u16) -> PartitionId {
-        PartitionId(n)
-    }
-    fn vertex(txn: u64, participants: &[u16], dependencies: &[u64]) -> StreamItem {
-        StreamItem::Vertex(Vertex {
-            txn: t(txn),
-            participants: participants.iter().map(|n| p(*n)).collect(),
-            dependencies: dependencies.iter().map(|d| t(*d)).collect(),
-            after: Rank::ZERO,
-        })
-    }
-    fn record(txn: u64, partition: u16, position: u64) -> StreamItem {
-        StreamItem::Record(CommitRecord {
-            txn: t(txn),
-            rank: Rank(txn * 10),
-            partition: p(partition),
-            position: LogPosition(position),
-            writes: vec![],
-            touched: Default::default(),
-            schema: None,
-        })
-    }
-    fn vector(entries: &[(u16, u64)]) -> BTreeMap<PartitionId, LogPosition> {
-        entries.iter().map(|(n, at)| (p(*n), LogPosition(*at))).collect()
-    }
-
-    /// T0{A} ← T1{A,B} ← T2{B,C}: a query over {A, C} that has T2 must have T0, though T1, the link
-    /// between them, was never asked for at B.
-    #[test]
-    fn an_ancestor_is_found_through_a_partition_that_is_not_read() {
-        let (a, b, c) = (0, 1, 2);
-        let mut graph = DependencyGraph::default();
-        for item in [vertex(0, &[a], &[]), vertex(1, &[a, b], &[0]), vertex(2, &[b, c], &[1])] {
-            graph.receive(p(c), &item);
-        }
-        graph.receive(p(c), &record(2, c, 1));
-        let want = vector(&[(a, 0), (c, 1)]);
-        assert!(
-            matches!(graph.close(&want, &|_| Rank::ZERO), Closure::Waiting { partition, .. } if partition == p(a))
-        );
-        graph.receive(p(a), &record(0, a, 1));
-        assert_eq!(graph.close(&want, &|_| Rank::ZERO), Closure::Waiting { partition: p(a), txn: t(1) });
-        graph.receive(p(a), &record(1, a, 2));
-        assert_eq!(graph.close(&want, &|_| Rank::ZERO), Closure::Done(vector(&[(a, 2), (c, 1)])));
-    }
-
-    #[test]
-    fn what_is_below_the_watermark_asks_for_nothing() {
-        let mut graph = DependencyGraph::default();
-        graph.receive(p(0), &vertex(1, &[0, 1], &[]));
-        graph.receive(p(0), &record(1, 0, 1));
-        let want = vector(&[(0, 1), (1, 0)]);
-        assert!(matches!(graph.close(&want, &|_| Rank::ZERO), Closure::Waiting { .. }));
-        graph.collect(Rank(10));
-        assert_eq!(graph.vertex_count(), 0);
-        assert_eq!(graph.close(&want, &|_| Rank::ZERO), Closure::Done(want));
-    }
-
-    #[test]
-    fn a_vertex_that_comes_again_after_its_collection_asks_for_nothing_for_long() {
-        let mut graph = DependencyGraph::default();
-        graph.receive(p(0), &vertex(1, &[0], &[]));
-        graph.receive(p(0), &record(1, 0, 1));
-        graph.collect(Rank(10));
-        // Partition 1 did not know yet that it was collected.
-        graph.receive(p(1), &vertex(1, &[0], &[]));
-        graph.receive(p(1), &vertex(2, &[1], &[1]));
-        graph.receive(p(1), &record(2, 1, 1));
-        let want = vector(&[(0, 1), (1, 1)]);
-        assert!(matches!(graph.close(&want, &|_| Rank(19)), Closure::Waiting { .. }));
-        assert_eq!(graph.close(&want, &|_| Rank(20)), Closure::Done(want));
-    }
-}
+mod tests;

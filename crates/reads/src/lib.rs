@@ -9,6 +9,8 @@
 //! well closed under dependencies) loses that: see [`snapshot::perseus`].
 
 pub mod batches;
+pub mod calibration;
+pub mod estimate;
 pub mod graph;
 pub mod rival;
 pub mod snapshot;

@@ -51,10 +51,23 @@ impl Ask {
 /// A partition's answer. `waited_ns` is the time that the partition itself held it back.
 #[derive(Clone, Debug)]
 pub enum Told {
-    Closed { partition: PartitionId, closed: Closed, waited_ns: u64 },
-    Calibrated { partition: PartitionId, calibration: Calibration },
-    Timestamp { rank: Rank },
-    Batches { published: BTreeMap<PartitionId, PublishedBatch> },
+    /// `through`: closed up to here too, as far as the log's end.
+    Closed {
+        partition: PartitionId,
+        closed: Closed,
+        through: Rank,
+        waited_ns: u64,
+    },
+    Calibrated {
+        partition: PartitionId,
+        calibration: Calibration,
+    },
+    Timestamp {
+        rank: Rank,
+    },
+    Batches {
+        published: BTreeMap<PartitionId, PublishedBatch>,
+    },
 }
 
 impl Told {
@@ -80,6 +93,48 @@ pub trait ColumnView {
     fn safe(&self) -> Rank {
         Rank::ZERO
     }
+    /// Largest position of a partition that any vector cut handed out here has held.
+    fn issued(&self, _partition: PartitionId) -> LogPosition {
+        LogPosition(0)
+    }
+    /// When a record should be here whose order has been known here `since`; see [`crate::estimate`].
+    fn eta(&self, _partition: PartitionId, since: Time, _exchanges: bool) -> Time {
+        since
+    }
+    /// Cuts below this rank cannot be read from this copy: its history begins here.
+    fn begins_at(&self, _partition: PartitionId) -> Rank {
+        Rank::ZERO
+    }
+}
+
+/// How far a cut may be moved up while its query waits for what it needs (PERSEUS §IV-B).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dynamic {
+    /// Not at all: the least cut that the level allows.
+    Off,
+    /// To whatever has arrived when all that is needed has: waiting for the rest ends at that moment, and the
+    /// longest essential delay is the threshold.
+    #[default]
+    Essential,
+    /// As the paper's Alg. 2 with a threshold: vector cuts also wait for what should be here this long after
+    /// the query's arrival.
+    Threshold { ns: u64 },
+}
+
+/// Faults that tests plant in the way a cut is chosen. Each is something that the printed protocol gets wrong,
+/// or that is easy to get wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// What arrives late is left out, and what depends on it is not.
+    KeepDescendants,
+    /// A session's token counts where the session was, not for ancestors elsewhere.
+    TokenWithoutAncestors,
+    /// What writers' sessions had seen is not followed. (Not a fault of the paper: it knows only conflicts.)
+    NoSessionEdges,
+    /// A calibration that is under way serves queries that arrive later.
+    CalibrateBeforeArrival,
+    /// A rank cut is moved up to what has arrived, closed or not.
+    RaiseUnclosed,
 }
 
 /// One query on its way to a cut.
@@ -100,12 +155,21 @@ pub trait SnapshotRule: Send {
 fn freshness(
     meta: &QueryMeta,
     now: Time,
+    cut: &Cut,
     complete_until: Time,
     coordination_ns: u64,
     view: &dyn ColumnView,
 ) -> Freshness {
     let total_ns = now.since(meta.arrived);
-    let newest = meta.reads.keys().map(|p| view.newest(*p)).max().unwrap_or_default();
+    let newest = |partition: &PartitionId| match cut {
+        Cut::Vector(vector) => {
+            let edge = vector.get(partition).copied().unwrap_or_default();
+            view.graph().newest(*partition, edge, Rank::MAX)
+        }
+        Cut::Rank(rank) => view.graph().newest(*partition, LogPosition(u64::MAX), *rank),
+        Cut::Epoch(_) => view.newest(*partition),
+    };
+    let newest = meta.reads.keys().map(newest).max().unwrap_or_default();
     Freshness {
         staleness_ns: meta.arrived.since(complete_until),
         coordination_ns: coordination_ns.min(total_ns),

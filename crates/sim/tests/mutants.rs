@@ -1,5 +1,6 @@
-//! The checks bite: each fault that can be planted in the engine is found by some seed. (One is too rare
-//! for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive tests.)
+//! The checks bite: each fault that can be planted in the engine, and in how cuts are chosen, is found by
+//! some seed. (Two are too rare for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive
+//! tests, `NoSessionEdges` by a scenario.)
 
 use base::cut::Consistency;
 use sim::cluster::run::{self, Case};
@@ -8,16 +9,16 @@ use sim::plan::Plan;
 use txn::perseus::Mutant;
 
 /// Seeds tried before a fault counts as missed.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 450;
 
 /// The first seed that finds the fault, and how.
-fn finds(mutant: Mutant) -> Option<(u64, String)> {
+fn finds(plant: impl Fn(&mut Case), levels: &[Consistency], seeds: u64) -> Option<(u64, String)> {
     let plans =
         ["wan3-mixed", "wan3-calm", "wan3-lossy", "wan3-jittery"].map(|name| Plan::named(name).unwrap());
-    (0..SEEDS).find_map(|seed| {
+    (0..seeds).find_map(|seed| {
         let plan = plans[seed as usize % plans.len()].clone();
-        let level = if seed % 5 == 4 { Consistency::Regular } else { Consistency::Rss };
-        let case = Case { mutant: Some(mutant), ..Case::new(seed, plan, level) };
+        let mut case = Case::new(seed, plan, levels[seed as usize % levels.len()]);
+        plant(&mut case);
         let failure = guarded(&case, "perseus", || run::run(&case)).err()?;
         let what = failure.to_string();
         Some((seed, what.lines().nth(1).unwrap_or_default().to_string()))
@@ -25,7 +26,8 @@ fn finds(mutant: Mutant) -> Option<(u64, String)> {
 }
 
 #[test]
-fn every_planted_fault_is_found() {
+fn every_fault_planted_in_the_engine_is_found() {
+    use Consistency::{Regular, Rss};
     let faults = [
         Mutant::FirstAnswerOnly,
         Mutant::CutCycles,
@@ -43,10 +45,29 @@ fn every_planted_fault_is_found() {
     ];
     let mut missed = Vec::new();
     for mutant in faults {
-        match finds(mutant) {
+        match finds(|case| case.mutant = Some(mutant), &[Rss, Rss, Rss, Rss, Regular], SEEDS) {
             Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
             None => missed.push(mutant),
         }
     }
     assert!(missed.is_empty(), "{SEEDS} seeds found nothing wrong with {missed:?}");
+}
+
+#[test]
+fn every_fault_planted_in_the_choice_of_cuts_is_found() {
+    use reads::snapshot::Mutant;
+    let faults = [
+        (Mutant::KeepDescendants, Consistency::Regular),
+        (Mutant::TokenWithoutAncestors, Consistency::Regular),
+        (Mutant::CalibrateBeforeArrival, Consistency::Regular),
+        (Mutant::RaiseUnclosed, Consistency::Rss),
+    ];
+    let mut missed = Vec::new();
+    for (mutant, level) in faults {
+        match finds(|case| case.reads_mutant = Some(mutant), &[level], SEEDS) {
+            Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "seeds found nothing wrong with {missed:?}");
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::message::{AnswerBody, Question};
 use crate::questions::{Asked, Owner};
 use base::key::KeyRange;
-use base::order::StreamItem;
+use base::order::{Closed, StreamItem};
 use base::txn::RowRead;
 use reads::snapshot::Told;
 
@@ -57,6 +57,10 @@ impl<E: Engine> Node<E> {
         }
         let (rank, granules) = match &what {
             Question::Calibrate => {
+                if from != self.id {
+                    // Records first: the asker waits for them anyway.
+                    self.flush(now, out);
+                }
                 let calibration = self.engine.calibrate(now, partition);
                 return self.answer(
                     now,
@@ -108,7 +112,11 @@ impl<E: Engine> Node<E> {
                     Question::Rows { at, reads } => {
                         self.data.read(partition, at, &reads).map(AnswerBody::Rows)
                     }
-                    _ => Ok(AnswerBody::Closed(closed)),
+                    _ => {
+                        let calibration = self.engine.calibrate(now, partition);
+                        let closed = Closed { position: closed.position.max(calibration.position) };
+                        Ok(AnswerBody::Closed { closed, through: calibration.low })
+                    }
                 });
                 if to != self.id {
                     // Records first: the asker waits for them anyway.
@@ -153,21 +161,14 @@ impl<E: Engine> Node<E> {
             (Owner::Query(id), Ok(body)) => {
                 let Some(query) = self.queries.get_mut(&id) else { return };
                 match body {
-                    AnswerBody::Closed(closed) => {
-                        query.rule.told(now, Told::Closed { partition, closed, waited_ns })
-                    }
-                    AnswerBody::Calibrated(calibration) => {
-                        query.rule.told(now, Told::Calibrated { partition, calibration })
+                    AnswerBody::Closed { closed, through } => {
+                        query.rule.told(now, Told::Closed { partition, closed, through, waited_ns })
                     }
                     AnswerBody::Timestamp(rank) => query.rule.told(now, Told::Timestamp { rank }),
                     AnswerBody::Batches(published) => query.rule.told(now, Told::Batches { published }),
-                    AnswerBody::Rows(_) | AnswerBody::Replicated => return,
+                    AnswerBody::Calibrated(_) | AnswerBody::Rows(_) | AnswerBody::Replicated => return,
                 }
-                for ask in query.rule.follow_up() {
-                    let (partition, what) = Self::question_of(ask);
-                    let question = self.questions.next_question();
-                    self.ask(now, question, partition, what, Owner::Query(id), out);
-                }
+                self.ask_on(now, id, out);
                 self.finish_query(now, id, out);
             }
             (Owner::Query(id), Err(error)) => {
@@ -189,6 +190,12 @@ impl<E: Engine> Node<E> {
             }
             (Owner::Read(_), Ok(_)) => {}
             (Owner::Copies(txn), _) => self.copied(now, txn, out),
+            (Owner::Calibration(sent_at), Ok(AnswerBody::Calibrated(calibration))) => {
+                self.columns.delays.round_trip(partition, now.since(sent_at));
+                self.calibrated(now, partition, Ok(calibration), out);
+            }
+            (Owner::Calibration(_), Ok(_)) => {}
+            (Owner::Calibration(_), Err(error)) => self.calibrated(now, partition, Err(error), out),
             (Owner::Read(id), Err(error)) => {
                 if self.row_reads.contains_key(&id) {
                     self.vanished(id);

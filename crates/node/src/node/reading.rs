@@ -9,21 +9,38 @@ use base::Cut;
 use base::cut::Consistency;
 use base::key::KeyRange;
 use base::txn::RowRead;
-use reads::snapshot::QueryMeta;
-use reads::snapshot::perseus::RegularQuery;
+use reads::snapshot::perseus::{RegularQuery, newest_in};
 use reads::snapshot::rank::RankQuery;
+use reads::snapshot::{Ask, QueryMeta};
 
 impl<E: Engine> Node<E> {
-    /// The cut of a strong read that arrives now.
-    pub(super) fn strong_cut(&self, now: Time, token: &Token) -> Rank {
-        token.rank.max(now.rank() + self.topology.clock_bound_ns)
+    /// The cut of a read of rows that arrives now, by its level.
+    pub(super) fn cut_of_rows(
+        &self,
+        now: Time,
+        consistency: Consistency,
+        token: &Token,
+        mut partitions: impl Iterator<Item = PartitionId>,
+    ) -> Rank {
+        let strong = now.rank() + self.topology.clock_bound_ns;
+        let cut = match consistency {
+            Consistency::Rss | Consistency::Regular => strong,
+            // What is complete here was never collected: see `tell_floor`.
+            Consistency::Session | Consistency::Stale => partitions
+                .try_fold(strong, |cut, p| self.subscribes(p).then(|| cut.min(self.columns.low(p))))
+                .unwrap_or(strong),
+        };
+        token.rank.max(cut)
     }
 
     pub(super) fn read_rows(&mut self, now: Time, id: RequestId, read: ReadRows, out: &mut Effects<Self>) {
         if let Err(error) = self.check_token(now, &read.token) {
             return out.reply(id, Reply::Rows(Err(error)));
         }
-        let at = read.at.unwrap_or_else(|| self.strong_cut(now, &read.token));
+        let at = read.at.unwrap_or_else(|| {
+            let partitions = read.reads.iter().map(|row_read| row_read.partition);
+            self.cut_of_rows(now, read.consistency, &read.token, partitions)
+        });
         let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<RowRead>)> = BTreeMap::new();
         let slots = read.reads.len();
         for (slot, row_read) in read.reads.into_iter().enumerate() {
@@ -93,11 +110,18 @@ impl<E: Engine> Node<E> {
         let rival = if strong { self.rival_rule(meta.clone()) } else { None };
         let (rule, floor): (Box<dyn SnapshotRule>, Rank) = match (open.at, open.consistency) {
             _ if rival.is_some() => rival.expect("just seen"),
-            (None, Consistency::Regular) => (Box::new(RegularQuery::new(meta)), self.columns.collected_below),
+            (None, Consistency::Regular) => {
+                let rule = RegularQuery::new(meta, self.options.dynamic, self.options.planted());
+                (Box::new(rule), self.columns.collected_below)
+            }
             (at, consistency) => {
                 let query = match (at, consistency) {
                     (Some(at), _) => RankQuery::at(meta, at),
-                    (None, Consistency::Rss) => RankQuery::strong(meta, self.topology.clock_bound_ns),
+                    (None, Consistency::Rss) => {
+                        let bound_ns = self.topology.clock_bound_ns;
+                        let (dynamic, planted) = (self.options.dynamic, self.options.planted());
+                        RankQuery::strong(meta, bound_ns, dynamic, &self.columns, planted)
+                    }
                     (None, _) => RankQuery::local(meta, &self.columns),
                 };
                 let cut = query.cut();
@@ -108,12 +132,28 @@ impl<E: Engine> Node<E> {
         self.tell_floor();
         let asks = rule.asks();
         self.queries.insert(id, Query { rule, open, floor });
+        self.put(now, id, asks, out);
+        self.finish_query(now, id, out);
+    }
+
+    /// Puts a query's questions.
+    fn put(&mut self, now: Time, id: RequestId, asks: Vec<Ask>, out: &mut Effects<Self>) {
         for ask in asks {
+            if let Ask::Calibrate(partition) = ask {
+                self.want_calibration(now, partition, id, out);
+                continue;
+            }
             let (partition, what) = Self::question_of(ask);
             let question = self.questions.next_question();
             self.ask(now, question, partition, what, Owner::Query(id), out);
         }
-        self.finish_query(now, id, out);
+    }
+
+    /// Puts the questions that an answer led to.
+    pub(super) fn ask_on(&mut self, now: Time, id: RequestId, out: &mut Effects<Self>) {
+        let Some(query) = self.queries.get_mut(&id) else { return };
+        let asks = query.rule.follow_up();
+        self.put(now, id, asks, out);
     }
 
     pub(super) fn check_open(&self, now: Time, open: &OpenSnapshot) -> Result<(), SqlError> {
@@ -137,9 +177,12 @@ impl<E: Engine> Node<E> {
                 let token = match &cut {
                     Cut::Rank(rank) => Token::at(*rank),
                     Cut::Vector(positions) => {
+                        for (partition, position) in positions {
+                            let issued = self.columns.issued.entry(*partition).or_default();
+                            *issued = (*position).max(*issued);
+                        }
                         // Ancestors of what was seen are ranked no higher than it.
-                        let newest = positions.keys().map(|p| self.columns.newest(*p)).max();
-                        Token { rank: newest.unwrap_or_default(), positions: positions.clone() }
+                        Token { rank: newest_in(positions, &self.columns), positions: positions.clone() }
                     }
                     Cut::Epoch(_) => Token::default(),
                 };
@@ -158,6 +201,7 @@ impl<E: Engine> Node<E> {
         let query = self.queries.remove(&id).expect("was found");
         self.floors.release(query.floor);
         self.questions.forget(id);
+        self.forget_calibrations(id);
         self.tell_floor();
         out.reply(id, Reply::Snapshot(result));
     }

@@ -14,7 +14,7 @@ impl<E: Engine> Node<E> {
         out: &mut Effects<Self>,
     ) {
         if self.subscribes(partition) {
-            self.columns.receive(partition, &item);
+            self.columns.receive(now, partition, &item);
         }
         let outgoing = self.streams.outgoing.get_mut(&partition).expect("streams only its own partitions");
         if let Some(rival) = &mut self.rival {
@@ -64,7 +64,7 @@ impl<E: Engine> Node<E> {
         let Some(incoming) = self.streams.incoming.get_mut(&partition) else { return };
         let ready = incoming.receive(first, items);
         let next = incoming.next();
-        ready.iter().for_each(|item| self.columns.receive(partition, item));
+        ready.iter().for_each(|item| self.columns.receive(now, partition, item));
         self.send(from, Message::StreamAck { partition, next }, out);
         if !ready.is_empty() {
             self.finish_queries(now, out);
@@ -82,8 +82,8 @@ impl Columns {
         }
     }
 
-    pub(super) fn receive(&mut self, partition: PartitionId, item: &StreamItem) {
-        self.graph.receive(partition, item);
+    pub(super) fn receive(&mut self, now: Time, partition: PartitionId, item: &StreamItem) {
+        self.graph.receive(now, partition, item);
         match item {
             StreamItem::Record(record) => self.store.apply(record),
             StreamItem::Low(rank) => {
@@ -112,5 +112,14 @@ impl ColumnView for Columns {
         // Of partitions with columns here, what the stream said: then everything below has arrived.
         let subscribed = self.store.partitions().map(|p| self.low(p));
         subscribed.chain(self.heard.values().copied()).min().unwrap_or_default()
+    }
+    fn issued(&self, partition: PartitionId) -> LogPosition {
+        self.issued.get(&partition).copied().unwrap_or_default()
+    }
+    fn eta(&self, partition: PartitionId, since: Time, exchanges: bool) -> Time {
+        self.delays.eta(partition, since, exchanges)
+    }
+    fn begins_at(&self, partition: PartitionId) -> Rank {
+        self.begins_at.get(&partition).copied().unwrap_or_default()
     }
 }

@@ -54,7 +54,8 @@ impl SnapshotRule for BatchCutQuery {
             return Ok(None);
         }
         let complete_until = self.meta.reads.keys().map(|p| of(p).closed_at).min().unwrap_or(now);
-        let fresh = freshness(&self.meta, now, complete_until, self.coordination_ns, view);
-        Ok(Some((Cut::Vector(vector), fresh)))
+        let cut = Cut::Vector(vector);
+        let fresh = freshness(&self.meta, now, &cut, complete_until, self.coordination_ns, view);
+        Ok(Some((cut, fresh)))
     }
 }

@@ -4,8 +4,12 @@
 //! before the query arrived was answered at a true time after its rank, so its rank is ≤ t. What
 //! remains is closing t at the partitions read (and only for the granules read), then applying up to
 //! there. Cuts are totally ordered, so queries never fork.
+//!
+//! While a query waits for its farthest partition, the others go on. When all has arrived, the cut is moved
+//! up to the largest rank that is closed and applied at every partition by then: any later initial segment
+//! is as good, and this one costs no time ([`Dynamic`]).
 
-use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told, freshness};
+use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, SnapshotRule, Told, freshness};
 use base::order::Close;
 use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, Time};
 use std::collections::BTreeMap;
@@ -14,32 +18,43 @@ use std::collections::BTreeMap;
 pub struct RankQuery {
     meta: QueryMeta,
     cut: Rank,
-    /// Log ends of the partitions that have closed the cut.
-    closed: BTreeMap<PartitionId, LogPosition>,
+    /// Of the partitions that have closed the cut: log end, and the rank up to which it is closed.
+    closed: BTreeMap<PartitionId, (LogPosition, Rank)>,
+    /// The cut may be moved up.
+    dynamic: bool,
+    planted: Option<Mutant>,
     coordination_ns: u64,
 }
 
 impl RankQuery {
-    /// `rss`: everything answered before the query arrived.
-    pub fn strong(meta: QueryMeta, clock_bound_ns: u64) -> RankQuery {
-        let cut = meta.token.rank.max(meta.arrived.rank() + clock_bound_ns);
-        RankQuery::at(meta, cut)
+    /// `rss`: everything answered before the query arrived. `planted`: a fault, in tests.
+    pub fn strong(
+        meta: QueryMeta,
+        clock_bound_ns: u64,
+        dynamic: Dynamic,
+        view: &dyn ColumnView,
+        planted: Option<Mutant>,
+    ) -> RankQuery {
+        let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
+        let cut = meta.token.rank.max(meta.arrived.rank() + clock_bound_ns).max(begins);
+        RankQuery { dynamic: dynamic != Dynamic::Off, planted, ..RankQuery::at(meta, cut) }
     }
 
     /// A given cut, such as a pinned one or a session's.
     pub fn at(meta: QueryMeta, cut: Rank) -> RankQuery {
-        RankQuery { meta, cut, closed: BTreeMap::new(), coordination_ns: 0 }
+        RankQuery { meta, cut, closed: BTreeMap::new(), dynamic: false, planted: None, coordination_ns: 0 }
     }
 
     /// `session` and `stale`: whatever is complete here already, or the session's token if that is
     /// later.
     pub fn local(meta: QueryMeta, view: &dyn ColumnView) -> RankQuery {
         let low = meta.reads.keys().map(|p| view.low(*p)).min().unwrap_or(meta.arrived.rank());
-        let cut = low.max(meta.token.rank);
+        let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
+        let cut = low.max(meta.token.rank).max(begins);
         let mut query = RankQuery::at(meta, cut);
         for &partition in query.meta.reads.keys() {
             if view.low(partition) >= cut {
-                query.closed.insert(partition, LogPosition(0));
+                query.closed.insert(partition, (LogPosition(0), cut));
             }
         }
         query
@@ -60,8 +75,8 @@ impl SnapshotRule for RankQuery {
     }
 
     fn told(&mut self, now: Time, told: Told) {
-        let Told::Closed { partition, closed, waited_ns } = told else { return };
-        if self.closed.insert(partition, closed.position).is_none() {
+        let Told::Closed { partition, closed, through, waited_ns } = told else { return };
+        if self.closed.insert(partition, (closed.position, through)).is_none() {
             // The slowest way there and back, without what the partition itself waited for.
             let on_the_way_ns = now.since(self.meta.arrived).saturating_sub(waited_ns);
             self.coordination_ns = self.coordination_ns.max(on_the_way_ns);
@@ -70,11 +85,24 @@ impl SnapshotRule for RankQuery {
 
     fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
         let all_closed = self.closed.len() == self.meta.reads.len();
-        let ready = all_closed && self.closed.iter().all(|(p, end)| view.applied(*p) >= *end);
+        let ready = all_closed && self.closed.iter().all(|(p, (end, _))| view.applied(*p) >= *end);
         if !ready {
             return Ok(None);
         }
-        let fresh = freshness(&self.meta, now, self.cut.time(), self.coordination_ns, view);
-        Ok(Some((Cut::Rank(self.cut), fresh)))
+        if self.dynamic {
+            // Applied up to its log end, a partition has everything that it closed by then.
+            let through = self.closed.iter().map(|(p, (_, through))| match self.planted {
+                Some(Mutant::RaiseUnclosed) => view.newest(*p),
+                _ => view.low(*p).max(*through),
+            });
+            let through = through.min();
+            if through.is_some_and(|through| through > self.cut) {
+                base::sometimes!("a rank cut is moved up while its query waits");
+                self.cut = through.expect("just looked");
+            }
+        }
+        let cut = Cut::Rank(self.cut);
+        let fresh = freshness(&self.meta, now, &cut, self.cut.time(), self.coordination_ns, view);
+        Ok(Some((cut, fresh)))
     }
 }

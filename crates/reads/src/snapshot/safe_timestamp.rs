@@ -32,7 +32,8 @@ impl SnapshotRule for SafeTimestampQuery {
             return Ok(None);
         }
         assert!(self.meta.reads.keys().all(|p| view.low(*p) >= cut), "what is safe has arrived here");
-        let fresh = freshness(&self.meta, now, cut.time(), 0, view);
-        Ok(Some((Cut::Rank(cut), fresh)))
+        let (cut, complete_until) = (Cut::Rank(cut), cut.time());
+        let fresh = freshness(&self.meta, now, &cut, complete_until, 0, view);
+        Ok(Some((cut, fresh)))
     }
 }

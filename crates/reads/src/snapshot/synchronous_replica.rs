@@ -37,7 +37,8 @@ impl SnapshotRule for SynchronousReplicaQuery {
             return Ok(None);
         }
         // Whatever was answered before the query arrived is in: nothing is stale.
-        let fresh = freshness(&self.meta, now, self.meta.arrived, 0, view);
-        Ok(Some((Cut::Rank(self.cut), fresh)))
+        let cut = Cut::Rank(self.cut);
+        let fresh = freshness(&self.meta, now, &cut, self.meta.arrived, 0, view);
+        Ok(Some((cut, fresh)))
     }
 }

@@ -22,6 +22,7 @@ use history::guarantee::{AntiDependencies, RealTime, Rules};
 use history::{Guarantee, History, check};
 use node::Node;
 use node::request::{Reply, Request};
+use reads::snapshot::Dynamic;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -41,6 +42,9 @@ pub struct Case {
     /// A fault planted in the engine; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<txn::perseus::Mutant>,
+    /// A fault planted in how cuts are chosen.
+    #[cfg(feature = "mutants")]
+    pub reads_mutant: Option<reads::snapshot::Mutant>,
     /// Lines of the trace to keep.
     pub trace_lines: usize,
 }
@@ -53,6 +57,8 @@ impl Case {
             consistency,
             #[cfg(feature = "mutants")]
             mutant: None,
+            #[cfg(feature = "mutants")]
+            reads_mutant: None,
             trace_lines: 0,
         }
     }
@@ -99,11 +105,17 @@ impl Knobs {
             }
         }
         let longest_ns = topology.wan.widest_ns();
-        let node = node::Options {
+        #[allow(unused_mut)]
+        let mut node = node::Options {
             flush_ns: *rng.pick(&[0, MS, 5 * MS]),
             low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
             maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
             merge_rows_max: *rng.pick(&[1, 4, 1000]),
+            dynamic: match rng.below(4) {
+                0 => Dynamic::Off,
+                1 => Dynamic::Threshold { ns: rng.below(2 * longest_ns + 1) },
+                _ => Dynamic::Essential,
+            },
             ..node::Options::default()
         };
         #[allow(unused_mut)]
@@ -121,6 +133,7 @@ impl Knobs {
         #[cfg(feature = "mutants")]
         {
             engine.mutant = case.mutant;
+            node.mutant = case.reads_mutant;
         }
         let habits = Habits {
             consistency: case.consistency,
@@ -169,17 +182,16 @@ pub fn run(case: &Case) -> Result<Summary, String> {
 
 /// What a level promises of everything that clients see.
 ///
-/// `regular`: per query whole transactions with all their ancestors, and every conflicting transaction that
-/// was answered before. Orders that come from sessions and tokens alone are kept for a query's own session,
-/// but not between the writers that it sees: the order streams carry no edges for them.
+/// `regular`: per query whole transactions with all their ancestors, those by session included, and every
+/// conflicting transaction that was answered before. Two queries may still disagree.
 pub fn promised(consistency: Consistency) -> Guarantee {
-    let by = |anti_dependencies, tied, real_time| {
-        Guarantee::Custom(Rules { anti_dependencies, sessions: tied, tokens: tied, real_time })
+    let by = |anti_dependencies, real_time| {
+        Guarantee::Custom(Rules { anti_dependencies, sessions: true, tokens: true, real_time })
     };
     match consistency {
         Consistency::Rss => Guarantee::Rss,
-        Consistency::Regular => by(AntiDependencies::OwnOfQueries, false, RealTime::Conflicting),
-        Consistency::Session => by(AntiDependencies::All, true, RealTime::Ignored),
+        Consistency::Regular => by(AntiDependencies::OwnOfQueries, RealTime::Conflicting),
+        Consistency::Session => by(AntiDependencies::All, RealTime::Ignored),
         Consistency::Stale => Guarantee::Serializable,
     }
 }

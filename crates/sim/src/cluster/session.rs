@@ -173,7 +173,7 @@ impl Session {
                 };
                 let entry = self.begin(now, matches!(then, Pinned::Write));
                 self.doing = Doing::Pinning { entry, then };
-                let consistency = Consistency::Rss;
+                let consistency = self.habits.consistency;
                 out.ask(self.at, Request::Pin { consistency, token: self.token.clone() });
             }
             4 => {
@@ -187,8 +187,8 @@ impl Session {
                 let entry = self.begin(now, false);
                 let targets = self.rows_and_shelves();
                 let reads = targets.iter().map(|t| self.layout.row_read(t)).collect();
-                let read =
-                    ReadRows { at: None, consistency: Consistency::Rss, token: self.token.clone(), reads };
+                let consistency = self.habits.consistency;
+                let read = ReadRows { at: None, consistency, token: self.token.clone(), reads };
                 out.ask(self.at, Request::ReadRows(read));
                 self.doing = Doing::StrongRead { entry, targets };
             }
@@ -299,7 +299,7 @@ impl Session {
                     _ => self.rows_and_shelves(),
                 };
                 let reads = targets.iter().map(|t| self.layout.row_read(t)).collect();
-                let (consistency, token) = (Consistency::Rss, self.token.clone());
+                let (consistency, token) = (self.habits.consistency, self.token.clone());
                 out.ask(self.at, Request::ReadRows(ReadRows { at: Some(at), consistency, token, reads }));
                 self.doing = Doing::Reading { entry, pin, targets, then };
             }
