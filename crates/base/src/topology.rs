@@ -30,6 +30,9 @@ pub struct PartitionSpec {
     pub region: RegionId,
     /// The node that runs it.
     pub node: NodeId,
+    /// Nodes of other regions that keep a copy and execute everything it takes part in; none where an
+    /// engine keeps one replica.
+    pub copies: Vec<NodeId>,
 }
 
 impl Topology {
@@ -42,9 +45,56 @@ impl Topology {
         let nodes = (0..regions).map(|r| NodeSpec { region: RegionId(r), subscribes: all.clone() }).collect();
         let partitions = (0..count)
             .map(|p| p / partitions_per_region)
-            .map(|r| PartitionSpec { region: RegionId(r), node: NodeId(r) })
+            .map(|r| PartitionSpec { region: RegionId(r), node: NodeId(r), copies: Vec::new() })
             .collect();
         Topology { wan, nodes, partitions, clock_bound_ns: 0 }
+    }
+
+    /// The same cluster with a copy of every partition in every region: a full replica each, spread over
+    /// the nodes that run partitions there.
+    pub fn replicated(mut self) -> Topology {
+        let running = |topology: &Topology, region| -> Vec<NodeId> {
+            let mut nodes: Vec<NodeId> =
+                topology.partitions_in(region).map(|p| topology.node_of(p)).collect();
+            nodes.sort_unstable();
+            nodes.dedup();
+            nodes
+        };
+        let regions: Vec<RegionId> = (0..self.wan.region_count() as u16).map(RegionId).collect();
+        let by_region: Vec<Vec<NodeId>> = regions.iter().map(|r| running(&self, *r)).collect();
+        for (n, partition) in self.partitions.iter_mut().enumerate() {
+            let others = by_region
+                .iter()
+                .enumerate()
+                .filter(|(r, nodes)| *r != usize::from(partition.region.0) && !nodes.is_empty());
+            partition.copies = others.map(|(_, nodes)| nodes[n % nodes.len()]).collect();
+        }
+        self
+    }
+    /// Whether some partition has more than one copy.
+    pub fn is_replicated(&self) -> bool {
+        self.partitions.iter().any(|p| !p.copies.is_empty())
+    }
+    /// Whether a node executes what a partition takes part in.
+    pub fn holds(&self, node: NodeId, partition: PartitionId) -> bool {
+        let partition = &self.partitions[partition.0 as usize];
+        partition.node == node || partition.copies.contains(&node)
+    }
+    /// Partitions of which a node keeps a copy, those it runs included, in order.
+    pub fn copies_at(&self, node: NodeId) -> impl Iterator<Item = PartitionId> + '_ {
+        self.partition_ids().filter(move |p| self.holds(node, *p))
+    }
+    /// Where a node reads a partition: at its own copy, else at one in its region, else where it is run.
+    pub fn copy_near(&self, partition: PartitionId, node: NodeId) -> NodeId {
+        let spec = &self.partitions[partition.0 as usize];
+        let region = self.region_of(node);
+        let copies = || std::iter::once(spec.node).chain(spec.copies.iter().copied());
+        let own = copies().find(|n| *n == node);
+        own.or_else(|| copies().find(|n| self.region_of(*n) == region)).unwrap_or(spec.node)
+    }
+    /// The node that orders what is homed in a region: the first that runs a partition there.
+    pub fn sequencer_of(&self, region: RegionId) -> Option<NodeId> {
+        self.partitions_in(region).map(|p| self.node_of(p)).min()
     }
 
     pub fn region_of(&self, node: NodeId) -> RegionId {
@@ -84,7 +134,8 @@ impl Topology {
     pub fn one_way_ns(&self, a: NodeId, b: NodeId) -> u64 {
         if a == b { 0 } else { self.wan.one_way_ns(self.region_of(a), self.region_of(b)) }
     }
-    /// Panics unless ids are dense, regions exist and every partition has a node in its own region.
+    /// Panics unless ids are dense, regions exist, every partition has a node in its own region and at
+    /// most one copy in any other.
     pub fn check(&self) {
         let regions = self.wan.region_count() as u16;
         for node in &self.nodes {
@@ -93,6 +144,39 @@ impl Topology {
         }
         for partition in &self.partitions {
             assert_eq!(self.region_of(partition.node), partition.region);
+            let mut regions: Vec<RegionId> = partition.copies.iter().map(|n| self.region_of(*n)).collect();
+            regions.push(partition.region);
+            regions.sort_unstable();
+            assert!(regions.windows(2).all(|pair| pair[0] != pair[1]), "one copy a region");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replicated_cluster_keeps_a_copy_of_everything_in_every_region() {
+        let wan = Wan::preset("perseus3").unwrap();
+        let mut topology = Topology::one_node_per_region(wan, 2);
+        assert!(!topology.is_replicated());
+        // A second node in region 1, and a gateway in region 2.
+        topology.nodes.push(NodeSpec { region: RegionId(1), subscribes: Vec::new() });
+        topology.nodes.push(NodeSpec { region: RegionId(2), subscribes: Vec::new() });
+        topology.partitions[3].node = NodeId(3);
+        let topology = topology.replicated();
+        topology.check();
+        for partition in topology.partition_ids() {
+            for node in topology.node_ids() {
+                let near = topology.copy_near(partition, node);
+                assert_eq!(topology.region_of(near), topology.region_of(node));
+                assert!(topology.holds(near, partition));
+            }
+        }
+        assert_eq!(topology.copies_at(NodeId(0)).count(), 6);
+        assert_eq!(topology.copies_at(NodeId(1)).count() + topology.copies_at(NodeId(3)).count(), 6);
+        assert_eq!(topology.copies_at(NodeId(4)).count(), 0);
+        assert_eq!(topology.sequencer_of(RegionId(1)), Some(NodeId(1)));
     }
 }

@@ -15,9 +15,9 @@ use query::{Cluster, Gateway, GatewayConfig};
 use runtime::{Host, LocalCluster};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use txn::perseus::Perseus;
+use txn::any::{AnyEngine, EngineKind};
 
-type DatabaseNode = Node<Perseus>;
+type DatabaseNode = Node<AnyEngine>;
 
 /// What to build.
 #[derive(clap::Args, Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct DatabaseArgs {
     #[arg(long, value_delimiter = ',', value_name = "REGION,…")]
     pub regions: Vec<String>,
     /// Engine that orders transactions
-    #[arg(long, default_value = "perseus", value_parser = ["perseus"])]
+    #[arg(long, default_value = "perseus", value_parser = EngineKind::ALL.map(EngineKind::name))]
     pub engine: String,
     /// Partitions per region
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -50,6 +50,9 @@ fn wan(name: &str) -> Result<Wan, String> {
 }
 
 impl DatabaseArgs {
+    fn engine(&self) -> anyhow::Result<EngineKind> {
+        EngineKind::parse(&self.engine).ok_or_else(|| anyhow!("no engine {:?}", self.engine))
+    }
     /// Who is where. Errors: a region that `--wan` does not have.
     fn topology(&self) -> anyhow::Result<Topology> {
         let mut wan = self.wan.clone();
@@ -57,7 +60,7 @@ impl DatabaseArgs {
             let names: Vec<&str> = self.regions.iter().map(String::as_str).collect();
             wan = wan.only(&names).map_err(|e| anyhow!("--regions {}: {e}", self.regions.join(",")))?;
         }
-        Ok(Topology::one_node_per_region(wan, self.partitions))
+        Ok(self.engine()?.layout(Topology::one_node_per_region(wan, self.partitions)))
     }
 }
 
@@ -101,8 +104,9 @@ impl Database {
                 .with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
             listeners.push(listener);
         }
+        let engine = args.engine()?;
         let cluster = LocalCluster::start(topology.clone(), |id| {
-            let engine = Perseus::new(topology.clone(), id, 1, Default::default());
+            let engine = AnyEngine::new(topology.clone(), id, 1, engine.options());
             Node::new(id, topology.clone(), procedures.clone(), engine, Options::default())
         });
         let query_threads = QueryThreads::start()?;

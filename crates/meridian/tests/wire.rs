@@ -6,6 +6,8 @@ mod bytes;
 mod conflicts;
 #[path = "wire/ddl.rs"]
 mod ddl;
+#[path = "wire/engines.rs"]
+mod engines;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/regions.rs"]

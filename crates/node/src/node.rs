@@ -160,16 +160,17 @@ impl<E: Engine> Node<E> {
     ) -> Node<E> {
         topology.check();
         let mut streams = Streams::default();
-        for partition in topology.partitions_at(id) {
-            let remote = topology.subscribers_of(partition).filter(|n| *n != id);
+        for partition in topology.copies_at(id) {
+            let remote = topology.subscribers_of(partition);
+            let remote = remote.filter(|n| *n != id && topology.copy_near(partition, *n) == id);
             streams.outgoing.insert(partition, Outgoing::new(remote));
         }
         for &partition in &topology.nodes[id.0 as usize].subscribes {
-            if topology.node_of(partition) != id {
+            if topology.copy_near(partition, id) != id {
                 streams.incoming.insert(partition, Incoming::default());
             }
         }
-        let data = Data::new(topology.clone(), procedures, topology.partitions_at(id));
+        let data = Data::new(topology.clone(), procedures, topology.copies_at(id));
         let subscribes = topology.nodes[id.0 as usize].subscribes.iter().copied();
         let unsubscribed =
             topology.partition_ids().filter(|p| !topology.nodes[id.0 as usize].subscribes.contains(p));
@@ -186,7 +187,7 @@ impl<E: Engine> Node<E> {
             issued: BTreeMap::new(),
             begins_at: BTreeMap::new(),
             delays: DelayEstimates::new(
-                topology.partition_ids().map(|p| (p, topology.one_way_ns(topology.node_of(p), id))),
+                topology.partition_ids().map(|p| (p, topology.one_way_ns(topology.copy_near(p, id), id))),
             ),
             collected_below: Rank::ZERO,
         };
@@ -406,7 +407,7 @@ impl<E: Engine> Node<E> {
                 }
             }
             Timer::Low => {
-                let partitions: Vec<_> = self.topology.partitions_at(self.id).collect();
+                let partitions: Vec<_> = self.topology.copies_at(self.id).collect();
                 // Safe ranks are announced instead.
                 if self.options.rival != Some(Rival::SafeTimestamp) {
                     for partition in partitions {

@@ -12,9 +12,10 @@ use base::check::probes;
 use base::cut::Consistency;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use txn::any::EngineKind;
 
 /// The engines there are.
-pub const ENGINES: [&str; 1] = ["perseus"];
+pub const ENGINES: [&str; 2] = ["perseus", "caerus"];
 
 /// `sim run`.
 #[derive(Clone, Debug)]
@@ -145,10 +146,10 @@ pub fn experiment(options: &ExperimentOptions) -> Result<Report, Trouble> {
 }
 
 fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
-    if !ENGINES.contains(&engine) {
+    let Some(engine) = EngineKind::parse(engine) else {
         return Err(Trouble::Usage(format!("no engine {engine:?}; there is {}", ENGINES.join(", "))));
-    }
-    Ok(Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level))
+    };
+    Ok(Case { engine, ..Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level) })
 }
 
 /// Runs under [`guard`], with the line that repeats it.

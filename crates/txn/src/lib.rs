@@ -2,6 +2,12 @@
 //!
 //! Suggested reading order: [`engine`], the shared [`graph`], then an engine.
 
+pub mod any;
+pub mod caerus;
+mod delays;
 pub mod engine;
 pub mod graph;
 pub mod perseus;
+mod share;
+#[cfg(test)]
+mod trial;

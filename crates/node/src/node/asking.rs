@@ -20,7 +20,7 @@ impl<E: Engine> Node<E> {
         owner: Owner,
         out: &mut Effects<Self>,
     ) {
-        let node = self.topology.node_of(partition);
+        let node = self.topology.copy_near(partition, self.id);
         if node == self.id {
             self.questions.asked.insert(question, Asked { partition, what: what.clone(), owner });
             return self.serve(now, self.id, question, partition, what, out);
@@ -33,7 +33,7 @@ impl<E: Engine> Node<E> {
     pub(super) fn repeat(&mut self, now: Time, question: QuestionId, out: &mut Effects<Self>) {
         let Some(asked) = self.questions.asked.get(&question) else { return };
         let (partition, what) = (asked.partition, asked.what.clone());
-        let node = self.topology.node_of(partition);
+        let node = self.topology.copy_near(partition, self.id);
         self.send(node, Message::Ask { question, partition, what }, out);
         out.timer(Timer::Repeat { question }, now + self.patience_ns(node));
     }
@@ -52,7 +52,8 @@ impl<E: Engine> Node<E> {
         what: Question,
         out: &mut Effects<Self>,
     ) {
-        if self.topology.partitions.get(partition.0 as usize).is_none_or(|p| p.node != self.id) {
+        if partition.0 as usize >= self.topology.partitions.len() || !self.topology.holds(self.id, partition)
+        {
             return; // Not ours: a peer with another topology. Silence, never a guess.
         }
         let (rank, granules) = match &what {

@@ -110,14 +110,16 @@ impl<E: Engine> Node<E> {
         let rival = if strong { self.rival_rule(meta.clone()) } else { None };
         let (rule, floor): (Box<dyn SnapshotRule>, Rank) = match (open.at, open.consistency) {
             _ if rival.is_some() => rival.expect("just seen"),
-            (None, Consistency::Regular) => {
+            // Logs of two copies differ where order does not matter: their positions mean nothing to each
+            // other, and a rank cut promises more.
+            (None, Consistency::Regular) if !self.topology.is_replicated() => {
                 let rule = RegularQuery::new(meta, self.options.dynamic, self.options.planted());
                 (Box::new(rule), self.columns.collected_below)
             }
             (at, consistency) => {
                 let query = match (at, consistency) {
                     (Some(at), _) => RankQuery::at(meta, at),
-                    (None, Consistency::Rss) => {
+                    (None, Consistency::Rss | Consistency::Regular) => {
                         let bound_ns = self.topology.clock_bound_ns;
                         let (dynamic, planted) = (self.options.dynamic, self.options.planted());
                         RankQuery::strong(meta, bound_ns, dynamic, &self.columns, planted)

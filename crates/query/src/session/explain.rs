@@ -70,13 +70,16 @@ impl Session {
         if is_replicated {
             let widest = homes.iter().map(|h| topology.wan.round_trip_ns(from, *h)).max().unwrap_or(0);
             add("read of a row", "replicated", 0, 0);
-            add("write of a row", "replicated", 2, 2 * widest);
+            let trips = if topology.is_replicated() { 1 } else { 2 };
+            add("write of a row", "replicated", trips, trips as u64 * widest);
         } else {
             for home in homes {
                 let name = topology.region_name(home);
                 let away = home != from;
                 let ns = if away { topology.wan.round_trip_ns(from, home) } else { 0 };
-                add("read of a row", name, i64::from(away), ns);
+                // A copy here is read after one way.
+                let read_ns = if topology.is_replicated() { ns / 2 } else { ns };
+                add("read of a row", name, i64::from(away), read_ns);
                 add("write of a row", name, i64::from(away), ns);
             }
         }
@@ -224,6 +227,9 @@ impl Session {
         let widest = regions.iter().map(|r| topology.wan.round_trip_ns(here, *r)).max().unwrap_or(0);
         let trips = match (is_local, is_write, regions.len()) {
             (true, ..) => "0".to_string(),
+            // The copy here is read once the other region has said that it is complete.
+            (false, false, _) if topology.is_replicated() => "0.5".into(),
+            (false, true, _) if topology.is_replicated() => "1".into(),
             (false, false, _) => "1".into(),
             (false, true, 1) => "1 to 2".into(),
             (false, true, _) => "2".into(),

@@ -27,10 +27,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use txn::perseus::{FutureRanks, Perseus};
+use txn::any::{AnyEngine, EngineKind, EngineOptions};
+use txn::perseus::FutureRanks;
 
 /// The node under test.
-pub type Subject = Node<Perseus>;
+pub type Subject = Node<AnyEngine>;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Case {
     pub plan: Plan,
     /// How queries read.
     pub consistency: Consistency,
+    /// Who orders.
+    pub engine: EngineKind,
     /// A fault planted in the engine; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<txn::perseus::Mutant>,
@@ -55,6 +58,7 @@ impl Case {
             seed,
             plan,
             consistency,
+            engine: EngineKind::Perseus,
             #[cfg(feature = "mutants")]
             mutant: None,
             #[cfg(feature = "mutants")]
@@ -85,7 +89,7 @@ struct Knobs {
     keys: i64,
     sessions: u32,
     habits: Habits,
-    engine: txn::perseus::Options,
+    engine: EngineOptions,
     node: node::Options,
     cost: Cost,
     client_one_way_ns: u64,
@@ -135,6 +139,17 @@ impl Knobs {
             engine.mutant = case.mutant;
             node.mutant = case.reads_mutant;
         }
+        let engine = match case.engine {
+            EngineKind::Perseus => EngineOptions::Perseus(engine),
+            EngineKind::Caerus => {
+                let mut rng = Rng::new(case.seed).fork("caerus");
+                if partitions > 1 && rng.chance(0.4) {
+                    split_regions(&mut topology);
+                }
+                EngineOptions::Caerus(caerus_options(&mut rng, engine))
+            }
+        };
+        let topology = case.engine.layout(topology);
         let habits = Habits {
             consistency: case.consistency,
             operations: 12,
@@ -167,6 +182,32 @@ impl Knobs {
             Mix::Crash => nodes.filter(|n| is_idle(n) || subscribes(n)).collect(),
             _ => nodes.collect(),
         }
+    }
+}
+
+/// Gives each region's last partition a node of its own.
+fn split_regions(topology: &mut Topology) {
+    for region in 0..topology.wan.region_count() as u16 {
+        let region = RegionId(region);
+        let last = topology.partitions_in(region).last().expect("every region has partitions");
+        let subscribes = topology.nodes[region.0 as usize].subscribes.clone();
+        topology.partitions[last.0 as usize].node = NodeId(topology.nodes.len() as u16);
+        topology.nodes.push(NodeSpec { region, subscribes });
+    }
+}
+
+/// Small knobs, so that batches, heartbeats and limits all matter; those that both engines have are as
+/// drawn for the other.
+fn caerus_options(rng: &mut Rng, drawn: txn::perseus::Options) -> txn::caerus::Options {
+    txn::caerus::Options {
+        batch_ns: *rng.pick(&[0, MS, 10 * MS]),
+        heartbeat_ns: *rng.pick(&[2 * MS, 10 * MS]),
+        future_ranks: drawn.future_ranks,
+        lower_bounds: drawn.lower_bounds,
+        collect_every_ns: drawn.collect_every_ns,
+        outstanding_max: *rng.pick(&[1, 3, 2000]),
+        unordered_max: *rng.pick(&[2, 10, 4000]),
+        ..txn::caerus::Options::default()
     }
 }
 
@@ -250,13 +291,14 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
 }
 
 /// A world of nodes under test; the procedures are those of this harness.
-pub fn world(setup: Setup, engine: txn::perseus::Options, node: node::Options) -> World<Subject> {
+pub fn world(setup: Setup, engine: impl Into<EngineOptions>, node: node::Options) -> World<Subject> {
+    let engine = engine.into();
     let mut procedures = Procedures::default();
     procedures.register(AppendAll);
     let procedures = Arc::new(procedures);
     let topology = Arc::new(setup.topology.clone());
     World::new(setup, move |id, life, _| {
-        let engine = Perseus::new(topology.clone(), id, life, engine.clone());
+        let engine = AnyEngine::new(topology.clone(), id, life, engine.clone());
         Node::new(id, topology.clone(), procedures.clone(), engine, node.clone())
     })
 }

@@ -132,7 +132,11 @@ fn topology() -> Topology {
         for _ in 0..TP_NODES {
             let node = NodeId(nodes.len() as u16);
             nodes.push(NodeSpec { region, subscribes: Vec::new() });
-            partitions.extend((0..PARTITIONS_PER_NODE).map(|_| PartitionSpec { region, node }));
+            partitions.extend((0..PARTITIONS_PER_NODE).map(|_| PartitionSpec {
+                region,
+                node,
+                copies: Vec::new(),
+            }));
         }
         nodes.push(NodeSpec { region, subscribes: (0..count).map(PartitionId).collect() });
     }

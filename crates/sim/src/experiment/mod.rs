@@ -5,6 +5,7 @@
 //! writes itself as JSON `{"experiment", "seed", "scale", "conditions", "rows": [...]}`. Figures are of
 //! virtual time, so they do not depend on the machine; what a node's work costs is one of the conditions.
 
+pub mod caerus;
 pub mod latency;
 pub mod tpcc;
 
@@ -41,7 +42,7 @@ pub struct Experiment {
 }
 
 /// All experiments.
-pub const ALL: [Experiment; 1] = [latency::EXPERIMENT];
+pub const ALL: [Experiment; 2] = [latency::EXPERIMENT, caerus::EXPERIMENT];
 
 /// An experiment by its name.
 pub fn named(name: &str) -> Option<&'static Experiment> {

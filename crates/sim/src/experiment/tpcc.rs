@@ -129,6 +129,8 @@ pub struct Done {
     pub asked_at: Time,
     pub latency_ns: u64,
     pub regions: usize,
+    /// Nominal round trip to the farthest of them.
+    pub farthest_ns: u64,
     /// Nodes that run a partition it touches.
     pub nodes: usize,
     pub committed: bool,
@@ -179,10 +181,15 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Terminals {
                         false
                     }
                 };
+                let here = self.topology.region_of(self.gateway);
+                let round_trip = |region| self.topology.wan.round_trip_ns(here, region);
+                let farthest_ns =
+                    answer.regions.iter().filter(|r| **r != here).map(|r| round_trip(*r)).max().unwrap_or(0);
                 self.log.borrow_mut().push(Done {
                     asked_at,
                     latency_ns: now.since(asked_at),
                     regions: answer.regions.len(),
+                    farthest_ns,
                     nodes,
                     committed,
                     phases: answer.phases,

@@ -32,7 +32,9 @@ impl Accessors {
     }
     /// Whom an access in this mode conflicts with.
     fn conflicts(&self, mode: AccessMode, flaws: Flaws, deps: &mut Vec<Ref>) {
-        deps.extend(self.writer);
+        if mode == AccessMode::Read || !flaws.forget_writers {
+            deps.extend(self.writer);
+        }
         if mode == AccessMode::Write && !flaws.forget_readers {
             deps.extend_from_slice(&self.readers);
         }
@@ -72,6 +74,8 @@ impl Accessors {
 pub struct Flaws {
     /// A write does not depend on the reads before it.
     pub forget_readers: bool,
+    /// A write does not depend on the write before it.
+    pub forget_writers: bool,
 }
 
 /// The conflict index of one partition.

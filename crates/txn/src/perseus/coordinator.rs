@@ -10,9 +10,10 @@ use super::options::{FutureRanks, Mutant, Timestamps};
 use super::state::{Out, Perseus};
 use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::{Nodes, Participants};
+use crate::share::merge;
 use base::hash::digest;
-use base::txn::{Outcome, StatementResult, Submission, Transaction};
-use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
+use base::txn::{Outcome, Submission, Transaction};
+use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A transaction that takes part at another node, at its gateway.
@@ -339,27 +340,4 @@ impl Coordination {
     pub fn pts(&self) -> Rank {
         self.replies.values().map(|reply| reply.pts).max().unwrap_or_default()
     }
-}
-
-/// Puts the participants' results together, in partition order.
-fn merge(shares: impl Iterator<Item = Share>) -> Outcome {
-    let mut by_partition: BTreeMap<PartitionId, Vec<StatementResult>> = BTreeMap::new();
-    for share in shares {
-        match share {
-            Share::Committed(results) => by_partition.extend(results),
-            Share::Aborted(error) => return Outcome::Aborted(error),
-        }
-    }
-    let mut by_partition = by_partition.into_values();
-    let mut results = by_partition.next().unwrap_or_default();
-    for more in by_partition {
-        if more.len() > results.len() {
-            results.resize_with(more.len(), StatementResult::default);
-        }
-        for (result, more) in results.iter_mut().zip(more) {
-            result.rows.extend(more.rows);
-            result.affected += more.affected;
-        }
-    }
-    Outcome::Committed { results }
 }

@@ -1,8 +1,9 @@
 //! What nodes tell each other, and what they remind themselves of.
 
 use crate::graph::participants::Participants;
-use base::txn::{Gathered, StatementResult, Transaction};
-use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
+pub use crate::share::Share;
+use base::txn::{Gathered, Transaction};
+use base::{NodeId, PartitionId, Rank, Time, TxnId};
 use serde::{Deserialize, Serialize};
 
 /// A dependency by name; its participants travel along, so that anyone can ask about it.
@@ -41,13 +42,6 @@ pub enum Known {
     Final(Fragment),
     /// Collected: its rank lies at or below the watermark.
     Below(TxnId),
-}
-
-/// A participant's share of a transaction's end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Share {
-    Committed(Vec<(PartitionId, Vec<StatementResult>)>),
-    Aborted(SqlError),
 }
 
 /// A coordinator's transactions below `floor` are collected everywhere.

@@ -34,7 +34,6 @@ mod closing;
 mod closure;
 mod collection;
 mod coordinator;
-mod delays;
 mod execution;
 mod invariants;
 pub mod message;

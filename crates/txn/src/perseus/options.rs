@@ -1,5 +1,6 @@
 //! Knobs of the engine, and the faults that tests may plant.
 
+pub use crate::delays::FutureRanks;
 use base::time::{MS, SECOND};
 use base::topology::Topology;
 
@@ -72,19 +73,6 @@ pub enum Timestamps {
     /// One oracle in the cluster, as in TiDB: a round trip to it for every transaction, after the participants
     /// have answered. See [`super::oracle`].
     Central,
-}
-
-/// Where a transaction that spans regions is ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FutureRanks {
-    /// Now, like any other.
-    Off,
-    /// At its expected completion.
-    Measured,
-    /// At this many per cent of the way to its expected completion.
-    Scaled { percent: u64 },
-    /// Anywhere up to twice as far, by the transaction's id and this seed.
-    Random { seed: u64 },
 }
 
 /// Faults. Each is something that a published system got wrong, or that is easy to get wrong.

@@ -3,9 +3,9 @@
 use super::closing::Closing;
 use super::collection::Collection;
 use super::coordinator::Coordination;
-use super::delays::Delays;
 use super::message::{Deadline, Message, Share, Timer};
 use super::options::Options;
+use crate::delays::Delays;
 use crate::engine::{Answer, EngineEffect, Executor};
 use crate::graph::conflict::{ConflictIndex, Flaws};
 use crate::graph::vertex::{Ref, State, Vertices};
@@ -114,7 +114,10 @@ pub(super) enum Work {
 impl Perseus {
     /// An engine for `me` in its `incarnation`-th life.
     pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Perseus {
-        let flaws = Flaws { forget_readers: options.planted(super::options::Mutant::MissingAntiDependency) };
+        let flaws = Flaws {
+            forget_readers: options.planted(super::options::Mutant::MissingAntiDependency),
+            ..Flaws::default()
+        };
         let mut local = vec![None; topology.partitions.len()];
         let mut partitions = Vec::new();
         for id in topology.partitions_at(me) {

@@ -3,10 +3,10 @@
 //! A node's state follows from the sequence of messages it got, so two schedules that give every node
 //! the same sequence are one state and are explored once. Clocks stand still.
 
-use super::executor::Rows;
 use super::{access, conflict, planted};
 use crate::engine::{Answer, Engine, EngineEffect};
 use crate::perseus::{Message, Mutant, Options, Perseus, Timer};
+use crate::trial::executor::Rows;
 use base::hash::digest;
 use base::topology::Topology;
 use base::txn::{Submission, TxnProgram};

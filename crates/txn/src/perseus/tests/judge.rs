@@ -1,6 +1,7 @@
 //! What must hold of any run, judged from what clients, executors, readers and subscribers saw.
 
-use super::{World, conflict, executor};
+use super::{World, conflict};
+use crate::trial::executor;
 use base::order::StreamItem;
 use base::txn::{AccessMode, Outcome, Transaction};
 use base::{PartitionId, Place, Rank, TxnId};

@@ -3,7 +3,6 @@
 //!
 //! Suggested reading order: this file, the modules below.
 
-mod executor;
 mod exhaustive;
 mod judge;
 mod latency;
@@ -14,18 +13,17 @@ mod scenarios;
 
 use super::{Message, Mutant, Options, Perseus, Timer};
 use crate::engine::{Answer, Engine, EngineEffect};
+use crate::trial::executor::Rows;
+use crate::trial::{access, conflict};
 use base::order::{Close, CloseTicket, Closed, StreamItem};
 use base::rng::Rng;
 use base::time::MS;
 use base::topology::Topology;
-use base::txn::{Access, AccessMode, AccessSet, Granule, Submission, TxnProgram};
+use base::txn::{AccessSet, Granule, Submission, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, Key, NodeId, PartitionId, Rank, SqlError, TableId, Time, Token, TxnId};
-use executor::Rows;
+use base::{Datum, NodeId, PartitionId, Rank, SqlError, Time, Token, TxnId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-pub(super) const TABLE: TableId = TableId(1);
 
 /// Faults of the links.
 #[derive(Clone, Copy, Debug, Default)]
@@ -234,43 +232,6 @@ impl World {
     fn check_invariants(&self) {
         self.nodes.iter().for_each(Perseus::check_invariants);
     }
-}
-
-fn key(n: i64) -> Key {
-    Key::of(&[Datum::Int(n)])
-}
-
-/// `"r0.5 w1.7 w1.10-19 w2"`: reads key 5 at partition 0, writes key 7 at 1, keys 10 to 19, all of 2.
-fn access(text: &str) -> AccessSet {
-    let mut set = AccessSet::default();
-    for word in text.split_whitespace() {
-        let mode = if word.starts_with('w') { AccessMode::Write } else { AccessMode::Read };
-        let (partition, what) = word[1..].split_once('.').unwrap_or((&word[1..], ""));
-        let granule = match what.split_once('-') {
-            None if what.is_empty() => Granule::Partition,
-            None => Granule::Key(TABLE, key(what.parse().unwrap())),
-            Some((low, high)) => {
-                let (low, high) = (key(low.parse().unwrap()), key(high.parse::<i64>().unwrap() + 1));
-                Granule::Range(TABLE, base::key::KeyRange { low, high: Some(high) })
-            }
-        };
-        set.add(PartitionId(partition.parse().unwrap()), granule, mode);
-    }
-    set.normalize();
-    set
-}
-
-/// Keys of the test universe that a granule covers.
-fn covered(granule: &Granule) -> impl Iterator<Item = i64> + '_ {
-    (0..20).filter(|n| granule.overlaps(&Granule::Key(TABLE, key(*n))))
-}
-
-fn conflict(a: &[Access], b: &[Access]) -> bool {
-    a.iter().any(|x| {
-        b.iter().any(|y| {
-            (x.mode == AccessMode::Write || y.mode == AccessMode::Write) && x.granule.overlaps(&y.granule)
-        })
-    })
 }
 
 fn planted(mutant: Mutant) -> Options {

@@ -221,7 +221,7 @@ fn an_abort_anywhere_is_an_abort_everywhere() {
 fn a_gateway_without_rows_coordinates_for_others() {
     let wan = Wan::preset("perseus3").unwrap().truncated(2);
     let node = |r| NodeSpec { region: RegionId(r), subscribes: Vec::new() };
-    let partition = |n| PartitionSpec { region: RegionId(n), node: NodeId(n) };
+    let partition = |n| PartitionSpec { region: RegionId(n), node: NodeId(n), copies: Vec::new() };
     let topology = Topology {
         wan,
         nodes: vec![node(0), node(1), node(0)],
@@ -401,7 +401,7 @@ fn rank_behind_a_truncated_closure(options: Options, rank: Rank) -> (bool, Rank)
     let wan = Wan::preset("perseus3").unwrap();
     let topology = std::sync::Arc::new(Topology::one_node_per_region(wan, 1));
     let mut node = Perseus::new(topology.clone(), NodeId(2), 1, options);
-    let mut rows = super::executor::Rows::default();
+    let mut rows = crate::trial::executor::Rows::default();
     let now = Time::from_ms(1000);
     let id = |sequence| TxnId { coordinator: NodeId(0), incarnation: 1, sequence };
     let program = base::txn::TxnProgram::Procedure { name: "update".into(), args: Vec::new() };

@@ -1,4 +1,5 @@
-//! One-way delays between regions: a high percentile, as measured by what arrives.
+//! One-way delays between regions: a high percentile, as measured by what arrives. They say when a
+//! transaction that spans regions should be complete, and so where it is ranked.
 //!
 //! Starts from the topology's nominal delays. A larger sample pulls the estimate up quickly, a smaller
 //! one lets it sink slowly, so that it settles near the 95th percentile.
@@ -6,8 +7,21 @@
 use base::topology::Topology;
 use base::{NodeId, RegionId};
 
+/// Where a transaction that spans regions is ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FutureRanks {
+    /// Now, like any other.
+    Off,
+    /// At its expected completion.
+    Measured,
+    /// At this many per cent of the way to its expected completion.
+    Scaled { percent: u64 },
+    /// Anywhere up to twice as far, by the transaction's id and this seed.
+    Random { seed: u64 },
+}
+
 #[derive(Clone, Debug)]
-pub(super) struct Delays {
+pub(crate) struct Delays {
     region_of: Vec<RegionId>,
     /// `one_way_ns[to][from]`.
     one_way_ns: Vec<Vec<u64>>,

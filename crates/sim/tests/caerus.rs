@@ -1,0 +1,69 @@
+//! The other engine under the same load and faults: full replicas, partial sequences, rank cuts.
+
+use base::cut::Consistency;
+use sim::cluster::run::{self, Case};
+use sim::command::guarded;
+use sim::plan::{Mix, Plan};
+use sim::replay::run_twice;
+use std::collections::BTreeMap;
+use txn::any::EngineKind;
+
+fn case(seed: u64, plan: &str, level: Consistency) -> Case {
+    let engine = EngineKind::Caerus;
+    Case { engine, ..Case::new(seed, Plan::named(plan).unwrap(), level) }
+}
+
+/// Runs seeds and adds up what the clients did; the first that fails is the test's failure.
+fn seeds(plan: &str, level: Consistency, seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
+    let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for seed in seeds {
+        let case = case(seed, plan, level);
+        let summary = guarded(&case, "caerus", || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
+        summary.tally.into_iter().for_each(|(what, n)| *tally.entry(what).or_default() += n);
+    }
+    tally
+}
+
+#[test]
+fn queries_are_regular_sequential_whatever_happens_to_messages() {
+    for mix in [Mix::Calm, Mix::Lossy, Mix::Jittery] {
+        let tally = seeds(&format!("wan3-{}", mix.name()), Consistency::Rss, 0..30);
+        for kind in [
+            "one-shot commits",
+            "one-shot aborts",
+            "procedures",
+            "interactive commits",
+            "interactive aborts",
+            "read-only transactions",
+            "queries",
+            "strong reads",
+            "columns compared with rows",
+        ] {
+            let found = tally.get(kind).copied().unwrap_or(0);
+            assert!(found >= 15, "{kind}: {found} in {tally:?}");
+        }
+    }
+}
+
+#[test]
+fn queries_are_regular_sequential_whatever_happens_to_links_clocks_and_gateways() {
+    for mix in [Mix::Partitions, Mix::ClockSkew, Mix::Mixed, Mix::Crash] {
+        seeds(&format!("wan3-{}", mix.name()), Consistency::Rss, 100..125);
+    }
+    seeds("azure6-mixed", Consistency::Rss, 0..4);
+    seeds("wan2-mixed", Consistency::Rss, 0..10);
+    seeds("local3-mixed", Consistency::Rss, 0..10);
+}
+
+#[test]
+fn weaker_levels_keep_what_they_promise() {
+    for level in [Consistency::Regular, Consistency::Session, Consistency::Stale] {
+        seeds("wan3-mixed", level, 200..215);
+    }
+}
+
+#[test]
+fn a_seed_repeats_itself() {
+    let case = case(7, "wan3-mixed", Consistency::Rss);
+    run_twice(|| run::run(&case)).unwrap().unwrap();
+}

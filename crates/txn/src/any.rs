@@ -1,0 +1,256 @@
+//! One type for whichever engine a cluster runs, chosen when it starts.
+//!
+//! Everything above is written once, for [`Engine`]; a cluster of this engine costs one match per call and
+//! one byte per message. KEEPS: nodes of one cluster run the same kind; a message of another is ignored.
+
+use crate::caerus::{self, Caerus};
+use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
+use crate::perseus::{self, Perseus};
+use base::order::{Calibration, Close, CloseTicket};
+use base::topology::Topology;
+use base::txn::Submission;
+use base::{NodeId, PartitionId, Rank, Time, TxnId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The engines there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EngineKind {
+    Perseus,
+    Caerus,
+}
+
+impl EngineKind {
+    pub const ALL: [EngineKind; 2] = [EngineKind::Perseus, EngineKind::Caerus];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Perseus => "perseus",
+            EngineKind::Caerus => "caerus",
+        }
+    }
+    pub fn parse(name: &str) -> Option<EngineKind> {
+        EngineKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+    /// The same cluster with the copies that the engine needs.
+    pub fn layout(self, topology: Topology) -> Topology {
+        match self {
+            EngineKind::Perseus => topology,
+            EngineKind::Caerus => topology.replicated(),
+        }
+    }
+    /// What a cluster should run.
+    pub fn options(self) -> EngineOptions {
+        match self {
+            EngineKind::Perseus => EngineOptions::Perseus(perseus::Options::default()),
+            EngineKind::Caerus => EngineOptions::Caerus(caerus::Options::default()),
+        }
+    }
+}
+
+/// An engine's knobs; they choose the engine too.
+#[derive(Clone, Debug)]
+pub enum EngineOptions {
+    Perseus(perseus::Options),
+    Caerus(caerus::Options),
+}
+
+impl From<perseus::Options> for EngineOptions {
+    fn from(options: perseus::Options) -> Self {
+        EngineOptions::Perseus(options)
+    }
+}
+impl From<caerus::Options> for EngineOptions {
+    fn from(options: caerus::Options) -> Self {
+        EngineOptions::Caerus(options)
+    }
+}
+
+impl EngineOptions {
+    pub fn kind(&self) -> EngineKind {
+        match self {
+            EngineOptions::Perseus(_) => EngineKind::Perseus,
+            EngineOptions::Caerus(_) => EngineKind::Caerus,
+        }
+    }
+}
+
+/// An engine and the effects of its current call.
+pub struct Hosted<E: Engine> {
+    pub engine: E,
+    out: EngineEffects<E>,
+}
+
+/// Whichever engine this cluster runs.
+pub enum AnyEngine {
+    Perseus(Box<Hosted<Perseus>>),
+    Caerus(Box<Hosted<Caerus>>),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    Perseus(perseus::Message),
+    Caerus(caerus::Message),
+}
+
+#[derive(Clone, Debug)]
+pub enum Timer {
+    Perseus(perseus::Timer),
+    Caerus(caerus::Timer),
+}
+
+type Out = Vec<EngineEffect<Message, Timer>>;
+
+impl AnyEngine {
+    /// An engine for `me` in its `incarnation`-th life.
+    pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: EngineOptions) -> AnyEngine {
+        match options {
+            EngineOptions::Perseus(options) => {
+                let engine = Perseus::new(topology, me, incarnation, options);
+                AnyEngine::Perseus(Box::new(Hosted { engine, out: Vec::new() }))
+            }
+            EngineOptions::Caerus(options) => {
+                let engine = Caerus::new(topology, me, incarnation, options);
+                AnyEngine::Caerus(Box::new(Hosted { engine, out: Vec::new() }))
+            }
+        }
+    }
+    pub fn kind(&self) -> EngineKind {
+        match self {
+            AnyEngine::Perseus(_) => EngineKind::Perseus,
+            AnyEngine::Caerus(_) => EngineKind::Caerus,
+        }
+    }
+}
+
+/// Hands on what an engine asked for, in its order.
+fn hand_on<E: Engine>(
+    hosted: &mut Hosted<E>,
+    out: &mut Out,
+    message: fn(E::Message) -> Message,
+    timer: fn(E::Timer) -> Timer,
+) {
+    out.extend(hosted.out.drain(..).map(|effect| match effect {
+        EngineEffect::Send { to, message: sent } => EngineEffect::Send { to, message: message(sent) },
+        EngineEffect::Timer { at, timer: set } => EngineEffect::Timer { at, timer: timer(set) },
+        EngineEffect::Answer(answer) => EngineEffect::Answer(answer),
+        EngineEffect::Stream { partition, item } => EngineEffect::Stream { partition, item },
+        EngineEffect::Closed { ticket, result } => EngineEffect::Closed { ticket, result },
+        EngineEffect::Collected { below } => EngineEffect::Collected { below },
+    }));
+}
+
+/// Calls the engine inside; `$engine` and `$effects` are its own.
+macro_rules! inside {
+    ($self:ident, $out:ident, |$engine:ident, $effects:ident| $call:expr) => {
+        match $self {
+            AnyEngine::Perseus(hosted) => {
+                let Hosted { engine: $engine, out: $effects } = &mut **hosted;
+                let result = $call;
+                hand_on(hosted, $out, Message::Perseus, Timer::Perseus);
+                result
+            }
+            AnyEngine::Caerus(hosted) => {
+                let Hosted { engine: $engine, out: $effects } = &mut **hosted;
+                let result = $call;
+                hand_on(hosted, $out, Message::Caerus, Timer::Caerus);
+                result
+            }
+        }
+    };
+}
+
+impl Engine for AnyEngine {
+    type Message = Message;
+    type Timer = Timer;
+
+    fn start(&mut self, now: Time, out: &mut Out) {
+        inside!(self, out, |engine, effects| engine.start(now, effects));
+    }
+    fn submit(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) -> TxnId {
+        inside!(self, out, |engine, effects| engine.submit(now, submission, executor, effects))
+    }
+    fn message(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        message: Message,
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) {
+        match (self, message) {
+            (AnyEngine::Perseus(hosted), Message::Perseus(message)) => {
+                hosted.engine.message(now, from, message, executor, &mut hosted.out);
+                hand_on(hosted, out, Message::Perseus, Timer::Perseus);
+            }
+            (AnyEngine::Caerus(hosted), Message::Caerus(message)) => {
+                hosted.engine.message(now, from, message, executor, &mut hosted.out);
+                hand_on(hosted, out, Message::Caerus, Timer::Caerus);
+            }
+            // A peer of another cluster.
+            _ => {}
+        }
+    }
+    fn timer(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut Out) {
+        match (self, timer) {
+            (AnyEngine::Perseus(hosted), Timer::Perseus(timer)) => {
+                hosted.engine.timer(now, timer, executor, &mut hosted.out);
+                hand_on(hosted, out, Message::Perseus, Timer::Perseus);
+            }
+            (AnyEngine::Caerus(hosted), Timer::Caerus(timer)) => {
+                hosted.engine.timer(now, timer, executor, &mut hosted.out);
+                hand_on(hosted, out, Message::Caerus, Timer::Caerus);
+            }
+            _ => unreachable!("a node keeps the engine that set its timers"),
+        }
+    }
+    fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
+        inside!(self, out, |engine, effects| engine.close(now, ticket, close, effects));
+    }
+    fn forget_close(&mut self, ticket: CloseTicket) {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.forget_close(ticket),
+            AnyEngine::Caerus(hosted) => hosted.engine.forget_close(ticket),
+        }
+    }
+    fn resume(&mut self, now: Time, incarnation: u32, out: &mut Out) {
+        inside!(self, out, |engine, effects| engine.resume(now, incarnation, effects));
+    }
+    fn counters(&self) -> BTreeMap<&'static str, u64> {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.counters(),
+            AnyEngine::Caerus(hosted) => hosted.engine.counters(),
+        }
+    }
+    fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.calibrate(now, partition),
+            AnyEngine::Caerus(hosted) => hosted.engine.calibrate(now, partition),
+        }
+    }
+    fn safe_rank(&mut self, now: Time, partition: PartitionId) -> Option<Rank> {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.safe_rank(now, partition),
+            AnyEngine::Caerus(hosted) => hosted.engine.safe_rank(now, partition),
+        }
+    }
+    fn timestamp(&mut self, now: Time) -> Option<Rank> {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.timestamp(now),
+            AnyEngine::Caerus(hosted) => hosted.engine.timestamp(now),
+        }
+    }
+    fn set_floor(&mut self, floor: Option<Rank>) {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.set_floor(floor),
+            AnyEngine::Caerus(hosted) => hosted.engine.set_floor(floor),
+        }
+    }
+}

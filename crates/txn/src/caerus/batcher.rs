@@ -1,0 +1,256 @@
+//! The gateway: hand out ids, hold back when too much is under way, send each transaction to the
+//! sequencers of its regions, collect its end, answer.
+//!
+//! KEEPS: an answer comes once, after execution at the answering region, and its rank lies in the past
+//! for every clock: `rank ≤ now − ε`. What is submitted strictly later, in true time, is stamped at
+//! `now + ε` or later everywhere, hence ranked above it; what is submitted here in the same nanosecond
+//! is too, because ranks answered here are remembered.
+
+use super::link::Outbox;
+use super::message::{Message, Share};
+use super::options::Mutant;
+use super::state::{Caerus, Out, regions_in};
+use crate::engine::{Answer, EngineEffect};
+use crate::graph::participants::Nodes;
+use crate::share::merge;
+use base::txn::{Outcome, Submission, Transaction};
+use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+
+/// Transactions on their way to a sequencer.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub outbox: Outbox<Transaction>,
+    /// Nothing is sent before this.
+    pub flush_at: Time,
+}
+
+/// A transaction of this gateway that has not ended.
+#[derive(Clone, Debug)]
+pub(super) struct Outstanding {
+    submitted_at: Time,
+    regions: u64,
+    /// Nodes of the answering region that have not told how it ended.
+    missing: Nodes,
+    ends: SmallVec<[Share; 1]>,
+    rank: Rank,
+    /// When the outcome is asked for, if somebody else has it.
+    deadline: Option<Time>,
+}
+
+impl Caerus {
+    pub(super) fn submitted(&mut self, now: Time, submission: Submission) -> TxnId {
+        self.count += 1;
+        let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.count };
+        let Submission { program, access, token, request: _ } = submission;
+        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        let refused = if token.rank > limit {
+            let error = SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "the session's token lies too far in the future",
+            );
+            let error = error
+                .detail(format!("Its rank is {}, the largest acceptable one {limit}.", token.rank))
+                .hint("A token is valid only in the cluster that gave it; reset it with SET meridian.token.");
+            Some(Outcome::Aborted(error))
+        } else if self.waiting.len() >= self.options.queue_max {
+            let error = SqlError::new(
+                SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+                "too many transactions wait at this gateway",
+            );
+            Some(Outcome::Aborted(error.hint("Nothing was ordered; try again later.")))
+        } else if access.by_partition.is_empty() {
+            Some(Outcome::Committed { results: Vec::new() })
+        } else {
+            None
+        };
+        let min_rank = token.rank.max(self.answered);
+        match refused {
+            Some(outcome) => {
+                let above = if outcome.is_committed() { min_rank.next() } else { Rank::ZERO };
+                self.answer(now, id, now.rank().max(above), outcome, 0, now);
+            }
+            None => {
+                let after = token.rank;
+                self.waiting.push_back((Transaction { id, program, access, min_rank, after }, now));
+            }
+        }
+        id
+    }
+
+    /// Starts transactions that wait, as far as there is room; whether it did.
+    pub(super) fn release(&mut self, now: Time, out: &mut Out) -> bool {
+        let mut any = false;
+        while self.outstanding.len() < self.options.outstanding_max
+            && self.unordered < self.options.unordered_max
+            && let Some((transaction, submitted_at)) = self.waiting.pop_front()
+        {
+            any = true;
+            self.begin(now, transaction, submitted_at, out);
+        }
+        if !self.waiting.is_empty() {
+            base::sometimes!("a gateway holds transactions back");
+        }
+        any
+    }
+
+    fn begin(&mut self, now: Time, transaction: Transaction, submitted_at: Time, out: &mut Out) {
+        let regions = self.regions_of(&transaction);
+        let answering = self.answering_region(self.me, regions);
+        let missing = self.nodes_in(answering, &transaction);
+        let asks = missing.iter().any(|node| *node != self.me);
+        let deadline = asks.then(|| now + self.options.retry_after_ns(&self.topology));
+        if let Some(at) = deadline {
+            self.deadlines.insert((at, transaction.id), 0);
+        }
+        let rank = Rank::ZERO;
+        let ends = SmallVec::new();
+        self.outstanding
+            .insert(transaction.id, Outstanding { submitted_at, regions, missing, ends, rank, deadline });
+        for region in regions_in(regions) {
+            let node = self.sequencers[region.0 as usize].expect("a region with partitions has a sequencer");
+            if node == self.me {
+                self.order(now, transaction.clone(), out);
+            } else {
+                let patience_ns = self.options.patience_ns(&self.topology, self.me, node);
+                let link = self.links.entry(node).or_insert_with(|| Link {
+                    outbox: Outbox::new([(node, patience_ns)].into_iter()),
+                    flush_at: Time::ZERO,
+                });
+                link.outbox.push(transaction.clone());
+            }
+        }
+    }
+
+    /// Nodes of a region that hold what a transaction touches.
+    pub(super) fn nodes_in(&self, region: RegionId, transaction: &Transaction) -> Nodes {
+        let sequencer = self.sequencers[region.0 as usize].expect("a region with partitions has a sequencer");
+        let mut nodes: Nodes =
+            transaction.participants().map(|p| self.topology.copy_near(p, sequencer)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Sends what has gathered for sequencers whose links are idle; answers when the others will be.
+    pub(super) fn flush_submits(&mut self, now: Time, out: &mut Out) -> Option<Time> {
+        let mut next: Option<Time> = None;
+        let incarnation = self.born;
+        for link in self.links.values_mut() {
+            if now < link.flush_at {
+                if link.outbox.has_unsent() {
+                    next = Some(next.map_or(link.flush_at, |at| at.min(link.flush_at)));
+                }
+                continue;
+            }
+            for (to, first, transactions, _) in link.outbox.unsent(now) {
+                link.flush_at = now + self.options.batch_ns;
+                let message = Message::Submit { incarnation, first, transactions, sent_at: now };
+                out.push(EngineEffect::Send { to, message });
+            }
+        }
+        next
+    }
+
+    pub(super) fn on_submit_ack(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        incarnation: u32,
+        next: u64,
+        gap: bool,
+        _: &mut Out,
+    ) {
+        if incarnation == self.born
+            && let Some(link) = self.links.get_mut(&from)
+        {
+            link.outbox.acknowledged(now, from, next, gap);
+        }
+    }
+
+    /// A node of the answering region tells how a transaction of this gateway ended there.
+    pub(super) fn on_executed(&mut self, now: Time, from: NodeId, txn: TxnId, rank: Rank, share: Share) {
+        let Some(outstanding) = self.outstanding.get_mut(&txn) else { return };
+        let Some(nth) = outstanding.missing.iter().position(|node| *node == from) else { return };
+        outstanding.missing.remove(nth);
+        assert!(outstanding.ends.is_empty() || outstanding.rank == rank, "{txn} has one rank");
+        outstanding.rank = rank;
+        outstanding.ends.push(share);
+        if !outstanding.missing.is_empty() {
+            return;
+        }
+        let outstanding = self.outstanding.remove(&txn).expect("just found");
+        if let Some(at) = outstanding.deadline {
+            self.deadlines.remove(&(at, txn));
+        }
+        let outcome = merge(outstanding.ends.into_iter());
+        self.answer(now, txn, rank, outcome, outstanding.regions, outstanding.submitted_at);
+    }
+
+    fn answer(
+        &mut self,
+        now: Time,
+        txn: TxnId,
+        rank: Rank,
+        outcome: Outcome,
+        regions: u64,
+        submitted_at: Time,
+    ) {
+        // The gate's share is absolute until it opens.
+        let phases = vec![("order", now.since(submitted_at)), ("gate", now.0)];
+        let regions: BTreeSet<RegionId> = regions_in(regions).collect();
+        self.gate.insert((rank, txn), Answer { submitted_as: txn, txn, rank, outcome, phases, regions });
+    }
+
+    /// Lets out the answers whose rank has passed into the past for every clock.
+    pub(super) fn open_gate(&mut self, now: Time, out: &mut Out) {
+        let clock_bound_ns = self.clock_bound_ns();
+        while let Some(entry) = self.gate.first_entry() {
+            let rank = entry.key().0;
+            let opens_at = rank.time() + clock_bound_ns;
+            if opens_at > now && !self.options.planted(Mutant::NoReplyGate) {
+                if self.gate_timer.is_none_or(|armed| opens_at < armed) {
+                    self.gate_timer = Some(opens_at);
+                    out.push(EngineEffect::Timer { at: opens_at, timer: super::Timer::Gate });
+                }
+                return;
+            }
+            let mut answer = entry.remove();
+            if let Some((_, gate)) = answer.phases.last_mut() {
+                *gate = now.since(Time(*gate));
+            }
+            self.answered = self.answered.max(rank);
+            out.push(EngineEffect::Answer(answer));
+        }
+    }
+
+    /// Asks for outcomes that should have come.
+    pub(super) fn ask_outcomes(&mut self, now: Time, out: &mut Out) {
+        while let Some(entry) = self.deadlines.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let ((_, txn), attempt) = entry.remove_entry();
+            base::sometimes!("a gateway asks how its transaction ended");
+            let outstanding = self.outstanding.get_mut(&txn).expect("a deadline goes with its transaction");
+            let at = now + (self.options.retry_after_ns(&self.topology) << attempt.min(4));
+            outstanding.deadline = Some(at);
+            self.deadlines.insert((at, txn), attempt + 1);
+            for node in outstanding.missing.clone() {
+                if node != self.me {
+                    self.send(node, Message::OutcomeWanted { txn }, out);
+                }
+            }
+        }
+    }
+
+    /// The least of this gateway's transactions that is not answered, or else its next.
+    pub(super) fn unanswered(&self) -> TxnId {
+        let gated = self.gate.keys().map(|(_, txn)| *txn).min();
+        let first = self.outstanding.keys().next().copied();
+        let waiting = self.waiting.front().map(|(transaction, _)| transaction.id);
+        let next = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.count + 1 };
+        [gated, first, waiting].into_iter().flatten().fold(next, TxnId::min)
+    }
+}

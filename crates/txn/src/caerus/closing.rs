@@ -1,0 +1,157 @@
+//! A reader closes a rank at a partition of this node, for what it reads.
+//!
+//! KEEPS: once `Closed` is answered for t, no transaction that writes those granules appears here at or
+//! below t. First the partition's home sequence must be complete to t: its `low` reaches t, and all
+//! entries before that are here. Then whoever is among them, has not executed here, writes what is read
+//! and may be ranked at or below t is waited for. Whoever is known to be ranked above t is not (Rule 2).
+//! Sequences that nothing is read of are not asked anything: a stalled region delays its readers alone.
+
+use super::message::Message;
+use super::options::Mutant;
+use super::state::{Caerus, Out};
+use crate::engine::EngineEffect;
+use crate::graph::vertex::{Ref, State};
+use base::order::{Close, CloseTicket, Closed};
+use base::txn::{AccessMode, Granule};
+use base::{PartitionId, Rank, SqlError, SqlState, Time};
+
+/// A reader that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Closing {
+    close: Close,
+    /// Transactions it waits for, once the sequence is complete.
+    blockers: Option<usize>,
+}
+
+impl Caerus {
+    pub(super) fn open_close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
+        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        if close.rank > limit {
+            let error = SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "the cut asked for lies too far in the future",
+            );
+            let error = error
+                .detail(format!("Its rank is {}, the largest acceptable one {limit}.", close.rank))
+                .hint("The session's token comes from another cluster, or a clock is out of its bound.");
+            out.push(EngineEffect::Closed { ticket, result: Err(error) });
+            return;
+        }
+        let partition = self.partition(close.partition);
+        assert!(partition.local, "a partition is closed where there is a copy");
+        if self.options.planted(Mutant::PrefixReads) {
+            return self.closed(ticket, close.partition, out);
+        }
+        let (home, rank) = (partition.home, close.rank);
+        self.closes.insert(ticket, Closing { close, blockers: None });
+        if self.sequencer.is_some() && home == self.region {
+            self.promise(rank, out);
+        }
+        let sequence = &mut self.sequences[home.0 as usize];
+        if rank <= sequence.low {
+            return self.low_reached(ticket, out);
+        }
+        base::sometimes!("a reader waits for a sequence to be complete");
+        sequence.waiting.insert((rank, ticket));
+        if home == self.region
+            && let Some(sequencer) = self.sequencers[home.0 as usize]
+        {
+            self.send(sequencer, Message::LowWanted { rank }, out);
+        }
+    }
+
+    /// The sequence is complete to the reader's cut: who is in flight?
+    pub(super) fn low_reached(&mut self, ticket: CloseTicket, out: &mut Out) {
+        let Some(closing) = self.closes.get(&ticket) else { return };
+        let Close { partition, rank, granules } = &closing.close;
+        let home = self.partition(*partition).home;
+        let undecided = self.pending.range(..=(*rank, u32::MAX)).map(|(_, slot)| self.graph.at(*slot));
+        let holds_up = |at: &Ref| self.holds_up(*at, 1 << home.0, *partition, *rank, granules);
+        let blockers: Vec<Ref> = undecided.filter(holds_up).collect();
+        if blockers.is_empty() {
+            let partition = *partition;
+            self.closes.remove(&ticket);
+            return self.closed(ticket, partition, out);
+        }
+        base::sometimes!("a reader waits for a writer in flight");
+        let closing = self.closes.get_mut(&ticket).expect("just found");
+        closing.blockers = Some(blockers.len());
+        for at in blockers {
+            self.close_waits.entry(at.slot).or_default().push(ticket);
+        }
+    }
+
+    /// Whether an unexecuted transaction of the sequence writes what is read and may be ranked at or below
+    /// the cut.
+    fn holds_up(&self, at: Ref, bit: u64, partition: PartitionId, rank: Rank, granules: &[Granule]) -> bool {
+        let vertex = self.graph.live(at);
+        if self.options.planted(Mutant::CloseIgnoresUndecided) {
+            return false;
+        }
+        let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
+        let mut writes = transaction.access.at(partition).iter().filter(|a| a.mode == AccessMode::Write);
+        vertex.extra.got & bit != 0
+            && self.may_be_within(at, rank)
+            && writes.any(|write| granules.iter().any(|granule| granule.overlaps(&write.granule)))
+    }
+
+    fn may_be_within(&self, at: Ref, rank: Rank) -> bool {
+        let vertex = self.graph.live(at);
+        match vertex.state {
+            State::Executed | State::Done => false,
+            _ => vertex.rank.unwrap_or(vertex.bound) <= rank,
+        }
+    }
+
+    /// A transaction's bound was raised, or it got its place, or it executed: readers may go on.
+    pub(super) fn changed(&mut self, at: Ref, out: &mut Out) {
+        if self.close_waits.is_empty() {
+            return;
+        }
+        let Some(tickets) = self.close_waits.remove(&at.slot) else { return };
+        let mut still = Vec::new();
+        for ticket in tickets {
+            let Some(closing) = self.closes.get(&ticket) else { continue };
+            if self.may_be_within(at, closing.close.rank) {
+                still.push(ticket);
+                continue;
+            }
+            let closing = self.closes.get_mut(&ticket).expect("just found");
+            let blockers = closing.blockers.as_mut().expect("it waits for transactions");
+            *blockers -= 1;
+            if *blockers == 0 {
+                let closing = self.closes.remove(&ticket).expect("just found");
+                self.closed(ticket, closing.close.partition, out);
+            }
+        }
+        if !still.is_empty() {
+            self.close_waits.insert(at.slot, still);
+        }
+    }
+
+    /// The largest rank up to `rank` that is closed here for good. The partition's home sequence is complete
+    /// to `rank`.
+    pub(super) fn safe_below(&self, rank: Rank, partition: PartitionId) -> Rank {
+        let home = self.partition(partition).home;
+        let whole = [Granule::Partition];
+        let mut undecided = self.pending.range(..=(rank, u32::MAX));
+        let first = undecided
+            .find(|(_, slot)| self.holds_up(self.graph.at(*slot), 1 << home.0, partition, rank, &whole));
+        first.map_or(rank, |(bound, _)| bound.previous())
+    }
+
+    fn closed(&self, ticket: CloseTicket, partition: PartitionId, out: &mut Out) {
+        let position = self.partition(partition).position;
+        out.push(EngineEffect::Closed { ticket, result: Ok(Closed { position }) });
+    }
+
+    pub(super) fn cancel_close(&mut self, ticket: CloseTicket) {
+        let Some(closing) = self.closes.remove(&ticket) else { return };
+        let home = self.partition(closing.close.partition).home;
+        self.sequences[home.0 as usize].waiting.remove(&(closing.close.rank, ticket));
+        self.close_waits.retain(|_, tickets| {
+            tickets.retain(|other| *other != ticket);
+            !tickets.is_empty()
+        });
+    }
+}

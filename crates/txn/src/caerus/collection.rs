@@ -1,0 +1,137 @@
+//! What may be forgotten, and when.
+//!
+//! KEEPS: a vertex with a place is dropped only when it is done here, no vertex without a place leads to
+//! it, and every sequence's `low` has passed its rank, so that no later entry's rank could depend on it.
+//! Versions below the watermark may go: every node has executed everything up to there and no reader's cut,
+//! now or later, is below. But an interactive transaction asks whether what it read has changed since, and
+//! a copy that has forgotten a deletion could not tell; whether it is too late to ask must be decided alike
+//! at every copy. So each entry says which watermark its sequencer knew, whoever read below that aborts
+//! everywhere, and a copy forgets only what all sequences have said. An outcome goes when its gateway has
+//! answered.
+
+use super::message::{Floor, Message};
+use super::state::{Caerus, Out};
+use crate::engine::EngineEffect;
+use base::time::SECOND;
+use base::topology::Topology;
+use base::{NodeId, Rank, Time, TxnId};
+use std::collections::BTreeMap;
+
+/// What the collector knows of each node; kept by one node only.
+#[derive(Clone, Debug)]
+pub(super) struct Collector {
+    node: NodeId,
+    reports: BTreeMap<NodeId, (Rank, Floor)>,
+    nodes: usize,
+}
+
+impl Collector {
+    pub fn new(topology: &Topology) -> Collector {
+        Collector { node: NodeId(0), reports: BTreeMap::new(), nodes: topology.nodes.len() }
+    }
+}
+
+impl Caerus {
+    /// Drops vertices that nothing can depend on any more.
+    pub(super) fn collect(&mut self, now: Time) {
+        // Of a transaction that is long gone, or they will be asked for.
+        self.early_reads.retain(|_, (since, _)| now.since(*since) < SECOND);
+        let running = self.sequences.iter().zip(&self.sequencers).filter(|(_, node)| node.is_some());
+        let low = running.map(|(sequence, _)| sequence.low).min().unwrap_or_default();
+        let mut held = Vec::new();
+        while let Some(&(rank, slot)) = self.kept.first()
+            && rank <= low
+        {
+            self.kept.pop_first();
+            let at = self.graph.at(slot);
+            let extra = &self.graph.live(at).extra;
+            // Another node of this region may still want its reads.
+            let wanted = extra.exchange.is_some() && rank > self.watermark;
+            if extra.holders > 0 || wanted {
+                held.push((rank, slot));
+            } else {
+                self.graph.remove(at);
+            }
+        }
+        self.kept.extend(held);
+        let graph = &self.graph;
+        for partition in &mut self.partitions {
+            partition.index.forget(&|at| graph.get(at).is_some());
+        }
+    }
+
+    /// Tells the collector how far this node is.
+    pub(super) fn report(&mut self, now: Time, out: &mut Out) {
+        let past = (now - self.clock_bound_ns()).rank().previous();
+        let running = self.sequences.iter().zip(&self.sequencers).filter(|(_, node)| node.is_some());
+        let lows = running.map(|(sequence, _)| sequence.low).filter(|_| self.is_replica);
+        let unexecuted = self.pending.first().map(|(bound, _)| bound.previous());
+        let done = lows.chain(unexecuted).chain(self.floor).fold(past, Rank::min);
+        let TxnId { coordinator, incarnation, sequence } = self.unanswered();
+        let floor = Floor { coordinator, incarnation, sequence };
+        let delays_ns = self.delays.at(self.me);
+        self.send(self.collector.node, Message::Progress { done, floor, delays_ns }, out);
+    }
+
+    pub(super) fn on_progress(
+        &mut self,
+        from: NodeId,
+        done: Rank,
+        floor: Floor,
+        delays_ns: Vec<u64>,
+        out: &mut Out,
+    ) {
+        if self.me != self.collector.node {
+            return;
+        }
+        self.delays.set(from, delays_ns);
+        let known = self.collector.reports.entry(from).or_insert((done, floor));
+        // Links reorder. A node that began a new life reads nothing below what it reported before.
+        known.0 = known.0.max(done);
+        if (known.1.incarnation, known.1.sequence) < (floor.incarnation, floor.sequence) {
+            known.1 = floor;
+        }
+        if from != self.me || self.collector.reports.len() < self.collector.nodes {
+            return;
+        }
+        let reports = self.collector.reports.values();
+        let rank = reports.clone().map(|(done, _)| *done).min().expect("every node has reported");
+        let floors: Vec<Floor> = reports.map(|(_, floor)| *floor).collect();
+        let delays_ns = self.delays.all();
+        for node in self.topology.node_ids() {
+            let message = Message::Watermark { rank, floors: floors.clone(), delays_ns: delays_ns.clone() };
+            self.send(node, message, out);
+        }
+    }
+
+    pub(super) fn on_watermark(&mut self, rank: Rank, floors: &[Floor], out: &mut Out) {
+        for floor in floors {
+            let Floor { coordinator, incarnation, sequence } = *floor;
+            if let Some(sequencer) = &mut self.sequencer {
+                sequencer.seen.raise_floor(coordinator, incarnation, sequence);
+            }
+            let first = TxnId { coordinator, incarnation: 0, sequence: 0 };
+            let end = TxnId { coordinator, incarnation, sequence };
+            let answered: Vec<TxnId> = self.outcomes.range(first..end).map(|(txn, _)| *txn).collect();
+            answered.iter().for_each(|txn| _ = self.outcomes.remove(txn));
+        }
+        self.watermark = self.watermark.max(rank);
+        self.give_up(out);
+    }
+
+    /// Gives up versions that no reader can want, and no transaction that reads its past either: all of
+    /// those that may still come know what is gone, and those that are here hold on to what they read.
+    pub(super) fn give_up(&mut self, out: &mut Out) {
+        if self.sequencer.is_some() {
+            self.sequences[self.region.0 as usize].collected = self.watermark;
+        }
+        let running = self.sequences.iter().zip(&self.sequencers).filter(|(_, node)| node.is_some());
+        let told = running.map(|(sequence, _)| sequence.collected).filter(|_| self.is_replica);
+        let held = self.read_below.first().map(|(read_at, _)| *read_at);
+        let below = told.chain(held).fold(self.watermark, Rank::min);
+        if below > self.given_up {
+            self.given_up = below;
+            out.push(EngineEffect::Collected { below });
+        }
+    }
+}

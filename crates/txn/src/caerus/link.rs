@@ -1,0 +1,207 @@
+//! Items from one node to others, in order and without gaps, over links that lose, repeat and reorder.
+//!
+//! KEEPS: a receiver hands on every item once, in order; a sender keeps an item until every peer has
+//! acknowledged it.
+
+use base::{NodeId, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Most items in one message, so that one step stays short.
+const BATCH_ITEMS_MAX: usize = 1024;
+
+/// What is sent, to one or several peers.
+#[derive(Clone, Debug)]
+pub struct Outbox<T> {
+    /// Index of the first item still kept.
+    first: u64,
+    items: VecDeque<T>,
+    peers: Vec<Peer>,
+}
+
+#[derive(Clone, Debug)]
+struct Peer {
+    node: NodeId,
+    /// How long silence is taken for delay, in ns.
+    patience_ns: u64,
+    /// Everything before it has arrived there.
+    acknowledged: u64,
+    /// Everything before it has been sent at least once.
+    sent: u64,
+    /// When silence becomes loss.
+    resend_at: Time,
+    /// A gap that is reported earlier than this is being mended already.
+    mended_at: Time,
+}
+
+/// Items for a peer: index of the first, items, and whether the last of all is among them.
+pub type Batch<T> = (NodeId, u64, Vec<T>, bool);
+
+impl<T: Clone> Outbox<T> {
+    /// Peers, each with the time after which its silence is a loss.
+    pub fn new(peers: impl Iterator<Item = (NodeId, u64)>) -> Outbox<T> {
+        let peer = |(node, patience_ns)| Peer {
+            node,
+            patience_ns,
+            acknowledged: 0,
+            sent: 0,
+            resend_at: Time::ZERO,
+            mended_at: Time::ZERO,
+        };
+        Outbox { first: 0, items: VecDeque::new(), peers: peers.map(peer).collect() }
+    }
+    pub fn push(&mut self, item: T) {
+        if self.peers.is_empty() {
+            self.first += 1;
+        } else {
+            self.items.push_back(item);
+        }
+    }
+    /// Index of the next item.
+    pub fn end(&self) -> u64 {
+        self.first + self.items.len() as u64
+    }
+    #[cfg(test)]
+    pub fn is_settled(&self) -> bool {
+        self.items.is_empty()
+    }
+    pub fn has_unsent(&self) -> bool {
+        let end = self.end();
+        self.peers.iter().any(|peer| peer.sent < end)
+    }
+    /// Unsent items, per peer; they count as sent from now on.
+    pub fn unsent(&mut self, now: Time) -> Vec<Batch<T>> {
+        let end = self.end();
+        let mut batches = Vec::new();
+        for peer in &mut self.peers {
+            if peer.sent < end && peer.sent == peer.acknowledged {
+                peer.resend_at = now + peer.patience_ns;
+            }
+            while peer.sent < end {
+                let upto = end.min(peer.sent + BATCH_ITEMS_MAX as u64);
+                let range = (peer.sent - self.first) as usize..(upto - self.first) as usize;
+                let items = self.items.range(range).cloned().collect();
+                batches.push((peer.node, peer.sent, items, upto == end));
+                peer.sent = upto;
+            }
+        }
+        batches
+    }
+    /// Peers that were silent too long start again from what they have; whether there are any.
+    pub fn overdue(&mut self, now: Time) -> bool {
+        let mut any = false;
+        for peer in &mut self.peers {
+            if peer.acknowledged < peer.sent && peer.resend_at <= now {
+                base::sometimes!("a sequence is sent again");
+                peer.sent = peer.acknowledged;
+                any = true;
+            }
+        }
+        any
+    }
+    /// A peer has everything before `next`; `gap` if it has something behind a gap. Answers whether
+    /// something is to be sent again at once.
+    pub fn acknowledged(&mut self, now: Time, from: NodeId, next: u64, gap: bool) -> bool {
+        let end = self.end();
+        let Some(peer) = self.peers.iter_mut().find(|peer| peer.node == from) else { return false };
+        if next > end {
+            return false;
+        }
+        if next > peer.acknowledged {
+            peer.acknowledged = next;
+            peer.sent = peer.sent.max(next);
+            peer.resend_at = now + peer.patience_ns;
+        }
+        let mend = gap && peer.acknowledged < peer.sent && peer.mended_at <= now;
+        if mend {
+            base::sometimes!("a gap in a sequence is mended");
+            peer.mended_at = now + peer.patience_ns;
+            peer.sent = peer.acknowledged;
+        }
+        let everywhere = self.peers.iter().map(|peer| peer.acknowledged).min().unwrap_or(end);
+        while self.first < everywhere {
+            self.items.pop_front();
+            self.first += 1;
+        }
+        mend
+    }
+}
+
+/// What arrives from one sender.
+#[derive(Clone, Debug)]
+pub struct Inbox<T> {
+    next: u64,
+    early: BTreeMap<u64, T>,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Inbox { next: 0, early: BTreeMap::new() }
+    }
+}
+
+impl<T> Inbox<T> {
+    /// Takes items that begin at index `first`; hands out those whose turn has come.
+    pub fn receive(&mut self, first: u64, items: Vec<T>, ready: &mut Vec<T>) {
+        for (index, item) in (first..).zip(items) {
+            if index == self.next {
+                ready.push(item);
+                self.next += 1;
+                while let Some(item) = self.early.remove(&self.next) {
+                    ready.push(item);
+                    self.next += 1;
+                }
+            } else if index > self.next {
+                self.early.insert(index, item);
+            }
+        }
+    }
+    /// Everything before it has arrived.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+    pub fn has_gap(&self) -> bool {
+        !self.early.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::rng::Rng;
+
+    #[test]
+    fn whatever_the_link_does_everything_arrives_once_and_in_order() {
+        for seed in 0..50 {
+            let mut rng = Rng::new(seed);
+            let peers = [NodeId(1), NodeId(2)];
+            let mut outbox = Outbox::new(peers.iter().map(|node| (*node, 10)));
+            let mut inboxes = [Inbox::default(), Inbox::default()];
+            let mut received = [Vec::new(), Vec::new()];
+            let mut flying: Vec<Batch<u64>> = Vec::new();
+            for step in 0..2000u64 {
+                let now = Time(step);
+                if step < 200 {
+                    outbox.push(step);
+                }
+                outbox.overdue(now);
+                flying.extend(outbox.unsent(now).into_iter().filter(|_| rng.chance(0.7)));
+                if !flying.is_empty() && rng.chance(0.5) {
+                    let nth = rng.below(flying.len() as u64) as usize;
+                    let (node, first, items, _) = flying[nth].clone();
+                    if rng.chance(0.8) {
+                        flying.remove(nth);
+                    }
+                    let n = usize::from(node.0) - 1;
+                    inboxes[n].receive(first, items, &mut received[n]);
+                    if rng.chance(0.8) {
+                        outbox.acknowledged(now, node, inboxes[n].next(), inboxes[n].has_gap());
+                    }
+                }
+            }
+            assert!(outbox.is_settled(), "seed {seed}");
+            for received in received {
+                assert!(received.iter().copied().eq(0..200), "seed {seed}");
+            }
+        }
+    }
+}

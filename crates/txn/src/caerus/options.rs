@@ -1,0 +1,109 @@
+//! Knobs of the engine, and the faults that tests may plant.
+
+pub use crate::delays::FutureRanks;
+use base::NodeId;
+use base::time::MS;
+use base::topology::Topology;
+
+/// How the engine behaves. The defaults are what a cluster should run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Least time between two messages on one link of the ordering path, in ns. A ceiling, not a delay:
+    /// what finds its link idle goes out at once.
+    pub batch_ns: u64,
+    /// How often a sequencer tells how far its sequence is complete, in ns.
+    pub heartbeat_ns: u64,
+    /// Rule 1: transactions that span regions are stamped with the time when they should be complete.
+    pub future_ranks: FutureRanks,
+    /// Rule 2: a closing reader excludes at once what is known to be ranked later.
+    pub lower_bounds: bool,
+    /// Added to the expected completion, in ns.
+    pub margin_ns: u64,
+    /// Largest distance of a stamp into the future, in ns. `None`: twice the widest round trip.
+    pub future_max_ns: Option<u64>,
+    /// How often nodes report to the collector, in ns.
+    pub collect_every_ns: u64,
+    /// First time that a gateway asks for an outcome, in ns. `None`: four times the widest round trip.
+    pub retry_after_ns: Option<u64>,
+    /// Transactions of one gateway that are being ordered or executed at most; more of them wait.
+    pub outstanding_max: usize,
+    /// A gateway starts nothing while its node knows this many transactions without a final place.
+    pub unordered_max: usize,
+    /// Transactions that wait at a gateway at most; more are refused.
+    pub queue_max: usize,
+    #[cfg(any(test, feature = "mutants"))]
+    pub mutant: Option<Mutant>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            batch_ns: 2 * MS,
+            heartbeat_ns: 2 * MS,
+            future_ranks: FutureRanks::Measured,
+            lower_bounds: true,
+            margin_ns: 2 * MS,
+            future_max_ns: None,
+            collect_every_ns: 50 * MS,
+            retry_after_ns: None,
+            outstanding_max: 2000,
+            unordered_max: 4000,
+            queue_max: 100_000,
+            #[cfg(any(test, feature = "mutants"))]
+            mutant: None,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn future_max_ns(&self, topology: &Topology) -> u64 {
+        self.future_max_ns.unwrap_or(2 * topology.wan.widest_ns() + 10 * MS)
+    }
+    pub(super) fn retry_after_ns(&self, topology: &Topology) -> u64 {
+        self.retry_after_ns.unwrap_or(4 * topology.wan.widest_ns() + 20 * MS)
+    }
+    /// How long silence of a node is taken for delay rather than loss.
+    pub(super) fn patience_ns(&self, topology: &Topology, me: NodeId, node: NodeId) -> u64 {
+        3 * topology.one_way_ns(me, node) + 2 * self.batch_ns.max(self.heartbeat_ns)
+    }
+    /// Whether this fault is planted; never in production.
+    #[cfg(any(test, feature = "mutants"))]
+    #[inline]
+    pub(super) fn planted(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+    #[cfg(not(any(test, feature = "mutants")))]
+    #[inline]
+    pub(super) fn planted(&self, _: Mutant) -> bool {
+        false
+    }
+}
+
+/// Faults. Each is something that the paper or its artifact got wrong, or that is easy to get wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A write waits for the write before it only if that one is gone (Alg. 1 as printed).
+    InvertedWriteWrite,
+    /// A write does not depend on earlier reads.
+    MissingAntiDependency,
+    /// Members of a component go by local numbers that are used again.
+    OrderByRecycledIds,
+    /// A transaction gets its place although one of its entries has not arrived.
+    PlaceIncomplete,
+    /// Ranks forget those who got their place earlier.
+    ForgetEmittedRanks,
+    /// A transaction waits for its dependencies, but not for their components.
+    ForgetComponents,
+    /// A lower bound counts an edge as one more, which its component may take back.
+    BoundAboveComponent,
+    /// A reader does not wait for transactions in flight.
+    CloseIgnoresUndecided,
+    /// A reader takes whatever was merged here.
+    PrefixReads,
+    /// Stamps are clock readings alone, without ε, `low` or the session's rank.
+    StampIsNow,
+    /// The client is told before the rank lies in the past.
+    NoReplyGate,
+    /// Nobody completes what a lost gateway began.
+    NoOrphanRule,
+}

@@ -1,0 +1,335 @@
+//! What a node remembers, and the loop that settles everything one event brings about.
+
+use super::batcher::{Link, Outstanding};
+use super::closing::Closing;
+use super::collection::Collector;
+use super::link::Inbox;
+use super::message::{Entry, Message, Share, Timer};
+use super::options::{Mutant, Options};
+use super::sequencer::Sequencer;
+use crate::delays::Delays;
+use crate::engine::{Answer, EngineEffect, Executor};
+use crate::graph::conflict::{ConflictIndex, Flaws};
+use crate::graph::vertex::{Ref, Vertices};
+use base::order::CloseTicket;
+use base::topology::Topology;
+use base::txn::{Gathered, Transaction};
+use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, Time, TxnId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+pub(super) type Out = Vec<EngineEffect<Message, Timer>>;
+
+/// The engine at one node.
+#[derive(Clone, Debug)]
+pub struct Caerus {
+    pub(super) topology: Arc<Topology>,
+    pub(super) me: NodeId,
+    pub(super) region: RegionId,
+    pub(super) incarnation: u32,
+    /// The incarnation that this memory began with; names the links to sequencers.
+    pub(super) born: u32,
+    pub(super) options: Options,
+    /// It merges and executes: it keeps a copy of some partition.
+    pub(super) is_replica: bool,
+    /// By region: who orders there.
+    pub(super) sequencers: Vec<Option<NodeId>>,
+
+    // The gateway.
+    pub(super) count: u64,
+    pub(super) waiting: VecDeque<(Transaction, Time)>,
+    pub(super) outstanding: BTreeMap<TxnId, Outstanding>,
+    pub(super) deadlines: BTreeMap<(Time, TxnId), u32>,
+    pub(super) links: BTreeMap<NodeId, Link>,
+    /// Answers whose rank does not lie in the past yet.
+    pub(super) gate: BTreeMap<(Rank, TxnId), Answer>,
+    pub(super) gate_timer: Option<Time>,
+    /// Largest rank answered here: what is submitted here later is ranked above it.
+    pub(super) answered: Rank,
+
+    /// This region's partial sequence, if this node orders it.
+    pub(super) sequencer: Option<Sequencer>,
+    pub(super) flush_timer: Option<Time>,
+
+    // The merger.
+    /// By region, as it arrives here.
+    pub(super) sequences: Vec<Sequence>,
+    pub(super) partitions: Vec<Partition>,
+    pub(super) graph: Vertices<Extra>,
+    /// Vertices without a final place.
+    pub(super) unordered: usize,
+    pub(super) groups: BTreeMap<u32, Group>,
+    pub(super) groups_made: u32,
+    /// Take part here and have not executed, by the lower bound of their rank.
+    pub(super) pending: BTreeSet<(Rank, u32)>,
+    /// Done here, and kept because a later entry might have to be ranked above them.
+    pub(super) kept: BTreeSet<(Rank, u32)>,
+    /// Wait for reads of another node of this region, since when.
+    pub(super) exchanging: BTreeMap<TxnId, Time>,
+    /// Reads of other nodes whose transaction is not known here, and since when.
+    pub(super) early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
+    /// Ends that a gateway elsewhere may ask for.
+    pub(super) outcomes: BTreeMap<TxnId, (Rank, Share)>,
+
+    // Readers.
+    pub(super) closes: BTreeMap<CloseTicket, Closing>,
+    /// Closes to look at again when this slot changes.
+    pub(super) close_waits: BTreeMap<u32, Vec<CloseTicket>>,
+    pub(super) floor: Option<Rank>,
+
+    pub(super) collector: Collector,
+    pub(super) watermark: Rank,
+    /// Versions at or below this have been given up here.
+    pub(super) given_up: Rank,
+    /// What transactions that have not executed here read, and at which cut.
+    pub(super) read_below: BTreeSet<(Rank, u32)>,
+    pub(super) delays: Delays,
+    pub(super) work: VecDeque<Work>,
+    /// Reused: whom an entry conflicts with.
+    pub(super) scratch: Vec<Ref>,
+}
+
+/// One region's partial sequence as it arrives here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sequence {
+    pub inbox: Inbox<Entry>,
+    /// No later entry is stamped at or below this.
+    pub low: Rank,
+    /// Whoever is merged from now on aborts if it read below this.
+    pub collected: Rank,
+    /// Lows and the like that hold once everything before an index has arrived.
+    pub early_lows: BTreeMap<u64, (Rank, Rank)>,
+    /// Readers that wait for the low.
+    pub waiting: BTreeSet<(Rank, CloseTicket)>,
+}
+
+/// One partition, as merged and (perhaps) executed here.
+#[derive(Clone, Debug)]
+pub(super) struct Partition {
+    pub home: RegionId,
+    pub index: ConflictIndex,
+    /// This node keeps a copy.
+    pub local: bool,
+    pub position: LogPosition,
+    pub rank_max: Rank,
+    /// Somebody reads the stream.
+    pub streams: bool,
+}
+
+/// What this engine keeps beside a vertex.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extra {
+    /// Regions that order it, as bits.
+    pub regions: u64,
+    /// Regions whose entry has arrived.
+    pub got: u64,
+    /// Edges of vertices without a place that lead here.
+    pub holders: u32,
+    /// It aborts if it read below this: the largest of its entries'.
+    pub collected: Rank,
+    /// It takes part at this node.
+    pub local: bool,
+    /// It takes part at no other node of this region.
+    pub alone: bool,
+    pub ordered_at: Time,
+    /// Present for transactions that take part at several nodes of this region.
+    pub exchange: Option<Box<Exchange>>,
+}
+
+/// Reads that nodes of one region show each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exchange {
+    pub reads: BTreeMap<PartitionId, Gathered>,
+    /// Own reads are in it.
+    pub gathered: bool,
+}
+
+/// A component with several members here.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub members: Vec<Ref>,
+    pub unexecuted: usize,
+}
+
+/// What is left to do within the current call.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// A message to oneself.
+    Deliver(Message),
+    /// A complete transaction may have got its place.
+    Search(Ref),
+    /// All predecessors are done.
+    Execute(Ref),
+}
+
+impl Caerus {
+    /// An engine for `me` in its `incarnation`-th life. Every region that runs partitions must keep a
+    /// copy of all of them ([`Topology::replicated`]).
+    pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
+        let regions: Vec<RegionId> = (0..topology.wan.region_count() as u16).map(RegionId).collect();
+        assert!(regions.len() <= 64, "at most 64 regions");
+        let sequencers: Vec<Option<NodeId>> = regions.iter().map(|r| topology.sequencer_of(*r)).collect();
+        let region = topology.region_of(me);
+        let flaws = Flaws {
+            forget_readers: options.planted(Mutant::MissingAntiDependency),
+            forget_writers: options.planted(Mutant::InvertedWriteWrite),
+        };
+        for partition in topology.partition_ids() {
+            for sequencer in sequencers.iter().flatten() {
+                let near = topology.copy_near(partition, *sequencer);
+                assert_eq!(
+                    topology.region_of(near),
+                    topology.region_of(*sequencer),
+                    "{partition} everywhere"
+                );
+            }
+        }
+        let partition = |id| Partition {
+            home: topology.region_of_partition(id),
+            index: ConflictIndex::with_flaws(flaws),
+            local: topology.holds(me, id),
+            position: LogPosition(0),
+            rank_max: Rank::ZERO,
+            streams: topology.subscribers_of(id).any(|n| topology.copy_near(id, n) == me),
+        };
+        let partitions = topology.partition_ids().map(partition).collect();
+        let is_replica = topology.copies_at(me).next().is_some();
+        let is_sequencer = sequencers[region.0 as usize] == Some(me);
+        Caerus {
+            me,
+            region,
+            incarnation,
+            born: incarnation,
+            is_replica,
+            count: 0,
+            waiting: VecDeque::new(),
+            outstanding: BTreeMap::new(),
+            deadlines: BTreeMap::new(),
+            links: BTreeMap::new(),
+            gate: BTreeMap::new(),
+            gate_timer: None,
+            answered: Rank::ZERO,
+            sequencer: is_sequencer.then(|| Sequencer::new(&topology, me, &options)),
+            flush_timer: None,
+            sequences: vec![Sequence::default(); regions.len()],
+            partitions,
+            graph: Vertices::default(),
+            unordered: 0,
+            groups: BTreeMap::new(),
+            groups_made: 0,
+            pending: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            exchanging: BTreeMap::new(),
+            early_reads: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            closes: BTreeMap::new(),
+            close_waits: BTreeMap::new(),
+            floor: None,
+            collector: Collector::new(&topology),
+            watermark: Rank::ZERO,
+            given_up: Rank::ZERO,
+            read_below: BTreeSet::new(),
+            delays: Delays::new(&topology),
+            work: VecDeque::new(),
+            scratch: Vec::new(),
+            sequencers,
+            topology,
+            options,
+        }
+    }
+
+    /// Vertices held now.
+    pub fn vertex_count(&self) -> usize {
+        self.graph.len()
+    }
+    /// Transactions known here that have no final place yet.
+    pub fn unordered_count(&self) -> usize {
+        self.unordered
+    }
+    /// Granules remembered by the conflict indexes.
+    pub fn granule_count(&self) -> usize {
+        self.partitions.iter().map(|p| p.index.len()).sum()
+    }
+
+    pub(super) fn partition(&self, partition: PartitionId) -> &Partition {
+        &self.partitions[partition.0 as usize]
+    }
+    pub(super) fn clock_bound_ns(&self) -> u64 {
+        self.topology.clock_bound_ns
+    }
+    /// Regions that order a transaction, as bits.
+    pub(super) fn regions_of(&self, transaction: &Transaction) -> u64 {
+        transaction.participants().map(|p| 1 << self.partition(p).home.0).fold(0, |all, bit: u64| all | bit)
+    }
+    /// The region whose nodes answer: the gateway's own if it orders the transaction, else the nearest
+    /// that does.
+    pub(super) fn answering_region(&self, gateway: NodeId, regions: u64) -> RegionId {
+        let origin = self.topology.region_of(gateway);
+        let near = |region: &RegionId| (self.topology.wan.round_trip_ns(origin, *region), *region);
+        let ordering = regions_in(regions);
+        if regions >> origin.0 & 1 == 1 {
+            return origin;
+        }
+        ordering.min_by_key(near).expect("a transaction is ordered somewhere")
+    }
+
+    pub(super) fn send(&mut self, to: NodeId, message: Message, out: &mut Out) {
+        if to == self.me {
+            self.work.push_back(Work::Deliver(message));
+        } else {
+            out.push(EngineEffect::Send { to, message });
+        }
+    }
+
+    pub(super) fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
+        match message {
+            Message::Submit { incarnation, first, transactions, sent_at } => {
+                self.delays.arrived(from, self.me, now.since(sent_at));
+                self.on_submit(now, from, incarnation, first, transactions, out)
+            }
+            Message::SubmitAck { incarnation, next, gap } => {
+                self.on_submit_ack(now, from, incarnation, next, gap, out)
+            }
+            Message::Append { sequence, first, entries, low, collected, sent_at } => {
+                self.delays.arrived(from, self.me, now.since(sent_at));
+                self.on_append(now, from, sequence, first, entries, (low, collected), out)
+            }
+            Message::AppendAck { next, gap } => self.on_append_ack(now, from, next, gap, out),
+            Message::LowWanted { rank } => self.on_low_wanted(now, from, rank, out),
+            Message::Reads { txn, gathered } => self.on_reads(now, txn, gathered),
+            Message::ReadsWanted { txn } => self.on_reads_wanted(from, txn, out),
+            Message::Executed { txn, rank, share } => self.on_executed(now, from, txn, rank, share),
+            Message::OutcomeWanted { txn } => self.on_outcome_wanted(from, txn, out),
+            Message::Progress { done, floor, delays_ns } => {
+                self.on_progress(from, done, floor, delays_ns, out)
+            }
+            Message::Watermark { rank, floors, delays_ns } => {
+                self.delays.share(self.me, delays_ns);
+                self.on_watermark(rank, &floors, out)
+            }
+        }
+    }
+
+    /// Does everything that follows within this call, then sets the timers.
+    pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        loop {
+            while let Some(work) = self.work.pop_front() {
+                match work {
+                    Work::Deliver(message) => self.handle(now, self.me, message, out),
+                    Work::Search(root) => self.search(now, root, out),
+                    Work::Execute(at) => self.execute(now, at, executor, out),
+                }
+            }
+            self.open_gate(now, out);
+            if !self.release(now, out) {
+                break;
+            }
+        }
+        self.flush(now, out);
+    }
+}
+
+/// The regions of a set of bits, in order.
+pub(super) fn regions_in(bits: u64) -> impl Iterator<Item = RegionId> {
+    (0..64).filter(move |n| bits >> n & 1 == 1).map(RegionId)
+}

@@ -1,0 +1,194 @@
+//! Every order in which the messages of a few transactions can arrive.
+//!
+//! A node's state follows from the sequence of messages it got, so two schedules that give every node
+//! the same sequence are one state and are explored once. Clocks stand still; nothing is batched.
+
+use super::{access, conflict, planted};
+use crate::caerus::{Caerus, Message, Mutant, Options, Timer};
+use crate::engine::{Answer, Engine, EngineEffect};
+use crate::trial::executor::Rows;
+use base::hash::digest;
+use base::topology::Topology;
+use base::txn::{Submission, TxnProgram};
+use base::wan::Wan;
+use base::{NodeId, Place, Rank, Time, Token, TxnId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+#[derive(Clone)]
+struct Node {
+    engine: Caerus,
+    rows: Rows,
+    /// Of everything that was delivered here, in order.
+    history: u64,
+    answers: BTreeMap<TxnId, Answer>,
+}
+
+#[derive(Clone)]
+struct State {
+    nodes: Vec<Rc<Node>>,
+    /// From, to, message; sorted by nothing but insertion.
+    flying: Vec<(NodeId, NodeId, Rc<Message>)>,
+}
+
+const NOW: Time = Time::from_ms(1000);
+
+impl State {
+    fn new(nodes: usize, options: &Options) -> State {
+        let wan = Wan::preset("perseus3").unwrap().truncated(nodes);
+        let topology = Arc::new(Topology::one_node_per_region(wan, 1).replicated());
+        let options = Options { batch_ns: 0, ..options.clone() };
+        let node = |n| {
+            let engine = Caerus::new(topology.clone(), n, 1, options.clone());
+            Rc::new(Node { engine, rows: Rows::default(), history: 0, answers: BTreeMap::new() })
+        };
+        State { nodes: topology.node_ids().map(node).collect(), flying: Vec::new() }
+    }
+    fn with(&mut self, n: NodeId, act: impl FnOnce(&mut Node, &mut Vec<EngineEffect<Message, Timer>>)) {
+        let mut out = Vec::new();
+        let node = Rc::make_mut(&mut self.nodes[n.0 as usize]);
+        act(node, &mut out);
+        for effect in out {
+            match effect {
+                // Acknowledgements do not change what is ordered.
+                EngineEffect::Send {
+                    message: Message::SubmitAck { .. } | Message::AppendAck { .. }, ..
+                } => {}
+                EngineEffect::Send { to, message } => self.flying.push((n, to, Rc::new(message))),
+                EngineEffect::Answer(answer) => _ = node.answers.insert(answer.txn, answer),
+                _ => {}
+            }
+        }
+    }
+    fn submit(&mut self, n: u16, text: &str) {
+        let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args: Vec::new() });
+        let submission =
+            Submission { program, access: Arc::new(access(text)), token: Token::default(), request: None };
+        self.with(NodeId(n), |node, out| {
+            node.engine.submit(NOW, submission, &mut node.rows, out);
+        });
+    }
+    fn deliver(&mut self, nth: usize) {
+        let (from, to, message) = self.flying.remove(nth);
+        self.with(to, |node, out| {
+            node.history = digest(&(node.history, from, format!("{message:?}")));
+            node.engine.message(NOW, from, Message::clone(&message), &mut node.rows, out);
+        });
+    }
+    fn key(&self) -> Vec<u64> {
+        self.nodes.iter().map(|node| node.history).collect()
+    }
+    /// Opens every gate, then compares what the regions did.
+    fn judge(mut self, transactions: usize) {
+        for n in 0..self.nodes.len() {
+            self.with(NodeId(n as u16), |node, out| {
+                node.engine.timer(NOW + 10_000_000_000, Timer::Gate, &mut node.rows, out);
+            });
+        }
+        let answered: usize = self.nodes.iter().map(|node| node.answers.len()).sum();
+        assert_eq!(answered, transactions, "everything is answered");
+        let mut places: BTreeMap<TxnId, Place> = BTreeMap::new();
+        let mut values = None;
+        for node in &self.nodes {
+            node.engine.check_invariants();
+            let log = &node.rows.log;
+            for (i, later) in log.iter().enumerate() {
+                let place = *places.entry(later.txn).or_insert(later.place);
+                assert_eq!(place, later.place, "{} has one place", later.txn);
+                for earlier in &log[..i] {
+                    let a = earlier.transaction.access.at(earlier.partition);
+                    if earlier.partition == later.partition
+                        && conflict(a, later.transaction.access.at(later.partition))
+                    {
+                        assert!(earlier.place < later.place, "{} then {}", earlier.txn, later.txn);
+                    }
+                }
+            }
+            let copy = values.get_or_insert_with(|| node.rows.values.clone());
+            assert_eq!(*copy, node.rows.values, "replicas are equal");
+        }
+        assert_eq!(places.len(), transactions, "everything is executed");
+        assert!(places.values().all(|place| place.rank > Rank::ZERO));
+    }
+}
+
+/// What is delivered at once: an end of a transaction is for its gateway alone.
+fn ends(message: &Message) -> bool {
+    matches!(message, Message::Executed { .. })
+}
+
+/// Explores all schedules, or the first `limit` states; answers how many there were.
+fn explore(nodes: usize, options: &Options, submissions: &[(u16, &str)], limit: usize) -> usize {
+    let mut start = State::new(nodes, options);
+    submissions.iter().for_each(|(node, text)| start.submit(*node, text));
+    let mut known = BTreeSet::from([start.key()]);
+    let mut todo = vec![start];
+    while let Some(state) = todo.pop() {
+        if state.flying.is_empty() {
+            state.judge(submissions.len());
+            continue;
+        }
+        for nth in 0..state.flying.len() {
+            let mut next = state.clone();
+            next.deliver(nth);
+            while let Some(nth) = next.flying.iter().position(|(_, _, message)| ends(message)) {
+                next.deliver(nth);
+            }
+            if known.len() < limit && known.insert(next.key()) {
+                todo.push(next);
+            }
+        }
+    }
+    known.len()
+}
+
+#[test]
+fn every_order_of_two_transactions_in_two_regions() {
+    for (a, b) in [("w0.1 w1.1", "w0.1 w1.1"), ("r0.1 w1.1", "w0.1 r1.1"), ("w0.1 r1.1", "w0.0-5 w1.0-5")] {
+        let states = explore(2, &Options::default(), &[(0, a), (1, b)], usize::MAX);
+        assert!(states > 10, "{states}");
+    }
+}
+
+#[test]
+fn every_order_of_three_transactions_in_two_regions() {
+    for c in ["w0.1", "w1.1", "w0.1 w1.1", "r0.1", "r1.1 w0.2"] {
+        let all = [(0, "w0.1 w1.1"), (1, "w1.1 w0.1"), (0, c)];
+        let states = explore(2, &Options::default(), &all, usize::MAX);
+        assert!(states > 30, "{states}");
+    }
+}
+
+#[test]
+fn every_order_of_a_ring_of_three() {
+    let ring = [(0, "w0.1 w1.1"), (1, "w1.1 w2.1"), (2, "w2.1 w0.1")];
+    let states = explore(3, &Options::default(), &ring, 20_000);
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+fn every_order_of_three_transactions_of_every_shape() {
+    let shapes = ["w0.1", "w0.1 w1.1", "r0.1 w1.1", "w1.1 w2.1", "w0.1 w2.1"];
+    for (i, a) in shapes.iter().enumerate() {
+        for (j, b) in shapes.iter().enumerate().skip(i) {
+            for c in &shapes[j..] {
+                explore(3, &Options::default(), &[(0, a), (1, b), (2, c)], 800);
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic]
+fn the_write_rule_as_printed_is_caught() {
+    let options = planted(Mutant::InvertedWriteWrite);
+    explore(2, &options, &[(0, "w0.1 w1.1"), (1, "w0.1 w1.1")], usize::MAX);
+}
+
+#[test]
+#[should_panic]
+fn a_place_before_the_last_entry_is_caught() {
+    let ring = [(0, "w0.1 w1.1"), (1, "w1.1 w2.1"), (2, "w2.1 w0.1")];
+    explore(3, &planted(Mutant::PlaceIncomplete), &ring, usize::MAX);
+}

@@ -1,0 +1,178 @@
+//! What must hold of any run, judged from what clients, executors, readers and subscribers saw.
+
+use super::{World, conflict};
+use crate::trial::executor::{self, Entry};
+use base::order::StreamItem;
+use base::txn::{Access, AccessMode, Outcome, Transaction};
+use base::{NodeId, PartitionId, Place, Rank, TxnId};
+use std::collections::BTreeMap;
+
+/// Everything at once; the first failure panics.
+pub fn judge(world: &World) {
+    world.check_invariants();
+    everything_is_answered(world);
+    let places = places(world);
+    execution_follows_places(world);
+    replay(world, &places);
+    real_time(world);
+    closes(world, &places);
+    streams(world);
+    copies_agree(world);
+}
+
+fn everything_is_answered(world: &World) {
+    for (txn, (at, access, _)) in &world.submitted {
+        let Some((_, answer)) = world.answers.get(txn) else { panic!("{txn} of {at:?} has no answer") };
+        let Outcome::Committed { results } = &answer.outcome else { continue };
+        let partitions: Vec<_> = access.by_partition.keys().collect();
+        for partition in &partitions {
+            for node in world.topology.node_ids().filter(|node| world.topology.holds(*node, **partition)) {
+                let executed = |entry: &Entry| entry.txn == *txn && entry.partition == **partition;
+                let ran = world.rows[node.0 as usize].log.iter().filter(|entry| executed(entry)).count();
+                assert_eq!(ran, 1, "{txn} ran once at {node}'s copy of {partition}");
+            }
+        }
+        // Participants' results in partition order, counts added.
+        let rows: Vec<_> = results.iter().flat_map(|r| &r.rows).map(|row| row.get(0)).collect();
+        let expected: Vec<_> = partitions.iter().map(|p| base::Datum::Int(i64::from(p.0))).collect();
+        assert_eq!(rows, expected, "{txn}");
+        assert_eq!(results.iter().map(|r| r.affected).sum::<u64>(), partitions.len() as u64);
+    }
+}
+
+/// One place per transaction, the same in all regions.
+fn places(world: &World) -> BTreeMap<TxnId, (Place, Transaction)> {
+    let mut places: BTreeMap<TxnId, (Place, Transaction)> = BTreeMap::new();
+    for entry in world.rows.iter().flat_map(|rows| &rows.log) {
+        let known = places.entry(entry.txn).or_insert((entry.place, entry.transaction.clone()));
+        assert_eq!(known.0, entry.place, "{} has one place", entry.txn);
+    }
+    for (txn, (place, _)) in &places {
+        if let Some((_, answer)) = world.answers.get(txn) {
+            assert_eq!(answer.rank, place.rank, "{txn} was answered with its rank");
+        }
+    }
+    places
+}
+
+fn execution_follows_places(world: &World) {
+    for (n, rows) in world.rows.iter().enumerate() {
+        let mut by_partition: BTreeMap<PartitionId, Vec<&Entry>> = BTreeMap::new();
+        for entry in &rows.log {
+            let earlier = by_partition.entry(entry.partition).or_default();
+            let mine = entry.transaction.access.at(entry.partition);
+            // Recent ones suffice: places are transitive along conflicts.
+            for other in earlier.iter().rev().take(60) {
+                if conflict(mine, other.transaction.access.at(entry.partition)) {
+                    let (a, b, p) = (other.place, entry.place, entry.partition);
+                    assert!(a < b, "{a:?} executed before {b:?} at n{n}'s copy of {p}");
+                }
+            }
+            earlier.push(entry);
+        }
+    }
+}
+
+/// A serial run in the order of places sees the same values.
+fn replay(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
+    let mut order: Vec<_> = places.values().collect();
+    order.sort_by_key(|(place, _)| *place);
+    let mut seen: BTreeMap<TxnId, u64> = BTreeMap::new();
+    let mut values = BTreeMap::new();
+    for (_, transaction) in order {
+        let mut all = 0;
+        for partition in transaction.participants() {
+            let own = executor::look(&values, partition, transaction);
+            assert!(!executor::aborts(transaction, own), "{} should have aborted", transaction.id);
+            all = base::hash::digest(&(all, partition, own));
+        }
+        for partition in transaction.participants() {
+            executor::write(&mut values, partition, transaction, all);
+        }
+        seen.insert(transaction.id, all);
+    }
+    for entry in world.rows.iter().flat_map(|rows| &rows.log) {
+        assert_eq!(seen[&entry.txn], entry.seen, "{} saw what its place says", entry.txn);
+    }
+}
+
+/// Submitted after an answer: ranked above it. Answered: in the past.
+fn real_time(world: &World) {
+    let mut answered: Vec<(u64, Rank)> = Vec::new();
+    for (at, answer) in world.answers.values() {
+        assert!(answer.rank.0 <= at.0, "{} was answered at {at:?} with {:?}", answer.txn, answer.rank);
+        answered.push((at.0, answer.rank));
+    }
+    answered.sort();
+    let mut high = Rank::ZERO;
+    for (_, rank) in &mut answered {
+        high = high.max(*rank);
+        *rank = high;
+    }
+    for (txn, (submitted_at, _, token)) in &world.submitted {
+        let Some((_, answer)) = world.answers.get(txn) else { continue };
+        if answer.outcome.is_committed() {
+            assert!(*token < answer.rank, "{txn} is ranked above what its session has seen");
+        }
+        let before = answered.partition_point(|(at, _)| *at < submitted_at.0);
+        if before > 0 {
+            assert!(answered[before - 1].1 < answer.rank, "{txn} is ranked below an earlier answer");
+        }
+    }
+}
+
+/// Whoever writes what was read and is ranked within the cut stood in the copy's log when it was closed.
+fn closes(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
+    let mut positions: BTreeMap<(NodeId, PartitionId, TxnId), u64> = BTreeMap::new();
+    for ((node, partition), items) in &world.streams {
+        for item in items {
+            if let StreamItem::Record(record) = item {
+                positions.insert((*node, *partition, record.txn), record.position.0);
+            }
+        }
+    }
+    for (ticket, (_, node, close)) in &world.closes {
+        let Some((_, result)) = world.closed.get(ticket) else { panic!("{ticket:?} never closed") };
+        let Ok(closed) = result else { continue };
+        let read = |granule: &_| Access { granule: Clone::clone(granule), mode: AccessMode::Read };
+        let reads: Vec<Access> = close.granules.iter().map(read).collect();
+        for (txn, (place, transaction)) in places {
+            let accesses = transaction.access.at(close.partition).iter();
+            let writes: Vec<_> = accesses.filter(|a| a.mode == AccessMode::Write).cloned().collect();
+            if place.rank <= close.rank && conflict(&reads, &writes) {
+                let position = positions[&(*node, close.partition, *txn)];
+                assert!(
+                    position <= closed.position.0,
+                    "{txn} with {:?} appeared at {node}'s {} after {:?} was closed",
+                    place.rank,
+                    close.partition,
+                    close.rank
+                );
+            }
+        }
+    }
+}
+
+fn streams(world: &World) {
+    for items in world.streams.values() {
+        let mut position = 0;
+        for item in items {
+            let StreamItem::Record(record) = item else { continue };
+            position += 1;
+            assert_eq!(record.position.0, position, "positions are dense");
+        }
+    }
+}
+
+/// Whoever holds a partition holds the same rows of it.
+fn copies_agree(world: &World) {
+    for partition in world.topology.partition_ids() {
+        let holders = world.topology.node_ids().filter(|node| world.topology.holds(*node, partition));
+        let mut copies = holders.map(|node| {
+            let values = world.rows[node.0 as usize].values.iter();
+            values.filter(|((p, _), _)| *p == partition).collect::<Vec<_>>()
+        });
+        let first = copies.next().expect("a partition has a copy");
+        assert!(copies.all(|copy| copy == first), "the copies of {partition} differ");
+    }
+}

@@ -1,0 +1,255 @@
+//! A small world for the engine: nodes, clocks within their bound, links that lose, repeat and reorder,
+//! and a record of everything that has to agree afterwards.
+//!
+//! Suggested reading order: this file, the modules below.
+
+mod exhaustive;
+mod judge;
+mod latency;
+mod mutants;
+mod random;
+mod scenarios;
+
+use super::{Caerus, Message, Mutant, Options, Timer};
+use crate::engine::{Answer, Engine, EngineEffect};
+use crate::trial::executor::Rows;
+use crate::trial::{access, conflict};
+use base::order::{Close, CloseTicket, Closed, StreamItem};
+use base::rng::Rng;
+use base::time::MS;
+use base::topology::Topology;
+use base::txn::{AccessSet, Granule, Submission, TxnProgram};
+use base::wan::Wan;
+use base::{Datum, NodeId, PartitionId, Rank, SqlError, Time, Token, TxnId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Faults of the links.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    loss: f64,
+    duplication: f64,
+    /// Up to this much is added to each delay, in ns.
+    jitter_ns: u64,
+}
+
+enum Event {
+    Message { to: NodeId, from: NodeId, message: Message },
+    Timer { node: NodeId, timer: Timer },
+}
+
+struct World {
+    topology: Arc<Topology>,
+    nodes: Vec<Caerus>,
+    rows: Vec<Rows>,
+    /// Clock reading − true time, in ns.
+    skews: Vec<i64>,
+    now: Time,
+    events: BTreeMap<(Time, u64), Event>,
+    sequence: u64,
+    faults: Faults,
+    rng: Rng,
+    /// Messages for which this says false are lost.
+    passes: Box<dyn Fn(NodeId, NodeId, &Message) -> bool>,
+    submitted: BTreeMap<TxnId, (Time, Arc<AccessSet>, Rank)>,
+    answers: BTreeMap<TxnId, (Time, Answer)>,
+    closes: BTreeMap<CloseTicket, (Time, NodeId, Close)>,
+    closed: BTreeMap<CloseTicket, (Time, Result<Closed, SqlError>)>,
+    streams: BTreeMap<(NodeId, PartitionId), Vec<StreamItem>>,
+    watermarks: Vec<Rank>,
+    messages: u64,
+}
+
+impl World {
+    /// `partitions` per region, one node each region, `perseus3` distances.
+    fn new(seed: u64, regions: usize, partitions: u16, clock_bound_ns: u64, options: Options) -> World {
+        let wan = Wan::preset("perseus3").unwrap().truncated(regions);
+        let mut topology = Topology::one_node_per_region(wan, partitions).replicated();
+        topology.clock_bound_ns = clock_bound_ns;
+        World::with(seed, topology, options)
+    }
+    fn with(seed: u64, topology: Topology, options: Options) -> World {
+        topology.check();
+        let topology = Arc::new(topology);
+        let count = topology.nodes.len();
+        let mut rng = Rng::new(seed).fork("world");
+        let bound = topology.clock_bound_ns as i64;
+        let skews = (0..count).map(|_| rng.between(-bound, bound)).collect();
+        let node = |n| Caerus::new(topology.clone(), n, 1, options.clone());
+        let mut world = World {
+            nodes: topology.node_ids().map(node).collect(),
+            rows: (0..count).map(|_| Rows::default()).collect(),
+            skews,
+            topology,
+            now: Time::from_ms(1000),
+            events: BTreeMap::new(),
+            sequence: 0,
+            faults: Faults::default(),
+            rng,
+            passes: Box::new(|_, _, _| true),
+            submitted: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            closes: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            watermarks: vec![Rank::ZERO; count],
+            messages: 0,
+        };
+        for n in 0..count {
+            let mut out = Vec::new();
+            let clock = world.clock(NodeId(n as u16));
+            world.nodes[n].start(clock, &mut out);
+            world.effects(NodeId(n as u16), out);
+        }
+        world
+    }
+    fn clock(&self, node: NodeId) -> Time {
+        Time((self.now.0 as i64 + self.skews[node.0 as usize]) as u64)
+    }
+    fn schedule(&mut self, at: Time, event: Event) {
+        self.sequence += 1;
+        self.events.insert((at, self.sequence), event);
+    }
+
+    fn submit(&mut self, node: u16, text: &str) -> TxnId {
+        self.submit_as(node, "update", access(text), Token::default())
+    }
+    fn submit_as(&mut self, node: u16, name: &str, access: AccessSet, token: Token) -> TxnId {
+        let access = Arc::new(access);
+        let program = Arc::new(TxnProgram::Procedure { name: name.into(), args: vec![Datum::Int(1)] });
+        let seen = token.rank;
+        let submission = Submission { program, access: access.clone(), token, request: None };
+        let mut out = Vec::new();
+        let clock = self.clock(NodeId(node));
+        let n = node as usize;
+        let txn = self.nodes[n].submit(clock, submission, &mut self.rows[n], &mut out);
+        self.submitted.insert(txn, (self.now, access, seen));
+        self.effects(NodeId(node), out);
+        txn
+    }
+    /// Closes at the copy that lies nearest to `reader`.
+    fn close(&mut self, ticket: u64, reader: u16, partition: u16, rank: Rank, granules: Vec<Granule>) {
+        let partition = PartitionId(partition);
+        let node = self.topology.copy_near(partition, NodeId(reader));
+        let (ticket, clock) = (CloseTicket(ticket), self.clock(node));
+        let close = Close { partition, rank, granules };
+        self.closes.insert(ticket, (self.now, node, close.clone()));
+        let mut out = Vec::new();
+        self.nodes[node.0 as usize].close(clock, ticket, close, &mut out);
+        // A host settles after every call; the engine has nothing left to do but send.
+        self.effects(node, out);
+    }
+
+    fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message, Timer>>) {
+        for effect in out {
+            match effect {
+                EngineEffect::Send { to, message } => self.send(node, to, message),
+                EngineEffect::Timer { at, timer } => {
+                    let skew = self.skews[node.0 as usize];
+                    let at = Time((at.0 as i64 - skew).max(self.now.0 as i64) as u64);
+                    self.schedule(at, Event::Timer { node, timer });
+                }
+                EngineEffect::Answer(answer) => {
+                    let told = self.answers.insert(answer.txn, (self.now, answer));
+                    assert!(told.is_none(), "answered twice: {told:?}");
+                }
+                EngineEffect::Stream { partition, item } => {
+                    self.streams.entry((node, partition)).or_default().push(item)
+                }
+                EngineEffect::Closed { ticket, result } => {
+                    let told = self.closed.insert(ticket, (self.now, result));
+                    assert!(told.is_none(), "closed twice: {told:?}");
+                }
+                EngineEffect::Collected { below } => {
+                    let known = &mut self.watermarks[node.0 as usize];
+                    assert!(*known < below, "the watermark only grows");
+                    *known = below;
+                }
+            }
+        }
+    }
+    fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
+        assert_ne!(from, to, "a node talks to itself without the network");
+        self.messages += 1;
+        if !(self.passes)(from, to, &message) || self.rng.chance(self.faults.loss) {
+            return;
+        }
+        let copies = if self.rng.chance(self.faults.duplication) { 2 } else { 1 };
+        for _ in 0..copies {
+            let jitter_ns = self.rng.below(self.faults.jitter_ns + 1);
+            let at = self.now + self.topology.one_way_ns(from, to) + jitter_ns;
+            let bytes = base::codec::encode(&message);
+            let message = base::codec::decode(&bytes).expect("what is written is read");
+            self.schedule(at, Event::Message { to, from, message });
+        }
+    }
+    /// Handles the next event; false if there is none before `until`.
+    fn step(&mut self, until: Time) -> bool {
+        let Some(entry) = self.events.first_entry() else { return false };
+        if entry.key().0 > until {
+            return false;
+        }
+        let ((at, _), event) = entry.remove_entry();
+        self.now = at;
+        let mut out = Vec::new();
+        let node = match event {
+            Event::Message { to, from, message } => {
+                let (clock, n) = (self.clock(to), to.0 as usize);
+                self.nodes[n].message(clock, from, message, &mut self.rows[n], &mut out);
+                to
+            }
+            Event::Timer { node, timer } => {
+                let (clock, n) = (self.clock(node), node.0 as usize);
+                self.nodes[n].timer(clock, timer, &mut self.rows[n], &mut out);
+                node
+            }
+        };
+        self.effects(node, out);
+        true
+    }
+    fn run_until(&mut self, until: Time) {
+        while self.step(until) {}
+        self.now = until;
+    }
+    fn run_for_ms(&mut self, ms: u64) {
+        self.run_until(self.now + ms * MS);
+    }
+    fn answer(&self, txn: TxnId) -> &Answer {
+        &self.answers.get(&txn).unwrap_or_else(|| panic!("{txn} is not answered")).1
+    }
+    fn latency_ms(&self, txn: TxnId) -> f64 {
+        self.answers[&txn].0.since(self.submitted[&txn].0) as f64 / MS as f64
+    }
+    /// The order in which transactions executed at a node's copy of a partition.
+    fn order(&self, node: u16, partition: u16) -> Vec<TxnId> {
+        let log = self.rows[node as usize].log.iter();
+        log.filter(|entry| entry.partition.0 == partition).map(|entry| entry.txn).collect()
+    }
+    /// Nothing is kept of transactions that have ended long ago.
+    fn check_empty(&mut self) {
+        for node in &mut self.nodes {
+            assert_eq!(node.vertex_count(), 0);
+            assert!(node.pending.is_empty() && node.outstanding.is_empty() && node.gate.is_empty());
+            assert!(node.deadlines.is_empty() && node.groups.is_empty() && node.exchanging.is_empty());
+            assert!(node.outcomes.is_empty() && node.early_reads.is_empty() && node.waiting.is_empty());
+            assert!(node.closes.is_empty() && node.close_waits.is_empty());
+            assert!(node.links.values().all(|link| link.outbox.is_settled()));
+            if let Some(sequencer) = &node.sequencer {
+                assert!(sequencer.log.is_settled());
+                assert!(sequencer.seen.words() <= node.topology.nodes.len());
+            }
+            let graph = &node.graph;
+            for partition in &mut node.partitions {
+                partition.index.forget_now(&|at| graph.get(at).is_some());
+            }
+            assert_eq!(node.granule_count(), 0);
+        }
+    }
+    fn check_invariants(&self) {
+        self.nodes.iter().for_each(Caerus::check_invariants);
+    }
+}
+
+fn planted(mutant: Mutant) -> Options {
+    Options { mutant: Some(mutant), ..Options::default() }
+}

@@ -1,0 +1,193 @@
+//! Random worlds: thousands of transactions over lossy links, judged at the end.
+
+use super::judge::judge;
+use super::{Faults, World, access};
+use crate::caerus::{FutureRanks, Options};
+use crate::engine::Engine;
+use base::order::CloseTicket;
+use base::rng::Rng;
+use base::time::MS;
+use base::topology::{NodeSpec, Topology};
+use base::txn::Granule;
+use base::wan::Wan;
+use base::{NodeId, PartitionId, Rank, RegionId, Token};
+
+/// One run with knobs drawn from the seed. A third of the worlds is tiny: all delays are a few ns, so that
+/// clock readings, ranks and lows collide and every "plus one" counts.
+pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
+    let mut knobs = Rng::new(seed).fork("knobs");
+    let regions = 2 + knobs.below(2) as usize;
+    let partitions = 1 + knobs.below(3) as u16;
+    let tiny = knobs.chance(0.33);
+    // What one ms of a usual world is here.
+    let unit = if tiny { 1 } else { MS };
+    let clock_bound_ns = *knobs.pick(&[0, 0, unit, 5 * unit]);
+    let mut options = options.unwrap_or_default();
+    options.batch_ns = *knobs.pick(&[0, unit, 10 * unit]);
+    options.heartbeat_ns = *knobs.pick(&[unit, 2 * unit, 10 * unit]);
+    options.collect_every_ns = *knobs.pick(&[5 * unit, 50 * unit, 500 * unit]);
+    options.margin_ns = unit;
+    options.retry_after_ns = Some(420 * unit);
+    options.future_max_ns = Some(2000 * unit);
+    options.outstanding_max = *knobs.pick(&[1, 5, 2000]);
+    options.unordered_max = *knobs.pick(&[1, 10, 4000]);
+    options.future_ranks = *knobs.pick(&[
+        FutureRanks::Measured,
+        FutureRanks::Measured,
+        FutureRanks::Off,
+        FutureRanks::Scaled { percent: 1000 },
+        FutureRanks::Random { seed },
+    ]);
+    options.lower_bounds = knobs.chance(0.8) || options.mutant.is_some();
+    let wan = Wan::uniform("test", &["a", "b", "c"][..regions], 2 * unit, 100 * unit);
+    let mut topology = Topology::one_node_per_region(wan, partitions);
+    topology.clock_bound_ns = clock_bound_ns;
+    if partitions > 1 && knobs.chance(0.5) {
+        // A second node in the first region, for its last partition; and a gateway without any.
+        let node = NodeId(topology.nodes.len() as u16);
+        let subscribes = topology.nodes[0].subscribes.clone();
+        topology.nodes.push(NodeSpec { region: RegionId(0), subscribes });
+        topology.nodes.push(NodeSpec { region: RegionId(1), subscribes: Vec::new() });
+        topology.partitions[partitions as usize - 1].node = node;
+    }
+    let nodes = topology.nodes.len() as u64;
+    let mut world = World::with(seed, topology.replicated(), options);
+    world.faults = Faults {
+        loss: *knobs.pick(&[0.0, 0.02, 0.2]),
+        duplication: *knobs.pick(&[0.0, 0.3]),
+        jitter_ns: *knobs.pick(&[0, 10 * unit, 120 * unit]),
+    };
+    let keys = *knobs.pick(&[2, 6, 20]);
+    let pause_ns = *knobs.pick(&[unit.div_ceil(5), 2 * unit, 20 * unit]);
+    let multi = *knobs.pick(&[0.1, 0.5]);
+    let mut draw = Rng::new(seed).fork("transactions");
+    let mut seen = Rank::ZERO;
+    for n in 0..transactions {
+        world.run_until(world.now + u64::from(!tiny) + draw.below(2 * pause_ns));
+        let node = draw.below(nodes) as u16;
+        let region = world.topology.region_of(NodeId(node)).0;
+        let text = transaction(&mut draw, region, regions as u16, partitions, keys, multi);
+        let name = if draw.chance(0.2) { "maybe" } else { "update" };
+        if draw.chance(0.1)
+            && let Some((_, answer)) = world.answers.values().next_back()
+        {
+            seen = seen.max(answer.rank);
+        }
+        let token = if draw.chance(0.3) { Token::at(seen) } else { Token::default() };
+        world.submit_as(node, name, access(&text), token);
+        if draw.chance(0.1) {
+            let partition = draw.below(u64::from(regions as u16 * partitions)) as u16;
+            let reader = draw.below(nodes) as u16;
+            let rank = (world.clock(NodeId(reader)) + clock_bound_ns).rank();
+            seen = seen.max(rank);
+            let granules = match draw.below(3) {
+                0 => vec![Granule::Partition],
+                _ => {
+                    let set = access(&format!("r0.{}", draw.below(keys)));
+                    set.by_partition[&PartitionId(0)].iter().map(|a| a.granule.clone()).collect()
+                }
+            };
+            world.close(n as u64, reader, partition, rank, granules);
+        }
+        if n % 50 == 0 {
+            world.check_invariants();
+        }
+    }
+    world.faults.loss = 0.0;
+    world.run_until(world.now + 30_000 * unit);
+    world
+}
+
+fn transaction(draw: &mut Rng, region: u16, regions: u16, partitions: u16, keys: u64, multi: f64) -> String {
+    if draw.chance(0.01) {
+        // DDL: everything everywhere.
+        return (0..regions * partitions).map(|p| format!("w{p} ")).collect();
+    }
+    let mut words = Vec::new();
+    let remote = draw.chance(multi);
+    let spread = if remote { 1 + draw.below(3) } else { 1 };
+    for nth in 0..=spread {
+        let region = if remote && nth > 0 { draw.below(u64::from(regions)) as u16 } else { region };
+        let partition = region * partitions + draw.below(u64::from(partitions)) as u16;
+        let mode = if draw.chance(0.6) { "w" } else { "r" };
+        let low = draw.below(keys);
+        words.push(match draw.below(10) {
+            0 => format!("{mode}{partition}.{low}-{}", low + draw.below(4)),
+            _ => format!("{mode}{partition}.{low}"),
+        });
+    }
+    words.join(" ")
+}
+
+#[test]
+fn random_worlds_are_serializable_in_rank_order_in_all_regions() {
+    for seed in 0..100 {
+        let mut world = run(seed, 120, None);
+        judge(&world);
+        world.check_empty();
+    }
+}
+
+#[test]
+fn a_reader_that_went_away_is_not_answered() {
+    let mut world = World::new(1, 2, 1, 0, Options::default());
+    world.submit(0, "w0.1 w1.1");
+    world.run_for_ms(60);
+    let rank = Rank(world.now.0 + 50 * MS);
+    world.close(7, 1, 0, rank, vec![Granule::Partition]);
+    world.nodes[1].forget_close(CloseTicket(7));
+    world.run_for_ms(1000);
+    assert!(world.closed.is_empty());
+    world.check_empty();
+}
+
+#[test]
+fn one_hot_key_in_all_regions_drains_and_the_graph_stays_bounded() {
+    let options = Options { outstanding_max: 50, unordered_max: 100, ..Options::default() };
+    let mut world = World::new(5, 3, 1, 0, options);
+    world.faults = Faults { loss: 0.01, duplication: 0.05, jitter_ns: 20 * MS };
+    let mut unordered_max = 0;
+    for n in 0..1500u64 {
+        world.run_until(world.now + MS / 2);
+        world.submit((n % 3) as u16, ["w0.1 w1.1", "w1.1 w2.1", "w0.1 w2.1"][(n / 3 % 3) as usize]);
+        unordered_max =
+            unordered_max.max(world.nodes.iter().map(super::Caerus::unordered_count).max().unwrap());
+    }
+    assert!(world.nodes.iter().any(|node| !node.waiting.is_empty()), "gateways hold back");
+    assert!((50..=300).contains(&unordered_max), "{unordered_max}");
+    world.faults.loss = 0.0;
+    world.run_for_ms(60_000);
+    judge(&world);
+    world.check_empty();
+}
+
+#[test]
+fn memory_stays_flat_under_load() {
+    let mut world = World::new(6, 2, 2, MS, Options::default());
+    let mut draw = Rng::new(6);
+    let mut vertices_max = [0; 3];
+    for n in 0..6000u64 {
+        world.run_until(world.now + MS / 2);
+        let node = (n % 2) as u16;
+        let text = transaction(&mut draw, node, 2, 2, 20, 0.05);
+        // DDL meets everything and would be what is measured.
+        if text.split_whitespace().count() < 4 {
+            world.submit(node, &text);
+        }
+        let count = world.nodes.iter().map(|node| node.vertex_count()).max().unwrap();
+        let third = &mut vertices_max[n as usize / 2000];
+        *third = count.max(*third);
+        if n % 500 == 0 {
+            world.check_invariants();
+            world.rows.iter_mut().for_each(|rows| rows.log.clear());
+            world.streams.clear();
+        }
+    }
+    assert!(vertices_max[2] < vertices_max[1] * 3 / 2, "{vertices_max:?}");
+    assert!(vertices_max[2] < 1000, "{vertices_max:?} at 2000 transactions per second");
+    let node = &world.nodes[0];
+    assert!(node.deadlines.len() < 300 && node.outcomes.len() < 500, "{}", node.outcomes.len());
+    let sequencer = node.sequencer.as_ref().unwrap();
+    assert!(sequencer.seen.words() < 50, "{} words", sequencer.seen.words());
+    assert!(node.groups.len() < 50 && node.close_waits.is_empty());
+}

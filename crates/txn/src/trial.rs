@@ -1,0 +1,45 @@
+//! What the engines' tests share: access sets from text, and rows that remember who did what when.
+
+pub mod executor;
+
+use base::txn::{Access, AccessMode, AccessSet, Granule};
+use base::{Datum, Key, PartitionId, TableId};
+
+pub const TABLE: TableId = TableId(1);
+
+pub fn key(n: i64) -> Key {
+    Key::of(&[Datum::Int(n)])
+}
+
+/// `"r0.5 w1.7 w1.10-19 w2"`: reads key 5 at partition 0, writes key 7 at 1, keys 10 to 19, all of 2.
+pub fn access(text: &str) -> AccessSet {
+    let mut set = AccessSet::default();
+    for word in text.split_whitespace() {
+        let mode = if word.starts_with('w') { AccessMode::Write } else { AccessMode::Read };
+        let (partition, what) = word[1..].split_once('.').unwrap_or((&word[1..], ""));
+        let granule = match what.split_once('-') {
+            None if what.is_empty() => Granule::Partition,
+            None => Granule::Key(TABLE, key(what.parse().unwrap())),
+            Some((low, high)) => {
+                let (low, high) = (key(low.parse().unwrap()), key(high.parse::<i64>().unwrap() + 1));
+                Granule::Range(TABLE, base::key::KeyRange { low, high: Some(high) })
+            }
+        };
+        set.add(PartitionId(partition.parse().unwrap()), granule, mode);
+    }
+    set.normalize();
+    set
+}
+
+/// Keys of the test universe that a granule covers.
+pub fn covered(granule: &Granule) -> impl Iterator<Item = i64> + '_ {
+    (0..20).filter(|n| granule.overlaps(&Granule::Key(TABLE, key(*n))))
+}
+
+pub fn conflict(a: &[Access], b: &[Access]) -> bool {
+    a.iter().any(|x| {
+        b.iter().any(|y| {
+            (x.mode == AccessMode::Write || y.mode == AccessMode::Write) && x.granule.overlaps(&y.granule)
+        })
+    })
+}
