@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub enum Share {
     Committed(Vec<(PartitionId, Vec<StatementResult>)>),
     Aborted(SqlError),
+    /// It ended without effect, and may be submitted again under another id.
+    Noop,
 }
 
 /// Puts the participants' results together, in partition order.
@@ -19,6 +21,7 @@ pub fn merge(shares: impl Iterator<Item = Share>) -> Outcome {
         match share {
             Share::Committed(results) => by_partition.extend(results),
             Share::Aborted(error) => return Outcome::Aborted(error),
+            Share::Noop => unreachable!("what ended without effect is no answer"),
         }
     }
     let mut by_partition = by_partition.into_values();

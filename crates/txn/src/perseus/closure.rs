@@ -5,7 +5,7 @@
 //! and whatever has not executed at some participant has a cts above it. For a component that takes no
 //! part here this has to be asked; a truncated closure alone proves nothing.
 
-use super::message::{Deadline, Dependency, Fragment, Known, Message};
+use super::message::{Deadline, Decision, Dependency, Fragment, Known, Message};
 use super::options::Mutant;
 use super::state::{Extra, Group, Out, Perseus, Work};
 use crate::graph::component;
@@ -271,13 +271,13 @@ impl Perseus {
         self.send(to, Message::InquireReply { known, watermark }, out);
     }
 
-    pub(super) fn on_inquire_reply(&mut self, now: Time, known: Vec<Known>, watermark: Rank, out: &mut Out) {
+    pub(super) fn on_inquire_reply(&mut self, known: Vec<Known>, watermark: Rank, out: &mut Out) {
         self.raise_watermark(watermark, out);
         for known in known {
             match known {
                 Known::Final(fragment) => {
                     self.inquiries.remove(&fragment.txn);
-                    self.learn(now, &fragment, out);
+                    self.learn(&fragment, out);
                     if let Some(at) = self.graph.find(fragment.txn) {
                         let vertex = self.graph.live_mut(at);
                         if vertex.state == State::Final {
@@ -326,7 +326,7 @@ impl Perseus {
     }
 
     /// Takes over a final vertex from another node.
-    pub(super) fn learn(&mut self, now: Time, fragment: &Fragment, out: &mut Out) {
+    pub(super) fn learn(&mut self, fragment: &Fragment, out: &mut Out) {
         let below = fragment.rank.is_some_and(|rank| rank <= self.collection.watermark);
         if below || self.collection.seen.contains(fragment.txn) {
             self.forget(fragment.txn);
@@ -347,7 +347,9 @@ impl Perseus {
             State::Named if takes_part => return,
             State::Named | State::PreAccepted => {
                 let unknown = if fragment.complete { Rank::ZERO } else { self.collection.watermark };
-                self.finalize(now, at, &fragment.dependencies, unknown, fragment.cts, out);
+                let Fragment { dependencies, cts, noop, .. } = fragment;
+                let decision = Decision { dependencies: dependencies.clone(), cts: *cts, noop: *noop };
+                self.finalize(at, &decision, unknown, out);
                 if !takes_part {
                     self.collection.learned.push(at);
                 }
@@ -389,6 +391,7 @@ impl Perseus {
             participants: vertex.participants.clone(),
             dependencies: self.names(&vertex.deps),
             cts: vertex.bound,
+            noop: vertex.extra.noop,
             rank: vertex.rank,
             inherited,
             complete,

@@ -208,6 +208,7 @@ impl Perseus {
         for partition in &mut self.partitions {
             partition.index.forget(&|at| graph.get(at).is_some());
         }
+        self.forget_results();
         out.push(EngineEffect::Collected { below: rank });
     }
 }

@@ -3,9 +3,11 @@
 //! KEEPS: an answer follows every participant's execution, and its rank lies in the past for every
 //! clock: `rank ≤ now − ε`. A transaction submitted strictly later, in true time, gets a larger rank,
 //! because no pts is below `now + ε`; one submitted here in the same nanosecond does too, because ranks
-//! answered here are remembered.
+//! answered here are remembered. All this holds for a transaction that somebody recovered, too: its end comes
+//! from its participants. If it ended without effect, it is submitted once more, under another id; the client
+//! sees one answer.
 
-use super::message::{Deadline, Dependency, Fragment, Message, Share};
+use super::message::{Ballot, Deadline, Decision, Dependency, Fragment, Message, Payload, Share};
 use super::options::{FutureRanks, Mutant, Timestamps};
 use super::state::{Out, Perseus};
 use crate::engine::{Answer, EngineEffect};
@@ -19,33 +21,46 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A transaction that takes part at another node, at its gateway.
 #[derive(Clone, Debug)]
 pub(super) struct Coordination {
-    pub transaction: Transaction,
+    pub payload: Payload,
     pub nodes: Nodes,
     expected: Rank,
     replies: BTreeMap<NodeId, Reply>,
     /// Whose answer came first.
     first: Option<NodeId>,
-    decided: Option<Decided>,
+    decided: Option<(Decision, Time)>,
     ends: BTreeMap<NodeId, (Rank, Share)>,
-    submitted_at: Time,
     /// Nothing below can be its rank.
     pub bound: Rank,
-    /// Planted fault: the client knows already.
-    told: bool,
+    /// The client has its answer already: an earlier attempt's end (or by a planted fault).
+    pub told: bool,
+    /// It is to end without effect, because another attempt of its request goes ahead.
+    pub withdrawn: bool,
 }
+
+/// A submission as it first came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    id: TxnId,
+    submitted_at: Time,
+    /// Attempts that ended without effect.
+    attempts: u32,
+}
+
+/// What it takes to submit once more.
+#[derive(Clone, Debug)]
+pub(super) struct Again {
+    payload: Payload,
+    pub origin: Origin,
+}
+
+/// Attempts without effect after which a client is told to try again itself.
+const ATTEMPTS_MAX: u32 = 16;
 
 #[derive(Clone, Debug)]
 struct Reply {
     dependencies: Vec<Dependency>,
     pts: Rank,
     fragments: Vec<Fragment>,
-}
-
-#[derive(Clone, Debug)]
-struct Decided {
-    dependencies: Vec<Dependency>,
-    cts: Rank,
-    at: Time,
 }
 
 /// When a transaction passed its stations.
@@ -60,7 +75,7 @@ impl Perseus {
         self.sequence += 1;
         let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.sequence };
         self.collection.begun(id);
-        let Submission { program, access, token, request: _ } = submission;
+        let Submission { program, access, token, request } = submission;
         let stations = Stations { submitted_at: now, ordered_at: now };
         let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
         let refused = if token.rank > limit {
@@ -81,40 +96,103 @@ impl Perseus {
         let min_rank = token.rank.max(self.answered);
         if let Some(outcome) = refused {
             let rank = now.rank().max(if outcome.is_committed() { min_rank.next() } else { Rank::ZERO });
-            self.answer(now, id, rank, outcome, BTreeSet::new(), stations);
+            self.collection.finished(id, rank);
+            self.answer(now, (id, id), rank, outcome, BTreeSet::new(), stations);
             return id;
         }
         let transaction = Transaction { id, program, access, min_rank, after: token.rank };
-        let alone = transaction.participants().all(|p| self.local_index(p).is_some());
-        if alone && self.options.timestamps == Timestamps::Clocks {
-            self.pre_accept_alone(now, transaction);
-        } else {
-            self.coordinate(now, transaction, out);
-        }
+        self.begin(now, Payload { transaction, request }, out);
         id
     }
 
-    fn coordinate(&mut self, now: Time, transaction: Transaction, out: &mut Out) {
+    fn begin(&mut self, now: Time, payload: Payload, out: &mut Out) {
+        let id = payload.transaction.id;
+        if let Some(request) = payload.request
+            && let Some(first) = self.claimed(request, id)
+        {
+            match first {
+                Some(first) => {
+                    let origin = self.origin(now, id);
+                    self.origins.insert(id, origin);
+                    self.collection.finished(id, Rank::ZERO);
+                    self.attend(now, request, first, (id, Some(Again { payload, origin })), out);
+                }
+                None => {
+                    self.collection.finished(id, Rank::ZERO);
+                    self.answer_unknown(now, id);
+                }
+            }
+            return;
+        }
+        let alone = payload.transaction.participants().all(|p| self.local_index(p).is_some());
+        if alone && self.options.timestamps == Timestamps::Clocks {
+            self.pre_accept_alone(now, payload);
+        } else {
+            self.coordinate(now, payload, out);
+        }
+    }
+
+    /// How the submission first came that `txn` is an attempt of.
+    fn origin(&self, now: Time, txn: TxnId) -> Origin {
+        let known = self.origins.get(&txn).copied();
+        known.unwrap_or(Origin { id: txn, submitted_at: now, attempts: 0 })
+    }
+
+    /// Once more, after an attempt that ended without effect.
+    pub(super) fn submit_again(&mut self, now: Time, again: Again, out: &mut Out) {
+        let Again { mut payload, mut origin } = again;
+        let last = payload.transaction.id;
+        self.origins.remove(&last);
+        origin.attempts += 1;
+        if origin.attempts > ATTEMPTS_MAX {
+            let error = SqlError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "the transaction could not be brought to all its participants",
+            );
+            let error = error
+                .detail(format!(
+                    "{ATTEMPTS_MAX} attempts were taken over by others and ended without effect."
+                ))
+                .hint("Try again; nothing was changed.");
+            self.origins.insert(last, origin);
+            let regions = BTreeSet::new();
+            self.answer_for(now, last, last, now.rank(), Outcome::Aborted(error), regions);
+            return;
+        }
+        base::sometimes!("a transaction that ended without effect is submitted again");
+        self.sequence += 1;
+        let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.sequence };
+        self.collection.begun(id);
+        self.origins.insert(id, origin);
+        payload.transaction.id = id;
+        payload.transaction.min_rank = payload.transaction.min_rank.max(self.answered);
+        self.begin(now, payload, out);
+    }
+
+    fn coordinate(&mut self, now: Time, payload: Payload, out: &mut Out) {
+        let transaction = &payload.transaction;
         let id = transaction.id;
         let nodes = Participants::of(transaction.participants()).nodes(&self.topology);
         let expected = self.expected_completion(now, id, &nodes);
         let earliest = (now - self.clock_bound_ns()).rank();
         for &node in &nodes {
-            let message = Message::PreAccept { transaction: transaction.clone(), expected, sent_at: now };
-            self.send(node, message, out);
+            let (payload, ballot) = (payload.clone(), Ballot::FIRST);
+            self.send(node, Message::PreAccept { payload, ballot, expected, sent_at: now }, out);
         }
         let coordination = Coordination {
-            bound: earliest.max(transaction.min_rank).max(expected),
-            transaction,
+            bound: earliest.max(payload.transaction.min_rank).max(expected),
+            payload,
             nodes,
             expected,
             replies: BTreeMap::new(),
             first: None,
             decided: None,
             ends: BTreeMap::new(),
-            submitted_at: now,
             told: false,
+            withdrawn: false,
         };
+        let origin = self.origin(now, id);
+        self.origins.insert(id, origin);
         self.coordinating.insert(id, coordination);
         let at = now + self.options.retry_after_ns(&self.topology);
         self.remember(at, Deadline::Coordination(id), 0);
@@ -122,7 +200,7 @@ impl Perseus {
 
     /// When the last participant should have completed a transaction that spans regions: PreAccept there
     /// and back, Commit one way, the exchange of reads one way. Rank 0 inside one region.
-    fn expected_completion(&self, now: Time, id: TxnId, nodes: &[NodeId]) -> Rank {
+    pub(super) fn expected_completion(&self, now: Time, id: TxnId, nodes: &[NodeId]) -> Rank {
         let topology = &self.topology;
         let spans = nodes.iter().any(|n| topology.region_of(*n) != topology.region_of(nodes[0]));
         if !spans || self.options.future_ranks == FutureRanks::Off {
@@ -198,21 +276,21 @@ impl Perseus {
         assert!(!union.contains_key(&txn), "{txn} depends on itself");
         let dependencies =
             union.into_iter().map(|(txn, participants)| Dependency { txn, participants }).collect();
-        coordination.decided = Some(Decided { dependencies, cts, at: now });
+        coordination.decided = Some((Decision { dependencies, cts, noop: false }, now));
         coordination.bound = cts;
         for node in coordination.nodes.clone() {
             self.send_commit(node, txn, out);
         }
         if self.options.planted(Mutant::ReplyAtCommit) {
             self.coordinating.get_mut(&txn).expect("it is being coordinated").told = true;
-            let stations = Stations { submitted_at: now, ordered_at: now };
-            self.answer(now, txn, cts, Outcome::Committed { results: Vec::new() }, BTreeSet::new(), stations);
+            let results = Outcome::Committed { results: Vec::new() };
+            self.answer_for(now, txn, txn, cts, results, BTreeSet::new());
         }
     }
 
     fn send_commit(&mut self, node: NodeId, txn: TxnId, out: &mut Out) {
         let coordination = &self.coordinating[&txn];
-        let decided = coordination.decided.as_ref().expect("it is decided");
+        let (decision, _) = coordination.decided.as_ref().expect("it is decided");
         let mut fragments = BTreeMap::new();
         for (from, reply) in &coordination.replies {
             if *from != node {
@@ -223,14 +301,24 @@ impl Perseus {
         }
         let message = Message::Commit {
             txn,
-            dependencies: decided.dependencies.clone(),
-            cts: decided.cts,
+            decision: decision.clone(),
             fragments: fragments.into_values().cloned().collect(),
         };
         self.send(node, message, out);
     }
 
-    pub(super) fn on_executed(&mut self, now: Time, from: NodeId, txn: TxnId, rank: Rank, share: Share) {
+    pub(super) fn on_executed(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        txn: TxnId,
+        rank: Rank,
+        share: Share,
+        out: &mut Out,
+    ) {
+        if !self.attending.is_empty() {
+            self.attended(now, from, txn, rank, &share, out);
+        }
         let Some(coordination) = self.coordinating.get_mut(&txn) else { return };
         coordination.ends.insert(from, (rank, share));
         if coordination.ends.len() < coordination.nodes.len() {
@@ -240,14 +328,56 @@ impl Perseus {
         for (node, (other, _)) in &coordination.ends {
             assert_eq!(*other, rank, "{txn} has one rank, also at {node}");
         }
-        let ordered_at = coordination.decided.as_ref().map_or(now, |decided| decided.at);
-        let stations = Stations { submitted_at: coordination.submitted_at, ordered_at };
+        self.recovering.remove(&txn);
+        self.collection.finished(txn, rank);
+        let origin = self.origins.remove(&txn).expect("it was begun here");
+        let noops = coordination.ends.values().filter(|(_, share)| *share == Share::Noop).count();
+        assert!(noops == 0 || noops == coordination.ends.len(), "{txn} has one end");
+        if coordination.told {
+            return;
+        }
+        if noops > 0 {
+            let again = Again { payload: coordination.payload, origin };
+            if let Some(again) = self.wait_on(txn, again) {
+                self.submit_again(now, again, out);
+            }
+            return;
+        }
+        let ordered_at = coordination.decided.as_ref().map_or(now, |(_, at)| *at);
+        let stations = Stations { submitted_at: origin.submitted_at, ordered_at };
         let regions = coordination.nodes.iter().map(|n| self.topology.region_of(*n)).collect();
         let outcome = merge(coordination.ends.into_values().map(|(_, share)| share));
-        self.collection.finished(txn, rank);
-        if !coordination.told {
-            self.answer(now, txn, rank, outcome, regions, stations);
+        self.answer(now, (origin.id, txn), rank, outcome, regions, stations);
+    }
+
+    /// Answers the submission that `attempt` belongs to with the end of `txn`.
+    pub(super) fn answer_for(
+        &mut self,
+        now: Time,
+        attempt: TxnId,
+        txn: TxnId,
+        rank: Rank,
+        outcome: Outcome,
+        regions: BTreeSet<RegionId>,
+    ) {
+        let origin = self.origin(now, attempt);
+        if !self.coordinating.contains_key(&attempt) {
+            self.origins.remove(&attempt);
         }
+        let stations = Stations { submitted_at: origin.submitted_at, ordered_at: now };
+        self.answer(now, (origin.id, txn), rank, outcome, regions, stations);
+    }
+
+    /// Nobody can tell any more whether the request took effect.
+    pub(super) fn answer_unknown(&mut self, now: Time, attempt: TxnId) {
+        let error = SqlError::new(
+            SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+            "the outcome of the transaction is not known any more",
+        );
+        let error = error
+            .detail("It took effect completely or not at all, so long ago that its result was forgotten.")
+            .hint("Look at the data before you repeat the request under a new name.");
+        self.answer_for(now, attempt, attempt, now.rank(), Outcome::Aborted(error), BTreeSet::new());
     }
 
     /// A transaction of this gateway that took part nowhere else.
@@ -261,29 +391,31 @@ impl Perseus {
     ) {
         let regions = BTreeSet::from([self.topology.region_of(self.me)]);
         self.collection.finished(txn, rank);
+        let id = match self.origins.remove(&txn) {
+            Some(origin) => origin.id,
+            None => txn,
+        };
         let stations = Stations { submitted_at, ordered_at: submitted_at };
-        self.answer(now, txn, rank, merge(std::iter::once(share)), regions, stations);
+        self.answer(now, (id, txn), rank, merge(std::iter::once(share)), regions, stations);
     }
 
     fn answer(
         &mut self,
         now: Time,
-        txn: TxnId,
+        (submitted_as, txn): (TxnId, TxnId),
         rank: Rank,
         outcome: Outcome,
         regions: BTreeSet<RegionId>,
         stations: Stations,
     ) {
-        if regions.is_empty() {
-            self.collection.finished(txn, rank);
-        }
         let phases = vec![
             ("order", stations.ordered_at.since(stations.submitted_at)),
             ("execute", now.since(stations.ordered_at)),
             // Absolute until the gate opens.
             ("gate", now.0),
         ];
-        self.gate.insert((rank, txn), Answer { submitted_as: txn, txn, rank, outcome, phases, regions });
+        let answer = Answer { submitted_as, txn, rank, outcome, phases, regions };
+        self.gate.insert((rank, submitted_as), answer);
     }
 
     /// Lets out the answers whose rank has passed into the past for every clock.
@@ -310,7 +442,8 @@ impl Perseus {
 
     pub(super) fn retry_coordination(&mut self, now: Time, txn: TxnId, out: &mut Out) -> bool {
         let Some(coordination) = self.coordinating.get(&txn) else { return false };
-        let missing: Nodes = if coordination.decided.is_some() {
+        // Somebody else decided if there is an end before there is a decision.
+        let missing: Nodes = if coordination.decided.is_some() || !coordination.ends.is_empty() {
             coordination.nodes.iter().filter(|n| !coordination.ends.contains_key(n)).copied().collect()
         } else {
             coordination.nodes.iter().filter(|n| !coordination.replies.contains_key(n)).copied().collect()
@@ -326,9 +459,9 @@ impl Perseus {
                 self.send_commit(node, txn, out);
             } else {
                 base::sometimes!("a pre-accept is sent again");
-                let transaction = coordination.transaction.clone();
+                let (payload, ballot) = (coordination.payload.clone(), Ballot::FIRST);
                 let expected = coordination.expected;
-                self.send(node, Message::PreAccept { transaction, expected, sent_at: now }, out);
+                self.send(node, Message::PreAccept { payload, ballot, expected, sent_at: now }, out);
             }
         }
         true

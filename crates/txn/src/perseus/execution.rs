@@ -24,6 +24,10 @@ impl Perseus {
         assert_eq!(vertex.state, State::Emitted, "{} executes once its place is known", vertex.id);
         assert_eq!(vertex.waits, 0, "{} waits for its predecessors", vertex.id);
         let transaction = vertex.transaction.clone().expect("it takes part here");
+        if vertex.extra.noop {
+            self.complete(now, at, &transaction, BTreeMap::new(), executor, out);
+            return;
+        }
         if vertex.participants.iter().all(|p| self.local_index(p).is_some()) {
             let exchange = self.gather(&transaction, executor).collect();
             self.complete(now, at, &transaction, exchange, executor, out);
@@ -87,10 +91,12 @@ impl Perseus {
             Gathered::Abort(error) => Some(error.clone()),
             Gathered::Values(_) => None,
         });
+        let noop = self.graph.live(at).extra.noop;
         let mut results = Vec::new();
         for partition in transaction.participants() {
             let Some(local) = self.local_index(partition) else { continue };
             let applied = match abort {
+                _ if noop => Applied::default(),
                 Some(_) => Applied::default(),
                 None => executor.apply(partition, transaction, place, &exchange),
             };
@@ -115,6 +121,7 @@ impl Perseus {
             }
         }
         let share = match abort {
+            _ if noop => Share::Noop,
             Some(error) => Share::Aborted(error),
             None => Share::Committed(results),
         };
@@ -149,6 +156,10 @@ impl Perseus {
                     }
                 }
             }
+        }
+        let request = self.graph.live(at).extra.remote.as_ref().and_then(|remote| remote.request);
+        if let Some(request) = request {
+            self.request_ended(request, txn, rank, &share);
         }
         let alone = self.graph.live(at).participants.iter().all(|p| self.local_index(p).is_some());
         if alone && txn.coordinator == self.me && self.options.timestamps == Timestamps::Clocks {

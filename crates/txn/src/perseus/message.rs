@@ -2,7 +2,7 @@
 
 use crate::graph::participants::Participants;
 pub use crate::share::Share;
-use base::txn::{Gathered, Transaction};
+use base::txn::{ClientRequest, Gathered, Transaction};
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,8 @@ pub struct Fragment {
     /// Without those that the sender had collected.
     pub dependencies: Vec<Dependency>,
     pub cts: Rank,
+    /// It ends without effect.
+    pub noop: bool,
     /// If the sender knows it.
     pub rank: Option<Rank>,
     /// What the sender knows of the rank because of dependencies, collected ones included.
@@ -44,6 +46,61 @@ pub enum Known {
     Below(TxnId),
 }
 
+/// Who may decide a transaction; a higher ballot supersedes a lower one. [`Ballot::FIRST`] is its
+/// coordinator's; whoever recovers takes a round of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Ballot {
+    pub round: u32,
+    pub node: NodeId,
+}
+
+impl Ballot {
+    pub const FIRST: Ballot = Ballot { round: 0, node: NodeId(0) };
+}
+
+/// Where a transaction goes: final once it is committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The union of what participants reported.
+    pub dependencies: Vec<Dependency>,
+    /// The largest pts.
+    pub cts: Rank,
+    /// It ends without effect: a participant never learned of it. It keeps its place in the graph,
+    /// because others may depend on it.
+    pub noop: bool,
+}
+
+/// What a participant knows of a transaction that somebody recovers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Report {
+    /// It was not pre-accepted here, and no ballot below the promised one can change that.
+    Unknown {
+        /// It is not ranked below this, whatever becomes of it.
+        pts: Rank,
+        /// Another attempt of the same request stands here: this one must end without effect.
+        claimed: bool,
+    },
+    PreAccepted {
+        dependencies: Vec<Dependency>,
+        pts: Rank,
+        /// If it was asked for.
+        payload: Option<Payload>,
+    },
+    /// By a recovery at this ballot.
+    Accepted {
+        ballot: Ballot,
+        decision: Decision,
+    },
+    Final(Decision),
+}
+
+/// What it takes to pre-accept a transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Payload {
+    pub transaction: Transaction,
+    pub request: Option<ClientRequest>,
+}
+
 /// A coordinator's transactions below `floor` are collected everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
@@ -57,7 +114,8 @@ pub struct Floor {
 pub enum Message {
     /// Coordinator → participant: where does it stand with you?
     PreAccept {
-        transaction: Transaction,
+        payload: Payload,
+        ballot: Ballot,
         /// When it is expected to be complete at its last participant; 0 inside one region.
         expected: Rank,
         sent_at: Time,
@@ -65,6 +123,7 @@ pub enum Message {
     /// Participant → coordinator. Stored; a duplicate request gets the same answer.
     PreAcceptOk {
         txn: TxnId,
+        ballot: Ballot,
         dependencies: Vec<Dependency>,
         pts: Rank,
         /// Vertices of the dependencies' closure that another participant may lack.
@@ -73,12 +132,54 @@ pub enum Message {
         delay_ns: u64,
         sent_at: Time,
     },
-    /// Coordinator → participant: the union of dependencies, the largest pts.
+    /// Coordinator (or who recovers) → participant.
     Commit {
         txn: TxnId,
-        dependencies: Vec<Dependency>,
-        cts: Rank,
+        decision: Decision,
         fragments: Vec<Fragment>,
+    },
+    /// Who recovers → participant: promise me this ballot, and what do you know?
+    Recover {
+        txn: TxnId,
+        participants: Participants,
+        ballot: Ballot,
+        payload_wanted: bool,
+    },
+    RecoverOk {
+        txn: TxnId,
+        ballot: Ballot,
+        report: Report,
+    },
+    /// Who recovers → participant: this is what I am going to commit.
+    Accept {
+        txn: TxnId,
+        participants: Participants,
+        ballot: Ballot,
+        decision: Decision,
+    },
+    AcceptOk {
+        txn: TxnId,
+        ballot: Ballot,
+    },
+    /// Participant → who asked: a higher ballot is promised.
+    Refused {
+        txn: TxnId,
+        ballot: Ballot,
+    },
+    /// Participant → coordinator: this transaction's request stands here already, as `first`; `None`: it
+    /// is so old that its result may have been forgotten.
+    Duplicate {
+        txn: TxnId,
+        first: Option<Dependency>,
+    },
+    /// Gateway of a repeated request → participant: how did the first attempt end with you?
+    Attend {
+        txn: TxnId,
+        request: ClientRequest,
+    },
+    /// Participant → coordinator: collected; the coordinator was given up in the meantime.
+    Gone {
+        txn: TxnId,
     },
     /// Participant → participants: what was read there.
     RemoteRead {
@@ -152,4 +253,8 @@ pub enum Deadline {
     Exchange(TxnId),
     /// Final dependencies.
     Inquiry(TxnId),
+    /// A pre-accepted transaction whose coordinator may be lost.
+    Recovery(TxnId),
+    /// The end of a repeated request's first attempt.
+    Attendance(TxnId),
 }

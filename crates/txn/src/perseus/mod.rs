@@ -7,10 +7,11 @@
 //! 3. execution at each partition extends (component order, id);
 //! 4. nothing executes before its whole ancestor closure is final or collected;
 //! 5. an answer follows the execution at every participant;
-//! 6. a PreAccept's answer never changes;
+//! 6. a PreAccept's answer never changes within a ballot, and a ballot below a promised one gets none;
 //! 7. rank(T) > rank of every parent outside T's component, ≥ every pts of T;
 //! 8. after `Close(t)` nothing that writes those granules appears there at or below t;
-//! 9. a collected vertex has executed everywhere and has rank ≤ watermark ≤ every reader's cut.
+//! 9. a transaction has one end, with or without effect, at all participants; a named request has one effect;
+//! 10. a collected vertex has executed everywhere and has rank ≤ watermark ≤ every reader's cut.
 //!
 //! The way of a transaction: the coordinator sends `PreAccept` to every participant's node; each
 //! reports whom the transaction conflicts with there, and a lower bound of its rank (pts). The
@@ -22,8 +23,14 @@
 //! executed member by member, a transaction waiting only for what conflicts with it; participants
 //! exchange what they read, and each decides the same abort from the same values.
 //!
-//! With one replica per partition there is no accept phase. A lost coordinator blocks the keys of its
-//! undecided transactions ([`Perseus::stalled`] names them); nothing is answered wrongly.
+//! With one replica per partition there is no accept phase, until a coordinator is lost: then a participant
+//! takes over, at a ballot of its own, and brings the transaction to the end it may already have had; see
+//! `recovery`. Only the loss of a participant blocks ([`Perseus::stalled`] names what). A client that got no
+//! answer may repeat its request at any gateway; see `requests`. Nothing is answered before every participant
+//! has executed and the rank lies in the past, whoever decided it.
+//!
+//! The engine is a deterministic function of its calls, in order: a host may log them, repeat them after a
+//! restart, and go on with [`Engine::resume`] as a new incarnation, so that ids are never used twice.
 //!
 //! A node answers for all its partitions at once, and talks to itself through a queue inside the call:
 //! a transaction that stays at one node and meets nobody runs from submission to answer in one call.
@@ -40,18 +47,21 @@ pub mod message;
 pub mod options;
 mod oracle;
 mod participant;
+mod recovery;
+mod requests;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use message::{Message, Timer};
-pub use options::{FutureRanks, Mutant, Options, Timestamps};
+pub use options::{FutureRanks, Mutant, Options, Timestamps, Unfinished};
 pub use state::Perseus;
 
 use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
 use base::order::{Calibration, Close, CloseTicket};
 use base::txn::Submission;
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
+use std::collections::BTreeMap;
 
 impl Engine for Perseus {
     type Message = Message;
@@ -118,6 +128,15 @@ impl Engine for Perseus {
         out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
         self.open_gate(now, out);
         self.arm_retry(out);
+    }
+
+    fn counters(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::from([
+            ("vertices", self.graph.len() as u64),
+            ("recoveries", self.counts.recoveries),
+            ("no-ops", self.counts.noops),
+            ("requests remembered", self.requests.len() as u64),
+        ])
     }
 
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {

@@ -24,6 +24,13 @@ pub struct Options {
     pub retry_after_ns: Option<u64>,
     /// Longest pause between retransmissions, in ns.
     pub retry_max_ns: u64,
+    /// A participant that has waited this long for a decision takes the transaction over, in ns.
+    /// `None`: six times the widest round trip and a bit.
+    pub recover_after_ns: Option<u64>,
+    /// What becomes of a transaction whose coordinator is lost before every participant knew of it.
+    pub unfinished: Unfinished,
+    /// Results of requests that may be repeated are kept this long after their rank, in ns.
+    pub keep_results_ns: u64,
     #[cfg(any(test, feature = "mutants"))]
     pub mutant: Option<Mutant>,
 }
@@ -39,6 +46,9 @@ impl Default for Options {
             collect_every_ns: 50 * MS,
             retry_after_ns: None,
             retry_max_ns: 2 * SECOND,
+            recover_after_ns: None,
+            unfinished: Unfinished::Complete,
+            keep_results_ns: 60 * SECOND,
             #[cfg(any(test, feature = "mutants"))]
             mutant: None,
         }
@@ -51,6 +61,9 @@ impl Options {
     }
     pub(super) fn retry_after_ns(&self, topology: &Topology) -> u64 {
         self.retry_after_ns.unwrap_or(2 * topology.wan.widest_ns() + 20 * MS)
+    }
+    pub(super) fn recover_after_ns(&self, topology: &Topology) -> u64 {
+        self.recover_after_ns.unwrap_or(6 * topology.wan.widest_ns() + 200 * MS)
     }
     /// Whether this fault is planted; never in production.
     #[cfg(any(test, feature = "mutants"))]
@@ -71,8 +84,18 @@ pub enum Timestamps {
     /// Every participant by its own clock.
     Clocks,
     /// One oracle in the cluster, as in TiDB: a round trip to it for every transaction, after the participants
-    /// have answered. See [`super::oracle`].
+    /// have answered. See [`super::oracle`]. Nobody recovers a lost coordinator's transactions: what the
+    /// oracle told it cannot be found out from the participants.
     Central,
+}
+
+/// A choice that is free as long as some participant knows nothing of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Whoever recovers brings it to the others.
+    Complete,
+    /// It ends without effect.
+    Abandon,
 }
 
 /// Faults. Each is something that a published system got wrong, or that is easy to get wrong.
@@ -104,6 +127,18 @@ pub enum Mutant {
     ExecuteBeforeFinal,
     /// A rank is computed although ancestors that may matter were collected.
     RankFromTruncatedClosure,
+    /// Who recovers decides by what a majority of participants knows.
+    RecoverFromMajority,
+    /// A participant does not remember which ballot it promised.
+    BallotNotPromised,
+    /// Who recovers does not care what an earlier recovery got accepted.
+    IgnoreAccepted,
+    /// Who recovers takes a participant that knows nothing for one without conflicts.
+    UnknownIsEmpty,
+    /// A transaction that ends without effect loses its dependencies.
+    NoopForgetsDependencies,
+    /// A repeated request is taken for a new one.
+    ForgetRequests,
     /// A transaction waits for its dependencies, but not for their components.
     ForgetComponents,
 }

@@ -1,9 +1,10 @@
 //! The participant's half up to the order: PreAccept and Commit.
 //!
 //! KEEPS: a transaction is installed in the conflict indexes once; what was answered to PreAccept is
-//! never computed again; pts exceeds everything that was closed here.
+//! never computed again; pts exceeds everything that was closed here; a ballot older than a promised one
+//! pre-accepts nothing.
 
-use super::message::{Dependency, Fragment, Message};
+use super::message::{Ballot, Deadline, Decision, Dependency, Fragment, Message, Payload, Report};
 use super::options::{Mutant, Timestamps};
 use super::state::{Out, Perseus, Remote, Work};
 use crate::graph::participants::{Nodes, Participants};
@@ -13,8 +14,12 @@ use base::{NodeId, Rank, Time, TxnId};
 
 impl Perseus {
     /// A transaction of this gateway that takes part nowhere else: its dependencies are final at once.
-    pub(super) fn pre_accept_alone(&mut self, now: Time, transaction: Transaction) {
-        let at = self.pre_accept(now, transaction, Rank::ZERO);
+    pub(super) fn pre_accept_alone(&mut self, now: Time, payload: Payload) {
+        let at = self.pre_accept(now, payload.transaction, Rank::ZERO);
+        if let Some(request) = payload.request {
+            self.remote(at).request = Some(request);
+            self.claim(request, at);
+        }
         self.decide_alone(at);
     }
 
@@ -148,31 +153,73 @@ impl Perseus {
         }
     }
 
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn on_pre_accept(
         &mut self,
         now: Time,
         from: NodeId,
-        transaction: Transaction,
+        payload: Payload,
+        ballot: Ballot,
         expected: Rank,
-        sent_at: Time,
+        delay_ns: u64,
         out: &mut Out,
     ) {
-        let txn = transaction.id;
-        let delay_ns = now.since(sent_at);
-        self.delays.arrived(from, self.me, delay_ns);
-        if let Some(at) = self.graph.find(txn)
-            && self.graph.live(at).state != State::Named
-        {
-            base::sometimes!("a pre-accept arrives twice");
-            self.answer_again(now, at, from, out);
-            return;
-        }
+        let txn = payload.transaction.id;
         if self.collection.seen.contains(txn) {
             base::sometimes!("a pre-accept arrives after its transaction was collected");
+            self.send(from, Message::Gone { txn }, out);
             return;
         }
+        let found = self.graph.find(txn);
+        let (mut floor, mut barred) = (Rank::ZERO, false);
+        if let Some(at) = found
+            && self.graph.live(at).state != State::Named
+        {
+            let vertex = self.graph.live(at);
+            let promised = vertex.extra.remote.as_ref().map_or(Ballot::FIRST, |remote| remote.ballot());
+            let placeholder = vertex.extra.remote.as_ref().is_some_and(|remote| remote.placeholder);
+            if vertex.state >= State::Final || !placeholder {
+                base::sometimes!("a pre-accept arrives twice");
+                if ballot < promised && vertex.state < State::Final {
+                    self.send(from, Message::Refused { txn, ballot: promised }, out);
+                } else {
+                    self.answer_again(now, at, from, ballot, out);
+                }
+                return;
+            }
+            if ballot < promised {
+                base::sometimes!("a pre-accept arrives after somebody took the transaction over");
+                self.send(from, Message::Refused { txn, ballot: promised }, out);
+                return;
+            }
+            floor = vertex.bound;
+            barred = vertex.extra.remote.as_ref().is_some_and(|remote| remote.barred);
+        }
+        let claim = payload.request.and_then(|request| self.claimed(request, txn));
+        if barred || claim.is_some() {
+            base::sometimes!("a request arrives twice");
+            if ballot == Ballot::FIRST {
+                let first = claim.expect("the first ballot is not barred");
+                self.send(from, Message::Duplicate { txn, first }, out);
+            } else {
+                if let Some(at) = found {
+                    self.remote(at).barred = true;
+                }
+                let report = Report::Unknown { pts: floor, claimed: true };
+                self.send(from, Message::RecoverOk { txn, ballot, report }, out);
+            }
+            return;
+        }
+        if floor > Rank::ZERO {
+            self.vacate(found.expect("its place is kept"));
+        }
+        let Payload { transaction, request } = payload;
         let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
-        let at = self.pre_accept(now, transaction, expected.min(limit));
+        let at = self.pre_accept(now, transaction, expected.min(limit).max(floor));
+        if let Some(request) = request {
+            self.remote(at).request = Some(request);
+            self.claim(request, at);
+        }
         let nodes = self.graph.live(at).participants.nodes(&self.topology);
         if nodes.len() == 1 && self.options.timestamps == Timestamps::Clocks {
             self.decide_alone(at);
@@ -185,17 +232,22 @@ impl Perseus {
         let roots: Vec<Ref> = self.graph.live(at).deps.to_vec();
         let others: Vec<NodeId> = nodes.iter().copied().filter(|n| *n != self.me).collect();
         let fragments = self.fragments_for(&roots, &others, false);
-        let answer = Message::PreAcceptOk { txn, dependencies, pts, fragments, delay_ns, sent_at: now };
+        let answer =
+            Message::PreAcceptOk { txn, ballot, dependencies, pts, fragments, delay_ns, sent_at: now };
         self.remote(at).answer = Some(answer.clone());
+        if floor == Rank::ZERO && self.options.timestamps == Timestamps::Clocks {
+            let patience_ns = self.patience_ns(txn, &nodes);
+            self.remember(now + patience_ns, Deadline::Recovery(txn), 0);
+        }
         self.send(from, answer, out);
     }
 
     /// A duplicate PreAccept gets what the first one got.
-    fn answer_again(&mut self, now: Time, at: Ref, from: NodeId, out: &mut Out) {
+    pub(super) fn answer_again(&mut self, now: Time, at: Ref, from: NodeId, ballot: Ballot, out: &mut Out) {
         let vertex = self.graph.live(at);
         let txn = vertex.id;
         if self.options.planted(Mutant::RecomputedAnswers) && vertex.state == State::PreAccepted {
-            self.answer_afresh(at, from, out);
+            self.answer_afresh(at, from, ballot, out);
             return;
         }
         let Some(remote) = &vertex.extra.remote else { return };
@@ -205,15 +257,16 @@ impl Perseus {
             self.send(from, message, out);
         } else if let Some(answer) = &remote.answer {
             let mut answer = answer.clone();
-            if let Message::PreAcceptOk { sent_at, .. } = &mut answer {
+            if let Message::PreAcceptOk { sent_at, ballot: under, .. } = &mut answer {
                 *sent_at = now;
+                *under = ballot;
             }
             self.send(from, answer, out);
         }
     }
 
     /// Planted fault: the conflicts as they are now.
-    fn answer_afresh(&mut self, at: Ref, from: NodeId, out: &mut Out) {
+    fn answer_afresh(&mut self, at: Ref, from: NodeId, ballot: Ballot, out: &mut Out) {
         let vertex = self.graph.live(at);
         let (txn, pts) = (vertex.id, vertex.bound);
         let transaction = vertex.transaction.clone().expect("it takes part here");
@@ -228,7 +281,7 @@ impl Perseus {
         let deps: Refs = met.into_iter().filter(|dependency| *dependency != at).collect();
         let dependencies = self.names(&deps);
         let (fragments, delay_ns, sent_at) = (Vec::new(), 0, Time::ZERO);
-        let answer = Message::PreAcceptOk { txn, dependencies, pts, fragments, delay_ns, sent_at };
+        let answer = Message::PreAcceptOk { txn, ballot, dependencies, pts, fragments, delay_ns, sent_at };
         self.send(from, answer, out);
     }
 
@@ -236,8 +289,7 @@ impl Perseus {
         &mut self,
         now: Time,
         txn: TxnId,
-        dependencies: Vec<Dependency>,
-        cts: Rank,
+        decision: Decision,
         fragments: Vec<Fragment>,
         out: &mut Out,
     ) {
@@ -246,30 +298,23 @@ impl Perseus {
             return;
         };
         for fragment in &fragments {
-            self.learn(now, fragment, out);
+            self.learn(fragment, out);
         }
         match self.graph.live(at).state {
-            // Only who was pre-accepted here is committed here.
+            // Only who was pre-accepted here, or has a place kept, is committed here.
             State::Named => {}
-            State::PreAccepted => self.finalize(now, at, &dependencies, Rank::ZERO, cts, out),
+            State::PreAccepted => self.finalize(at, &decision, Rank::ZERO, out),
             _ => {
                 base::sometimes!("a commit arrives twice");
-                self.answer_again(now, at, txn.coordinator, out);
+                self.answer_again(now, at, txn.coordinator, Ballot::FIRST, out);
             }
         }
     }
 
     /// The transaction's dependencies are final from now on. Those that were collected here may have any
     /// rank up to `unknown`.
-    pub(super) fn finalize(
-        &mut self,
-        now: Time,
-        at: Ref,
-        dependencies: &[Dependency],
-        unknown: Rank,
-        cts: Rank,
-        out: &mut Out,
-    ) {
+    pub(super) fn finalize(&mut self, at: Ref, decision: &Decision, unknown: Rank, out: &mut Out) {
+        let &Decision { ref dependencies, cts, noop } = decision;
         let mut deps = Refs::new();
         let mut lost = Rank::ZERO;
         for dependency in dependencies {
@@ -286,6 +331,7 @@ impl Perseus {
         vertex.deps = deps;
         vertex.lost = lost;
         vertex.state = State::Final;
+        vertex.extra.noop = noop;
         if vertex.transaction.is_some() && self.options.lower_bounds && bound < cts {
             self.pending.remove(&(bound, at.slot));
             self.pending.insert((cts, at.slot));
@@ -298,10 +344,19 @@ impl Perseus {
         if let Some(remote) = &mut vertex.extra.remote {
             // Whoever sent a Commit has the answer.
             remote.answer = None;
+            remote.accepted = None;
+            assert!(noop || !remote.placeholder, "{} takes effect only where it is known", vertex.id);
             inquirers = std::mem::take(&mut remote.inquirers);
         }
         let is_local = vertex.transaction.is_some();
-        self.inquiries.remove(&self.graph.live(at).id);
+        let vertex = self.graph.live(at);
+        let (txn, received_at) = (vertex.id, vertex.extra.received_at);
+        self.inquiries.remove(&txn);
+        self.recovering.remove(&txn);
+        if is_local {
+            let patience_ns = self.patience_ns(txn, &nodes);
+            self.deadlines.remove(&(received_at + patience_ns, Deadline::Recovery(txn)));
+        }
         if is_local {
             self.work.push_back(Work::Search(at));
             self.changed(at, out);
@@ -310,7 +365,6 @@ impl Perseus {
         for node in inquirers {
             self.tell(node, &[at], out);
         }
-        let _ = now;
     }
 
     /// Dependencies by name.

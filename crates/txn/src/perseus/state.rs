@@ -2,16 +2,18 @@
 
 use super::closing::Closing;
 use super::collection::Collection;
-use super::coordinator::Coordination;
-use super::message::{Deadline, Message, Share, Timer};
+use super::coordinator::{Coordination, Origin};
+use super::message::{Ballot, Deadline, Decision, Message, Share, Timer};
 use super::options::Options;
+use super::recovery::Recovery;
+use super::requests::{Attendance, Requests};
 use crate::delays::Delays;
 use crate::engine::{Answer, EngineEffect, Executor};
 use crate::graph::conflict::{ConflictIndex, Flaws};
 use crate::graph::vertex::{Ref, State, Vertices};
 use base::order::CloseTicket;
 use base::topology::Topology;
-use base::txn::Gathered;
+use base::txn::{ClientRequest, Gathered};
 use base::{LogPosition, NodeId, PartitionId, Rank, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,6 +37,13 @@ pub struct Perseus {
     /// Pre-accepted and not executed here, by the lower bound of their cts.
     pub(super) pending: BTreeSet<(Rank, u32)>,
     pub(super) coordinating: BTreeMap<TxnId, Coordination>,
+    /// Attempts under way, with the submissions that they belong to.
+    pub(super) origins: BTreeMap<TxnId, Origin>,
+    /// Transactions that this node recovers.
+    pub(super) recovering: BTreeMap<TxnId, Recovery>,
+    pub(super) requests: Requests,
+    /// First attempts of repeated requests whose ends this gateway waits for.
+    pub(super) attending: BTreeMap<TxnId, Attendance>,
     pub(super) inquiries: BTreeMap<TxnId, u32>,
     pub(super) deadlines: BTreeMap<(Time, Deadline), u32>,
     pub(super) retry_timer: Option<Time>,
@@ -52,8 +61,18 @@ pub struct Perseus {
     pub(super) collection: Collection,
     pub(super) delays: Delays,
     pub(super) work: VecDeque<Work>,
+    pub(super) counts: Counts,
     /// Reused: whom a PreAccept conflicts with.
     pub(super) scratch: Vec<Ref>,
+}
+
+/// What happened at this node so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Recoveries led from here, attempts counted.
+    pub recoveries: u64,
+    /// Decisions made here that a transaction ends without effect.
+    pub noops: u64,
 }
 
 /// One partition of this node.
@@ -75,6 +94,8 @@ pub(super) struct Extra {
     pub received_at: Time,
     /// Own lower bound, as answered to PreAccept.
     pub pts: Rank,
+    /// It ends without effect.
+    pub noop: bool,
     /// Present for transactions that take part at several nodes.
     pub remote: Option<Box<Remote>>,
 }
@@ -91,6 +112,26 @@ pub(super) struct Remote {
     pub share: Option<Share>,
     /// Nodes that asked for its final dependencies.
     pub inquirers: Vec<NodeId>,
+    /// No older ballot decides here.
+    pub promised: Option<Ballot>,
+    /// What a recovery wants to commit.
+    pub accepted: Option<(Ballot, Decision)>,
+    /// Whoever has the promised ballot was told that this node does not pre-accept it, or has gone on to a
+    /// proposal: a late copy of their PreAccept changes nothing.
+    pub barred: bool,
+    /// It was not pre-accepted here; its place is kept for whoever recovers it.
+    pub placeholder: bool,
+    /// Somebody else recovers it: leave them in peace until then.
+    pub patient_until: Time,
+    /// The client's name for it.
+    pub request: Option<ClientRequest>,
+}
+
+impl Remote {
+    /// The ballot that decides here.
+    pub fn ballot(&self) -> Ballot {
+        self.promised.unwrap_or(Ballot::FIRST)
+    }
 }
 
 /// A component with several members here.
@@ -143,6 +184,10 @@ impl Perseus {
             groups_made: 0,
             pending: BTreeSet::new(),
             coordinating: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            recovering: BTreeMap::new(),
+            requests: Requests::default(),
+            attending: BTreeMap::new(),
             inquiries: BTreeMap::new(),
             deadlines: BTreeMap::new(),
             retry_timer: None,
@@ -156,6 +201,7 @@ impl Perseus {
             collection: Collection::new(&topology),
             delays: Delays::new(&topology),
             work: VecDeque::new(),
+            counts: Counts::default(),
             scratch: Vec::new(),
             topology,
             options,
@@ -174,8 +220,8 @@ impl Perseus {
     pub fn granule_count(&self) -> usize {
         self.partitions.iter().map(|p| p.index.len()).sum()
     }
-    /// Transactions that take part here and have waited for their coordinator's decision for longer
-    /// than this: their keys are blocked. If the coordinator is lost, they stay so.
+    /// Transactions that take part here and have waited for a decision for longer than this: their keys
+    /// are blocked. They stay so only while a participant is lost that may know the decision.
     pub fn stalled(&self, now: Time, longer_than_ns: u64) -> Vec<TxnId> {
         let waiting = self.graph.iter().map(|(_, vertex)| vertex).filter(|vertex| {
             vertex.state == State::PreAccepted && now.since(vertex.extra.received_at) > longer_than_ns
@@ -209,29 +255,49 @@ impl Perseus {
 
     pub(super) fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
         match message {
-            Message::PreAccept { transaction, expected, sent_at } => {
-                self.on_pre_accept(now, from, transaction, expected, sent_at, out)
+            Message::PreAccept { payload, ballot, expected, sent_at } => {
+                let delay_ns = now.since(sent_at);
+                self.delays.arrived(from, self.me, delay_ns);
+                self.on_pre_accept(now, from, payload, ballot, expected, delay_ns, out)
             }
-            Message::PreAcceptOk { txn, dependencies, pts, fragments, delay_ns, sent_at } => {
+            Message::PreAcceptOk { txn, ballot, dependencies, pts, fragments, delay_ns, sent_at } => {
                 self.delays.arrived(from, self.me, now.since(sent_at));
                 self.delays.arrived(self.me, from, delay_ns);
-                self.on_pre_accept_ok(now, from, txn, dependencies, pts, fragments, out)
+                if ballot == Ballot::FIRST {
+                    self.on_pre_accept_ok(now, from, txn, dependencies, pts, fragments, out)
+                } else {
+                    self.on_pre_accepted_late(from, txn, ballot, dependencies, pts, out)
+                }
             }
-            Message::Commit { txn, dependencies, cts, fragments } => {
-                self.on_commit(now, txn, dependencies, cts, fragments, out)
+            Message::Commit { txn, decision, fragments } => {
+                self.on_commit(now, txn, decision, fragments, out)
             }
+            Message::Recover { txn, participants, ballot, payload_wanted } => {
+                self.on_recover(now, from, txn, participants, ballot, payload_wanted, out)
+            }
+            Message::RecoverOk { txn, ballot, report } => {
+                self.on_recover_ok(now, from, txn, ballot, report, out)
+            }
+            Message::Accept { txn, participants, ballot, decision } => {
+                self.on_accept(now, from, txn, participants, ballot, decision, out)
+            }
+            Message::AcceptOk { txn, ballot } => self.on_accept_ok(from, txn, ballot, out),
+            Message::Refused { txn, ballot } => self.on_refused(txn, ballot),
+            Message::Duplicate { txn, first } => self.on_duplicate(now, txn, first, out),
+            Message::Attend { txn, request } => self.on_attend(from, txn, request, out),
+            Message::Gone { txn } => self.on_gone(now, txn, out),
             Message::RemoteRead { txn, gathered, sent_at } => {
                 self.delays.arrived(from, self.me, now.since(sent_at));
                 self.on_remote_read(txn, gathered)
             }
             Message::RemoteReadWanted { txn } => self.on_remote_read_wanted(now, from, txn, out),
-            Message::Executed { txn, rank, share } => self.on_executed(now, from, txn, rank, share),
+            Message::Executed { txn, rank, share } => self.on_executed(now, from, txn, rank, share, out),
             Message::TimestampWanted { txn, at_least } => {
                 self.on_timestamp_wanted(now, from, txn, at_least, out)
             }
             Message::Timestamp { txn, rank } => self.on_timestamp(now, txn, rank, out),
             Message::Inquire { vertices, watermark } => self.on_inquire(from, vertices, watermark, out),
-            Message::InquireReply { known, watermark } => self.on_inquire_reply(now, known, watermark, out),
+            Message::InquireReply { known, watermark } => self.on_inquire_reply(known, watermark, out),
             Message::Progress { done, floors, delays_ns } => {
                 self.on_progress(from, done, floors, delays_ns, out)
             }
@@ -277,6 +343,8 @@ impl Perseus {
                 Deadline::Coordination(txn) => self.retry_coordination(now, txn, out),
                 Deadline::Exchange(txn) => self.retry_exchange(txn, out),
                 Deadline::Inquiry(txn) => self.retry_inquiry(txn, out),
+                Deadline::Recovery(txn) => self.retry_recovery(now, txn, out),
+                Deadline::Attendance(txn) => self.retry_attendance(txn, out),
             };
             if again {
                 let pause = self.options.retry_after_ns(&self.topology) << (attempt + 1).min(16);

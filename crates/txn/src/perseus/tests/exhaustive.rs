@@ -51,7 +51,7 @@ impl State {
         for effect in out {
             match effect {
                 EngineEffect::Send { to, message } => self.flying.push((n, to, Rc::new(message))),
-                EngineEffect::Answer(answer) => _ = node.answers.insert(answer.txn, answer),
+                EngineEffect::Answer(answer) => _ = node.answers.insert(answer.submitted_as, answer),
                 _ => {}
             }
         }

@@ -17,16 +17,38 @@ pub fn judge(world: &World) {
     real_time(world);
     closes(world, &places);
     streams(world, &places);
+    whole(world, &places);
+}
+
+/// A transaction takes effect at all its participants or at none, and what a client wants is done once.
+fn whole(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
+    let mut done: BTreeSet<(TxnId, PartitionId)> = BTreeSet::new();
+    for entry in world.rows.iter().flat_map(|rows| &rows.log) {
+        assert!(done.insert((entry.txn, entry.partition)), "{} took effect twice", entry.txn);
+    }
+    let mut wishes: BTreeMap<String, TxnId> = BTreeMap::new();
+    for (txn, (_, transaction)) in places {
+        for partition in transaction.participants() {
+            assert!(done.contains(&(*txn, partition)), "{txn} took no effect at {partition}");
+        }
+        let wish = format!("{:?}", transaction.program);
+        let twice = wishes.insert(wish, *txn);
+        assert!(twice.is_none(), "{txn} did again what {twice:?} did");
+    }
 }
 
 fn everything_is_answered(world: &World) {
     for (txn, (at, access, _)) in &world.submitted {
+        if world.dead.contains(&txn.coordinator) {
+            continue;
+        }
         let Some((_, answer)) = world.answers.get(txn) else { panic!("{txn} of {at:?} has no answer") };
         if let Outcome::Committed { results } = &answer.outcome {
             let partitions: Vec<_> = access.by_partition.keys().collect();
             for partition in &partitions {
                 let node = world.topology.node_of(**partition);
-                let executed = |entry: &executor::Entry| entry.txn == *txn && entry.partition == **partition;
+                let executed =
+                    |entry: &executor::Entry| entry.txn == answer.txn && entry.partition == **partition;
                 assert!(world.rows[node.0 as usize].log.iter().any(executed), "{txn} ran at {partition}");
             }
             // Participants' results in partition order, counts added.
@@ -45,9 +67,9 @@ fn places(world: &World) -> BTreeMap<TxnId, (Place, Transaction)> {
         let known = places.entry(entry.txn).or_insert((entry.place, entry.transaction.clone()));
         assert_eq!(known.0, entry.place, "{} has one place", entry.txn);
     }
-    for (txn, (place, _)) in &places {
-        if let Some((_, answer)) = world.answers.get(txn) {
-            assert_eq!(answer.rank, place.rank, "{txn} was answered with its rank");
+    for (_, answer) in world.answers.values() {
+        if let Some((place, _)) = places.get(&answer.txn) {
+            assert_eq!(answer.rank, place.rank, "{} was answered with its rank", answer.txn);
         }
     }
     places
@@ -116,6 +138,9 @@ fn real_time(world: &World) {
         })
         .collect();
     for (txn, (submitted_at, _, token)) in &world.submitted {
+        if world.repeats.contains(txn) {
+            continue;
+        }
         if let Some((_, answer)) = world.answers.get(txn)
             && answer.outcome.is_committed()
         {

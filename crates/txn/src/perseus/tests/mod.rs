@@ -3,12 +3,15 @@
 //!
 //! Suggested reading order: this file, the modules below.
 
+mod deaths;
 mod exhaustive;
 mod judge;
 mod latency;
 mod mutants;
 mod oracle;
 mod random;
+mod recovery;
+mod repeats;
 mod scenarios;
 
 use super::{Message, Mutant, Options, Perseus, Timer};
@@ -18,11 +21,11 @@ use crate::trial::{access, conflict};
 use base::order::{Close, CloseTicket, Closed, StreamItem};
 use base::rng::Rng;
 use base::time::MS;
-use base::topology::Topology;
-use base::txn::{AccessSet, Granule, Submission, TxnProgram};
+use base::topology::{NodeSpec, Topology};
+use base::txn::{AccessSet, ClientRequest, Granule, Submission, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, NodeId, PartitionId, Rank, SqlError, Time, Token, TxnId};
-use std::collections::BTreeMap;
+use base::{Datum, NodeId, PartitionId, Rank, RegionId, SqlError, Time, Token, TxnId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Faults of the links.
@@ -59,7 +62,19 @@ struct World {
     streams: BTreeMap<PartitionId, Vec<StreamItem>>,
     watermarks: Vec<Rank>,
     messages: u64,
+    /// Another filter, with memory.
+    filter: Filter,
+    /// Nodes that are down for good.
+    dead: BTreeSet<NodeId>,
+    /// Nodes that nobody reaches and that reach nobody.
+    cut: BTreeSet<NodeId>,
+    /// Submissions that repeat an earlier request.
+    repeats: BTreeSet<TxnId>,
+    /// Counts what clients want done.
+    wishes: i64,
 }
+
+type Filter = Option<Box<dyn FnMut(NodeId, NodeId, &Message) -> bool>>;
 
 impl World {
     /// `partitions` per region, one node each region, `perseus3` distances.
@@ -67,6 +82,14 @@ impl World {
         let wan = Wan::preset("perseus3").unwrap().truncated(regions);
         let mut topology = Topology::one_node_per_region(wan, partitions);
         topology.clock_bound_ns = clock_bound_ns;
+        World::with(seed, topology, options)
+    }
+    /// One partition in each of three regions, and `gateways` nodes without any, from node 3 on.
+    fn with_gateways(seed: u64, gateways: u16, options: Options) -> World {
+        let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 1);
+        for n in 0..gateways {
+            topology.nodes.push(NodeSpec { region: RegionId(n % 3), subscribes: Vec::new() });
+        }
         World::with(seed, topology, options)
     }
     fn with(seed: u64, topology: Topology, options: Options) -> World {
@@ -95,6 +118,11 @@ impl World {
             streams: BTreeMap::new(),
             watermarks: vec![Rank::ZERO; count],
             messages: 0,
+            filter: None,
+            dead: BTreeSet::new(),
+            cut: BTreeSet::new(),
+            repeats: BTreeSet::new(),
+            wishes: 0,
         };
         for n in 0..count {
             let mut out = Vec::new();
@@ -116,10 +144,27 @@ impl World {
         self.submit_as(node, "update", access, Token::default())
     }
     fn submit_as(&mut self, node: u16, name: &str, access: AccessSet, token: Token) -> TxnId {
-        let access = Arc::new(access);
-        let program = Arc::new(TxnProgram::Procedure { name: name.into(), args: vec![Datum::Int(1)] });
-        let seen = token.rank;
-        let submission = Submission { program, access: access.clone(), token, request: None };
+        self.wishes += 1;
+        let args = vec![Datum::Int(self.wishes)];
+        let program = Arc::new(TxnProgram::Procedure { name: name.into(), args });
+        self.hand_in(node, Submission { program, access: Arc::new(access), token, request: None })
+    }
+    /// A submission with a name, to be handed in as often as one likes.
+    fn wish(&mut self, access: AccessSet) -> Submission {
+        self.wishes += 1;
+        let args = vec![Datum::Int(self.wishes)];
+        let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args });
+        let (client, number, issued_at) = (7, self.wishes as u64, self.now);
+        let request = Some(ClientRequest { client, number, issued_at });
+        Submission { program, access: Arc::new(access), token: Token::default(), request }
+    }
+    fn repeat(&mut self, node: u16, submission: &Submission) -> TxnId {
+        let txn = self.hand_in(node, submission.clone());
+        self.repeats.insert(txn);
+        txn
+    }
+    fn hand_in(&mut self, node: u16, submission: Submission) -> TxnId {
+        let (access, seen) = (submission.access.clone(), submission.token.rank);
         let mut out = Vec::new();
         let clock = self.clock(NodeId(node));
         let n = node as usize;
@@ -148,7 +193,7 @@ impl World {
                     self.schedule(at, Event::Timer { node, timer });
                 }
                 EngineEffect::Answer(answer) => {
-                    let told = self.answers.insert(answer.txn, (self.now, answer));
+                    let told = self.answers.insert(answer.submitted_as, (self.now, answer));
                     assert!(told.is_none(), "answered twice: {told:?}");
                 }
                 EngineEffect::Stream { partition, item } => {
@@ -169,6 +214,14 @@ impl World {
     fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
         assert_ne!(from, to, "a node talks to itself without the network");
         self.messages += 1;
+        if self.cut.contains(&from) || self.cut.contains(&to) {
+            return;
+        }
+        if let Some(filter) = &mut self.filter
+            && !filter(from, to, &message)
+        {
+            return;
+        }
         if !(self.passes)(from, to, &message) || self.rng.chance(self.faults.loss) {
             return;
         }
@@ -191,6 +244,9 @@ impl World {
         self.now = at;
         let mut out = Vec::new();
         let node = match event {
+            Event::Message { to: node, .. } | Event::Timer { node, .. } if self.dead.contains(&node) => {
+                return true;
+            }
             Event::Message { to, from, message } => {
                 let (clock, n) = (self.clock(to), to.0 as usize);
                 self.nodes[n].message(clock, from, message, &mut self.rows[n], &mut out);
@@ -220,6 +276,7 @@ impl World {
         for node in &mut self.nodes {
             assert_eq!(node.vertex_count(), 0);
             assert!(node.pending.is_empty() && node.coordinating.is_empty() && node.gate.is_empty());
+            assert!(node.recovering.is_empty() && node.attending.is_empty() && node.origins.is_empty());
             assert!(node.inquiries.is_empty() && node.deadlines.is_empty() && node.groups.is_empty());
             assert!(node.closes.is_empty() && node.close_waits.is_empty());
             let graph = &node.graph;

@@ -1,7 +1,7 @@
 //! Planted faults, each caught by a test: the tests can fail.
 
 use super::judge::judge;
-use super::random::run;
+use super::random::{Gateways, run, run_with};
 use super::{World, access, planted};
 use crate::engine::Engine;
 use crate::perseus::{FutureRanks, Mutant, Options};
@@ -39,6 +39,16 @@ fn random_worlds_catch_what_is_planted() {
     ] {
         assert!(caught(mutant, 0..100), "{mutant:?} goes unnoticed");
     }
+}
+
+#[test]
+fn requests_that_are_forgotten_are_done_twice() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let run = |seed| judge(&run_with(seed, 80, Some(planted(Mutant::ForgetRequests)), Gateways::Mortal));
+    let caught = (0..50).any(|seed| catch_unwind(AssertUnwindSafe(|| run(seed))).is_err());
+    std::panic::set_hook(hook);
+    assert!(caught);
 }
 
 #[test]

@@ -1,19 +1,36 @@
 //! Random worlds: thousands of transactions over lossy links, judged at the end.
 
 use super::judge::judge;
-use super::{Faults, World, access};
-use crate::perseus::{FutureRanks, Options};
+use super::{Event, Faults, World, access};
+use crate::perseus::{FutureRanks, Options, Unfinished};
 use base::order::CloseTicket;
 use base::rng::Rng;
 use base::time::MS;
-use base::topology::Topology;
-use base::txn::Granule;
+use base::topology::{NodeSpec, Topology};
+use base::txn::{Granule, Submission};
 use base::wan::Wan;
-use base::{PartitionId, Rank, Token};
+use base::{NodeId, PartitionId, Rank, RegionId, Token, TxnId};
 
 /// One run with knobs drawn from the seed. A third of the worlds is tiny: all delays are a few ns, so that
 /// clock readings, ranks and watermarks collide and every "plus one" counts.
 pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
+    run_with(seed, transactions, options, Gateways::Steady)
+}
+
+/// What happens to nodes that run no partition.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Gateways {
+    /// There are none.
+    Steady,
+    /// Some are cut off for a while.
+    Interrupted,
+    /// All but one die, one after the other; so do their messages, or not. Clients go to another gateway
+    /// and repeat what they got no answer to.
+    Mortal,
+}
+
+/// The same with gateways beside the partitions' nodes.
+pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gateways: Gateways) -> World {
     let mut knobs = Rng::new(seed).fork("knobs");
     let regions = 2 + knobs.below(2) as usize;
     let partitions = 1 + knobs.below(3) as u16;
@@ -36,9 +53,15 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
             FutureRanks::Random { seed },
         ]);
     }
+    options.recover_after_ns = Some(*knobs.pick(&[50 * unit, 150 * unit, 600 * unit, 2000 * unit]));
+    options.unfinished = *knobs.pick(&[Unfinished::Complete, Unfinished::Abandon]);
     options.lower_bounds = knobs.chance(0.8);
     let wan = Wan::uniform("test", &["a", "b", "c"][..regions], 2 * unit, 100 * unit);
     let mut topology = Topology::one_node_per_region(wan, partitions);
+    let others = if gateways == Gateways::Steady { 0 } else { 4 };
+    for n in 0..others {
+        topology.nodes.push(NodeSpec { region: RegionId(n % regions as u16), subscribes: Vec::new() });
+    }
     topology.clock_bound_ns = clock_bound_ns;
     let mut world = World::with(seed, topology, options);
     world.faults = Faults {
@@ -51,10 +74,17 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     let multi = *knobs.pick(&[0.1, 0.5]);
     let mut draw = Rng::new(seed).fork("transactions");
     let mut seen = Rank::ZERO;
+    let mut wishes: Vec<(TxnId, Submission)> = Vec::new();
     for n in 0..transactions {
         world.run_until(world.now + u64::from(!tiny) + draw.below(2 * pause_ns));
-        let node = draw.below(regions as u64) as u16;
-        let text = transaction(&mut draw, node, regions as u16, partitions, keys, multi);
+        let mut node = draw.below(regions as u64 + u64::from(others)) as u16;
+        if world.dead.contains(&NodeId(node)) {
+            node = 0;
+        }
+        if gateways != Gateways::Steady {
+            befall(&mut world, &mut draw, regions as u16, gateways, &mut wishes, 200 * unit);
+        }
+        let text = transaction(&mut draw, node % regions as u16, regions as u16, partitions, keys, multi);
         let name = if draw.chance(0.2) { "maybe" } else { "update" };
         if draw.chance(0.1)
             && let Some((_, answer)) = world.answers.values().next_back()
@@ -62,7 +92,13 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
             seen = seen.max(answer.rank);
         }
         let token = if draw.chance(0.3) { Token::at(seen) } else { Token::default() };
-        world.submit_as(node, name, access(&text), token);
+        if gateways == Gateways::Mortal {
+            let wish = Submission { token, ..world.wish(access(&text)) };
+            let txn = world.hand_in(node, wish.clone());
+            wishes.push((txn, wish));
+        } else {
+            world.submit_as(node, name, access(&text), token);
+        }
         if draw.chance(0.1) {
             let partition = draw.below(u64::from(regions as u16 * partitions)) as u16;
             let reader = base::NodeId(draw.below(regions as u64) as u16);
@@ -82,8 +118,59 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
         }
     }
     world.faults.loss = 0.0;
+    world.cut.clear();
+    world.filter = None;
+    let lost: Vec<_> = wishes.iter().filter(|(txn, _)| world.dead.contains(&txn.coordinator)).collect();
+    for (_, wish) in lost {
+        world.repeat(0, wish);
+    }
     world.run_until(world.now + 30_000 * unit);
     world
+}
+
+/// Something happens to a gateway, now and then.
+fn befall(
+    world: &mut World,
+    draw: &mut Rng,
+    regions: u16,
+    gateways: Gateways,
+    wishes: &mut [(TxnId, Submission)],
+    silence_ns: u64,
+) {
+    let victim = NodeId(regions + draw.below(4) as u16);
+    if draw.chance(0.05) {
+        world.cut.clear();
+    }
+    if !draw.chance(0.05) {
+        return;
+    }
+    if gateways == Gateways::Interrupted {
+        world.cut.insert(victim);
+        return;
+    }
+    if world.dead.len() < 3 && !world.dead.contains(&victim) {
+        world.dead.insert(victim);
+        // What it sent last may be lost.
+        let keep = *draw.pick(&[0.0, 0.5, 1.0]);
+        let from_victim = |event: &Event| matches!(event, Event::Message { from, .. } if *from == victim);
+        let flying = world.events.iter().filter(|(_, event)| from_victim(event)).map(|(at, _)| *at);
+        for at in flying.collect::<Vec<_>>() {
+            if !draw.chance(keep) {
+                world.events.remove(&at);
+            }
+        }
+        if draw.chance(0.5) {
+            world.run_until(world.now + draw.below(silence_ns));
+        }
+    }
+    // Its clients, and some others, lose patience.
+    for (txn, wish) in wishes.iter() {
+        let lost = world.dead.contains(&txn.coordinator) && draw.chance(0.5);
+        if (lost || draw.chance(0.02)) && !world.answers.contains_key(txn) {
+            let gateway = draw.below(u64::from(regions)) as u16;
+            world.repeat(gateway, wish);
+        }
+    }
 }
 
 fn transaction(draw: &mut Rng, node: u16, regions: u16, partitions: u16, keys: u64, multi: f64) -> String {
@@ -113,6 +200,22 @@ fn random_worlds_are_serializable_in_rank_order() {
         let mut world = run(seed, 120, None);
         judge(&world);
         world.check_empty();
+    }
+}
+
+#[test]
+fn random_worlds_whose_gateways_come_and_go_are_serializable_in_rank_order() {
+    for seed in 0..60 {
+        let mut world = run_with(seed, 120, None, Gateways::Interrupted);
+        judge(&world);
+        world.check_empty();
+    }
+}
+
+#[test]
+fn random_worlds_whose_gateways_die_do_what_clients_want_once() {
+    for seed in 0..60 {
+        judge(&run_with(seed, 100, None, Gateways::Mortal));
     }
 }
 

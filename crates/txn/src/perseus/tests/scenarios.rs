@@ -4,7 +4,7 @@ use super::judge::judge;
 use super::{Event, World, access, planted};
 use crate::engine::Engine;
 use crate::graph::participants::Participants;
-use crate::perseus::message::{Dependency, Fragment, Known};
+use crate::perseus::message::{Ballot, Decision, Dependency, Fragment, Known, Payload};
 use crate::perseus::{FutureRanks, Message, Mutant, Options, Perseus};
 use base::order::StreamItem;
 use base::time::MS;
@@ -42,7 +42,7 @@ fn deliver(world: &mut World, to: u16, which: impl Fn(&Message) -> bool) {
 }
 
 fn is_pre_accept(message: &Message, txn: TxnId) -> bool {
-    matches!(message, Message::PreAccept { transaction, .. } if transaction.id == txn)
+    matches!(message, Message::PreAccept { payload, .. } if payload.transaction.id == txn)
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn a_repeated_pre_accept_gets_the_stored_answer() {
     world.run_for_ms(60);
     // A conflicting transaction has come to node 1 in the meantime.
     let t2 = world.submit(1, access("w1.1"));
-    let transaction = world.nodes[0].coordinating[&t1].transaction.clone();
-    let again = Message::PreAccept { transaction, expected: Rank::ZERO, sent_at: world.now };
+    let (payload, ballot) = (world.nodes[0].coordinating[&t1].payload.clone(), Ballot::FIRST);
+    let again = Message::PreAccept { payload, ballot, expected: Rank::ZERO, sent_at: world.now };
     let mut out = Vec::new();
     world.nodes[1].message(world.now, NodeId(0), again, &mut world.rows[1], &mut out);
     let [crate::engine::EngineEffect::Send { message, .. }] = &out[..] else { panic!("{out:?}") };
@@ -308,9 +308,9 @@ fn a_transaction_without_participants_just_ends() {
 }
 
 #[test]
-fn a_lost_coordinator_blocks_its_keys_and_says_so() {
+fn a_lost_participant_blocks_its_transactions_keys_and_says_so() {
     let mut world = world(2);
-    // Node 0 vanishes before it learns node 1's answer.
+    // Node 0 vanishes before it learns node 1's answer. It takes part itself, and may have decided.
     world.passes = |from, to, message| {
         let first = matches!(message, Message::PreAccept { .. });
         (from != NodeId(0) && to != NodeId(0)) || first
@@ -323,6 +323,11 @@ fn a_lost_coordinator_blocks_its_keys_and_says_so() {
     assert!(world.answers.contains_key(&free) && !world.answers.contains_key(&blocked));
     assert_eq!(world.nodes[1].stalled(world.now, 1000 * MS), [lost]);
     assert_eq!(world.nodes[1].stalled(world.now, 10_000 * MS), []);
+    // It was only cut off.
+    world.passes = |_, _, _| true;
+    world.run_for_ms(5000);
+    judge(&world);
+    world.check_empty();
 }
 
 #[test]
@@ -419,6 +424,7 @@ fn rank_behind_a_truncated_closure(options: Options, rank: Rank) -> (bool, Rank)
         participants: participants(0),
         dependencies: Vec::new(),
         cts: now.rank(),
+        noop: false,
         rank,
         inherited: Rank::ZERO,
         complete: true,
@@ -427,10 +433,12 @@ fn rank_behind_a_truncated_closure(options: Options, rank: Rank) -> (bool, Rank)
         after: Rank::ZERO,
     };
     let dependency = Dependency { txn: id(1), participants: participants(0) };
+    let decision = Decision { dependencies: vec![dependency], cts, noop: false };
+    let payload = Payload { transaction, request: None };
     let values = base::txn::Gathered::Values(vec![base::Datum::Int(0)]);
     let messages = [
-        Message::PreAccept { transaction, expected: Rank::ZERO, sent_at: now },
-        Message::Commit { txn: id(2), dependencies: vec![dependency], cts, fragments: vec![fragment(None)] },
+        Message::PreAccept { payload, ballot: Ballot::FIRST, expected: Rank::ZERO, sent_at: now },
+        Message::Commit { txn: id(2), decision, fragments: vec![fragment(None)] },
         Message::RemoteRead { txn: id(2), gathered: vec![(PartitionId(0), values)], sent_at: now },
         Message::InquireReply { known: vec![Known::Final(fragment(Some(rank)))], watermark: Rank::ZERO },
     ];

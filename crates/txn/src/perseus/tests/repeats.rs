@@ -1,0 +1,74 @@
+//! Clients that repeat their requests.
+
+use super::judge::judge;
+use super::{World, access};
+use crate::perseus::Options;
+use base::SqlState;
+use base::time::SECOND;
+use base::txn::Outcome;
+
+#[test]
+fn a_request_repeated_at_the_same_gateway_is_done_once() {
+    for text in ["w0.1", "w1.1", "w0.1 w1.1"] {
+        let mut world = World::with_gateways(1, 1, Options::default());
+        let wish = world.wish(access(text));
+        let mut all = vec![world.hand_in(0, wish.clone())];
+        for pause_ms in [0, 20, 70, 120, 300, 1000] {
+            world.run_for_ms(pause_ms);
+            all.push(world.repeat(0, &wish));
+        }
+        world.run_for_ms(10_000);
+        judge(&world);
+        let first = world.answer(all[0]).clone();
+        for txn in all {
+            let answer = world.answer(txn);
+            assert_eq!((answer.txn, answer.rank), (first.txn, first.rank));
+            assert_eq!(answer.outcome, first.outcome, "the same results");
+        }
+        world.check_empty();
+    }
+}
+
+#[test]
+fn a_request_repeated_at_every_gateway_at_once_is_done_once() {
+    for seed in 0..10 {
+        let mut world = World::with_gateways(seed, 3, Options::default());
+        world.faults.jitter_ns = seed * 20_000_000;
+        let wish = world.wish(access("w0.1 w1.1 w2.1"));
+        world.hand_in(0, wish.clone());
+        for gateway in 1..6 {
+            world.repeat(gateway, &wish);
+        }
+        world.run_for_ms(60_000);
+        judge(&world);
+        assert_eq!(world.rows[0].log.len(), 1);
+        assert!(world.answers.values().all(|(_, answer)| answer.outcome.is_committed()));
+        assert_eq!(world.answers.len(), 6);
+        world.check_empty();
+    }
+}
+
+#[test]
+fn a_request_whose_result_may_be_forgotten_is_refused_rather_than_repeated() {
+    let options = Options { keep_results_ns: SECOND, ..Options::default() };
+    let mut world = World::with_gateways(1, 1, options);
+    for text in ["w0.1", "w1.1", "w0.1 w1.1"] {
+        let wish = world.wish(access(text));
+        let first = world.hand_in(0, wish.clone());
+        world.run_for_ms(500);
+        let soon = world.repeat(0, &wish);
+        world.run_for_ms(500);
+        assert_eq!(world.answer(soon).txn, world.answer(first).txn);
+        world.run_for_ms(5_000);
+        for gateway in [0, 3] {
+            let late = world.repeat(gateway, &wish);
+            world.run_for_ms(5_000);
+            let Outcome::Aborted(error) = &world.answer(late).outcome else { panic!("it was done again") };
+            assert_eq!(error.state, SqlState::TRANSACTION_RESOLUTION_UNKNOWN);
+            assert!(error.hint.is_some());
+        }
+    }
+    assert!(world.nodes.iter().all(|node| node.requests.len() == 0), "nothing is remembered for ever");
+    world.run_for_ms(20_000);
+    world.check_empty();
+}
