@@ -28,6 +28,8 @@ const COLLECTOR: NodeId = NodeId(0);
 pub(super) struct Collection {
     /// Everything at or below is executed everywhere and read by nobody.
     pub watermark: Rank,
+    /// How far this node has said that it is.
+    reported: Rank,
     /// Ids of collected transactions.
     pub seen: Seen,
     /// Vertices learned from others, to make sure that each gets its place and goes.
@@ -56,6 +58,7 @@ impl Collection {
     pub fn new(topology: &Topology) -> Collection {
         Collection {
             watermark: Rank::ZERO,
+            reported: Rank::ZERO,
             seen: Seen::default(),
             learned: Vec::new(),
             heap: BinaryHeap::new(),
@@ -103,6 +106,7 @@ impl Perseus {
         for partition in &mut self.partitions {
             partition.closed = partition.closed.max(done);
         }
+        self.collection.reported = self.collection.reported.max(done);
         let floors = self.collection.own_floors(self.me);
         if self.options.planted(Mutant::CollectAlone) {
             self.raise_watermark(done, out);
@@ -182,6 +186,9 @@ impl Perseus {
         if rank <= self.collection.watermark {
             return;
         }
+        // Whoever runs no partition may be given up, and finds that the others went on without it.
+        let within = rank <= self.collection.reported || self.partitions.is_empty();
+        assert!(within, "nothing is collected that this node has not released: {rank}");
         self.collection.watermark = rank;
         // What is not ranked yet keeps what its dependencies mean for it.
         let graph = &mut self.graph;

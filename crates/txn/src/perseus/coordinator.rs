@@ -436,6 +436,7 @@ impl Perseus {
                 *gate = now.since(Time(*gate));
             }
             self.answered = self.answered.max(rank);
+            self.counts.answered += 1;
             out.push(EngineEffect::Answer(answer));
         }
     }

@@ -252,13 +252,16 @@ impl Perseus {
         for at in order.into_iter().rev() {
             let vertex = self.graph.live(at);
             let live = vertex.deps.iter().filter_map(|dependency| self.graph.get(*dependency));
-            let item = StreamItem::Vertex(Vertex {
+            let vertex = Vertex {
                 txn: vertex.id,
                 participants: vertex.participants.to_vec(),
                 dependencies: live.map(|dependency| dependency.id).collect(),
                 after: vertex.after,
-            });
-            out.push(EngineEffect::Stream { partition, item });
+            };
+            if self.options.measure_graph {
+                self.counts.graph_bytes_streamed += base::codec::encoded_len(&vertex) as u64 - 1;
+            }
+            out.push(EngineEffect::Stream { partition, item: StreamItem::Vertex(vertex) });
         }
     }
 }

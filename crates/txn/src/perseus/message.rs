@@ -233,6 +233,29 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// Bytes of the dependency graph in it: what an engine without one would not send.
+    pub fn graph_bytes(&self) -> usize {
+        // Less the version.
+        fn bytes(value: &impl Serialize) -> usize {
+            base::codec::encoded_len(value) - 1
+        }
+        match self {
+            Message::PreAcceptOk { dependencies, fragments, .. } => bytes(dependencies) + bytes(fragments),
+            Message::Commit { decision, fragments, .. } => bytes(&decision.dependencies) + bytes(fragments),
+            Message::RecoverOk { report: Report::PreAccepted { dependencies, .. }, .. } => {
+                bytes(dependencies)
+            }
+            Message::RecoverOk { report: Report::Accepted { decision, .. }, .. }
+            | Message::RecoverOk { report: Report::Final(decision), .. }
+            | Message::Accept { decision, .. } => bytes(&decision.dependencies),
+            Message::Inquire { vertices, .. } => bytes(vertices),
+            Message::InquireReply { known, .. } => bytes(known),
+            _ => 0,
+        }
+    }
+}
+
 /// Reminders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {

@@ -136,6 +136,9 @@ impl Engine for Perseus {
             ("recoveries", self.counts.recoveries),
             ("no-ops", self.counts.noops),
             ("requests remembered", self.requests.len() as u64),
+            ("answered", self.counts.answered),
+            ("graph bytes sent", self.counts.graph_bytes_sent),
+            ("graph bytes streamed", self.counts.graph_bytes_streamed),
         ])
     }
 

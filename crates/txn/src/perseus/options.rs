@@ -29,6 +29,8 @@ pub struct Options {
     pub recover_after_ns: Option<u64>,
     /// What becomes of a transaction whose coordinator is lost before every participant knew of it.
     pub unfinished: Unfinished,
+    /// Counts the bytes of dependency graph that are sent. Costs an encoding of each.
+    pub measure_graph: bool,
     /// Results of requests that may be repeated are kept this long after their rank, in ns.
     pub keep_results_ns: u64,
     #[cfg(any(test, feature = "mutants"))]
@@ -48,6 +50,7 @@ impl Default for Options {
             retry_max_ns: 2 * SECOND,
             recover_after_ns: None,
             unfinished: Unfinished::Complete,
+            measure_graph: false,
             keep_results_ns: 60 * SECOND,
             #[cfg(any(test, feature = "mutants"))]
             mutant: None,

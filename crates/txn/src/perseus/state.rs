@@ -73,6 +73,12 @@ pub(super) struct Counts {
     pub recoveries: u64,
     /// Decisions made here that a transaction ends without effect.
     pub noops: u64,
+    /// Transactions of this gateway that have ended with effect or an abort.
+    pub answered: u64,
+    /// Bytes of dependencies and fragments sent to other nodes' engines, and on streams to one subscriber
+    /// each; counted with [`Options::measure_graph`].
+    pub graph_bytes_sent: u64,
+    pub graph_bytes_streamed: u64,
 }
 
 /// One partition of this node.
@@ -244,6 +250,9 @@ impl Perseus {
         if to == self.me {
             self.work.push_back(Work::Deliver(message));
         } else {
+            if self.options.measure_graph {
+                self.counts.graph_bytes_sent += message.graph_bytes() as u64;
+            }
             out.push(EngineEffect::Send { to, message });
         }
     }

@@ -5,6 +5,7 @@
 
 mod deaths;
 mod exhaustive;
+mod footprint;
 mod judge;
 mod latency;
 mod mutants;
