@@ -34,6 +34,7 @@ const fn host(floor: u8, name: &'static str) -> Place {
 /// From the ground up.
 pub const HOUSE: &[Place] = &[
     pure(0, "base"),
+    pure(1, "consensus"),
     pure(1, "txn"),
     pure(1, "reads"),
     pure(1, "rowstore"),

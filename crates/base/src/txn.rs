@@ -269,7 +269,7 @@ pub struct RowRead {
 }
 
 /// A client's transaction, before it has an id.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Submission {
     pub program: Arc<TxnProgram>,
     pub access: Arc<AccessSet>,

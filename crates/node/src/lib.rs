@@ -11,6 +11,8 @@ pub mod message;
 pub mod node;
 pub mod request;
 
+pub mod durable;
+
 mod data;
 mod floors;
 mod questions;

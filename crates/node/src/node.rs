@@ -11,6 +11,7 @@ mod rivals;
 mod streaming;
 
 use crate::data::Data;
+use crate::durable::Replicable;
 use crate::floors::Floors;
 use crate::message::{Message, QuestionId, Timer};
 use crate::questions::{Purpose, Questions, Serving};
@@ -97,7 +98,8 @@ pub struct Node<E: Engine> {
     submitted: BTreeMap<TxnId, (RequestId, Time)>,
     queries: BTreeMap<RequestId, Query>,
     row_reads: BTreeMap<RequestId, RowReadState>,
-    pins: BTreeMap<PinId, Rank>,
+    /// Each with the request that made it.
+    pins: BTreeMap<PinId, (Rank, RequestId)>,
     floors: Floors,
     floor_told: Option<Rank>,
     low_pending: BTreeSet<PartitionId>,
@@ -265,7 +267,7 @@ impl<E: Engine> Node<E> {
                     let everything = self.topology.partition_ids();
                     let rank = self.cut_of_rows(now, consistency, &token, everything);
                     let pin = self.questions.next_pin();
-                    self.pins.insert(pin, rank);
+                    self.pins.insert(pin, (rank, id));
                     self.floors.hold(rank);
                     (pin, rank)
                 });
@@ -273,7 +275,7 @@ impl<E: Engine> Node<E> {
                 out.reply(id, Reply::Pinned(pinned));
             }
             Request::Unpin(pin) => {
-                if let Some(rank) = self.pins.remove(&pin) {
+                if let Some((rank, _)) = self.pins.remove(&pin) {
                     self.floors.release(rank);
                     self.tell_floor();
                 }
@@ -468,6 +470,20 @@ impl<E: Engine> Node<E> {
             collected_below: self.columns.collected_below,
             applied: subscribed.map(|p| (*p, self.columns.store.applied(*p))).collect(),
         }
+    }
+}
+
+impl<E: Engine> Replicable for Node<E> {
+    fn lost(&mut self, _: Time, of: &dyn Fn(RequestId) -> bool, _: &mut Effects<Self>) {
+        let open = self.queries.keys().chain(self.row_reads.keys());
+        let open: Vec<RequestId> = open.copied().filter(|id| of(*id)).collect();
+        open.into_iter().for_each(|id| self.vanished(id));
+        let pins = std::mem::take(&mut self.pins);
+        let (gone, kept) = pins.into_iter().partition(|(_, (_, id))| of(*id));
+        self.pins = kept;
+        let gone: BTreeMap<PinId, (Rank, RequestId)> = gone;
+        gone.into_values().for_each(|(rank, _)| self.floors.release(rank));
+        self.tell_floor();
     }
 }
 

@@ -1,14 +1,16 @@
-//! What a local client may ask of a node, and what it is told. Never serialised: these stay inside the
-//! process that hosts the node.
+//! What a local client may ask of a node, and what it is told. Replies stay inside the process that hosts
+//! the node; a durable node writes requests to its log ([`crate::durable`]).
 
 use base::cut::{Consistency, Freshness};
 use base::schema::Catalog;
 use base::txn::{Outcome, RowRead, Submission};
 use base::{Cut, Key, LogPosition, PartitionId, Rank, RegionId, Row, SqlError, TableId, Time, Token, TxnId};
 use colstore::TableSnapshot;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Order and execute a transaction.
     Submit(Submission),
@@ -31,11 +33,11 @@ pub enum Request {
     Status,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PinId(pub u64);
 
 /// A strong read of rows: exact at the cut, like everything else here.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadRows {
     /// A pinned cut; `None` chooses a strong one, not before `token`.
     pub at: Option<Rank>,
@@ -46,7 +48,7 @@ pub struct ReadRows {
 }
 
 /// What a query is about to read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenSnapshot {
     /// A pinned cut; `None` chooses one by `consistency` and `token`.
     pub at: Option<Rank>,

@@ -1,0 +1,52 @@
+//! The checks bite: each fault that can be planted in a member is found by some seed.
+
+mod harness;
+
+use base::time::MS;
+use consensus::Mutant;
+use harness::{Plan, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Seeds tried before a fault counts as missed.
+const SEEDS: u64 = 600;
+
+/// The first seed that finds the fault.
+fn finds(mutant: Mutant) -> Option<u64> {
+    (0..SEEDS).find(|&seed| {
+        let mut plan = Plan::draw(seed);
+        plan.options.mutant = Some(mutant);
+        if plan.members == 1 {
+            plan.members = 3;
+        }
+        // Trouble that comes often, and disks that are slow enough for it to come between.
+        plan.trouble_every_ns = 20 * MS;
+        plan.sync_ns_max = plan.sync_ns_max.max(5 * MS);
+        if seed % 2 == 0 {
+            plan.options.election_ns = (40 * MS, 60 * MS);
+            plan.delay_ns_max = 10 * MS;
+        }
+        catch_unwind(AssertUnwindSafe(|| run(plan))).is_err()
+    })
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let all = [
+        Mutant::AnswersBeforeSync,
+        Mutant::ForgetsVote,
+        Mutant::VotesForShorterLogs,
+        Mutant::HalfIsEnough,
+        Mutant::CommitsOldTerms,
+        Mutant::KeepsConflicts,
+        Mutant::BreaksPromise,
+        Mutant::TrustsClocks,
+        Mutant::ForgetsPromise,
+        Mutant::CommitsUnmatched,
+    ];
+    let found: Vec<_> = all.iter().map(|&mutant| (mutant, finds(mutant))).collect();
+    _ = std::panic::take_hook();
+    println!("{found:?}");
+    let missed: Vec<_> = found.iter().filter(|(_, seed)| seed.is_none()).collect();
+    assert!(missed.is_empty(), "no seed finds {missed:?}");
+}
