@@ -55,7 +55,8 @@ impl Log {
             bytes += entry.payload.bytes().len();
             bytes <= bytes_max
         };
-        let mut batch: Vec<Entry> = self.entries.iter().skip(skip as usize).take_while(fits).cloned().collect();
+        let mut batch: Vec<Entry> =
+            self.entries.iter().skip(skip as usize).take_while(fits).cloned().collect();
         if batch.is_empty() {
             batch.extend(self.get(first).cloned());
         }

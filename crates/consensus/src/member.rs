@@ -126,11 +126,18 @@ pub struct Member {
 /// What a member is at the moment.
 #[derive(Clone, Debug)]
 enum Role {
-    Follower { leader: Option<NodeId> },
+    Follower {
+        leader: Option<NodeId>,
+    },
     /// Asks whether a campaign has a chance.
-    Sounding { would: BTreeSet<NodeId> },
+    Sounding {
+        would: BTreeSet<NodeId>,
+    },
     /// Its own vote counts once this write is done.
-    Candidate { votes: BTreeSet<NodeId>, own_write: u64 },
+    Candidate {
+        votes: BTreeSet<NodeId>,
+        own_write: u64,
+    },
     Leader(Leading),
 }
 
@@ -187,7 +194,9 @@ impl Member {
     ) -> Result<Member, Corrupt> {
         assert!(members.contains(&me), "{me} is no member");
         assert!(members.iter().collect::<BTreeSet<_>>().len() == members.len(), "members differ");
-        assert!(options.heartbeat_ns < options.election_ns.0 && options.election_ns.0 <= options.election_ns.1);
+        assert!(
+            options.heartbeat_ns < options.election_ns.0 && options.election_ns.0 <= options.election_ns.1
+        );
         let found = journal::recover(me, records)?;
         Ok(Member {
             me,

@@ -104,7 +104,10 @@ pub enum ClientAct {
 enum Input<M> {
     /// First of all.
     Start,
-    Message { from: NodeId, message: M },
+    Message {
+        from: NodeId,
+        message: M,
+    },
     /// The timer of this number is due.
     Timer(u64),
     /// The computation of this number is done.
@@ -120,7 +123,6 @@ pub struct Wake;
 pub struct Durable<P: Replicable> {
     machine: NodeId,
     node: NodeId,
-    options: Options,
     log: Member,
     state: State<P>,
     clients: Clients,
@@ -146,13 +148,12 @@ impl<P: Replicable> Durable<P> {
         node: P,
     ) -> Result<Durable<P>, Corrupt> {
         let name = groups.node_of(machine);
-        let log = Member::new(machine, groups.members(name), options.log.clone(), rng, records)?;
+        let log = Member::new(machine, groups.members(name), options.log, rng, records)?;
         Ok(Durable {
             machine,
             node: name,
             clients: Clients::new(machine, log.life(), options.retry_ns),
             routes: Routes::new(name, groups, options.patience_ns),
-            options,
             log,
             state: State::new(node),
             stamped: Time::ZERO,

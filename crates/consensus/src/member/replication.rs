@@ -181,7 +181,9 @@ impl Member {
         }
         let term = self.log.position(previous.index).expect("within the log").term;
         let mut first = previous.index;
-        while self.commit.next() < first && self.log.position(first.previous()).is_some_and(|p| p.term == term) {
+        while self.commit.next() < first
+            && self.log.position(first.previous()).is_some_and(|p| p.term == term)
+        {
             first = first.previous();
         }
         first

@@ -120,7 +120,11 @@ pub fn run(plan: Plan) -> Summary {
     let patience_ns = 20_000 * MS;
     let target = world.proposals + 5;
     while !world.all_have(target) {
-        assert!(world.now < active_until + patience_ns, "seed {}: no progress after healing", world.plan.seed);
+        assert!(
+            world.now < active_until + patience_ns,
+            "seed {}: no progress after healing",
+            world.plan.seed
+        );
         world.step();
     }
     world.summary.elections = world.leaders.len();
@@ -266,7 +270,8 @@ impl World {
     fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
         let bytes = codec::encode(&message);
         self.summary.trace = base::rng::fnv1a(self.summary.trace, &bytes) ^ self.now;
-        let (loss, duplication) = if self.healed { (0.0, 0.0) } else { (self.plan.loss, self.plan.duplication) };
+        let (loss, duplication) =
+            if self.healed { (0.0, 0.0) } else { (self.plan.loss, self.plan.duplication) };
         let copies = 1 + u32::from(self.rng.chance(duplication));
         for _ in 0..copies {
             if self.rng.chance(loss) {
@@ -372,9 +377,11 @@ impl World {
 
     /// Everyone has handed out some proposal made after `target` others.
     fn all_have(&self, target: u64) -> bool {
-        let newest = self.committed.iter().rev().find(|(_, (_, p))| {
-            target <= u64::from_le_bytes(p.bytes().try_into().expect("eight bytes"))
-        });
+        let newest = self
+            .committed
+            .iter()
+            .rev()
+            .find(|(_, (_, p))| target <= u64::from_le_bytes(p.bytes().try_into().expect("eight bytes")));
         newest.is_some_and(|(index, _)| {
             self.machines.iter().all(|m| m.member.as_ref().is_some_and(|m| *index <= m.commit()))
         })
@@ -410,7 +417,10 @@ impl World {
             if released < index {
                 let own = member.entry(index).map(|e| e.term);
                 let newer = self.leaders.keys().next_back().is_some_and(|newest| member.term() == *newest);
-                assert!(own == Some(*term) || !newer, "seed {seed}: {at} leads without {index:?} of {term:?}");
+                assert!(
+                    own == Some(*term) || !newer,
+                    "seed {seed}: {at} leads without {index:?} of {term:?}"
+                );
             }
         }
     }

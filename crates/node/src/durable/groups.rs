@@ -39,7 +39,8 @@ impl Groups {
             NodeSpec { region: node.region, subscribes: node.subscribes.clone() }
         };
         let partitions = topology.partitions.iter();
-        let partitions = partitions.map(|p| PartitionSpec { region: p.region, node: self.members(p.node)[0] });
+        let partitions =
+            partitions.map(|p| PartitionSpec { region: p.region, node: self.members(p.node)[0] });
         Topology {
             wan: topology.wan.clone(),
             nodes: self.machines().map(spec).collect(),

@@ -8,11 +8,13 @@
 //! - the history: everything together is what the level promises, by an oracle that knows nothing of the
 //!   protocol ([`book`], crate `history`).
 //!
-//! Reading order: [`layout`], [`procedure`], [`book`], [`session`], [`agreement`], then [`run`].
+//! Reading order: [`layout`], [`procedure`], [`book`], [`session`], [`agreement`], then [`run`]; [`durable`]
+//! does the same with nodes that survive crashes.
 
 pub mod agreement;
 pub mod book;
 pub mod columns;
+pub mod durable;
 pub mod layout;
 pub mod procedure;
 pub mod run;

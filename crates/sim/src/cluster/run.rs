@@ -12,6 +12,7 @@ use super::session::{Habits, Session};
 use crate::plan::{Mix, Plan};
 use crate::world::{BEGIN, Cost, Counters, Setup, World};
 use base::cut::Consistency;
+use base::process::Process;
 use base::rng::Rng;
 use base::time::{MS, SECOND, US};
 use base::topology::{NodeSpec, Topology};
@@ -83,21 +84,21 @@ pub struct Summary {
 
 /// What a seed decides about a cluster and its clients.
 #[derive(Clone, Debug)]
-struct Knobs {
-    topology: Topology,
-    shelves_per_partition: usize,
-    keys: i64,
-    sessions: u32,
-    habits: Habits,
-    engine: EngineOptions,
-    node: node::Options,
-    cost: Cost,
-    client_one_way_ns: u64,
-    active_ns: u64,
+pub(super) struct Knobs {
+    pub topology: Topology,
+    pub shelves_per_partition: usize,
+    pub keys: i64,
+    pub sessions: u32,
+    pub habits: Habits,
+    pub engine: EngineOptions,
+    pub node: node::Options,
+    pub cost: Cost,
+    pub client_one_way_ns: u64,
+    pub active_ns: u64,
 }
 
 impl Knobs {
-    fn draw(case: &Case) -> Knobs {
+    pub fn draw(case: &Case) -> Knobs {
         let mut rng = Rng::new(case.seed).fork("knobs");
         let partitions = *rng.pick(&[1, 1, 2, 3]);
         let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
@@ -237,7 +238,7 @@ pub fn promised(consistency: Consistency) -> Guarantee {
     }
 }
 
-fn verdict(history: &History, guarantee: Guarantee) -> Result<(), String> {
+pub(super) fn verdict(history: &History, guarantee: Guarantee) -> Result<(), String> {
     check(history, guarantee).map(|_| ()).map_err(|violation| violation.to_string())
 }
 
@@ -293,9 +294,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
 /// A world of nodes under test; the procedures are those of this harness.
 pub fn world(setup: Setup, engine: impl Into<EngineOptions>, node: node::Options) -> World<Subject> {
     let engine = engine.into();
-    let mut procedures = Procedures::default();
-    procedures.register(AppendAll);
-    let procedures = Arc::new(procedures);
+    let procedures = procedures();
     let topology = Arc::new(setup.topology.clone());
     World::new(setup, move |id, life, _| {
         let engine = AnyEngine::new(topology.clone(), id, life, engine.clone());
@@ -303,10 +302,19 @@ pub fn world(setup: Setup, engine: impl Into<EngineOptions>, node: node::Options
     })
 }
 
+pub(super) fn procedures() -> Arc<Procedures> {
+    let mut procedures = Procedures::default();
+    procedures.register(AppendAll);
+    Arc::new(procedures)
+}
+
 /// Creates and loads the tables, before anything goes wrong, and lets every copy catch up.
-pub fn set_up(world: &mut World<Subject>, layout: &Arc<Layout>) -> Token {
+pub fn set_up<P>(world: &mut World<P>, layout: &Arc<Layout>) -> Token
+where
+    P: Process<Request = Request, Reply = Reply> + 'static,
+{
     let plan = layout.clone();
-    let (client, replies) = ScriptClient::<Subject>::new(move |replies| match replies {
+    let (client, replies) = ScriptClient::<P>::new(move |replies| match replies {
         [] => Some((NodeId(0), Request::Submit(plan.create()))),
         [Reply::Submitted(Ok(created))] => {
             assert!(created.outcome.is_committed(), "{:?}", created.outcome);

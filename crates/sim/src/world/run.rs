@@ -61,7 +61,7 @@ impl<P: Process> World<P> {
     pub(super) fn boot(&mut self, node: NodeId) {
         let host = &mut self.nodes[node.0 as usize];
         assert!(host.node.is_none(), "{node} is up");
-        host.node = Some((self.factory)(node, host.life, &host.disk.records));
+        host.node = Some((self.factory)(node, host.life, &host.disk.records()));
         host.busy_until = self.now;
         let life = host.life;
         // At once and directly: nothing may come before it.

@@ -1,0 +1,65 @@
+//! Durable nodes under load, faults and crashes, seed after seed: nothing that was answered is lost.
+
+use sim::cluster::durable::{Case, Trouble, run};
+use sim::plan::Plan;
+use sim::replay::run_twice;
+use std::collections::BTreeMap;
+
+fn seeds(
+    plan: &str,
+    copies: u16,
+    trouble: Trouble,
+    seeds: std::ops::Range<u64>,
+) -> BTreeMap<&'static str, u64> {
+    let plan = Plan::named(plan).unwrap();
+    let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for seed in seeds {
+        let case = Case::new(seed, plan.clone(), copies, trouble);
+        let summary = std::panic::catch_unwind(|| run(&case)).unwrap_or_else(|_| Err("panicked".into()));
+        let summary = summary.unwrap_or_else(|e| panic!("seed {seed} of {}: {e}", plan.name()));
+        summary.tally.into_iter().for_each(|(what, n)| *tally.entry(what).or_default() += n);
+        *tally.entry("crashes").or_default() += summary.counters.crashes;
+    }
+    println!("{} × {copies}, {trouble:?}: {tally:?}", plan.name());
+    tally
+}
+
+#[test]
+fn a_node_alone_comes_back_with_everything_it_has_answered() {
+    for plan in ["wan3-calm", "wan3-lossy", "wan3-mixed"] {
+        let tally = seeds(plan, 1, Trouble::Restarts, 0..30);
+        assert!(100 < tally["crashes"] && 500 < tally["queries"], "{tally:?}");
+    }
+}
+
+#[test]
+fn a_group_of_three_loses_its_leader_for_good_and_nothing_else() {
+    for plan in ["wan3-calm", "wan3-lossy", "wan3-clock-skew"] {
+        let tally = seeds(plan, 3, Trouble::LeaderLost, 100..130);
+        assert!(30 * 3 <= tally["crashes"] && 500 < tally["queries"], "{tally:?}");
+    }
+}
+
+#[test]
+fn a_group_of_three_loses_a_follower_for_good_and_nothing_else() {
+    for plan in ["wan3-calm", "wan3-mixed"] {
+        let tally = seeds(plan, 3, Trouble::FollowerLost, 200..225);
+        assert!(25 * 3 <= tally["crashes"] && 500 < tally["queries"], "{tally:?}");
+    }
+}
+
+#[test]
+fn groups_of_three_survive_crashes_of_any_machines_at_any_moment() {
+    for plan in ["wan3-calm", "wan3-lossy", "wan3-jittery", "wan3-partitions", "wan3-mixed"] {
+        let tally = seeds(plan, 3, Trouble::Restarts, 300..320);
+        assert!(100 < tally["crashes"] && 300 < tally["queries"], "{tally:?}");
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    for (copies, trouble) in [(1, Trouble::Restarts), (3, Trouble::LeaderLost)] {
+        let case = Case::new(400, Plan::named("wan3-mixed").unwrap(), copies, trouble);
+        assert!(run_twice(|| run(&case)).unwrap_or_else(|e| panic!("{e}")).is_ok());
+    }
+}
