@@ -322,6 +322,10 @@ impl Member {
     pub fn life(&self) -> u32 {
         self.life
     }
+    /// True once this life cannot be forgotten: what it numbers by itself is never numbered again.
+    pub fn is_born(&self) -> bool {
+        self.disk.done > 0
+    }
     pub fn term(&self) -> Term {
         self.term
     }

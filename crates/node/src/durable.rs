@@ -193,8 +193,12 @@ impl<P: Replicable> Durable<P> {
         self.forward(now, item, out);
     }
 
-    /// Brings a client's item to the leader, if there is one; otherwise it is tried again.
+    /// Brings a client's item to the leader, if there is one; otherwise it is tried again. Before this life is
+    /// stored nothing leaves: the next life would give its numbers once more.
     fn forward(&mut self, now: Time, item: ClientItem, out: &mut Effects<Self>) {
+        if !self.log.is_born() {
+            return;
+        }
         if self.is_ready() {
             if self.clients.enters(self.log.term(), &item) {
                 self.enter(now, &Input::Client(item));
@@ -310,7 +314,13 @@ impl<P: Replicable> Process for Durable<P> {
                     self.client(now, ClientAct::Vanished(entered), None, out);
                 }
             }
-            Event::Persisted(token) => self.log.persisted(now, token, &mut self.outputs),
+            Event::Persisted(token) => {
+                let was_born = self.log.is_born();
+                self.log.persisted(now, token, &mut self.outputs);
+                if !was_born {
+                    self.clients.all(now).into_iter().for_each(|item| self.forward(now, item, out));
+                }
+            }
             Event::Computed((number, computed)) => {
                 let is_news = self.state.computed(number, computed);
                 if is_news && self.is_ready() {
