@@ -47,13 +47,18 @@ pub(super) struct Book {
 }
 
 impl Book {
+    /// A member has begun another life; answers whether this is news. Its items may come in any order.
+    fn begins(&mut self, life: u32) -> bool {
+        let begins = self.life < life;
+        if begins {
+            *self = Book { life, ..Book::default() };
+        }
+        begins
+    }
     /// True the first time.
     fn is_new(&mut self, item: &ClientItem) -> bool {
         if item.life < self.life {
             return false;
-        }
-        if self.life < item.life {
-            *self = Book { life: item.life, ..Book::default() };
         }
         self.settled = self.settled.max(item.settled);
         self.stepped = self.stepped.split_off(&self.settled);
@@ -215,21 +220,21 @@ impl<P: Replicable> Durable<P> {
         out: &mut Effects<Self>,
     ) -> Option<Event<P>> {
         let entered = RequestId(position.index.0 << MEMBER_BITS | u64::from(item.member.0));
-        let is_new = self.state.book.entry(item.member).or_default().is_new(&item);
+        let book = self.state.book.entry(item.member).or_default();
+        let (begins, is_new) = (book.begins(item.life), book.is_new(&item));
         let stepped = self.clients.stepped(&item, entered);
+        if begins {
+            let member = u64::from(item.member.0);
+            let of = |id: RequestId| id.0 % (1 << MEMBER_BITS) == member && id.0 < entered.0;
+            let mut effects = std::mem::take(&mut self.effects);
+            self.state.node.lost(self.state.now, &of, &mut effects);
+            self.carry_out(now, effects, speaks, out);
+        }
         if !is_new {
             return None;
         }
         match item.act {
-            ClientAct::Hello => {
-                let of = |id: RequestId| {
-                    id.0 & ((1 << MEMBER_BITS) - 1) == u64::from(item.member.0) && id.0 < entered.0
-                };
-                let mut effects = std::mem::take(&mut self.effects);
-                self.state.node.lost(self.state.now, &of, &mut effects);
-                self.carry_out(now, effects, speaks, out);
-                None
-            }
+            ClientAct::Hello => None,
             ClientAct::Vanished(id) => Some(Event::Vanished { id }),
             ClientAct::Request(bytes) => {
                 if stepped == Stepped::Abandoned {
