@@ -38,9 +38,12 @@ impl Groups {
             let node = &topology.nodes[self.node_of(m).0 as usize];
             NodeSpec { region: node.region, subscribes: node.subscribes.clone() }
         };
-        let partitions = topology.partitions.iter();
-        let partitions =
-            partitions.map(|p| PartitionSpec { region: p.region, node: self.members(p.node)[0] });
+        let first = |node: &NodeId| self.members(*node)[0];
+        let partitions = topology.partitions.iter().map(|p| PartitionSpec {
+            region: p.region,
+            node: first(&p.node),
+            copies: p.copies.iter().map(first).collect(),
+        });
         Topology {
             wan: topology.wan.clone(),
             nodes: self.machines().map(spec).collect(),

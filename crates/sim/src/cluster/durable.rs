@@ -25,7 +25,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
-use txn::any::AnyEngine;
+use txn::any::{AnyEngine, EngineKind};
 
 /// The node under test.
 pub type Machine = Durable<Subject>;
@@ -46,6 +46,7 @@ pub enum Trouble {
 pub struct Case {
     pub seed: u64,
     pub plan: Plan,
+    pub engine: EngineKind,
     /// How queries read.
     pub consistency: Consistency,
     /// Machines per node.
@@ -63,6 +64,7 @@ impl Case {
         Case {
             seed,
             plan,
+            engine: EngineKind::Perseus,
             consistency: Consistency::Rss,
             copies,
             trouble,
@@ -91,7 +93,8 @@ fn options(case: &Case, rng: &mut Rng, clock_bound_ns: u64) -> Options {
 
 /// Runs a case to its end and checks everything. An error says what was wrong.
 pub fn run(case: &Case) -> Result<Summary, String> {
-    let plain = super::run::Case::new(case.seed, case.plan.clone(), case.consistency);
+    let mut plain = super::run::Case::new(case.seed, case.plan.clone(), case.consistency);
+    plain.engine = case.engine;
     let mut knobs = Knobs::draw(&plain);
     // A crashed front end forgets its pins, so that nothing holds a cut for a comparison.
     knobs.habits.weights[6] = 0;
