@@ -27,4 +27,4 @@ mod system;
 pub(crate) use context::Analytics;
 pub use plan::QueryPlan;
 pub(crate) use plan::{plan, plan_with};
-pub(crate) use run::{Answer, How, Operators, explain, run};
+pub(crate) use run::{Answer, How, Operators, Timing, explain, run};

@@ -64,7 +64,7 @@ pub struct Session {
     freshness: Option<Freshness>,
     /// EXPLAIN ANALYZE is running: operators are kept. Otherwise not, for they hold hash tables.
     is_analyzing: bool,
-    operators: Option<crate::analytics::Operators>,
+    operators: Option<(crate::analytics::Operators, crate::analytics::Timing)>,
     last: Option<Submitted>,
 }
 

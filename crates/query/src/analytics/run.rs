@@ -45,6 +45,17 @@ pub(crate) struct Answer {
     pub reads: BTreeMap<TableId, BTreeSet<PartitionId>>,
     /// What runs, and counts while it does.
     pub operators: Operators,
+    pub timing: Timing,
+}
+
+/// Where the time before the first batch went, from the same start.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Timing {
+    /// Until the physical plan was there.
+    pub planned_ns: u64,
+    /// Until the snapshot was there: its cut chosen, closed and waited for. Both go on at once if the
+    /// tables' figures are known from an earlier query.
+    pub opened_ns: u64,
 }
 
 /// The operators of a query, for EXPLAIN ANALYZE.
@@ -78,7 +89,8 @@ pub(crate) async fn run(
         let physical = physical_plan(&state, &logical).await?;
         let operators = Operators(physical.clone());
         let stream = execute(gateway, plan, physical, SnapshotCell::default())?;
-        return Ok(Answer { stream, token: None, freshness: None, reads, operators });
+        let timing = Timing::default();
+        return Ok(Answer { stream, token: None, freshness: None, reads, operators, timing });
     }
     let mut cell = SnapshotCell::default();
     if let Some(transaction) = how.transaction {
@@ -94,19 +106,33 @@ pub(crate) async fn run(
         token: how.token,
         tables: reads.clone(),
     });
+    let start = gateway.cluster.now();
+    let since_start = || gateway.cluster.now().since(start);
+    let mut timing = Timing::default();
     let (snapshot, physical) = if has_statistics(analytics, &reads) {
-        // The cut is chosen, closed and waited for while the physical plan is made.
-        let logical = fenced(|| with_statistics(analytics, &logical))?;
-        let planning = physical_plan(&state, &logical);
-        let (snapshot, physical) = futures::join!(open(gateway, request), planning);
-        (snapshot?, physical?)
+        // The node is asked first: the cut is chosen, closed and waited for while the physical plan is made.
+        let opening = async {
+            let snapshot = open(gateway, request).await;
+            (snapshot, since_start())
+        };
+        let planning = async {
+            let logical = fenced(|| with_statistics(analytics, &logical))?;
+            let physical = physical_plan(&state, &logical).await?;
+            Ok((physical, since_start()))
+        };
+        let ((snapshot, opened_ns), planned) = futures::join!(opening, planning);
+        let (physical, planned_ns) = planned?;
+        timing = Timing { planned_ns, opened_ns };
+        (snapshot?, physical)
     } else {
         let snapshot = open(gateway, request).await?;
+        timing.opened_ns = since_start();
         check_versions(plan, &snapshot)?;
         remember(analytics, &snapshot.tables);
         // Plan again from the start: figures enter where tables are named.
         let logical = fenced(|| with_statistics(analytics, &logical))?;
         let physical = physical_plan(&state, &logical).await?;
+        timing.planned_ns = since_start();
         (snapshot, physical)
     };
     check_versions(plan, &snapshot)?;
@@ -115,7 +141,7 @@ pub(crate) async fn run(
     let operators = Operators(physical.clone());
     let stream = execute(gateway, plan, physical, cell)?;
     let (token, freshness) = (Some(snapshot.token), Some(snapshot.freshness));
-    Ok(Answer { stream, token, freshness, reads, operators })
+    Ok(Answer { stream, token, freshness, reads, operators, timing })
 }
 
 /// The plan that would run, and what it would read.

@@ -333,7 +333,9 @@ impl Session {
                 ms(f.newest_age_ns)
             ));
         }
-        if let Some(operators) = self.operators.take() {
+        if let Some((operators, timing)) = self.operators.take() {
+            let (planned, opened) = (ms(timing.planned_ns), ms(timing.opened_ns));
+            lines.push(format!("Planned after {planned:.3} ms, snapshot open after {opened:.3} ms"));
             lines.push("Operators:".into());
             lines.extend(operators.lines().into_iter().map(|line| format!("  {line}")));
         }

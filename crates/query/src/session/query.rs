@@ -47,7 +47,7 @@ impl Session {
         }
         self.freshness = answer.freshness.or(self.freshness);
         if self.is_analyzing {
-            self.operators = Some(answer.operators.clone());
+            self.operators = Some((answer.operators.clone(), answer.timing));
         }
         if let Some(transaction) = &mut self.transaction {
             for (table, partitions) in &answer.reads {

@@ -51,6 +51,8 @@ async fn explain_says_where_a_statement_goes() {
     assert!(columns.contains("Query over columns") && columns.contains("1 of 6 partitions"), "{columns}");
     let analyzed = run(&mut s, "explain analyze select sum(x) from w").await;
     assert!(analyzed.contains("Freshness: visibility_delay="), "{analyzed}");
+    assert!(analyzed.contains("Newest transaction in the cut: "), "{analyzed}");
+    assert!(analyzed.contains("ColumnScan: table=w") && analyzed.contains("output_rows="), "{analyzed}");
     let analyzed = run(&mut s, "explain analyze update w set x = 5 where w_id = 2").await;
     assert!(analyzed.contains("Transaction ") && analyzed.contains("regions eu"), "{analyzed}");
     assert!(run(&mut s, "show meridian.freshness").await.contains("staleness"));
