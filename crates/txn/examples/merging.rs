@@ -114,7 +114,8 @@ fn main() {
             let (index, low) = (first[region], Rank(now.0 + 1000));
             first[region] += entries.len() as u64;
             let (sequence, collected) = (RegionId(region as u16), Rank::ZERO);
-            let message = Message::Append { sequence, first: index, entries, low, collected, sent_at: now };
+            let message =
+                Message::Append { sequence, first: index, entries, low, collected, stable: 0, sent_at: now };
             engine.message(now, NodeId(region as u16), message, &mut Nothing, &mut out);
         }
         now = now + MS;

@@ -98,7 +98,7 @@ impl Caerus {
     fn may_be_within(&self, at: Ref, rank: Rank) -> bool {
         let vertex = self.graph.live(at);
         match vertex.state {
-            State::Executed | State::Done => false,
+            State::Executed | State::Done if vertex.extra.settled => false,
             _ => vertex.rank.unwrap_or(vertex.bound) <= rank,
         }
     }

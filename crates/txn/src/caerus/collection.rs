@@ -47,7 +47,8 @@ impl Caerus {
             let extra = &self.graph.live(at).extra;
             // Another node of this region may still want its reads.
             let wanted = extra.exchange.is_some() && rank > self.watermark;
-            if extra.holders > 0 || wanted {
+            let shown = extra.settled || !extra.local;
+            if extra.holders > 0 || wanted || !shown {
                 held.push((rank, slot));
             } else {
                 self.graph.remove(at);

@@ -26,7 +26,8 @@ impl Caerus {
             } else {
                 assert!(vertex.deps.is_empty(), "{txn} has a place and waits for nobody's");
             }
-            if extra.local && vertex.state < State::Executed {
+            assert!(!extra.settled || vertex.state >= State::Executed, "{txn} is shown once executed");
+            if extra.local && !extra.settled {
                 pending += 1;
                 assert!(self.pending.contains(&(vertex.bound, at.slot)), "{txn} is pending");
             }
@@ -39,7 +40,7 @@ impl Caerus {
             let counted = holders.get(&at.slot).copied().unwrap_or(0);
             assert_eq!(vertex.extra.holders, counted, "{}: edges are counted", vertex.id);
         }
-        assert_eq!(pending, self.pending.len(), "only what has not executed is pending");
+        assert_eq!(pending, self.pending.len(), "only what readers may not see yet is pending");
         assert_eq!(unordered, self.unordered, "vertices without a place are counted");
         if let Some(sequencer) = &self.sequencer {
             let own = &self.sequences[self.region.0 as usize];

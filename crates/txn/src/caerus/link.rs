@@ -64,6 +64,10 @@ impl<T: Clone> Outbox<T> {
     pub fn is_settled(&self) -> bool {
         self.items.is_empty()
     }
+    /// What each peer has.
+    pub fn progress(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
+        self.peers.iter().map(|peer| (peer.node, peer.acknowledged))
+    }
     pub fn has_unsent(&self) -> bool {
         let end = self.end();
         self.peers.iter().any(|peer| peer.sent < end)

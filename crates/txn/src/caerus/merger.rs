@@ -37,6 +37,7 @@ impl Caerus {
         first: u64,
         entries: Vec<Entry>,
         (low, collected): (Rank, Rank),
+        stable: u64,
         out: &mut Out,
     ) {
         if self.sequencers.get(sequence.0 as usize).copied().flatten() != Some(from) || !self.is_replica {
@@ -68,6 +69,11 @@ impl Caerus {
         if reached > known.low {
             self.low_is(sequence, reached, out);
         }
+        if self.options.copies_elsewhere > 0 {
+            // What has come here from another region is in two.
+            let here = self.options.copies_elsewhere == 1 && sequence != self.region;
+            self.stable_is(now, sequence, stable.max(if here { next } else { 0 }), out);
+        }
         if has_entries || gap {
             self.send(from, Message::AppendAck { next, gap }, out);
         }
@@ -93,6 +99,8 @@ impl Caerus {
         let Entry { transaction, stamp, collected } = entry;
         let known = &mut self.sequences[sequence.0 as usize];
         known.collected = known.collected.max(collected);
+        known.merged += 1;
+        let index = known.merged;
         if !self.options.planted(Mutant::StampIsNow) {
             assert!(stamp > known.low, "{} is stamped above what {sequence} promised", transaction.id);
         }
@@ -106,6 +114,10 @@ impl Caerus {
         assert_ne!(vertex.extra.regions & bit, 0, "{} is ordered by {sequence}", transaction.id);
         vertex.extra.got |= bit;
         vertex.extra.collected = vertex.extra.collected.max(collected);
+        if self.options.copies_elsewhere > 0 {
+            vertex.extra.needs.resize(self.sequences.len(), 0);
+            vertex.extra.needs[sequence.0 as usize] = index;
+        }
         let is_complete = vertex.extra.got == vertex.extra.regions;
         self.raise(at, stamp);
 
@@ -210,11 +222,24 @@ impl Caerus {
                 bound = bound.next();
             }
         }
+        let needs = ahead.rank.map(|_| ahead.extra.needs.clone());
         if ahead.state < State::Done {
             ahead.extra.holders += 1;
             self.graph.live_mut(at).deps.push(to);
         }
+        if let Some(needs) = needs {
+            self.join_needs(at, &needs);
+        }
         self.raise(at, bound);
+    }
+
+    /// Whatever has to be stable for what `at` depends on has to be for `at` too.
+    fn join_needs(&mut self, at: Ref, needs: &[u64]) {
+        if self.options.planted(Mutant::OwnEntriesOnly) {
+            return;
+        }
+        let own = &mut self.graph.live_mut(at).extra.needs;
+        own.iter_mut().zip(needs).for_each(|(own, needed)| *own = *needed.max(own));
     }
 
     /// Whom an access to a whole partition conflicts with: everybody that its sequence has ordered there.
@@ -289,6 +314,14 @@ impl Caerus {
                 let closed = ahead.state >= State::Emitted || members.contains(&to);
                 let planted = self.options.planted(Mutant::PlaceIncomplete);
                 assert!(closed || planted, "{} has a place after all it depends on", vertex.id);
+            }
+        }
+        if self.options.copies_elsewhere > 0 {
+            let ahead = members.iter().flat_map(|at| self.graph.live(*at).deps.iter().chain([at]));
+            let ahead: SmallVec<[Ref; 8]> = ahead.copied().collect();
+            for to in ahead {
+                let Some(needs) = self.graph.get(to).map(|ahead| ahead.extra.needs.clone()) else { continue };
+                members.iter().for_each(|at| self.join_needs(*at, &needs));
             }
         }
         for &at in members {

@@ -32,8 +32,17 @@ pub enum Message {
     /// Sequencer → gateway: everything before `next` has arrived.
     SubmitAck { incarnation: u32, next: u64, gap: bool },
     /// Sequencer → replicas: entries `first..` of its region's sequence. Whatever comes behind them is
-    /// stamped above `low`, and knows versions at or below `collected` to be gone.
-    Append { sequence: RegionId, first: u64, entries: Vec<Entry>, low: Rank, collected: Rank, sent_at: Time },
+    /// stamped above `low`, and knows versions at or below `collected` to be gone. Entries before `stable`
+    /// are in as many other regions as have to have them.
+    Append {
+        sequence: RegionId,
+        first: u64,
+        entries: Vec<Entry>,
+        low: Rank,
+        collected: Rank,
+        stable: u64,
+        sent_at: Time,
+    },
     /// Replica → sequencer: everything before `next` has arrived.
     AppendAck { next: u64, gap: bool },
     /// Replica → sequencer of its own region: a reader needs a low of at least this.

@@ -37,9 +37,14 @@
 //!   heard of from another sequence is appended to the own one at once.
 //! - Nothing bounds the graph: a gateway starts only so many, and none while too many lack a place.
 //!
-//! What is not here yet: copies are not replicated inside their region, a sequencer that is lost stops its
-//! region's sequence (nothing is answered wrongly), and K = 0: a region that is lost may take answered
-//! transactions with it. A partition's home does not move.
+//! With K > 0 ([`Options::copies_elsewhere`]) nothing is shown to a client or a reader before all entries of
+//! its closure are in K regions other than their own: whatever an answer depends on is known in K + 1.
+//! The paper waits for copies of the transaction's own entry; for K ≥ 2 an entry ahead of it in another
+//! sequence could still vanish, and take the answered order along.
+//!
+//! What is not here yet: a sequence is not replicated inside its region, and nobody takes over from a
+//! sequencer that is lost: its region's sequence stops, and whoever needs it waits (nothing is answered
+//! wrongly). A partition's home does not move.
 //!
 //! Suggested reading order: the modules below, top to bottom.
 

@@ -25,6 +25,8 @@ pub struct Options {
     pub collect_every_ns: u64,
     /// First time that a gateway asks for an outcome, in ns. `None`: four times the widest round trip.
     pub retry_after_ns: Option<u64>,
+    /// K: how many other regions must have an entry before anything that depends on it is answered.
+    pub copies_elsewhere: usize,
     /// Transactions of one gateway that are being ordered or executed at most; more of them wait.
     pub outstanding_max: usize,
     /// A gateway starts nothing while its node knows this many transactions without a final place.
@@ -46,6 +48,7 @@ impl Default for Options {
             future_max_ns: None,
             collect_every_ns: 50 * MS,
             retry_after_ns: None,
+            copies_elsewhere: 0,
             outstanding_max: 2000,
             unordered_max: 4000,
             queue_max: 100_000,
@@ -104,6 +107,8 @@ pub enum Mutant {
     StampIsNow,
     /// The client is told before the rank lies in the past.
     NoReplyGate,
+    /// An answer waits for copies of the transaction's own entries, not of what is ahead of them.
+    OwnEntriesOnly,
     /// Nobody completes what a lost gateway began.
     NoOrphanRule,
 }

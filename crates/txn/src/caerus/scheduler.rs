@@ -12,7 +12,7 @@ use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
 use base::order::StreamItem;
 use base::txn::{Gathered, Transaction};
-use base::{NodeId, PartitionId, Place, Rank, SqlError, SqlState, Time, TxnId};
+use base::{NodeId, PartitionId, Place, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -134,15 +134,12 @@ impl Caerus {
     fn executed(&mut self, now: Time, at: Ref, rank: Rank, share: Share, out: &mut Out) {
         let vertex = self.graph.live_mut(at);
         vertex.state = State::Executed;
-        let (txn, bound, group) = (vertex.id, vertex.bound, vertex.group);
-        let regions = vertex.extra.regions;
-        let vertex_cut = vertex.transaction.as_ref().and_then(cut_of);
+        let group = vertex.group;
+        let read_at = vertex.transaction.as_ref().and_then(cut_of);
         let followers = std::mem::take(&mut vertex.followers);
-        self.pending.remove(&(bound, at.slot));
-        if let Some(read_at) = vertex_cut {
+        if let Some(read_at) = read_at {
             self.read_below.remove(&(read_at, at.slot));
         }
-        self.changed(at, out);
         for follower in followers {
             self.one_less(follower);
         }
@@ -157,6 +154,24 @@ impl Caerus {
                 }
             }
         }
+        self.show(now, at, share, out);
+    }
+
+    /// Shows what has executed to its client and to readers, once all that it depends on is stable.
+    fn show(&mut self, now: Time, at: Ref, share: Share, out: &mut Out) {
+        let needs = self.graph.live(at).extra.needs.iter().enumerate();
+        let mut lacking = needs.filter(|(n, needed)| self.sequences[*n].stable < **needed);
+        if let Some((n, &needed)) = lacking.next() {
+            base::sometimes!("an answer waits for copies elsewhere");
+            self.unstable.entry((RegionId(n as u16), needed)).or_default().push((at, share));
+            return;
+        }
+        let vertex = self.graph.live_mut(at);
+        vertex.extra.settled = true;
+        let (txn, bound, regions) = (vertex.id, vertex.bound, vertex.extra.regions);
+        let rank = vertex.rank.expect("what was executed has a rank");
+        self.pending.remove(&(bound, at.slot));
+        self.changed(at, out);
         let gateway = txn.coordinator;
         if self.answering_region(gateway, regions) != self.region {
             return;
@@ -166,6 +181,20 @@ impl Caerus {
         } else {
             self.outcomes.insert(txn, (rank, share.clone()));
             self.send(gateway, Message::Executed { txn, rank, share }, out);
+        }
+    }
+
+    /// Entries of a sequence before `stable` are in as many regions as have to have them.
+    pub(super) fn stable_is(&mut self, now: Time, sequence: RegionId, stable: u64, out: &mut Out) {
+        let known = &mut self.sequences[sequence.0 as usize];
+        if stable <= known.stable {
+            return;
+        }
+        known.stable = stable;
+        let mut due = self.unstable.split_off(&(sequence, 0));
+        self.unstable.append(&mut due.split_off(&(sequence, stable + 1)));
+        for (at, share) in due.into_values().flatten() {
+            self.show(now, at, share, out);
         }
     }
 

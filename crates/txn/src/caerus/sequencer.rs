@@ -95,7 +95,7 @@ impl Caerus {
         }
         let regions = self.regions_of(transaction);
         let mut stamp = now.rank() + self.clock_bound_ns();
-        if regions.count_ones() > 1 {
+        if regions.count_ones() > 1 || self.options.copies_elsewhere > 0 {
             stamp = stamp + self.completion_ns(transaction, regions);
         }
         stamp.max(sequencer.low.next()).max(transaction.min_rank.next())
@@ -111,7 +111,13 @@ impl Caerus {
             one_way(gateway, node) + one_way(node, self.me)
         };
         let longest_ns = regions_in(regions).map(via).max().unwrap_or(0);
-        let expected_ns = longest_ns.saturating_sub(one_way(gateway, self.me)) + self.options.margin_ns;
+        // Copies elsewhere are counted where it stays here: of one that spans regions the others hear in
+        // time for its answer, and its rank should not be later than that.
+        let ready_ns = match regions.count_ones() {
+            1 => self.stable_after_ns(),
+            _ => longest_ns.saturating_sub(one_way(gateway, self.me)),
+        };
+        let expected_ns = ready_ns + self.options.margin_ns;
         let future_ns = match self.options.future_ranks {
             FutureRanks::Off => 0,
             FutureRanks::Measured => expected_ns,
@@ -119,6 +125,17 @@ impl Caerus {
             FutureRanks::Random { seed } => digest(&(seed, transaction.id, self.me)) % (2 * expected_ns + 1),
         };
         future_ns.min(self.options.future_max_ns(&self.topology))
+    }
+
+    /// How long until an entry of this sequence is in as many other regions as have to have it.
+    fn stable_after_ns(&self) -> u64 {
+        let Some(nth) = self.options.copies_elsewhere.checked_sub(1) else { return 0 };
+        let others = self.sequencers.iter().flatten().filter(|node| **node != self.me);
+        let there_and_back =
+            |node: &NodeId| self.delays.one_way_ns(self.me, *node) + self.delays.one_way_ns(*node, self.me);
+        let mut round_trips: Vec<u64> = others.map(there_and_back).collect();
+        round_trips.sort_unstable();
+        round_trips.get(nth).copied().unwrap_or(0)
     }
 
     /// Promises that no later entry is stamped at or below `rank`.
@@ -142,14 +159,14 @@ impl Caerus {
         let low = (now.rank() + self.clock_bound_ns()).previous();
         self.promise(low, out);
         let sequence = self.region;
-        let collected = self.watermark;
+        let (collected, stable) = (self.watermark, self.sequences[self.region.0 as usize].stable);
         let sequencer = self.sequencer.as_mut().expect("just found");
         sequencer.flush_at = now + self.options.batch_ns;
         sequencer.told_at = now;
         let low = sequencer.low;
         for (to, first, entries, is_last) in sequencer.log.unsent(now) {
             let low = if is_last { low } else { Rank::ZERO };
-            let message = Message::Append { sequence, first, entries, low, collected, sent_at: now };
+            let message = Message::Append { sequence, first, entries, low, collected, stable, sent_at: now };
             out.push(EngineEffect::Send { to, message });
         }
         None
@@ -162,13 +179,21 @@ impl Caerus {
         let low = (now.rank() + self.clock_bound_ns()).previous();
         self.promise(low, out);
         let (sequence, collected) = (self.region, self.watermark);
+        let stable = self.sequences[sequence.0 as usize].stable;
         let sequencer = self.sequencer.as_mut().expect("just found");
         if is_due && !sequencer.log.has_unsent() {
             sequencer.told_at = now;
             let (first, low) = (sequencer.log.end(), sequencer.low);
             for &to in &sequencer.replicas {
-                let message =
-                    Message::Append { sequence, first, entries: Vec::new(), low, collected, sent_at: now };
+                let message = Message::Append {
+                    sequence,
+                    first,
+                    entries: Vec::new(),
+                    low,
+                    collected,
+                    stable,
+                    sent_at: now,
+                };
                 out.push(EngineEffect::Send { to, message });
             }
         }
@@ -182,26 +207,48 @@ impl Caerus {
         }
         self.promise(rank, out);
         let (sequence, collected) = (self.region, self.watermark);
+        let stable = self.sequences[sequence.0 as usize].stable;
         let sequencer = self.sequencer.as_mut().expect("just found");
         let low = sequencer.low;
         let mut told = false;
         for (to, first, entries, is_last) in sequencer.log.unsent(now) {
             told |= to == from && is_last;
             let low = if is_last { low } else { Rank::ZERO };
-            let message = Message::Append { sequence, first, entries, low, collected, sent_at: now };
+            let message = Message::Append { sequence, first, entries, low, collected, stable, sent_at: now };
             out.push(EngineEffect::Send { to, message });
         }
         if !told {
             let first = sequencer.log.end();
-            let message =
-                Message::Append { sequence, first, entries: Vec::new(), low, collected, sent_at: now };
+            let message = Message::Append {
+                sequence,
+                first,
+                entries: Vec::new(),
+                low,
+                collected,
+                stable,
+                sent_at: now,
+            };
             self.send(from, message, out);
         }
     }
 
-    pub(super) fn on_append_ack(&mut self, now: Time, from: NodeId, next: u64, gap: bool, _: &mut Out) {
-        if let Some(sequencer) = &mut self.sequencer {
-            sequencer.log.acknowledged(now, from, next, gap);
+    pub(super) fn on_append_ack(&mut self, now: Time, from: NodeId, next: u64, gap: bool, out: &mut Out) {
+        let Some(sequencer) = &mut self.sequencer else { return };
+        sequencer.log.acknowledged(now, from, next, gap);
+        let wanted = self.options.copies_elsewhere;
+        if wanted == 0 {
+            return;
         }
+        // A region has what one of its nodes has: it is lost as a whole.
+        let mut regions: BTreeMap<RegionId, u64> = BTreeMap::new();
+        for (node, has) in sequencer.log.progress() {
+            let region = regions.entry(self.topology.region_of(node)).or_default();
+            *region = has.max(*region);
+        }
+        regions.remove(&self.region);
+        let mut has: Vec<u64> = regions.into_values().collect();
+        has.sort_unstable_by(|a, b| b.cmp(a));
+        let stable = has.get(wanted - 1).copied().unwrap_or(0);
+        self.stable_is(now, self.region, stable, out);
     }
 }

@@ -15,6 +15,7 @@ use base::order::CloseTicket;
 use base::topology::Topology;
 use base::txn::{Gathered, Transaction};
 use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, Time, TxnId};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -68,6 +69,8 @@ pub struct Caerus {
     pub(super) exchanging: BTreeMap<TxnId, Time>,
     /// Reads of other nodes whose transaction is not known here, and since when.
     pub(super) early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
+    /// Executed here, and waiting until the entries before an index of a sequence are stable.
+    pub(super) unstable: BTreeMap<(RegionId, u64), Vec<(Ref, Share)>>,
     /// Ends that a gateway elsewhere may ask for.
     pub(super) outcomes: BTreeMap<TxnId, (Rank, Share)>,
 
@@ -95,6 +98,10 @@ pub(super) struct Sequence {
     pub inbox: Inbox<Entry>,
     /// No later entry is stamped at or below this.
     pub low: Rank,
+    /// Entries merged.
+    pub merged: u64,
+    /// Entries before this are in as many regions as have to have them.
+    pub stable: u64,
     /// Whoever is merged from now on aborts if it read below this.
     pub collected: Rank,
     /// Lows and the like that hold once everything before an index has arrived.
@@ -127,6 +134,10 @@ pub(super) struct Extra {
     pub holders: u32,
     /// It aborts if it read below this: the largest of its entries'.
     pub collected: Rank,
+    /// By region, how many entries have to be stable before this is shown; empty if none have to.
+    pub needs: SmallVec<[u64; 6]>,
+    /// It was shown to its client and to readers, as far as this node is concerned.
+    pub settled: bool,
     /// It takes part at this node.
     pub local: bool,
     /// It takes part at no other node of this region.
@@ -194,6 +205,8 @@ impl Caerus {
         };
         let partitions = topology.partition_ids().map(partition).collect();
         let is_replica = topology.copies_at(me).next().is_some();
+        let elsewhere = sequencers.iter().flatten().count().saturating_sub(1);
+        assert!(options.copies_elsewhere <= elsewhere, "K is at most the number of other regions");
         let is_sequencer = sequencers[region.0 as usize] == Some(me);
         Caerus {
             me,
@@ -221,6 +234,7 @@ impl Caerus {
             kept: BTreeSet::new(),
             exchanging: BTreeMap::new(),
             early_reads: BTreeMap::new(),
+            unstable: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             closes: BTreeMap::new(),
             close_waits: BTreeMap::new(),
@@ -290,9 +304,9 @@ impl Caerus {
             Message::SubmitAck { incarnation, next, gap } => {
                 self.on_submit_ack(now, from, incarnation, next, gap, out)
             }
-            Message::Append { sequence, first, entries, low, collected, sent_at } => {
+            Message::Append { sequence, first, entries, low, collected, stable, sent_at } => {
                 self.delays.arrived(from, self.me, now.since(sent_at));
-                self.on_append(now, from, sequence, first, entries, (low, collected), out)
+                self.on_append(now, from, sequence, first, entries, (low, collected), stable, out)
             }
             Message::AppendAck { next, gap } => self.on_append_ack(now, from, next, gap, out),
             Message::LowWanted { rank } => self.on_low_wanted(now, from, rank, out),

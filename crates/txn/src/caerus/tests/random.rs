@@ -30,6 +30,7 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     options.retry_after_ns = Some(420 * unit);
     options.future_max_ns = Some(2000 * unit);
     options.outstanding_max = *knobs.pick(&[1, 5, 2000]);
+    options.copies_elsewhere = knobs.below(regions as u64) as usize;
     options.unordered_max = *knobs.pick(&[1, 10, 4000]);
     options.future_ranks = *knobs.pick(&[
         FutureRanks::Measured,
