@@ -8,6 +8,7 @@ async fn every_region_reads_and_writes_everything_with_full_replicas() {
     let sessions = [server.session(0).await, server.session(1).await, server.session(2).await];
     assert_eq!(value(&sessions[0], "SHOW meridian.engine").await, "caerus");
     run(&sessions[0], "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL CHECK (v >= 0))").await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     for (n, session) in sessions.iter().enumerate() {
         run(session, &format!("INSERT INTO t VALUES ({}, 0), ({}, 0)", 2 * n, 2 * n + 1)).await;
     }
@@ -25,6 +26,7 @@ async fn every_region_reads_and_writes_everything_with_full_replicas() {
         assert_eq!(rows(session, "SELECT count(*), sum(v) FROM t").await.unwrap(), ["6|48"]);
     }
     run(&sessions[1], "ALTER TABLE t ADD COLUMN w int").await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     run(&sessions[2], "UPDATE t SET w = id WHERE v > 10").await;
     assert_eq!(rows(&sessions[0], "SELECT w FROM t WHERE w IS NOT NULL").await.unwrap(), ["3"]);
     run(&sessions[0], "DROP TABLE t").await;

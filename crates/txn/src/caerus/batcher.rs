@@ -13,7 +13,7 @@ use super::state::{Caerus, Out, regions_in};
 use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::Nodes;
 use crate::share::merge;
-use base::txn::{Outcome, Submission, Transaction};
+use base::txn::{Outcome, Submission, Transaction, TxnProgram};
 use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -98,7 +98,10 @@ impl Caerus {
     fn begin(&mut self, now: Time, transaction: Transaction, submitted_at: Time, out: &mut Out) {
         let regions = self.regions_of(&transaction);
         let answering = self.answering_region(self.me, regions);
-        let missing = self.nodes_in(answering, &transaction);
+        // A change of the catalog is answered once everybody has it: whoever is told of it next plans with it.
+        let telling = if is_schema_change(&transaction) { regions } else { 1 << answering.0 };
+        let missing: Nodes =
+            regions_in(telling).flat_map(|region| self.nodes_in(region, &transaction)).collect();
         let asks = missing.iter().any(|node| *node != self.me);
         let deadline = asks.then(|| now + self.options.retry_after_ns(&self.topology));
         if let Some(at) = deadline {
@@ -253,4 +256,9 @@ impl Caerus {
         let next = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.count + 1 };
         [gated, first, waiting].into_iter().flatten().fold(next, TxnId::min)
     }
+}
+
+/// Whether every region tells the gateway how it ended there.
+pub(super) fn is_schema_change(transaction: &Transaction) -> bool {
+    matches!(*transaction.program, TxnProgram::Schema(_))
 }

@@ -4,6 +4,7 @@
 //! one that it does not conflict with. The nodes of a region that take part show each other what they
 //! read; no other region is asked anything: it executes the same for itself. Positions of a log are dense.
 
+use super::batcher::is_schema_change;
 use super::merger::cut_of;
 use super::message::{Message, Share};
 use super::state::{Caerus, Exchange, Out, Work};
@@ -170,10 +171,11 @@ impl Caerus {
         vertex.extra.settled = true;
         let (txn, bound, regions) = (vertex.id, vertex.bound, vertex.extra.regions);
         let rank = vertex.rank.expect("what was executed has a rank");
+        let everybody = vertex.transaction.as_ref().is_some_and(is_schema_change);
         self.pending.remove(&(bound, at.slot));
         self.changed(at, out);
         let gateway = txn.coordinator;
-        if self.answering_region(gateway, regions) != self.region {
+        if !everybody && self.answering_region(gateway, regions) != self.region {
             return;
         }
         if gateway == self.me {

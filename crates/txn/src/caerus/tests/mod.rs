@@ -115,8 +115,11 @@ impl World {
         self.submit_as(node, "update", access(text), Token::default())
     }
     fn submit_as(&mut self, node: u16, name: &str, access: AccessSet, token: Token) -> TxnId {
-        let access = Arc::new(access);
-        let program = Arc::new(TxnProgram::Procedure { name: name.into(), args: vec![Datum::Int(1)] });
+        let program = TxnProgram::Procedure { name: name.into(), args: vec![Datum::Int(1)] };
+        self.submit_program(node, program, access, token)
+    }
+    fn submit_program(&mut self, node: u16, program: TxnProgram, access: AccessSet, token: Token) -> TxnId {
+        let (access, program) = (Arc::new(access), Arc::new(program));
         let seen = token.rank;
         let submission = Submission { program, access: access.clone(), token, request: None };
         let mut out = Vec::new();

@@ -6,6 +6,7 @@ use crate::caerus::message::{Entry, Message};
 use crate::caerus::{Caerus, FutureRanks, Mutant, Options};
 use crate::engine::{Engine, EngineEffect};
 use crate::trial::executor::Rows;
+use base::schema::SchemaChange;
 use base::time::MS;
 use base::topology::{NodeSpec, Topology};
 use base::txn::{Granule, Outcome, Transaction, TxnProgram};
@@ -598,6 +599,19 @@ fn one_copy_elsewhere_costs_a_round_trip_to_the_nearest_region() {
     world.close(1, 0, 0, cut, vec![Granule::Partition]);
     assert!(world.closed.contains_key(&base::order::CloseTicket(1)));
     world.run_for_ms(1000);
+    judge(&world);
+    world.check_empty();
+}
+
+#[test]
+fn a_change_of_the_catalog_is_answered_once_every_region_has_it() {
+    let mut world = world(3);
+    let change = SchemaChange { base_version: 0, actions: Vec::new() };
+    let ddl = world.submit_program(0, TxnProgram::Schema(change), access("w0 w1 w2"), Token::default());
+    world.run_for_ms(120);
+    assert!(!world.order(0, 0).is_empty() && !world.answers.contains_key(&ddl));
+    world.run_for_ms(500);
+    assert!((150.0..160.0).contains(&world.latency_ms(ddl)), "{}", world.latency_ms(ddl));
     judge(&world);
     world.check_empty();
 }
