@@ -61,6 +61,19 @@ impl Row {
         }
         values.next()
     }
+    /// Values of some columns, which ascend; null where the row ends before.
+    pub fn pick<const N: usize>(&self, columns: [usize; N]) -> [Datum; N] {
+        let mut values = self.values();
+        let mut at = 0;
+        columns.map(|column| {
+            assert!(at <= column, "columns are picked in their order");
+            while at < column && values.skip_one() {
+                at += 1;
+            }
+            at = column + 1;
+            values.next().unwrap_or_default()
+        })
+    }
     /// This row with some columns changed; `changes` come in the order of their columns, which the row
     /// must have. What does not change is copied as bytes.
     pub fn with(&self, changes: &[(usize, Datum)]) -> Row {
@@ -106,17 +119,29 @@ pub struct Values<'a> {
     rest: &'a [u8],
 }
 
-impl Values<'_> {
+impl<'a> Values<'a> {
+    /// The next value, if it is a text; otherwise nothing is passed over.
+    pub fn next_text(&mut self) -> Option<&'a str> {
+        let (&tag, mut rest) = self.rest.split_first()?;
+        let length = match tag {
+            TEXT => usize::try_from(read_varint(&mut rest)?).ok()?,
+            tag if tag >= SHORT_TEXT => usize::from(tag - SHORT_TEXT),
+            _ => return None,
+        };
+        let text = std::str::from_utf8(take(&mut rest, length)?).ok()?;
+        self.rest = rest;
+        Some(text)
+    }
     /// Passes over one value without building it; false at the end.
     pub fn skip_one(&mut self) -> bool {
         let Some((&tag, rest)) = self.rest.split_first() else { return false };
         let mut rest = rest;
         match tag {
-            INT | DATE | TIMESTAMP => _ = read_varint(&mut rest),
+            INT | DATE | TIMESTAMP => skip_varint(&mut rest),
             FLOAT => rest = rest.get(8..).unwrap_or_default(),
             DECIMAL => {
                 rest = rest.get(1..).unwrap_or_default();
-                _ = read_varint(&mut rest);
+                skip_varint(&mut rest);
             }
             UUID => rest = rest.get(16..).unwrap_or_default(),
             TEXT | BYTES => {
@@ -237,7 +262,17 @@ fn write_varint(out: &mut Buffer, mut value: u128) {
     }
     out.push(value as u8);
 }
+fn skip_varint(rest: &mut &[u8]) {
+    let length = rest.iter().position(|b| *b < 0x80).map_or(rest.len(), |last| last + 1);
+    *rest = &rest[length..];
+}
 fn read_varint(rest: &mut &[u8]) -> Option<u128> {
+    if let Some((&byte, after)) = rest.split_first()
+        && byte < 0x80
+    {
+        *rest = after;
+        return Some(byte.into());
+    }
     let mut value = 0u128;
     for shift in (0..128).step_by(7) {
         let byte = take(rest, 1)?[0];
@@ -285,6 +320,15 @@ mod tests {
             assert_eq!(row.get(i), *value, "column {i}");
         }
         assert_eq!(row.get(values.len()), Datum::Null);
+        let last = values.len() - 1;
+        let picked = [values[0].clone(), values[7].clone(), values[last].clone(), Datum::Null];
+        assert_eq!(row.pick([0, 7, last, last + 2]), picked);
+        let mut read = row.values();
+        for value in &values {
+            let text = read.next_text();
+            assert_eq!(text.is_some(), matches!(value, Datum::Text(_)));
+            assert_eq!(text.map(Datum::text).or_else(|| read.next()), Some(value.clone()));
+        }
         let mut changed = values.clone();
         let changes = [(0, Datum::Int(1)), (5, Datum::Null), (6, Datum::text("")), (14, Datum::Bool(true))];
         changes.iter().for_each(|(column, value)| changed[*column] = value.clone());

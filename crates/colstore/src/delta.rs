@@ -55,6 +55,10 @@ pub(crate) fn pour<'a>(table: &Table, rows: impl Iterator<Item = &'a Row>, colum
     for row in rows {
         let mut values = row.values();
         for (column, description) in columns.iter_mut().zip(&table.columns) {
+            if let Some(text) = values.next_text() {
+                column.push_text(text);
+                continue;
+            }
             match values.next() {
                 Some(value) => column.push(&value),
                 None => column.push(&description.missing),
@@ -70,6 +74,17 @@ pub(crate) struct ChunkSlot {
     pub data: Arc<Chunk>,
     pub ends: Arc<Vec<End>>,
     ended: Vec<bool>,
+}
+
+/// What a write found of its key in the delta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Older {
+    /// No version; there may be one in a segment.
+    Unknown,
+    /// The newest version had ended already: the row was deleted.
+    Gone,
+    /// The newest version has ended now; the number of its chunk.
+    Ended { chunk: usize },
 }
 
 #[derive(Debug)]
@@ -112,19 +127,30 @@ impl Delta {
         self.chunks.len() * self.chunk_rows + self.tail.rows.len()
     }
 
-    /// Adds a version, the newest of its key.
-    pub fn push(&mut self, table: &Arc<Table>, key: Key, row: Row, begin: Mark) {
-        let hash = hash_key(&key);
-        let id = self.base + self.len() as u64;
-        let mut index = std::mem::take(&mut self.index);
-        index.set(
-            hash,
-            id,
-            |other| self.key(other) == Some(&key),
-            |other| other >= self.base,
-            |other| self.hash(other),
-        );
-        self.index = index;
+    /// Takes a write: the newest version in here of its key ends, and a row becomes the newest.
+    pub fn write(&mut self, table: &Arc<Table>, key: &Key, row: Option<&Row>, at: Mark) -> Older {
+        let hash = hash_key(key);
+        let is_match = |other| self.key(other) == Some(key);
+        let older = match row {
+            None => self.index.find(hash, is_match),
+            Some(_) => {
+                let id = self.base + self.len() as u64;
+                let mut index = std::mem::take(&mut self.index);
+                let is_live = |other| other >= self.base;
+                let older =
+                    index.set(hash, id, |other| self.key(other) == Some(key), is_live, |o| self.hash(o));
+                self.index = index;
+                older
+            }
+        };
+        let older = older.map_or(Older::Unknown, |id| self.end(id, at));
+        if let Some(row) = row {
+            self.push(table, key.clone(), row.clone(), at);
+        }
+        older
+    }
+
+    fn push(&mut self, table: &Arc<Table>, key: Key, row: Row, begin: Mark) {
         self.added = (self.added.0 + 1, self.added.1 + row.len() as u64);
         let tail = &mut self.tail;
         tail.keys.push(key);
@@ -145,10 +171,7 @@ impl Delta {
         }
     }
 
-    /// Ends the newest version of a key. `None`: the delta does not know the key; `Some(false)`: its
-    /// newest version has ended already; `Some(true)`: it ends now.
-    pub fn end(&mut self, key: &Key, at: Mark) -> Option<bool> {
-        let id = self.index.find(hash_key(key), |id| self.key(id) == Some(key))?;
+    fn end(&mut self, id: u64, at: Mark) -> Older {
         let nth = (id - self.base) as usize;
         let (chunk, row) = (nth / self.chunk_rows, nth % self.chunk_rows);
         let (ended, ends) = match self.chunks.get_mut(chunk) {
@@ -156,17 +179,11 @@ impl Delta {
             None => (&mut self.tail.ended, &mut self.tail.ends),
         };
         if ended[row] {
-            return Some(false);
+            return Older::Gone;
         }
         ended[row] = true;
         Arc::make_mut(ends).push(End { row: row as u32, at });
-        Some(true)
-    }
-
-    /// Chunk number that holds the newest version of a key.
-    pub fn chunk_of(&self, key: &Key) -> Option<usize> {
-        let id = self.index.find(hash_key(key), |id| self.key(id) == Some(key))?;
-        Some((id - self.base) as usize / self.chunk_rows)
+        Older::Ended { chunk }
     }
 
     fn key(&self, id: u64) -> Option<&Key> {
@@ -207,6 +224,11 @@ impl Delta {
 
     fn hash(&self, id: u64) -> u64 {
         hash_key(self.key(id).expect("only live versions are hashed"))
+    }
+
+    /// Rows ever added.
+    pub fn added(&self) -> u64 {
+        self.added.0
     }
 
     /// Bytes of a row as it was written, on average.

@@ -59,7 +59,7 @@ impl KeyIndex {
         None
     }
 
-    /// Points the key's slot at version `id`. `is_match` says whether a version has the same key,
+    /// Points the key's slot at version `id`; answers the version it pointed at. `is_match` says whether a version has the same key,
     /// `is_live` whether it is still in the delta, `hash_of` its hash.
     pub fn set(
         &mut self,
@@ -68,7 +68,7 @@ impl KeyIndex {
         is_match: impl Fn(u64) -> bool,
         is_live: impl Fn(u64) -> bool,
         hash_of: impl Fn(u64) -> u64,
-    ) {
+    ) -> Option<u64> {
         assert!(id < ID_MASK, "a delta numbers fewer than 2^44 versions");
         if (self.used + 1) * 2 > self.slots.len() {
             self.rebuild(is_live, hash_of);
@@ -80,12 +80,13 @@ impl KeyIndex {
             let other = (self.slots[at] & ID_MASK) - 1;
             if self.slots[at] & !ID_MASK == hash & !ID_MASK && is_match(other) {
                 self.slots[at] = slot;
-                return;
+                return Some(other);
             }
             at = (at + 1) & mask;
         }
         self.slots[at] = slot;
         self.used += 1;
+        None
     }
 
     /// Keeps the live slots alone, in a table of the right size.

@@ -19,6 +19,7 @@ mod delta;
 mod encode;
 mod index;
 mod merge;
+mod patch;
 mod segment;
 mod shard;
 mod sketch;
@@ -46,8 +47,13 @@ pub struct Options {
     /// work of one merge.
     pub segment_rows: usize,
     pub segment_bytes: usize,
-    /// A delta smaller than this is not worth a merge.
+    /// A delta smaller than this is not worth a merge; neither is one smaller than this share of its
+    /// segments' rows.
     pub merge_rows_min: usize,
+    pub merge_share_min: usize,
+    /// A delta that nobody reads may become this many times as large, but no larger than so many bytes.
+    pub unread_times: usize,
+    pub unread_bytes_max: usize,
     /// This many small segments are merged into one.
     pub small_segments_max: usize,
 }
@@ -60,6 +66,9 @@ impl Default for Options {
             segment_rows: 65_536,
             segment_bytes: 4 << 20,
             merge_rows_min: 8192,
+            merge_share_min: 16,
+            unread_times: 4,
+            unread_bytes_max: 16 << 20,
             small_segments_max: 3,
         }
     }
@@ -71,6 +80,6 @@ impl Options {
             0 < self.chunk_rows && self.chunk_rows <= self.block_rows && self.block_rows.is_multiple_of(64)
         );
         assert!(self.chunk_rows <= self.segment_rows);
-        assert!(2 <= self.small_segments_max);
+        assert!(2 <= self.small_segments_max && 1 <= self.merge_share_min && 1 <= self.unread_times);
     }
 }

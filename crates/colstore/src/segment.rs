@@ -22,8 +22,9 @@ pub(crate) struct Segment {
     pub rows: usize,
     /// Rows per block: what a scan returns at once and what zone maps speak of.
     pub block_rows: usize,
-    pub columns: Vec<Column>,
-    pub filter: Filter,
+    /// Shared with the segment that this one was made from, where nothing changed.
+    pub columns: Vec<Arc<Column>>,
+    pub filter: Arc<Filter>,
     /// Largest rank and largest position at which a row begins.
     pub last_begin: Mark,
     /// First and last key.
@@ -57,8 +58,44 @@ impl Segment {
         (self.key(row) == *key).then_some(row)
     }
 
+    /// The last row of each of these keys that is here, with the key's number; keys ascend.
+    pub fn find_each(&self, keys: &[&Key], mut found: impl FnMut(usize, usize)) {
+        let from = keys.partition_point(|k| **k < self.keys.0);
+        // Invariant: rows below `low` have a key ≤ the one before.
+        let mut low = 0;
+        for (nth, key) in keys.iter().enumerate().skip(from) {
+            if **key > self.keys.1 {
+                return;
+            }
+            if !self.filter.may_contain(hash_key(key)) {
+                continue;
+            }
+            // The next one is near: double the step, then halve the gap.
+            let (mut high, mut step) = (low, 1);
+            while high < self.rows && self.key(high) <= **key {
+                low = high + 1;
+                high += step;
+                step *= 2;
+            }
+            high = high.min(self.rows);
+            while low < high {
+                let middle = (low + high) / 2;
+                if self.key(middle) <= **key {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            if let Some(row) = low.checked_sub(1)
+                && self.key(row) == **key
+            {
+                found(nth, row);
+            }
+        }
+    }
+
     pub fn bytes(&self) -> usize {
-        self.columns.iter().map(Column::bytes).sum::<usize>() + self.filter.0.len() * 64
+        self.columns.iter().map(|c| c.bytes()).sum::<usize>() + self.filter.0.len() * 64
     }
 }
 

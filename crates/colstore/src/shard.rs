@@ -1,17 +1,25 @@
 //! One table in one partition: a delta, segments, and the merge that may be under way.
 //!
-//! KEEPS: of all versions of a key, in delta and segments, at most one has not ended. Chunks leave the
-//! delta oldest first, so a key's newer version is never in a segment while an older one is a chunk.
+//! A write ends the older version of its key. If that one is in the delta it ends at once; if it is not, it
+//! may live in a segment, and looking for it costs more than all the rest of a write. So the write is only
+//! noted, and the row is looked for by whoever needs to know: the next snapshot or, on a thread of its own
+//! and in the order of keys, the next merge.
+//!
+//! KEEPS: of all versions of a key, in delta and segments, at most one has not ended once the noted writes
+//! have been looked up. Chunks leave the delta oldest first, so a key's newer version is never in a segment
+//! while an older one is a chunk; and a merge looks up all writes noted so far, so what a noted write
+//! overwrites is never younger than it.
 
 use crate::Options;
-use crate::delta::Delta;
-use crate::merge::{MergeJob, MergedSegment, Source};
+use crate::delta::{Delta, Older};
+use crate::merge::{MergeJob, MergedSegment, Old, Patched};
 use crate::segment::{Begins, Segment};
 use crate::snapshot::{Unit, UnitData};
 use crate::version::{Edge, Ends, Mark};
 use base::commit::RowWrite;
 use base::schema::Table;
 use base::{Key, PartitionId, Rank};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -19,9 +27,21 @@ pub(crate) struct Shard {
     partition: PartitionId,
     delta: Delta,
     segments: Vec<Slot>,
+    /// Writes whose older version may live in a segment, in the order of the log.
+    unfound: Vec<(Key, Mark)>,
     merging: Option<Merging>,
     next_id: u64,
+    /// A snapshot was taken since the last merge.
+    is_read: bool,
+    /// Rows added when a merge was last considered, and how often there had been no more.
+    seen: (u64, u32),
 }
+
+/// A shard that was asked so often without having grown is at rest: its delta is merged as if it was read.
+const AT_REST: u32 = 20;
+/// So many writes are looked up even if there is nothing to merge; of a shard that nobody reads, as many as
+/// would be merged.
+const UNFOUND_MIN: usize = 1024;
 
 /// A segment and what happened to its rows since.
 #[derive(Debug)]
@@ -40,6 +60,10 @@ struct Slot {
 struct Merging {
     chunks: usize,
     segments: Vec<u64>,
+    /// The writes that it looks up.
+    unfound: Arc<Vec<(Key, Mark)>>,
+    /// They were looked up here meanwhile.
+    is_found: bool,
     /// Rows of the sources that ended since the merge was planned.
     ended: Vec<(Key, Mark)>,
 }
@@ -51,15 +75,37 @@ impl Slot {
         Slot { id, data, begins, ends, ended }
     }
 
-    /// Ends the newest version of a key; false if it is not here or has ended already.
-    fn end(&mut self, key: &Key, at: Mark) -> bool {
-        let Some(row) = self.data.find(key) else { return false };
-        if self.ended[row / 64] >> (row % 64) & 1 == 1 {
+    /// The newest version of a key, if it is here and has not ended.
+    fn find(&self, key: &Key) -> Option<usize> {
+        self.data.find(key).filter(|row| self.ended[row / 64] >> (row % 64) & 1 == 0)
+    }
+
+    /// Ends a row; false if it has ended already.
+    fn end_row(&mut self, row: usize, at: Mark) -> bool {
+        let (word, bit) = (&mut self.ended[row / 64], 1 << (row % 64));
+        if *word & bit != 0 {
             return false;
         }
-        self.ended[row / 64] |= 1 << (row % 64);
+        *word |= bit;
         self.ends.push(row, at);
         true
+    }
+
+    /// Ends the newest version of a key; false if it is not here or has ended already.
+    fn end(&mut self, key: &Key, at: Mark) -> bool {
+        self.find(key).is_some_and(|row| self.end_row(row, at))
+    }
+
+    /// Takes new values for some rows; they live, unless they say where they ended.
+    fn patch(&mut self, data: Segment, rows: &[(usize, Option<Mark>)]) {
+        self.data = Arc::new(data);
+        rows.iter().for_each(|(row, _)| self.ended[row / 64] &= !(1 << (row % 64)));
+        self.ends.remove(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>());
+        for (row, at) in rows {
+            if let Some(at) = at {
+                self.end_row(*row, *at);
+            }
+        }
     }
 
     fn living(&self) -> usize {
@@ -69,41 +115,62 @@ impl Slot {
 
 impl Shard {
     pub fn new(partition: PartitionId, options: &Options) -> Shard {
-        let delta = Delta::new(options.chunk_rows);
-        Shard { partition, delta, segments: Vec::new(), merging: None, next_id: 0 }
+        Shard {
+            partition,
+            delta: Delta::new(options.chunk_rows),
+            segments: Vec::new(),
+            unfound: Vec::new(),
+            merging: None,
+            next_id: 0,
+            is_read: false,
+            seen: (0, 0),
+        }
     }
 
     pub fn write(&mut self, table: &Arc<Table>, write: &RowWrite, at: Mark) {
-        self.end(&write.key, at);
-        if let Some(row) = &write.row {
-            self.delta.push(table, write.key.clone(), row.clone(), at);
+        match self.delta.write(table, &write.key, write.row.as_ref(), at) {
+            Older::Unknown => self.unfound.push((write.key.clone(), at)),
+            Older::Gone => {}
+            Older::Ended { chunk } => {
+                if let Some(merging) = self.merging.as_mut().filter(|m| chunk < m.chunks) {
+                    merging.ended.push((write.key.clone(), at));
+                }
+            }
         }
     }
 
-    fn end(&mut self, key: &Key, at: Mark) {
-        let ended = match self.delta.end(key, at) {
-            Some(ended) => {
-                let from_chunk = self.merging.as_ref().is_some_and(|m| m.chunks > 0);
-                if ended
-                    && from_chunk
-                    && let Some(merging) = &mut self.merging
-                    && self.delta.chunk_of(key).is_some_and(|c| c < merging.chunks)
-                {
-                    merging.ended.push((key.clone(), at));
-                }
-                return;
-            }
-            None => self.segments.iter_mut().rev().find_map(|s| s.end(key, at).then_some(s.id)),
+    /// Looks up all noted writes.
+    fn find_all(&mut self) {
+        let segments = &mut self.segments;
+        let mut end = |key: &Key, at: Mark| {
+            segments.iter_mut().rev().find_map(|slot| slot.end(key, at).then_some(slot.id))
         };
-        if let (Some(id), Some(merging)) = (ended, &mut self.merging)
-            && merging.segments.contains(&id)
-        {
-            merging.ended.push((key.clone(), at));
+        if let Some(merging) = self.merging.as_mut().filter(|m| !m.is_found) {
+            merging.is_found = true;
+            merging.unfound.iter().for_each(|(key, at)| _ = end(key, *at));
         }
+        for (key, at) in self.unfound.drain(..) {
+            if let (Some(id), Some(merging)) = (end(&key, at), &mut self.merging)
+                && merging.segments.contains(&id)
+            {
+                merging.ended.push((key, at));
+            }
+        }
+    }
+
+    /// Rows of segments that the noted writes end.
+    fn unfound_rows(&self) -> usize {
+        let merging = self.merging.iter().filter(|m| !m.is_found).flat_map(|m| m.unfound.iter());
+        let rows = merging.chain(&self.unfound).filter_map(|(key, _)| {
+            self.segments.iter().rev().find_map(|slot| Some((slot.id, slot.find(key)?)))
+        });
+        rows.collect::<BTreeSet<_>>().len()
     }
 
     /// Immutable pieces of this shard, to be read up to `edge`.
     pub fn units(&mut self, table: &Arc<Table>, edge: Edge) -> Vec<Unit> {
+        self.is_read = true;
+        self.find_all();
         let segments = self.segments.iter().map(|s| UnitData::Segment {
             data: s.data.clone(),
             begins: s.begins.clone(),
@@ -129,30 +196,50 @@ impl Shard {
         floor
     }
 
-    /// What a merge would do now; chunks first, then segments that are small or full of garbage.
+    /// Rows that the delta has to hold before it is merged.
+    fn merge_rows(&mut self, options: &Options, rows_max: usize, is_urgent: bool) -> usize {
+        let added = self.delta.added();
+        self.seen = if self.seen.0 == added { (added, self.seen.1 + 1) } else { (added, 0) };
+        let is_at_rest = self.seen.1 >= AT_REST;
+        let in_segments: usize = self.segments.iter().map(|s| s.data.rows).sum();
+        let mut rows = options.merge_rows_min;
+        if !is_urgent && !is_at_rest {
+            rows = rows.max(in_segments / options.merge_share_min);
+            if !self.is_read {
+                let bytes = self.delta.row_bytes_mean().max(1);
+                rows = (rows * options.unread_times).min(options.unread_bytes_max / bytes);
+            }
+        }
+        // As much of it as one merge may read.
+        rows.min(rows_max / options.chunk_rows * options.chunk_rows)
+    }
+
+    /// What a merge would do now; chunks first, then segments that are small or full of garbage. If it is
+    /// not urgent, there has to be more in the delta than if it is, above all if nobody reads it.
     pub fn plan(
         &mut self,
         table: &Arc<Table>,
         options: &Options,
         rows_max: usize,
         collected_below: Rank,
+        is_urgent: bool,
     ) -> Option<MergeJob> {
         if self.merging.is_some() {
             return None;
         }
-        // Wide rows make short segments, so that a merge takes about the same time for every table.
+        // Wide rows make short segments.
         let row_bytes = self.delta.row_bytes_mean().max(1);
         let segment_rows =
             options.segment_rows.min(options.segment_bytes / row_bytes).max(options.chunk_rows);
-        let rows_max = rows_max.max(options.chunk_rows).min(segment_rows);
+        let rows_max = rows_max.max(options.chunk_rows).min(options.segment_rows);
+        let enough = self.merge_rows(options, rows_max, is_urgent);
         let chunks = self.delta.chunks.len().min(rows_max / options.chunk_rows);
-        // Not before there is a merge's worth, or as much of it as this call may read.
-        let enough = options.merge_rows_min.min(rows_max / options.chunk_rows * options.chunk_rows);
         let chunks = if chunks * options.chunk_rows >= enough { chunks } else { 0 };
         let mut rows = chunks * options.chunk_rows;
         let mut slots: Vec<(usize, usize)> = Vec::new();
-        // Garbage first: a segment of which a quarter can go is rewritten, alone if need be.
-        for (i, slot) in self.segments.iter().enumerate() {
+        // Garbage first: a segment of which a quarter can go is rewritten, alone if need be. What comes out
+        // of the delta may find its place there, so that the next merge knows better.
+        for (i, slot) in self.segments.iter().enumerate().filter(|_| chunks == 0) {
             let quarter = slot.data.rows.div_ceil(4);
             let mut collectable = slot.ends.iter().filter(|(_, at)| at.rank <= collected_below);
             let stale = slot.ends.count >= quarter && collectable.nth(quarter - 1).is_some();
@@ -171,11 +258,12 @@ impl Shard {
         small.sort_by_key(|i| (self.segments[*i].data.rows, *i));
         let mut taken: Vec<(usize, usize)> = Vec::new();
         let mut with_taken = rows;
+        let together_max = rows_max.min(segment_rows).max(rows);
         for i in small.iter().copied() {
             let size = self.segments[i].data.rows;
             // Two small segments fit into one, whatever this call may read.
             let pair = rows == 0 && taken.len() < 2;
-            if pair || size <= with_taken && with_taken + size <= rows_max {
+            if pair || size <= with_taken && with_taken + size <= together_max {
                 with_taken += size;
                 taken.push((i, size));
             }
@@ -185,29 +273,36 @@ impl Shard {
             rows = with_taken;
             slots.extend(taken);
         }
-        if rows == 0 {
+        // Deletions leave nothing in the delta; what they end has to become garbage all the same.
+        let unfound_max = if self.is_read { UNFOUND_MIN } else { enough.max(UNFOUND_MIN) };
+        let is_behind = self.unfound.len() >= unfound_max;
+        if rows == 0 && !is_behind {
             return None;
         }
         // Oldest first, as the sort of the merge expects.
         slots.sort();
-        let segments = slots.iter().map(|(i, _)| &self.segments[*i]);
-        let mut sources: Vec<Source> = segments
-            .clone()
-            .map(|s| Source::Segment(s.data.clone(), s.begins.clone(), s.ends.clone()))
-            .collect();
-        let ids = segments.map(|s| s.id).collect();
-        sources.extend(
-            self.delta.chunks.iter().take(chunks).map(|c| Source::Chunk(c.data.clone(), c.ends.clone())),
-        );
-        self.merging = Some(Merging { chunks, segments: ids, ended: Vec::new() });
-        let block_rows = options.block_rows;
-        Some(MergeJob {
+        let rewritten: Vec<u64> = slots.iter().map(|(i, _)| self.segments[*i].id).collect();
+        let segments = self.segments.iter().map(|s| Old {
+            id: s.id,
+            data: s.data.clone(),
+            ended: s.ended.clone(),
+            rewritten: rewritten.contains(&s.id).then(|| (s.begins.clone(), s.ends.clone())),
+        });
+        let unfound = Arc::new(std::mem::take(&mut self.unfound));
+        let job = MergeJob {
             table: table.clone(),
             partition: self.partition,
-            sources,
-            block_rows,
+            chunks: self.delta.chunks.iter().take(chunks).map(|c| (c.data.clone(), c.ends.clone())).collect(),
+            segments: segments.collect(),
+            unfound: unfound.clone(),
+            block_rows: options.block_rows,
+            segment_rows,
             collected_below,
-        })
+        };
+        self.is_read &= chunks == 0;
+        self.merging =
+            Some(Merging { chunks, segments: rewritten, unfound, is_found: false, ended: Vec::new() });
+        Some(job)
     }
 
     /// Takes the result of the merge under way.
@@ -215,15 +310,26 @@ impl Shard {
         let merging = self.merging.take().expect("a merge is installed by the shard that planned it");
         self.delta.forget(merging.chunks);
         self.segments.retain(|s| !merging.segments.contains(&s.id));
-        if let Some((segment, begins, ends)) = merged.segment {
-            self.next_id += 1;
-            let mut slot = Slot::new(self.next_id, Arc::new(segment), begins.map(Arc::new), ends);
-            for (key, at) in &merging.ended {
-                assert!(slot.end(key, *at), "a version that ended while it was merged is in the segment");
+        let mut patched: BTreeMap<u64, Patched> = merged.patched.into_iter().map(|p| (p.id, p)).collect();
+        let mut places = Vec::new();
+        for (nth, slot) in self.segments.iter_mut().enumerate() {
+            for (row, at) in merged.ended.get(&slot.id).into_iter().flatten() {
+                slot.end_row(*row, *at);
             }
-            self.segments.push(slot);
-        } else {
-            assert!(merging.ended.is_empty(), "what lived when the merge was planned is in the segment");
+            if let Some(patch) = patched.remove(&slot.id) {
+                slot.patch(patch.data, &patch.rows);
+                places.push(nth);
+            }
+        }
+        assert!(patched.is_empty(), "only segments that stay are patched");
+        for (segment, begins, ends) in merged.segments {
+            self.next_id += 1;
+            places.push(self.segments.len());
+            self.segments.push(Slot::new(self.next_id, Arc::new(segment), begins.map(Arc::new), ends));
+        }
+        for (key, at) in &merging.ended {
+            let is_ended = places.iter().rev().any(|nth| self.segments[*nth].end(key, *at));
+            assert!(is_ended, "a version that ended while it was merged is where the merge put it");
         }
     }
 
@@ -237,11 +343,14 @@ impl Shard {
         self.segments.len()
     }
     pub fn living(&self) -> usize {
-        self.delta.living() + self.segments.iter().map(Slot::living).sum::<usize>()
+        self.delta.living() + self.segments.iter().map(Slot::living).sum::<usize>() - self.unfound_rows()
     }
     pub fn bytes(&self) -> usize {
         let beside =
             |s: &Slot| s.begins.as_ref().map_or(0, |b| b.bytes()) + s.ends.bytes() + s.ended.len() * 8;
-        self.delta.bytes() + self.segments.iter().map(|s| s.data.bytes() + beside(s)).sum::<usize>()
+        let unfound = self.unfound.len() + self.merging.as_ref().map_or(0, |m| m.unfound.len());
+        unfound * size_of::<(Key, Mark)>()
+            + self.delta.bytes()
+            + self.segments.iter().map(|s| s.data.bytes() + beside(s)).sum::<usize>()
     }
 }

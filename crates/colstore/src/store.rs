@@ -225,7 +225,13 @@ impl ColumnStore {
 
     /// The next merge worth doing, of at most `rows_max` versions where that is possible (a segment
     /// is rewritten whole). `collected_below`: no cut older than this rank will be read again.
+    ///
+    /// A delta that nobody reads is left to grow for a while ([`Options::unread_times`]).
     pub fn plan_merge(&mut self, rows_max: usize, collected_below: Rank) -> Option<MergeJob> {
+        self.plan(rows_max, collected_below, false)
+    }
+
+    fn plan(&mut self, rows_max: usize, collected_below: Rank, is_urgent: bool) -> Option<MergeJob> {
         self.collect(collected_below);
         let mut keys: Vec<(TableId, PartitionId)> = self.shards.keys().copied().collect();
         if let Some(next) = self.next_merge {
@@ -238,7 +244,7 @@ impl ColumnStore {
             // A dropped table waits for its end as it is.
             let Some(table) = catalog.table(key.0) else { continue };
             let shard = self.shards.get_mut(key).expect("listed above");
-            if let Some(job) = shard.plan(table, &self.options, rows_max, self.collected_below) {
+            if let Some(job) = shard.plan(table, &self.options, rows_max, self.collected_below, is_urgent) {
                 self.next_merge = keys.get(i + 1).or(keys.first()).copied();
                 return Some(job);
             }
@@ -256,12 +262,12 @@ impl ColumnStore {
         }
     }
 
-    /// Merges here and now until about `rows_max` versions were read or nothing is left to do; returns
+    /// Merges here and now, even deltas that nobody reads, until about `rows_max` versions were read or nothing is left to do; returns
     /// the number read.
     pub fn merge_step(&mut self, rows_max: usize, collected_below: Rank) -> usize {
         let mut done = 0;
         while done < rows_max {
-            let Some(job) = self.plan_merge(rows_max - done, collected_below) else { break };
+            let Some(job) = self.plan(rows_max - done, collected_below, true) else { break };
             let merged = job.run();
             done += merged.rows_read;
             self.install(merged);

@@ -86,6 +86,33 @@ impl Values {
         self.valid.push(true);
     }
 
+    /// Appends a text; to a column of another type it is cast as by [`Values::push`].
+    pub fn push_text(&mut self, text: &str) {
+        use DataType as T;
+        match (&mut self.store, self.data_type) {
+            (Store::Bytes { ends, data }, T::Text | T::Varchar { .. } | T::Char { .. }) => {
+                append(ends, data, text.as_bytes());
+                self.valid.push(true);
+            }
+            _ => self.push(&Datum::text(text)),
+        }
+    }
+
+    /// Appends a row of another column of the same type.
+    pub fn push_from(&mut self, other: &Values, row: usize) {
+        if !other.valid[row] {
+            return self.push_null();
+        }
+        match (&mut self.store, &other.store) {
+            (Store::Int(to), Store::Int(from)) => to.push(from[row]),
+            (Store::Wide(to), Store::Wide(from)) => to.push(from[row]),
+            (Store::Float(to), Store::Float(from)) => to.push(from[row]),
+            (Store::Bytes { ends, data }, Store::Bytes { .. }) => append(ends, data, other.bytes(row)),
+            (to, from) => panic!("{from:?} does not fit {to:?}"),
+        }
+        self.valid.push(true);
+    }
+
     pub fn push_null(&mut self) {
         match &mut self.store {
             Store::Int(out) => out.push(0),

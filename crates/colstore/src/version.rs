@@ -73,6 +73,23 @@ impl Ends {
         Arc::make_mut(&mut self.blocks[row / self.block_rows]).push(end);
         self.count += 1;
     }
+    /// Takes ends back: these rows, ascending, hold something else now.
+    pub fn remove(&mut self, rows: &[usize]) {
+        let mut from = 0;
+        for (b, ends) in self.blocks.iter_mut().enumerate() {
+            let upto = from + rows[from..].partition_point(|r| r / self.block_rows == b);
+            let gone = &rows[from..upto];
+            from = upto;
+            if gone.is_empty() {
+                continue;
+            }
+            let first = b * self.block_rows;
+            let is_gone = |e: &End| gone.binary_search(&(first + e.row as usize)).is_ok();
+            let kept: Vec<End> = ends.iter().filter(|e| !is_gone(e)).copied().collect();
+            self.count -= ends.len() - kept.len();
+            *ends = Arc::new(kept);
+        }
+    }
     /// All ends with their rows in the unit.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Mark)> + '_ {
         let in_block = |(b, ends): (usize, &'_ Arc<Vec<End>>)| (b, ends.len());

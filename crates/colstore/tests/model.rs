@@ -240,6 +240,9 @@ impl World {
             segment_rows: *knobs.pick(&[16, 64, 256]),
             segment_bytes: *knobs.pick(&[4_000, 1 << 20]),
             merge_rows_min: *knobs.pick(&[1, 8]),
+            merge_share_min: *knobs.pick(&[2, 16]),
+            unread_times: *knobs.pick(&[1, 3]),
+            unread_bytes_max: *knobs.pick(&[1_000, 1 << 20]),
             small_segments_max: 2,
         };
         let partitions = (0..PARTITIONS).map(PartitionId);
@@ -568,6 +571,9 @@ fn a_thousand_rows() -> ColumnStore {
         segment_rows: 256,
         segment_bytes: 1 << 20,
         merge_rows_min: 64,
+        merge_share_min: 16,
+        unread_times: 4,
+        unread_bytes_max: 1 << 20,
         small_segments_max: 2,
     };
     let mut store = ColumnStore::with_options([PartitionId(0)], Arc::new(catalog), options);
@@ -587,6 +593,38 @@ fn a_thousand_rows() -> ColumnStore {
     }
     while store.merge_step(1000, Rank(500)) > 0 {}
     store
+}
+
+#[test]
+fn a_cut_before_rows_that_were_patched_is_refused() {
+    let mut store = a_thousand_rows();
+    let partitions = BTreeSet::from([PartitionId(0)]);
+    for i in 0..64 {
+        let values = [Datum::text(format!("k{i:04}")), Datum::Int(-i)];
+        let key = Key::of(&values[..1]);
+        store.apply(&CommitRecord {
+            txn: TxnId::MIN,
+            rank: Rank(i as u64 + 1001),
+            partition: PartitionId(0),
+            position: LogPosition(i as u64 + 1001),
+            writes: vec![RowWrite { table: TableId(2), key, row: Some(Row::of(&values)) }],
+            touched: BTreeSet::from([TableId(2)]),
+            schema: None,
+        });
+    }
+    let at = |position| Cut::Vector(BTreeMap::from([(PartitionId(0), LogPosition(position))]));
+    let sum = |snapshot: TableSnapshot| -> i64 {
+        scanned(&snapshot, &[1], &[]).iter().map(|row| row[0].int()).sum()
+    };
+    let all = (0..1000).sum::<i64>();
+    let within = |store: &mut ColumnStore| store.snapshot(&at(1010), TableId(2), &partitions);
+    assert_eq!(sum(within(&mut store).unwrap()), all - 2 * (0..10).sum::<i64>());
+    while store.merge_step(1000, Rank(2000)) > 0 {}
+    let status = store.status();
+    assert_eq!(status.versions - status.rows, status.delta_rows, "all others went back to their places");
+    assert_eq!(within(&mut store).unwrap_err().state, base::error::SqlState::SNAPSHOT_TOO_OLD);
+    let now = store.snapshot(&at(1064), TableId(2), &partitions).unwrap();
+    assert_eq!(sum(now), all - 2 * (0..64).sum::<i64>());
 }
 
 #[test]

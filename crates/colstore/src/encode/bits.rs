@@ -44,6 +44,11 @@ impl Packed {
         Packed { width: self.width * 2, words: self.words }
     }
 
+    /// Whether all numbers are 0, as far as the width tells.
+    pub fn is_zero(&self) -> bool {
+        self.width == 0
+    }
+
     pub fn get(&self, i: usize) -> u64 {
         let width = self.width as usize;
         if width == 0 {

@@ -75,6 +75,14 @@ impl IntColumn {
         }
     }
 
+    /// The one value of all rows, if that is plain to see.
+    pub fn constant(&self) -> Option<i64> {
+        match self {
+            IntColumn::Offsets { base, packed } => packed.is_zero().then_some(*base),
+            IntColumn::Listed { .. } => None,
+        }
+    }
+
     /// Values `start..start + count` as `map` makes of them; `start` is a multiple of 64.
     pub fn decode<T: Copy>(&self, start: usize, count: usize, map: impl Fn(i64) -> T) -> Vec<T> {
         match self {

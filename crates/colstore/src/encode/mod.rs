@@ -192,6 +192,22 @@ impl Column {
         }
     }
 
+    /// Whether a row holds exactly this value, to the bit.
+    pub fn holds(&self, row: usize, values: &Values, at: usize) -> bool {
+        if self.is_null(row) || !values.valid[at] {
+            return self.is_null(row) && !values.valid[at];
+        }
+        match (&self.data, &values.store) {
+            (Encoded::Ints(ints), Store::Int(v)) => ints.get(row) == v[at],
+            (Encoded::Ints(ints), Store::Wide(v)) => i128::from(ints.get(row)) == v[at],
+            (Encoded::Wide(wide), Store::Wide(v)) => wide[row] == v[at],
+            (Encoded::Doubles(d), Store::Float(v)) => d[row].to_bits() == v[at].to_bits(),
+            (Encoded::Floats(f), Store::Float(v)) => f[row].to_bits() == (v[at] as f32).to_bits(),
+            (Encoded::Texts(texts), Store::Bytes { .. }) => texts.holds(row, values.bytes(at)),
+            _ => false,
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         let data = match &self.data {
             Encoded::Ints(ints) => ints.bytes(),

@@ -112,10 +112,17 @@ impl TextColumn {
                 out.extend_from_slice(&values[packed.get(row) as usize]);
             }
             TextColumn::Letters { lengths, starts, letters } => {
-                let first = row / STRIDE * STRIDE;
-                let before: i64 = (first..row).map(|r| lengths.get(r)).sum();
-                let start = starts[row / STRIDE] as usize + before as usize;
-                letters.read(start, lengths.get(row) as usize, out);
+                letters.read(start_of(lengths, starts, row), lengths.get(row) as usize, out);
+            }
+        }
+    }
+
+    /// Whether a row's bytes are these.
+    pub fn holds(&self, row: usize, bytes: &[u8]) -> bool {
+        match self {
+            TextColumn::Listed { values, packed, .. } => *values[packed.get(row) as usize] == *bytes,
+            TextColumn::Letters { lengths, starts, letters } => {
+                lengths.get(row) as usize == bytes.len() && letters.are(start_of(lengths, starts, row), bytes)
             }
         }
     }
@@ -183,7 +190,28 @@ impl TextColumn {
     }
 }
 
+/// Where a row's letters begin.
+fn start_of(lengths: &IntColumn, starts: &[u32], row: usize) -> usize {
+    let first = row / STRIDE * STRIDE;
+    let before: i64 = match lengths.constant() {
+        Some(length) => length * (row - first) as i64,
+        None => (first..row).map(|r| lengths.get(r)).sum(),
+    };
+    starts[row / STRIDE] as usize + before as usize
+}
+
 impl Letters {
+    /// Whether these bytes stand here.
+    fn are(&self, start: usize, bytes: &[u8]) -> bool {
+        match self {
+            Letters::Plain(data) => data[start..start + bytes.len()] == *bytes,
+            Letters::Packed { alphabet, width, pairs } => {
+                let code = |i: usize| pairs.get(i / 2) >> (width * (i as u32 & 1)) & ((1 << width) - 1);
+                bytes.iter().enumerate().all(|(i, b)| alphabet[code(start + i) as usize] == *b)
+            }
+        }
+    }
+
     fn read(&self, start: usize, count: usize, out: &mut Vec<u8>) {
         match self {
             Letters::Plain(data) => out.extend_from_slice(&data[start..start + count]),
