@@ -49,16 +49,29 @@ struct Leaf<V> {
     values: Vec<V>,
 }
 
-/// A key's first eight bytes as a number: in the order of keys, with ties.
+/// A key's first bytes as a number: in the order of keys, with ties. A key of less than eight bytes is all
+/// there, its length in the last byte, and ties with no other.
 fn head(key: &[u8]) -> u64 {
     match key.first_chunk() {
-        Some(first) => u64::from_be_bytes(*first),
+        Some(first) => {
+            let first = u64::from_be_bytes(*first);
+            if first as u8 >= LENGTHS { first } else { first & !0xFF | u64::from(LENGTHS) }
+        }
         None => {
             let mut padded = [0; 8];
             padded[..key.len()].copy_from_slice(key);
+            padded[7] = key.len() as u8;
             u64::from_be_bytes(padded)
         }
     }
+}
+
+/// Last bytes of heads below this are lengths.
+const LENGTHS: u8 = 8;
+
+/// Whether the head is all of its key.
+fn is_whole(head: u64) -> bool {
+    (head as u8) < LENGTHS
 }
 
 impl Bounds {
@@ -106,7 +119,13 @@ impl<V> Leaf<V> {
         if self.heads.get(low) != Some(&head) {
             return Err(low);
         }
-        let mut high = low + self.heads[low..].partition_point(|h| *h == head);
+        if is_whole(head) {
+            return Ok(low);
+        }
+        let mut high = low + 1;
+        if self.heads.get(high) == Some(&head) {
+            high += self.heads[high..].partition_point(|h| *h == head);
+        }
         while low < high {
             let middle = (low + high) / 2;
             match self.key(middle).cmp(key) {
@@ -428,6 +447,24 @@ mod tests {
             }
             check(&map, &model);
         }
+    }
+
+    #[test]
+    fn heads_are_in_the_order_of_keys_and_short_ones_tell_all() {
+        let mut rng = Rng::new(3);
+        let mut keys: Vec<Vec<u8>> = vec![vec![]];
+        for _ in 0..3_000 {
+            let length = rng.below(11) as usize;
+            keys.push((0..length).map(|_| *rng.pick(&[0, 1, 6, 7, 8, 9, 0xFF])).collect());
+        }
+        keys.sort();
+        keys.dedup();
+        for pair in keys.windows(2) {
+            let [a, b] = [head(&pair[0]), head(&pair[1])];
+            assert!(a <= b, "{pair:?}");
+            assert!(a < b || !is_whole(a), "{pair:?}");
+        }
+        assert!(keys.iter().all(|k| is_whole(head(k)) == (k.len() < 8)));
     }
 
     #[test]

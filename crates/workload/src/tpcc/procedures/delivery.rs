@@ -96,28 +96,24 @@ impl Procedure for Delivery {
             let [d, order, c] = [found[0].int(), found[1].int(), found[2].int()];
             let order_key = key(&[w, d, order]);
             rows.delete(new_order.id, &order_key);
-            change(rows, orders, order_key.clone(), |values| values[orders::O_CARRIER_ID] = args[1].clone());
+            let row = rows.get(orders.id, &order_key).expect("gathering found the order");
+            let row = row.with(&[(orders::O_CARRIER_ID, args[1].clone())]);
+            rows.put(orders.id, order_key.clone(), row);
             let mut lines = Vec::new();
-            rows.scan(order_line.id, &KeyRange::prefix(order_key), false, &mut |key, _| {
-                lines.push(key.clone());
+            rows.scan(order_line.id, &KeyRange::prefix(order_key), false, &mut |key, row| {
+                lines.push((key.clone(), row.with(&[(order_line::OL_DELIVERY_D, args[2].clone())])));
                 true
             });
-            for line in lines {
-                change(rows, order_line, line, |values| values[order_line::OL_DELIVERY_D] = args[2].clone());
+            for (key, row) in lines {
+                rows.put(order_line.id, key, row);
             }
-            change(rows, customers, key(&[w, d, c]), |values| {
-                values[customer::C_BALANCE] = found[3].clone();
-                let count = values[customer::C_DELIVERY_CNT].int();
-                values[customer::C_DELIVERY_CNT] = Datum::Int(count + 1);
-            });
+            let key = key(&[w, d, c]);
+            let row = rows.get(customers.id, &key).expect("gathering found the customer");
+            let count = row.get(customer::C_DELIVERY_CNT).int() + 1;
+            let changes =
+                [(customer::C_BALANCE, found[3].clone()), (customer::C_DELIVERY_CNT, Datum::Int(count))];
+            rows.put(customers.id, key, row.with(&changes));
         }
         vec![Row::of(&[Datum::Int(delivered)])]
     }
-}
-
-fn change(rows: &mut dyn RowAccess, table: &Table, key: Key, with: impl FnOnce(&mut [Datum])) {
-    let row = rows.get(table.id, &key).expect("gathering found the row");
-    let mut values = table.complete(&row);
-    with(&mut values);
-    rows.put(table.id, key, Row::of(&values));
 }

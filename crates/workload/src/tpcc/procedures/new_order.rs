@@ -159,7 +159,7 @@ impl Procedure for NewOrder {
                 let sold = row.get(stock::S_YTD).int() + 99 * LINES_MAX as i64;
                 fit(Known::Stock, stock::S_YTD, Datum::Int(sold))?;
                 if here != home {
-                    values.extend([Datum::Int(number as i64), dist_info(&row, call.d)]);
+                    values.extend([Datum::Int(number as i64), row.get(dist_column(call.d))]);
                 }
             }
         }
@@ -236,9 +236,10 @@ fn gathered(exchange: &Exchange, line: usize, is_it: fn(&Datum) -> bool) -> Datu
 fn take_order_number(rows: &mut dyn RowAccess, table: &Table, call: &Call) -> (i64, Decimal) {
     let key = key(&[call.w, call.d]);
     let row = rows.get(table.id, &key).expect("gathering found the district");
-    let order = row.get(district::D_NEXT_O_ID).int();
+    let [tax, order] = row.pick([district::D_TAX, district::D_NEXT_O_ID]);
+    let order = order.int();
     rows.put(table.id, key, row.with(&[(district::D_NEXT_O_ID, Datum::Int(order + 1))]));
-    (order, row.get(district::D_TAX).decimal())
+    (order, tax.decimal())
 }
 
 /// Takes a line's quantity from stock and returns the district's text.
@@ -246,20 +247,22 @@ fn take_stock(rows: &mut dyn RowAccess, table: &Table, call: &Call, line: &Line)
     let (supply_w, quantity) = (i64::from(line.supply_w), i64::from(line.quantity));
     let key = key(&[supply_w, i64::from(line.item)]);
     let row = rows.get(table.id, &key).expect("gathering found the stock");
-    let left = row.get(stock::S_QUANTITY).int() - quantity;
-    let plus = |column: usize, more: i64| (column, Datum::Int(row.get(column).int() + more));
+    let dist = dist_column(call.d);
+    let [in_stock, dist, sold, orders, remote] =
+        row.pick([stock::S_QUANTITY, dist, stock::S_YTD, stock::S_ORDER_CNT, stock::S_REMOTE_CNT]);
+    let left = in_stock.int() - quantity;
     let changed = row.with(&[
         (stock::S_QUANTITY, Datum::Int(if left >= 10 { left } else { left + 91 })),
-        plus(stock::S_YTD, quantity),
-        plus(stock::S_ORDER_CNT, 1),
-        plus(stock::S_REMOTE_CNT, i64::from(supply_w != call.w)),
+        (stock::S_YTD, Datum::Int(sold.int() + quantity)),
+        (stock::S_ORDER_CNT, Datum::Int(orders.int() + 1)),
+        (stock::S_REMOTE_CNT, Datum::Int(remote.int() + i64::from(supply_w != call.w))),
     ]);
     rows.put(table.id, key, changed);
-    dist_info(&row, call.d)
+    dist
 }
 
-fn dist_info(stock: &Row, district: i64) -> Datum {
-    stock.get(stock::S_DIST_01 + district as usize - 1)
+fn dist_column(district: i64) -> usize {
+    stock::S_DIST_01 + district as usize - 1
 }
 
 fn insert_order(rows: &mut dyn RowAccess, tables: &Tables<'_>, call: &Call, order: i64) {

@@ -178,24 +178,25 @@ fn more(table: Known, column: usize, value: &Datum, amount: Decimal) -> SqlResul
 
 fn add(rows: &mut dyn RowAccess, table: &Table, key: Key, column: usize, amount: Decimal) {
     let row = rows.get(table.id, &key).expect("gathering found the row");
-    let mut values = table.complete(&row);
-    let sum = values[column].decimal().checked_add(amount);
-    values[column] = sum.expect("gathering saw that it fits").into();
-    rows.put(table.id, key, Row::of(&values));
+    let sum = row.get(column).decimal().checked_add(amount).expect("gathering saw that it fits");
+    rows.put(table.id, key, row.with(&[(column, sum.into())]));
 }
 
 fn pay(rows: &mut dyn RowAccess, table: &Table, call: &Call<'_>, id: i64, balance: &Datum) {
     let key = key(&[call.c_w, call.c_d, id]);
     let row = rows.get(table.id, &key).expect("gathering found the customer");
-    let mut values = table.complete(&row);
-    let paid = values[customer::C_YTD_PAYMENT].decimal().checked_add(call.amount);
-    values[customer::C_YTD_PAYMENT] = paid.expect("gathering saw that it fits").into();
-    values[customer::C_BALANCE] = balance.clone();
-    values[customer::C_PAYMENT_CNT] = Datum::Int(values[customer::C_PAYMENT_CNT].int() + 1);
-    if values[customer::C_CREDIT].str() == "BC" {
-        let (Call { w, d, c_w, c_d, amount, .. }, old) = (call, &values[customer::C_DATA]);
+    let [credit, paid, count] =
+        row.pick([customer::C_CREDIT, customer::C_YTD_PAYMENT, customer::C_PAYMENT_CNT]);
+    let paid = paid.decimal().checked_add(call.amount).expect("gathering saw that it fits");
+    let mut changes = vec![
+        (customer::C_BALANCE, balance.clone()),
+        (customer::C_YTD_PAYMENT, paid.into()),
+        (customer::C_PAYMENT_CNT, Datum::Int(count.int() + 1)),
+    ];
+    if credit.str() == "BC" {
+        let (Call { w, d, c_w, c_d, amount, .. }, old) = (call, row.get(customer::C_DATA));
         let data = format!("{id} {c_d} {c_w} {d} {w} {amount}|{}", old.str());
-        values[customer::C_DATA] = data.chars().take(500).collect::<String>().into();
+        changes.push((customer::C_DATA, data.chars().take(500).collect::<String>().into()));
     }
-    rows.put(table.id, key, Row::of(&values));
+    rows.put(table.id, key, row.with(&changes));
 }
