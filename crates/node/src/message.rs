@@ -1,8 +1,8 @@
 //! What nodes say to each other, and every timer with a sentence.
 
 use base::order::{Calibration, Close, Closed, StreamItem};
-use base::txn::RowRead;
-use base::{Key, PartitionId, Rank, Row, SqlError, TxnId};
+use base::txn::{Access, RowRead};
+use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TxnId};
 use reads::batches::{Batch, PublishedBatch};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,6 +69,20 @@ pub enum Question {
         at: Rank,
         reads: Vec<RowRead>,
     },
+    /// Close `at` for what the call declared, then run it.
+    Call {
+        at: Rank,
+        call: Call,
+    },
+}
+
+/// A call of a registered procedure that only reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    pub name: String,
+    pub args: Vec<Datum>,
+    /// What it declared.
+    pub access: Vec<Access>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -261,6 +261,7 @@ impl<E: Engine> Node<E> {
                 self.engine_effects(now, effects, out);
             }
             Request::ReadRows(read) => self.read_rows(now, id, read, out),
+            Request::Call(call) => self.call(now, id, call, out),
             Request::OpenSnapshot(open) => self.open_snapshot(now, id, open, out),
             Request::Pin { consistency, token } => {
                 let pinned = self.check_token(now, &token).map(|()| {

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Asked by this node, not answered yet.
 pub struct Asked {
     pub partition: PartitionId,
-    pub what: Question,
+    /// What to repeat; `None` for a question to this node itself, which cannot be lost.
+    pub what: Option<Question>,
     pub owner: Owner,
 }
 

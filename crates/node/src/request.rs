@@ -1,6 +1,7 @@
 //! What a local client may ask of a node, and what it is told. Replies stay inside the process that hosts
 //! the node; a durable node writes requests to its log ([`crate::durable`]).
 
+use crate::message::Call;
 use base::cut::{Consistency, Freshness};
 use base::schema::Catalog;
 use base::txn::{Outcome, RowRead, Submission};
@@ -16,6 +17,8 @@ pub enum Request {
     Submit(Submission),
     /// Rows of one or more partitions at one cut.
     ReadRows(ReadRows),
+    /// A procedure that only reads, at a strong cut; it is not ordered and holds up nobody.
+    Call(ReadingCall),
     /// An immutable snapshot of column copies, for one query.
     OpenSnapshot(OpenSnapshot),
     /// Fixes a cut for an interactive transaction and keeps its versions alive until [`Request::Unpin`].
@@ -45,6 +48,15 @@ pub struct ReadRows {
     pub consistency: Consistency,
     pub token: Token,
     pub reads: Vec<RowRead>,
+}
+
+/// A call of a registered procedure that declared reads only, all of them at one partition. It is answered
+/// with [`Reply::Rows`]: one read, whose rows have empty keys.
+#[derive(Clone, Debug)]
+pub struct ReadingCall {
+    pub partition: PartitionId,
+    pub call: Call,
+    pub token: Token,
 }
 
 /// What a query is about to read.

@@ -93,9 +93,55 @@ impl Procedure for MoveC {
     }
 }
 
+/// `sum_c(a, touches)`: sums c of the rows (a, _).
+struct SumC;
+
+impl Procedure for SumC {
+    fn name(&self) -> &'static str {
+        "sum_c"
+    }
+    fn arguments(&self) -> Vec<(&'static str, DataType)> {
+        vec![("a", DataType::BigInt), ("touches", DataType::BigInt)]
+    }
+    fn columns(&self) -> Vec<(&'static str, DataType)> {
+        vec![("sum", DataType::BigInt)]
+    }
+    fn declare(&self, args: &[Datum], catalog: &Catalog, topology: &Topology) -> SqlResult<AccessSet> {
+        let mut access = AccessSet::default();
+        let range = Granule::Range(T, KeyRange::prefix(key(&[args[0].int()])));
+        access.add(home(catalog.require("t")?, &args[0], topology), range, AccessMode::Read);
+        Ok(access)
+    }
+    fn gather(&self, args: &[Datum], _: &ProcedureContext<'_>, rows: &dyn RowView) -> SqlResult<Vec<Datum>> {
+        let mut sum = 0;
+        rows.scan(T, &KeyRange::prefix(key(&[args[0].int()])), false, &mut |key, row| {
+            assert_eq!(rows.get(T, key).as_ref(), Some(row));
+            sum += row.get(2).int();
+            true
+        });
+        if args[1].int() == READS_MORE {
+            rows.get(T, &key(&[99, 1]));
+        }
+        Ok(vec![int(sum)])
+    }
+    fn apply(
+        &self,
+        args: &[Datum],
+        context: &ProcedureContext<'_>,
+        exchange: &Exchange,
+        rows: &mut dyn RowAccess,
+    ) -> Vec<Row> {
+        if args[1].int() == WRITES_MORE {
+            rows.delete(T, &key(&[args[0].int(), 1]));
+        }
+        vec![Row::of(&exchange[&context.partition])]
+    }
+}
+
 fn world() -> World {
     let mut procedures = Procedures::default();
     procedures.register(MoveC);
+    procedures.register(SumC);
     let mut world = World::with_procedures(4, procedures);
     world.schema(vec![SchemaAction::CreateTable(table(1, "t"))]).unwrap();
     world.insert(T, &[&[int(1), int(1), int(77), Datum::Null]]).unwrap();
@@ -153,6 +199,30 @@ fn reading_outside_the_declared_set_aborts() {
 #[should_panic(expected = "outside its declared set")]
 fn writing_outside_the_declared_set_is_a_defect() {
     call(&mut world(), 1, 2, WRITES_MORE);
+}
+
+#[test]
+fn a_call_that_only_reads_reads_the_cut_and_leaves_it_as_it_is() {
+    let mut w = world();
+    let home = w.home(T, &[int(1)]);
+    let call = |w: &World, cut: Rank, touches: i64| {
+        let args = vec![int(1), int(touches)];
+        let access = SumC.declare(&args, &w.catalog(), &w.topology).unwrap();
+        w.stores[home.0 as usize].call_at(cut, "sum_c", &args, access.at(home))
+    };
+    let before = w.now();
+    w.insert(T, &[&[int(1), int(2), int(5), Datum::Null]]).unwrap();
+    let after = w.now();
+    assert_eq!(call(&w, before, HONEST).unwrap(), [Row::of(&[int(77)])]);
+    assert_eq!(call(&w, after, HONEST).unwrap(), [Row::of(&[int(82)])]);
+    for touches in [READS_MORE, WRITES_MORE] {
+        let error = call(&w, after, touches).unwrap_err();
+        assert!(error.message.contains("outside its declared set"), "{error}");
+    }
+    assert_eq!(w.rows_at(T, after).len(), 2);
+    let access = [Access { granule: Granule::Partition, mode: AccessMode::Write }];
+    let error = w.stores[home.0 as usize].call_at(after, "sum_c", &[int(1), int(HONEST)], &access);
+    assert!(error.unwrap_err().message.contains("needs a place"));
 }
 
 #[test]

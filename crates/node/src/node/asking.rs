@@ -5,6 +5,7 @@
 use super::*;
 use crate::message::{AnswerBody, Question};
 use crate::questions::{Asked, Owner};
+use base::Key;
 use base::key::KeyRange;
 use base::order::{Closed, StreamItem};
 use base::txn::RowRead;
@@ -22,17 +23,19 @@ impl<E: Engine> Node<E> {
     ) {
         let node = self.topology.copy_near(partition, self.id);
         if node == self.id {
-            self.questions.asked.insert(question, Asked { partition, what: what.clone(), owner });
+            self.questions.asked.insert(question, Asked { partition, what: None, owner });
             return self.serve(now, self.id, question, partition, what, out);
         }
-        self.questions.asked.insert(question, Asked { partition, what: what.clone(), owner });
+        self.questions.asked.insert(question, Asked { partition, what: Some(what.clone()), owner });
         self.send(node, Message::Ask { question, partition, what }, out);
         out.timer(Timer::Repeat { question }, now + self.patience_ns(node));
     }
 
     pub(super) fn repeat(&mut self, now: Time, question: QuestionId, out: &mut Effects<Self>) {
-        let Some(asked) = self.questions.asked.get(&question) else { return };
-        let (partition, what) = (asked.partition, asked.what.clone());
+        let Some(Asked { partition, what: Some(what), .. }) = self.questions.asked.get(&question) else {
+            return;
+        };
+        let (partition, what) = (*partition, what.clone());
         let node = self.topology.copy_near(partition, self.id);
         self.send(node, Message::Ask { question, partition, what }, out);
         out.timer(Timer::Repeat { question }, now + self.patience_ns(node));
@@ -78,6 +81,7 @@ impl<E: Engine> Node<E> {
             }
             Question::Close(close) => (close.rank, close.granules.clone()),
             Question::Rows { at, reads } => (*at, reads.iter().map(granule_of).collect()),
+            Question::Call { at, call } => (*at, call.access.iter().map(|a| a.granule.clone()).collect()),
         };
         if !self.questions.serving_for.insert((from, question)) {
             base::sometimes!("a question is repeated while it is being answered");
@@ -112,6 +116,12 @@ impl<E: Engine> Node<E> {
                 let answer = result.and_then(|closed| match what {
                     Question::Rows { at, reads } => {
                         self.data.read(partition, at, &reads).map(AnswerBody::Rows)
+                    }
+                    Question::Call { at, call } => {
+                        let rows =
+                            self.data.store(partition).call_at(at, &call.name, &call.args, &call.access);
+                        let keyless = |row| (Key::new(), row);
+                        rows.map(|rows| AnswerBody::Rows(vec![rows.into_iter().map(keyless).collect()]))
                     }
                     _ => {
                         let calibration = self.engine.calibrate(now, partition);

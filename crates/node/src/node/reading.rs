@@ -41,13 +41,39 @@ impl<E: Engine> Node<E> {
             let partitions = read.reads.iter().map(|row_read| row_read.partition);
             self.cut_of_rows(now, read.consistency, &read.token, partitions)
         });
-        let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<RowRead>)> = BTreeMap::new();
         let slots = read.reads.len();
+        let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<RowRead>)> = BTreeMap::new();
         for (slot, row_read) in read.reads.into_iter().enumerate() {
             let group = by_partition.entry(row_read.partition).or_default();
             group.0.push(slot);
             group.1.push(row_read);
         }
+        let questions = by_partition
+            .into_iter()
+            .map(|(partition, (slots, reads))| (partition, slots, Question::Rows { at, reads }));
+        self.read_at(now, id, at, slots, questions.collect(), out);
+    }
+
+    /// A call reads at the cut of a strong read: whatever was answered before it came is in there.
+    pub(super) fn call(&mut self, now: Time, id: RequestId, call: ReadingCall, out: &mut Effects<Self>) {
+        if let Err(error) = self.check_token(now, &call.token) {
+            return out.reply(id, Reply::Rows(Err(error)));
+        }
+        let at = self.cut_of_rows(now, Consistency::Rss, &call.token, std::iter::empty());
+        let question = Question::Call { at, call: call.call };
+        self.read_at(now, id, at, 1, vec![(call.partition, vec![0], question)], out);
+    }
+
+    /// Asks partitions about rows at a cut; each answers some of `slots` reads.
+    fn read_at(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        at: Rank,
+        slots: usize,
+        questions: Vec<(PartitionId, Vec<usize>, Question)>,
+        out: &mut Effects<Self>,
+    ) {
         self.floors.hold(at);
         self.tell_floor();
         let mut state = RowReadState {
@@ -58,11 +84,11 @@ impl<E: Engine> Node<E> {
             coordination_ns: 0,
             waited_ns: 0,
         };
-        let mut asks = Vec::with_capacity(by_partition.len());
-        for (partition, (slots, reads)) in by_partition {
+        let mut asks = Vec::with_capacity(questions.len());
+        for (partition, slots, what) in questions {
             let question = self.questions.next_question();
             state.open.insert(question, slots);
-            asks.push((question, partition, Question::Rows { at, reads }));
+            asks.push((question, partition, what));
         }
         self.row_reads.insert(id, state);
         for (question, partition, what) in asks {

@@ -16,9 +16,11 @@ use crate::session::plan::CallPlan;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::Table;
-use base::txn::{AccessSet, OnConflict, StatementResult, TxnProgram};
-use base::{Datum, Key, SqlError};
+use base::txn::{AccessMode, AccessSet, OnConflict, StatementResult, TxnProgram};
+use base::{Datum, Key, PartitionId, Row, SqlError};
 use datafusion::sql::sqlparser::ast::Statement;
+use node::message::Call;
+use node::request::{ReadingCall, Reply, Request};
 use std::sync::Arc;
 
 /// Executions of a statement that has to read before it writes.
@@ -157,16 +159,39 @@ impl Session {
         let mut access = plan.procedure.declare(&args, &catalog, gateway.cluster.topology())?;
         access.normalize();
         let name = plan.procedure.name().to_string();
-        let results = self.submit(TxnProgram::Procedure { name, args }, access).await?;
+        let rows: Vec<Row> = match reads_only(&access) {
+            Some(partition) => {
+                let access = access.by_partition.remove(&partition).unwrap_or_default();
+                self.call_reading(partition, Call { name, args, access }).await?
+            }
+            None => {
+                let results = self.submit(TxnProgram::Procedure { name, args }, access).await?;
+                results.into_iter().flat_map(|r| r.rows).collect()
+            }
+        };
         if plan.columns.is_empty() {
             return Ok(Response::Command("CALL".into()));
         }
-        let rows = results.into_iter().flat_map(|r| r.rows).map(|row| row.to_vec()).collect();
+        let rows = rows.into_iter().map(|row| row.to_vec()).collect();
         Ok(Response::Rows(Rows {
             columns: plan.columns.clone(),
             stream: RowStream::values(rows),
             tag: "CALL",
         }))
+    }
+
+    /// A procedure that only reads needs no place in the order: it reads a strong cut.
+    async fn call_reading(&mut self, partition: PartitionId, call: Call) -> SqlResult<Vec<Row>> {
+        let request = Request::Call(ReadingCall { partition, call, token: self.token.clone() });
+        match self.gateway.cluster.request(request).await? {
+            Reply::Rows(rows) => {
+                let rows = rows?;
+                self.token.join(&rows.token);
+                self.freshness = Some(rows.freshness);
+                Ok(rows.reads.into_iter().flatten().map(|(_, row)| row).collect())
+            }
+            _ => Err(super::wrong_reply()),
+        }
     }
 
     /// Ends a statement's own transaction: commits, or says that it is to be executed again (`None`).
@@ -512,6 +537,17 @@ pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datu
     .detail(format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", ")))
     .table(&table.name)
     .constraint(name)
+}
+
+/// The one partition at which a call reads, if it does nothing else.
+fn reads_only(access: &AccessSet) -> Option<PartitionId> {
+    let mut partitions = access.by_partition.iter();
+    match (partitions.next(), partitions.next()) {
+        (Some((partition, accesses)), None) => {
+            accesses.iter().all(|a| a.mode == AccessMode::Read).then_some(*partition)
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn is_conflict(error: &SqlError) -> bool {

@@ -5,9 +5,10 @@ use crate::store::{Store, Wrote};
 use base::commit::RowWrite;
 use base::error::{SqlError, SqlResult};
 use base::key::KeyRange;
+use base::schema::Catalog;
 use base::txn::procedure::{Exchange, Procedure, ProcedureContext, RowAccess, RowView};
-use base::txn::{AccessMode, Applied, Gathered, StatementResult, Transaction};
-use base::{Datum, Key, PartitionId, Place, Row, TableId};
+use base::txn::{Access as BaseAccess, AccessMode, Applied, Gathered, StatementResult, Transaction};
+use base::{Datum, Key, PartitionId, Place, Rank, Row, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,13 +24,39 @@ impl Store {
         let view = View {
             store: self,
             declared: Declared::new(transaction.access.at(self.partition)),
+            cut: None,
             outside: RefCell::default(),
         };
-        let values = procedure.gather(args, &self.context(), &view);
-        match view.outside.into_inner() {
-            Some(error) => Err(error),
-            None => values,
+        let values = procedure.gather(args, &self.context(&self.catalog), &view);
+        view.judge(values)
+    }
+
+    /// A call that only reads and takes part only here, at a cut.
+    ///
+    /// Errors: those of the procedure; a cut that was collected (72000).
+    pub fn call_at(
+        &self,
+        cut: Rank,
+        name: &str,
+        args: &[Datum],
+        accesses: &[BaseAccess],
+    ) -> SqlResult<Vec<Row>> {
+        if accesses.iter().any(|a| a.mode != AccessMode::Read) {
+            return Err(SqlError::internal("a call that declares writes needs a place in the order"));
         }
+        let procedure = self.procedures.get(name)?;
+        let catalog = self.catalog_at(cut)?;
+        let context = self.context(catalog);
+        let mut view = View {
+            store: self,
+            declared: Declared::new(accesses),
+            cut: Some(Place::end_of(cut)),
+            outside: RefCell::default(),
+        };
+        let values = procedure.gather(args, &context, &view);
+        let exchange = Exchange::from([(self.partition, view.take_outside().map_or(values, Err)?)]);
+        let rows = procedure.apply(args, &context, &exchange, &mut view);
+        view.judge(Ok(rows))
     }
 
     pub(super) fn apply_procedure(
@@ -56,14 +83,17 @@ impl Store {
         Applied { results: vec![StatementResult { rows, affected: 0 }], writes, schema: None }
     }
 
-    fn context(&self) -> ProcedureContext<'_> {
-        ProcedureContext { partition: self.partition, catalog: &self.catalog, topology: &self.topology }
+    fn context<'a>(&'a self, catalog: &'a Catalog) -> ProcedureContext<'a> {
+        ProcedureContext { partition: self.partition, catalog, topology: &self.topology }
     }
 
-    /// Newest rows, each held against the declared set; `outside` hears of one that is not in it.
+    /// Rows at a cut, or the newest, each held against the declared set; `outside` hears of one that is not
+    /// in it.
+    #[allow(clippy::too_many_arguments)]
     fn scan_declared(
         &self,
         declared: &Declared<'_>,
+        cut: Option<Place>,
         id: TableId,
         range: &KeyRange,
         descending: bool,
@@ -73,16 +103,25 @@ impl Store {
         if !declared.has_range(id, range, AccessMode::Read) {
             return outside(undeclared_range(&self.catalog, id));
         }
-        let Some((table, _)) = self.index(id) else { return self.scan(id, range, descending, visit) };
+        let Some((table, _)) = self.index(id) else {
+            return match cut {
+                None => self.scan(id, range, descending, visit),
+                Some(cut) => self.scan_at(id, range, cut, descending, visit),
+            };
+        };
         // The entry alone does not order a reader against writers of the row's other columns.
         let table = table.desc.id;
-        self.scan_index(id, range, descending, &mut |key, row| {
+        let mut visit_declared = |key: &Key, row: &Row| {
             let is_declared = declared.has_key(table, key, AccessMode::Read);
             if !is_declared {
                 outside(undeclared(self, table, key));
             }
             is_declared && visit(key, row)
-        });
+        };
+        match cut {
+            None => self.scan_index(id, range, descending, &mut visit_declared),
+            Some(cut) => self.scan_index_at(id, range, cut, descending, &mut visit_declared),
+        }
     }
 }
 
@@ -93,16 +132,24 @@ fn undeclared(store: &Store, table: TableId, key: &Key) -> SqlError {
     ))
 }
 
-/// Rows while gathering. A touch outside the declared set aborts the transaction.
+/// Rows while gathering, or at a cut. A touch outside the declared set aborts the transaction.
 struct View<'a> {
     store: &'a Store,
     declared: Declared<'a>,
+    /// `None`: the newest rows.
+    cut: Option<Place>,
     outside: RefCell<Option<SqlError>>,
 }
 
 impl View<'_> {
     fn report(&self, error: SqlError) {
         self.outside.borrow_mut().get_or_insert(error);
+    }
+    fn take_outside(&self) -> Option<SqlError> {
+        self.outside.borrow_mut().take()
+    }
+    fn judge<T>(&self, result: SqlResult<T>) -> SqlResult<T> {
+        self.take_outside().map_or(result, Err)
     }
 }
 
@@ -112,7 +159,10 @@ impl RowView for View<'_> {
             self.report(undeclared(self.store, table, key));
             return None;
         }
-        self.store.get(table, key).cloned()
+        match self.cut {
+            None => self.store.get(table, key).cloned(),
+            Some(cut) => self.store.get_at(table, key, cut).cloned(),
+        }
     }
     fn scan(
         &self,
@@ -122,7 +172,7 @@ impl RowView for View<'_> {
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     ) {
         let outside = |error| self.report(error);
-        self.store.scan_declared(&self.declared, table, range, descending, &outside, visit);
+        self.store.scan_declared(&self.declared, self.cut, table, range, descending, &outside, visit);
     }
     fn scan_index(
         &self,
@@ -132,6 +182,16 @@ impl RowView for View<'_> {
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     ) {
         self.scan(index, range, descending, visit);
+    }
+}
+
+/// At a cut: what declared no writes and writes is wrong, and nothing is written.
+impl RowAccess for View<'_> {
+    fn put(&mut self, table: TableId, key: Key, _: Row) {
+        self.report(undeclared(self.store, table, &key));
+    }
+    fn delete(&mut self, table: TableId, key: &Key) {
+        self.report(undeclared(self.store, table, key));
     }
 }
 
@@ -194,7 +254,7 @@ impl RowView for Access<'_> {
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     ) {
         let outside = |error: SqlError| panic!("{error}");
-        self.store.scan_declared(&self.declared, table, range, descending, &outside, visit);
+        self.store.scan_declared(&self.declared, None, table, range, descending, &outside, visit);
     }
     fn scan_index(
         &self,
