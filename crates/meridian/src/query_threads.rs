@@ -22,7 +22,7 @@ impl QueryThreads {
         let runtime = Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(2, |n| n.get()))
             .thread_name("query")
-            .on_thread_start(be_nice)
+            .on_thread_start(|| runtime::give_way(NICENESS))
             .enable_all()
             .build()
             .context("start the threads of analytical queries")?;
@@ -42,17 +42,3 @@ impl Drop for QueryThreads {
         }
     }
 }
-
-/// Lowers the calling thread's priority.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "the standard library has no call for a thread's niceness")]
-fn be_nice() {
-    // SAFETY: takes and returns integers. On Linux 0 is the calling thread, not its process.
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
-    if result != 0 {
-        tracing::warn!("analytical threads run at normal priority: {}", std::io::Error::last_os_error());
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn be_nice() {}

@@ -17,9 +17,10 @@ use base::txn::{
 };
 use base::wan::Wan;
 use base::{Datum, NodeId, PartitionId, Place, Rank, RequestId, Row, Time, Token, TxnId};
+use mimalloc::MiMalloc;
 use node::{Node, Options, Reply, Request};
 use rowstore::Store;
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,16 +34,16 @@ struct Counting;
 static BYTES: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: passes every call on to the system's allocator unchanged.
+// SAFETY: passes every call on to the allocator of the `meridian` command unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
         CALLS.fetch_add(1, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
+        unsafe { MiMalloc.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { MiMalloc.dealloc(pointer, layout) }
     }
 }
 

@@ -35,6 +35,10 @@ pub trait Links<P: Process>: Send + Sync {
     fn send(&self, now: Time, from: NodeId, to: NodeId, message: P::Message);
 }
 
+/// Niceness of background threads: a third of the weight of threads at 0 when they compete, so that what
+/// they do is done in the end, however busy the clients are.
+const BACKGROUND_NICENESS: i32 = 5;
+
 /// A node and what drives it.
 pub struct Host<P: Process> {
     id: NodeId,
@@ -253,6 +257,7 @@ impl<P: Process + Send + 'static> Host<P> {
 
     /// The background thread: computes until the host is gone.
     fn labour(self: Arc<Self>, work: mpsc::Receiver<Computation<P>>) {
+        crate::give_way(BACKGROUND_NICENESS);
         for job in work {
             match catch_unwind(AssertUnwindSafe(job)) {
                 Ok(computed) => self.deliver(Time::ZERO, Event::Computed(computed)),

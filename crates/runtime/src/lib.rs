@@ -6,7 +6,9 @@
 pub mod clock;
 pub mod host;
 pub mod local;
+mod niceness;
 
 pub use clock::Clock;
 pub use host::{Gone, Host};
 pub use local::LocalCluster;
+pub use niceness::give_way;

@@ -1,0 +1,16 @@
+//! Threads that give way: background work runs where a node or a connection leaves a core idle.
+
+/// Lowers the calling thread's priority: 0 is that of all others, 19 the least. Each step is worth about a
+/// fifth of the weight when threads compete for a core.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the standard library has no call for a thread's niceness")]
+pub fn give_way(niceness: i32) {
+    // SAFETY: takes and returns integers. On Linux 0 is the calling thread, not its process.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
+    if result != 0 {
+        tracing::warn!("a background thread runs at normal priority: {}", std::io::Error::last_os_error());
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn give_way(_: i32) {}
