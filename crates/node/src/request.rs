@@ -52,7 +52,7 @@ pub struct ReadRows {
 
 /// A call of a registered procedure that declared reads only, all of them at one partition. It is answered
 /// with [`Reply::Rows`]: one read, whose rows have empty keys.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadingCall {
     pub partition: PartitionId,
     pub call: Call,
