@@ -158,7 +158,8 @@ struct Follower {
     next: Index,
     /// Messages with entries that were not answered yet.
     ahead: u32,
-    /// When the latest append that it answered was sent.
+    /// When the latest append that it answered was sent. Answers to earlier ones, doubled ones included, move
+    /// nothing back and let nothing more out: traffic would grow by itself.
     heard: Option<Time>,
 }
 

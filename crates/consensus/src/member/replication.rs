@@ -74,14 +74,18 @@ impl Member {
         }
         assert!(sent <= now, "an answer to the future");
         let follower = leading.followers.get_mut(&from).expect("members are fixed");
-        follower.heard = follower.heard.max(Some(sent));
-        follower.ahead = follower.ahead.saturating_sub(1);
+        let is_news = follower.heard < Some(sent);
+        if is_news {
+            follower.heard = Some(sent);
+            follower.ahead = follower.ahead.saturating_sub(1);
+        }
         match result {
             Ok(Matched(index)) => {
                 assert!(index <= last, "{from} has entries that its leader lacks");
                 follower.matched = follower.matched.max(index);
                 follower.next = follower.next.max(index.next());
             }
+            Err(Mismatch { .. }) if !is_news => {}
             Err(Mismatch { retry_from }) => {
                 base::sometimes!("a follower's log has to be found first");
                 // What was released here is stored there, even if it has forgotten that it is committed.
