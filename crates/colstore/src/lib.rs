@@ -15,6 +15,7 @@
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
+mod copy;
 mod delta;
 mod encode;
 mod index;

@@ -333,6 +333,10 @@ impl Shard {
         }
     }
 
+    /// False if this shard planned nothing: it took the place of the one that did.
+    pub fn is_merging(&self) -> bool {
+        self.merging.is_some()
+    }
     pub fn versions(&self) -> usize {
         self.delta.len() + self.segments.iter().map(|s| s.data.rows).sum::<usize>()
     }

@@ -24,11 +24,13 @@ use std::sync::Arc;
 /// Columns of some partitions of every table, with their history down to the collection watermark.
 #[derive(Debug)]
 pub struct ColumnStore {
-    options: Options,
+    pub(crate) options: Options,
     /// Catalogs with the rank of the change that made them, oldest first. The same at all partitions.
-    catalogs: Vec<(Rank, Arc<Catalog>)>,
-    partitions: BTreeMap<PartitionId, Stream>,
-    shards: BTreeMap<(TableId, PartitionId), Shard>,
+    pub(crate) catalogs: Vec<(Rank, Arc<Catalog>)>,
+    /// Versions of the catalog whose content or rank is only known roughly; see [`crate::copy`].
+    pub(crate) assumed: BTreeSet<u64>,
+    pub(crate) partitions: BTreeMap<PartitionId, Stream>,
+    pub(crate) shards: BTreeMap<(TableId, PartitionId), Shard>,
     /// Dropped tables, kept until nobody can see them.
     dropped: BTreeMap<TableId, Rank>,
     collected_below: Rank,
@@ -38,13 +40,15 @@ pub struct ColumnStore {
 
 /// How far one partition's log has come.
 #[derive(Debug)]
-struct Stream {
-    position: LogPosition,
-    rank: Rank,
+pub(crate) struct Stream {
+    pub position: LogPosition,
+    pub rank: Rank,
     /// Catalog versions with the position from which on they hold, oldest first.
-    catalogs: Vec<(LogPosition, u64)>,
+    pub catalogs: Vec<(LogPosition, u64)>,
     /// Latest position of what was collected: older vector cuts cannot be read.
-    floor: LogPosition,
+    pub floor: LogPosition,
+    /// Largest rank in the copy from which this one began: older rank cuts cannot be read.
+    pub begins: Rank,
 }
 
 /// Figures of a [`ColumnStore`].
@@ -76,11 +80,13 @@ impl ColumnStore {
             rank: Rank::ZERO,
             catalogs: vec![(LogPosition(0), catalog.version)],
             floor: LogPosition(0),
+            begins: Rank::ZERO,
         };
         ColumnStore {
             options,
             partitions: partitions.into_iter().map(|p| (p, stream())).collect(),
             catalogs: vec![(Rank::ZERO, catalog)],
+            assumed: BTreeSet::new(),
             shards: BTreeMap::new(),
             dropped: BTreeMap::new(),
             collected_below: Rank::ZERO,
@@ -128,6 +134,9 @@ impl ColumnStore {
         let newest = &self.catalogs.last().expect("never empty").1;
         if version <= newest.version {
             let nth = self.nth_catalog(version);
+            if self.assumed.contains(&version) {
+                return self.learn_catalog(record, version);
+            }
             assert_eq!(self.catalogs[nth].0, record.rank, "partitions disagree on catalog {version}");
             return;
         }
@@ -141,7 +150,7 @@ impl ColumnStore {
         self.catalogs.push((record.rank, Arc::new(next)));
     }
 
-    fn nth_catalog(&self, version: u64) -> usize {
+    pub(crate) fn nth_catalog(&self, version: u64) -> usize {
         (version - self.catalogs[0].1.version) as usize
     }
 
@@ -187,6 +196,12 @@ impl ColumnStore {
         table: TableId,
         partitions: &BTreeSet<PartitionId>,
     ) -> SqlResult<TableSnapshot> {
+        let begins = partitions.iter().filter_map(|p| self.partitions.get(p)).map(|s| s.begins).max();
+        if let (Cut::Rank(t), Some(begins)) = (cut, begins)
+            && *t < begins
+        {
+            return Err(too_old(begins));
+        }
         let catalog = self.catalog_at(cut)?;
         let Some(table) = catalog.table(table) else {
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation {table} does not exist")));
@@ -201,14 +216,12 @@ impl ColumnStore {
                 Cut::Vector(v) => Edge::Position(v.get(&partition).copied().unwrap_or_default()),
                 Cut::Epoch(_) => unreachable!("catalog_at refused it"),
             };
-            let too_old = match edge {
+            let is_too_old = match edge {
                 Edge::Rank(t) => t < self.collected_below,
                 Edge::Position(v) => v < stream.floor,
             };
-            if too_old {
-                return Err(SqlError::new(SqlState::SNAPSHOT_TOO_OLD, "the snapshot is too old")
-                    .detail(format!("Versions at or below rank {} were collected.", self.collected_below))
-                    .hint("Run the query again."));
+            if is_too_old {
+                return Err(too_old(self.collected_below));
             }
             if let Edge::Position(v) = edge {
                 assert!(v <= stream.position, "a cut is read after its records were applied");
@@ -256,8 +269,9 @@ impl ColumnStore {
     pub fn install(&mut self, merged: MergedSegment) {
         let stream = self.partitions.get_mut(&merged.partition).expect("planned here");
         stream.floor = stream.floor.max(merged.floor.position);
-        // The table may have been dropped and collected since.
-        if let Some(shard) = self.shards.get_mut(&(merged.table, merged.partition)) {
+        // The table may have been dropped and collected since, or the partition copied anew.
+        let shard = self.shards.get_mut(&(merged.table, merged.partition));
+        if let Some(shard) = shard.filter(|shard| shard.is_merging()) {
             shard.install(merged);
         }
     }
@@ -313,4 +327,10 @@ impl ColumnStore {
         }
         status
     }
+}
+
+fn too_old(begins: Rank) -> SqlError {
+    SqlError::new(SqlState::SNAPSHOT_TOO_OLD, "the snapshot is too old")
+        .detail(format!("Versions at or below rank {begins} were collected."))
+        .hint("Run the query again.")
 }

@@ -15,8 +15,9 @@ pub mod durable;
 
 mod data;
 mod floors;
+mod printed;
 mod questions;
-mod streams;
+pub mod streams;
 
 pub use node::{Node, Options};
 pub use request::{Reply, Request};

@@ -1,6 +1,7 @@
 //! What nodes say to each other, and every timer with a sentence.
 
-use base::order::{Calibration, Close, Closed, StreamItem};
+use crate::streams::{Ack, Feed};
+use base::order::{Calibration, Close, Closed};
 use base::txn::{Access, RowRead};
 use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TxnId};
 use reads::batches::{Batch, PublishedBatch};
@@ -28,16 +29,17 @@ pub enum Message<M> {
         waited_ns: u64,
         answer: Result<AnswerBody, SqlError>,
     },
-    /// Items `first..` of a partition's stream to this subscriber.
+    /// Items `first..` of a generation of a partition's stream to this subscriber.
     Stream {
         partition: PartitionId,
+        generation: u32,
         first: u64,
-        items: Vec<StreamItem>,
+        items: Vec<Feed>,
     },
-    /// Everything before `next` has arrived.
+    /// How far a subscriber is; said now and then in any case, which keeps its lease.
     StreamAck {
         partition: PartitionId,
-        next: u64,
+        ack: Ack,
     },
     /// Only in clusters that read as another system does.
     Rival(RivalMessage),
@@ -114,6 +116,8 @@ pub enum Timer<T> {
     Resend,
     /// Publish how far each partition is complete, for readers that do not ask.
     Low,
+    /// Tell those who feed this node that it is there; let go of subscribers that were silent for too long.
+    Lease,
     /// Announce how far partitions are safe, or close their batches.
     Rival,
     /// Collect old versions and merge columns, a bounded amount at a time.

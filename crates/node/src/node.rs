@@ -6,6 +6,7 @@
 
 mod asking;
 mod calibrating;
+mod copying;
 mod reading;
 mod rivals;
 mod streaming;
@@ -14,6 +15,7 @@ use crate::data::Data;
 use crate::durable::Replicable;
 use crate::floors::Floors;
 use crate::message::{Message, QuestionId, Timer};
+use crate::printed::PrintedCopy;
 use crate::questions::{Purpose, Questions, Serving};
 use crate::request::*;
 use crate::streams::{Incoming, Outgoing, Streams};
@@ -29,6 +31,7 @@ use reads::calibration::Calibrations;
 use reads::estimate::DelayEstimates;
 use reads::graph::DependencyGraph;
 use reads::rival::Rival;
+use reads::snapshot::printed::Printed;
 use reads::snapshot::{ColumnView, Dynamic, SnapshotRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,8 +53,12 @@ pub struct Options {
     pub token_ahead_max_ns: u64,
     /// Read as another system does, instead of by levels; the same at every node of a cluster.
     pub rival: Option<Rival>,
+    /// A subscriber that was silent for longer holds up nobody any more, and gets a copy when it returns.
+    pub lease_ns: u64,
     /// How far cuts are moved up while their queries wait.
     pub dynamic: Dynamic,
+    /// Queries at `rss` and `regular` run by the published algorithm, which keeps no promise; for comparison.
+    pub printed: Option<Printed>,
     /// A fault in how cuts are chosen; never in production.
     #[cfg(feature = "mutants")]
     pub mutant: Option<reads::snapshot::Mutant>,
@@ -66,7 +73,9 @@ impl Default for Options {
             merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,
             rival: None,
+            lease_ns: 10 * base::time::SECOND,
             dynamic: Dynamic::default(),
+            printed: None,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -132,6 +141,10 @@ struct Columns {
     /// Where a copy's history begins, if that is not the log's beginning.
     begins_at: BTreeMap<PartitionId, Rank>,
     delays: DelayEstimates,
+    /// A copy of these partitions is arriving; nothing of them can be read.
+    arriving: BTreeSet<PartitionId>,
+    /// The storage of the printed protocol, in clusters that run it.
+    printed: Option<PrintedCopy>,
     collected_below: Rank,
 }
 
@@ -166,6 +179,9 @@ impl<E: Engine> Node<E> {
             let remote = topology.subscribers_of(partition);
             let remote = remote.filter(|n| *n != id && topology.copy_near(partition, *n) == id);
             streams.outgoing.insert(partition, Outgoing::new(remote));
+            if !topology.nodes[id.0 as usize].subscribes.contains(&partition) {
+                streams.published.insert(partition, DependencyGraph::default());
+            }
         }
         for &partition in &topology.nodes[id.0 as usize].subscribes {
             if topology.copy_near(partition, id) != id {
@@ -191,6 +207,8 @@ impl<E: Engine> Node<E> {
             delays: DelayEstimates::new(
                 topology.partition_ids().map(|p| (p, topology.one_way_ns(topology.copy_near(p, id), id))),
             ),
+            arriving: BTreeSet::new(),
+            printed: options.printed.map(|p| PrintedCopy::new(p, &topology.nodes[id.0 as usize].subscribes)),
             collected_below: Rank::ZERO,
         };
         let serve_late_arrivals = options.planted() == Some(reads::snapshot::Mutant::CalibrateBeforeArrival);
@@ -344,8 +362,10 @@ impl<E: Engine> Node<E> {
                 }
                 EngineEffect::Closed { ticket, result } => self.closed(now, ticket, result, out),
                 EngineEffect::Collected { below } => {
+                    self.check_lease(now, below, out);
                     self.columns.collected_below = self.columns.collected_below.max(below);
                     self.columns.graph.collect(below);
+                    self.streams.published.values_mut().for_each(|graph| graph.collect(below));
                     self.data.collect_below(below);
                 }
             }
@@ -421,6 +441,7 @@ impl<E: Engine> Node<E> {
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
             }
             Timer::Rival => self.rival_tick(now, out),
+            Timer::Lease => self.keep_leases(now, out),
             Timer::Maintain => {
                 self.data.maintain();
                 self.merge(out);
@@ -502,6 +523,7 @@ impl<E: Engine> Process for Node<E> {
                 let mut effects = std::mem::take(&mut self.effects);
                 self.engine.start(now, &mut effects);
                 self.engine_effects(now, effects, out);
+                self.begin_streams(now, out);
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
                 out.timer(Timer::Maintain, now + self.options.maintain_interval_ns);
                 self.arm_rival(now, out);
@@ -518,17 +540,12 @@ impl<E: Engine> Process for Node<E> {
                 Message::Told { question, partition, waited_ns, answer } => {
                     self.told(now, question, partition, waited_ns, answer, out)
                 }
-                Message::Stream { partition, first, items } => {
-                    self.receive_stream(now, from, partition, first, items, out)
+                Message::Stream { partition, generation, first, items } => {
+                    self.receive_stream(now, partition, generation, first, items, out)
                 }
                 Message::Rival(message) => self.on_rival(now, from, message, out),
-                Message::StreamAck { partition, next } => {
-                    let patience_ns = self.patience_ns(from);
-                    if let Some(outgoing) = self.streams.outgoing.get_mut(&partition) {
-                        outgoing.acknowledged(now, from, next, patience_ns);
-                        let everywhere = outgoing.acknowledged_everywhere();
-                        self.rival_acknowledged(now, partition, everywhere, out);
-                    }
+                Message::StreamAck { partition, ack } => {
+                    self.subscriber_is_at(now, from, partition, ack, out)
                 }
             },
             Event::Timer(timer) => self.timer(now, timer, out),

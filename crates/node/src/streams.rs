@@ -1,14 +1,51 @@
 //! Order streams between nodes: FIFO and without gaps over links that promise nothing.
 //!
-//! KEEPS: a subscriber applies items of a partition exactly once and in order; an item is kept by the
-//! sender until every remote subscriber has acknowledged it.
+//! A subscriber's stream has generations. Generation 0 begins where the partition's log does. A subscriber
+//! that lost its memory, or was silent beyond its lease while what it lacked was let go of, gets the next
+//! generation: a copy of the partition as it stands, then what follows. Which it is, the sender decides; a
+//! subscriber that sees a newer generation forgets what it has of the partition and takes the new one from
+//! its beginning.
+//!
+//! KEEPS: within a generation a subscriber applies items exactly once and in order; an item is kept by the
+//! sender until every subscriber within its lease has acknowledged it; a subscriber beyond its lease holds
+//! up nobody.
 
 use base::order::StreamItem;
-use base::{NodeId, PartitionId, Time};
+use base::schema::Catalog;
+use base::{Key, LogPosition, NodeId, PartitionId, Rank, Row, TableId, Time, TxnId};
+use reads::graph::DependencyGraph;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Most items in one message, so that one step stays short.
 const BATCH_ITEMS_MAX: usize = 512;
+
+/// What travels on a stream.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Feed {
+    Item(StreamItem),
+    /// A copy of the partition begins, as of the end of its log. Cuts below `rank` cannot be read from it.
+    CopyBegins {
+        position: LogPosition,
+        rank: Rank,
+        catalog: Arc<Catalog>,
+    },
+    CopyRows {
+        table: TableId,
+        rows: Vec<(Key, Row)>,
+    },
+    /// A transaction before the copy that is not collected: where the partition logged it.
+    CopyLogged {
+        position: LogPosition,
+        txn: TxnId,
+        rank: Rank,
+    },
+    /// Complete up to this rank.
+    CopyEnds {
+        low: Rank,
+    },
+}
 
 /// One partition's stream to its remote subscribers.
 #[derive(Debug, Default)]
@@ -21,16 +58,43 @@ pub struct Outgoing {
 
 #[derive(Debug, Default)]
 struct Subscriber {
-    /// Everything before it has been acknowledged.
+    /// When the subscriber's present life, or its wish for a new copy, began, by its own clock.
+    since: Time,
+    generation: u32,
+    /// What precedes the items in this generation; let go of once acknowledged.
+    copy: Vec<Feed>,
+    copy_items: u64,
+    /// The item with which the generation goes on after its copy.
+    base: u64,
+    /// Everything before it has been acknowledged; an index in the generation, like `sent`.
     acknowledged: u64,
     /// Everything before it has been sent at least once.
     sent: u64,
     /// When silence becomes loss.
     resend_at: Time,
+    heard_at: Time,
+    /// Silent beyond its lease; nothing is kept for it.
+    lapsed: bool,
 }
 
-/// What to send: receiver, index of the first item, items.
-pub type Batch = (NodeId, u64, Vec<StreamItem>);
+/// What to send: receiver, generation, index of the first item, items.
+pub type Batch = (NodeId, u32, u64, Vec<Feed>);
+
+/// How far a subscriber is, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ack {
+    pub since: Time,
+    pub generation: u32,
+    /// Everything before this index of the generation has arrived.
+    pub next: u64,
+}
+
+impl Subscriber {
+    /// The first item that it still needs.
+    fn needs(&self) -> u64 {
+        self.base + self.acknowledged.saturating_sub(self.copy_items)
+    }
+}
 
 impl Outgoing {
     pub fn new(subscribers: impl Iterator<Item = NodeId>) -> Outgoing {
@@ -38,24 +102,41 @@ impl Outgoing {
         Outgoing { first: 0, items: VecDeque::new(), subscribers }
     }
 
+    /// Nobody has been silent yet.
+    pub fn begin(&mut self, now: Time) {
+        self.subscribers.values_mut().for_each(|s| s.heard_at = now);
+    }
+
     pub fn push(&mut self, item: StreamItem) {
-        if !self.subscribers.is_empty() {
+        if self.subscribers.values().any(|s| !s.lapsed) {
             self.items.push_back(item);
+        } else if !self.subscribers.is_empty() {
+            self.first += 1;
         }
     }
 
     /// Unsent items, per subscriber; they count as sent from now on.
     pub fn unsent(&mut self, now: Time, patience_ns: &dyn Fn(NodeId) -> u64) -> Vec<Batch> {
-        let end = self.first + self.items.len() as u64;
+        let last = self.end();
         let mut batches = Vec::new();
-        for (&node, subscriber) in &mut self.subscribers {
+        for (&node, subscriber) in self.subscribers.iter_mut().filter(|(_, s)| !s.lapsed) {
+            let end = subscriber.copy_items + (last - subscriber.base);
             if subscriber.sent == subscriber.acknowledged && subscriber.sent < end {
                 subscriber.resend_at = now + patience_ns(node);
             }
             while subscriber.sent < end {
-                let upto = end.min(subscriber.sent + BATCH_ITEMS_MAX as u64);
-                let range = (subscriber.sent - self.first) as usize..(upto - self.first) as usize;
-                batches.push((node, subscriber.sent, self.items.range(range).cloned().collect()));
+                let first = subscriber.sent;
+                let (items, upto): (Vec<Feed>, u64) = if first < subscriber.copy_items {
+                    let upto = subscriber.copy_items.min(first + BATCH_ITEMS_MAX as u64);
+                    (subscriber.copy[first as usize..upto as usize].to_vec(), upto)
+                } else {
+                    let upto = end.min(first + BATCH_ITEMS_MAX as u64);
+                    let item =
+                        |index: u64| (index - subscriber.copy_items + subscriber.base - self.first) as usize;
+                    let items = self.items.range(item(first)..item(upto));
+                    (items.cloned().map(Feed::Item).collect(), upto)
+                };
+                batches.push((node, subscriber.generation, first, items));
                 subscriber.sent = upto;
             }
         }
@@ -73,16 +154,86 @@ impl Outgoing {
         self.unsent(now, patience_ns)
     }
 
-    pub fn acknowledged(&mut self, now: Time, from: NodeId, next: u64, patience_ns: u64) {
-        let Some(subscriber) = self.subscribers.get_mut(&from) else { return };
-        let end = self.first + self.items.len() as u64;
-        if next <= subscriber.acknowledged || next > end {
-            return;
+    /// A subscriber says how far it is. True: it needs a copy, see [`Outgoing::restart`].
+    #[must_use]
+    pub fn acknowledged(&mut self, now: Time, from: NodeId, ack: Ack, patience_ns: u64) -> bool {
+        let end = self.end();
+        let Some(subscriber) = self.subscribers.get_mut(&from) else { return false };
+        if ack.since < subscriber.since {
+            return false;
         }
-        subscriber.acknowledged = next;
-        subscriber.sent = subscriber.sent.max(next);
+        subscriber.heard_at = now;
+        if ack.since > subscriber.since {
+            subscriber.since = ack.since;
+            // The first word of its first life changes nothing.
+            if subscriber.acknowledged > 0 || subscriber.lapsed || self.first > 0 {
+                return true;
+            }
+        }
+        if subscriber.lapsed {
+            // What it lacks may still be there for others.
+            if ack.generation == subscriber.generation && subscriber.needs() >= self.first {
+                base::sometimes!("a subscriber returns after its lease and goes on");
+                subscriber.lapsed = false;
+                subscriber.sent = subscriber.acknowledged;
+            } else {
+                return true;
+            }
+        }
+        let subscriber = self.subscribers.get_mut(&from).expect("just found");
+        let last = subscriber.copy_items + (end - subscriber.base);
+        if ack.generation != subscriber.generation || ack.next <= subscriber.acknowledged || ack.next > last {
+            return false;
+        }
+        subscriber.acknowledged = ack.next;
+        subscriber.sent = subscriber.sent.max(ack.next);
         subscriber.resend_at = now + patience_ns;
-        let everywhere = self.subscribers.values().map(|s| s.acknowledged).min().unwrap_or(end);
+        if ack.next >= subscriber.copy_items {
+            subscriber.copy = Vec::new();
+        }
+        self.trim();
+        false
+    }
+
+    /// A subscriber begins a new generation: with this copy, as of the stream's present end.
+    pub fn restart(&mut self, now: Time, node: NodeId, copy: Vec<Feed>) {
+        base::sometimes!("a subscriber gets a copy of its partition");
+        let base = self.end();
+        let Some(subscriber) = self.subscribers.get_mut(&node) else { return };
+        *subscriber = Subscriber {
+            since: subscriber.since,
+            generation: subscriber.generation + 1,
+            copy_items: copy.len() as u64,
+            copy,
+            base,
+            acknowledged: 0,
+            sent: 0,
+            resend_at: now,
+            heard_at: now,
+            lapsed: false,
+        };
+        self.trim();
+    }
+
+    /// Lets go of subscribers that have been silent since before this instant.
+    pub fn expire(&mut self, heard_before: Time) {
+        let silent = |s: &&mut Subscriber| !s.lapsed && s.heard_at < heard_before;
+        let mut expired = false;
+        for subscriber in self.subscribers.values_mut().filter(silent) {
+            base::sometimes!("a subscriber's lease expires");
+            subscriber.lapsed = true;
+            subscriber.copy = Vec::new();
+            expired = true;
+        }
+        if expired {
+            self.trim();
+        }
+    }
+
+    fn trim(&mut self) {
+        let end = self.end();
+        let within = self.subscribers.values().filter(|s| !s.lapsed);
+        let everywhere = within.map(Subscriber::needs).min().unwrap_or(end);
         while self.first < everywhere {
             self.items.pop_front();
             self.first += 1;
@@ -94,7 +245,7 @@ impl Outgoing {
         self.first + self.items.len() as u64
     }
 
-    /// Everything before it has been acknowledged by every remote subscriber.
+    /// Everything before it has been acknowledged by every remote subscriber within its lease.
     pub fn acknowledged_everywhere(&self) -> u64 {
         self.first
     }
@@ -103,21 +254,38 @@ impl Outgoing {
         !self.subscribers.is_empty()
     }
 
+    /// Nothing is on its way to anyone within its lease.
     pub fn is_settled(&self) -> bool {
-        self.items.is_empty()
+        self.items.is_empty() && self.subscribers.values().all(|s| s.lapsed || s.acknowledged >= s.copy_items)
     }
 }
 
 /// One partition's stream as it arrives.
 #[derive(Debug, Default)]
 pub struct Incoming {
+    since: Time,
+    generation: u32,
     next: u64,
-    early: BTreeMap<u64, StreamItem>,
+    early: BTreeMap<u64, Feed>,
 }
 
 impl Incoming {
-    /// Takes items; answers those whose turn has come.
-    pub fn receive(&mut self, first: u64, items: Vec<StreamItem>) -> Vec<StreamItem> {
+    /// Begins a life, or wants a copy from now on; what the sender thinks it knows of this copy is void.
+    pub fn begin(&mut self, now: Time) {
+        self.since = now.max(self.since + 1);
+    }
+
+    /// Takes items; answers those whose turn has come, and whether a new generation begins with them.
+    pub fn receive(&mut self, generation: u32, first: u64, items: Vec<Feed>) -> (bool, Vec<Feed>) {
+        if generation < self.generation {
+            return (false, Vec::new());
+        }
+        let begins = generation > self.generation;
+        if begins {
+            self.generation = generation;
+            self.next = 0;
+            self.early.clear();
+        }
         for (index, item) in (first..).zip(items) {
             if index >= self.next {
                 self.early.insert(index, item);
@@ -128,12 +296,11 @@ impl Incoming {
             ready.push(item);
             self.next += 1;
         }
-        ready
+        (begins, ready)
     }
 
-    /// Everything before it has arrived.
-    pub fn next(&self) -> u64 {
-        self.next
+    pub fn ack(&self) -> Ack {
+        Ack { since: self.since, generation: self.generation, next: self.next }
     }
 }
 
@@ -141,6 +308,8 @@ impl Incoming {
 #[derive(Debug, Default)]
 pub struct Streams {
     pub outgoing: BTreeMap<PartitionId, Outgoing>,
+    /// What was said on streams of partitions whose columns are not kept here, for copies.
+    pub published: BTreeMap<PartitionId, DependencyGraph>,
     pub incoming: BTreeMap<PartitionId, Incoming>,
 }
 
@@ -153,28 +322,81 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Rank;
+
+    const PEER: NodeId = NodeId(1);
 
     fn item(n: u64) -> StreamItem {
         StreamItem::Low(Rank(n))
     }
+    fn patience(_: NodeId) -> u64 {
+        10
+    }
+    /// Delivers everything; how many items were taken, and whether a generation began.
+    fn deliver(batches: Vec<Batch>, inn: &mut Incoming) -> (usize, bool) {
+        let mut taken = (0, false);
+        for (_, generation, first, items) in batches {
+            let (begins, ready) = inn.receive(generation, first, items);
+            taken = (taken.0 + ready.len(), taken.1 | begins);
+        }
+        taken
+    }
 
     #[test]
     fn lost_and_repeated_batches_arrive_once_and_in_order() {
-        let (peer, patience) = (NodeId(1), &|_| 10);
-        let mut out = Outgoing::new([peer].into_iter());
+        let mut out = Outgoing::new([PEER].into_iter());
         let mut inn = Incoming::default();
         (0..4).for_each(|n| out.push(item(n)));
-        let lost = out.unsent(Time(0), patience);
+        let lost = out.unsent(Time(0), &patience);
         assert_eq!(lost.len(), 1);
         out.push(item(4));
-        let (_, first, items) = out.unsent(Time(1), patience).pop().unwrap();
-        assert!(inn.receive(first, items).is_empty(), "a gap holds the rest back");
-        assert!(out.resend(Time(5), patience).is_empty(), "not silent long enough");
-        let (_, first, items) = out.resend(Time(10), patience).pop().unwrap();
-        assert_eq!(inn.receive(first, items.clone()).len(), 5);
-        assert!(inn.receive(first, items).is_empty(), "repeated items are dropped");
-        out.acknowledged(Time(11), peer, inn.next(), 10);
+        assert_eq!(deliver(out.unsent(Time(1), &patience), &mut inn).0, 0, "a gap holds the rest back");
+        assert!(out.resend(Time(5), &patience).is_empty(), "not silent long enough");
+        let again = out.resend(Time(10), &patience);
+        assert_eq!(deliver(again.clone(), &mut inn).0, 5);
+        assert_eq!(deliver(again, &mut inn).0, 0, "repeated items are dropped");
+        assert!(!out.acknowledged(Time(11), PEER, inn.ack(), 10));
+        assert!(out.is_settled());
+    }
+
+    #[test]
+    fn a_subscriber_beyond_its_lease_holds_up_nobody_and_gets_a_copy_when_it_returns() {
+        let mut out = Outgoing::new([PEER].into_iter());
+        let mut inn = Incoming::default();
+        inn.begin(Time(1));
+        assert!(!out.acknowledged(Time(1), PEER, inn.ack(), 10), "its first word");
+        (0..4).for_each(|n| out.push(item(n)));
+        assert_eq!(deliver(out.unsent(Time(1), &patience), &mut inn).0, 4);
+        assert!(!out.acknowledged(Time(2), PEER, inn.ack(), 10));
+        out.push(item(4));
+        out.expire(Time(3));
+        (5..9).for_each(|n| out.push(item(n)));
+        assert!(out.is_settled() && out.unsent(Time(20), &patience).is_empty());
+        assert!(out.acknowledged(Time(30), PEER, inn.ack(), 10), "what it lacks is gone");
+        out.restart(Time(30), PEER, vec![Feed::CopyEnds { low: Rank(8) }]);
+        out.push(item(9));
+        assert_eq!(deliver(out.unsent(Time(30), &patience), &mut inn), (2, true));
+        assert!(!out.acknowledged(Time(31), PEER, inn.ack(), 10));
+        assert!(out.is_settled());
+    }
+
+    #[test]
+    fn a_subscriber_without_memory_begins_again_whatever_its_former_life_still_says() {
+        let mut out = Outgoing::new([PEER].into_iter());
+        let mut former = Incoming::default();
+        former.begin(Time(1));
+        assert!(!out.acknowledged(Time(1), PEER, former.ack(), 10));
+        (0..4).for_each(|n| out.push(item(n)));
+        deliver(out.unsent(Time(1), &patience), &mut former);
+        let late = former.ack();
+        assert!(!out.acknowledged(Time(2), PEER, late, 10));
+        let mut inn = Incoming::default();
+        inn.begin(Time(5));
+        assert!(out.acknowledged(Time(6), PEER, inn.ack(), 10));
+        out.restart(Time(6), PEER, vec![Feed::CopyEnds { low: Rank(3) }]);
+        assert!(!out.acknowledged(Time(7), PEER, late, 10), "a word of its former life");
+        assert!(!out.acknowledged(Time(7), PEER, inn.ack(), 10));
+        assert_eq!(deliver(out.unsent(Time(7), &patience), &mut inn), (1, true));
+        assert!(!out.acknowledged(Time(8), PEER, inn.ack(), 10));
         assert!(out.is_settled());
     }
 }

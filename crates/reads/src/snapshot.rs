@@ -7,6 +7,7 @@
 pub mod batch_cut;
 pub mod central_timestamp;
 pub mod perseus;
+pub mod printed;
 pub mod rank;
 pub mod safe_timestamp;
 pub mod synchronous_replica;
@@ -16,7 +17,7 @@ use crate::graph::DependencyGraph;
 use base::order::{Calibration, Close, Closed};
 use base::txn::Granule;
 use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, Time, Token};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A query, as far as choosing its cut is concerned.
 #[derive(Clone, Debug)]
@@ -101,6 +102,10 @@ pub trait ColumnView {
     fn eta(&self, _partition: PartitionId, since: Time, _exchanges: bool) -> Time {
         since
     }
+    /// Only for [`printed`]: updates that have not been merged, and when each is here.
+    fn unmerged(&self, _partition: PartitionId) -> Vec<(LogPosition, Time)> {
+        Vec::new()
+    }
     /// Cuts below this rank cannot be read from this copy: its history begins here.
     fn begins_at(&self, _partition: PartitionId) -> Rank {
         Rank::ZERO
@@ -146,6 +151,10 @@ pub trait SnapshotRule: Send {
     /// Questions that the last answer led to, each handed out once.
     fn follow_up(&mut self) -> Vec<Ask> {
         Vec::new()
+    }
+    /// Only for [`printed`]: what has to be merged before the query runs.
+    fn to_merge(&self) -> Option<&BTreeSet<(PartitionId, LogPosition)>> {
+        None
     }
     /// The cut, once it may be read. Errors: the token asks for something that cannot exist.
     fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError>;

@@ -85,7 +85,7 @@ impl Scene {
             Item { kind: Kind::List, shelf, key: 0 }
         });
         let node = node::Options { dynamic: knobs.dynamic, mutant: knobs.mutant, ..Default::default() };
-        let mut world = world(Setup::calm(topology, 1), Default::default(), node);
+        let mut world = world(Setup::calm(topology, 1), txn::perseus::Options::default(), node);
         set_up(&mut world, &layout);
         Scene { world, layout, lists, asked: Vec::new(), dynamic: knobs.dynamic }
     }

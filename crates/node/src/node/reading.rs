@@ -10,6 +10,7 @@ use base::cut::Consistency;
 use base::key::KeyRange;
 use base::txn::RowRead;
 use reads::snapshot::perseus::{RegularQuery, newest_in};
+use reads::snapshot::printed::PrintedQuery;
 use reads::snapshot::rank::RankQuery;
 use reads::snapshot::{Ask, QueryMeta};
 
@@ -136,6 +137,11 @@ impl<E: Engine> Node<E> {
         let rival = if strong { self.rival_rule(meta.clone()) } else { None };
         let (rule, floor): (Box<dyn SnapshotRule>, Rank) = match (open.at, open.consistency) {
             _ if rival.is_some() => rival.expect("just seen"),
+            (None, Consistency::Rss | Consistency::Regular) if self.options.printed.is_some() => {
+                let printed = self.options.printed.expect("just seen");
+                let rule = PrintedQuery::new(meta, printed, &self.columns);
+                (Box::new(rule), self.columns.collected_below)
+            }
             // Logs of two copies differ where order does not matter: their positions mean nothing to each
             // other, and a rank cut promises more.
             (None, Consistency::Regular) if !self.topology.is_replicated() => {
@@ -214,7 +220,11 @@ impl<E: Engine> Node<E> {
                     }
                     Cut::Epoch(_) => Token::default(),
                 };
-                let store = &mut self.columns.store;
+                let (mut cut, mut store) = (cut, &mut self.columns.store);
+                if let (Some(named), Some(printed)) = (query.rule.to_merge(), &mut self.columns.printed) {
+                    printed.merge(named);
+                    (cut, store) = (printed.cut(), &mut printed.store);
+                }
                 let tables = query.open.tables.iter().map(|(&table, partitions)| {
                     store.snapshot(&cut, table, partitions).map(|snapshot| (table, Arc::new(snapshot)))
                 });

@@ -1,6 +1,7 @@
 //! Order streams: out of this node's partitions, into its columns and to other nodes.
 
 use super::*;
+use crate::streams::Feed;
 use base::LogPosition;
 use base::order::StreamItem;
 
@@ -15,6 +16,8 @@ impl<E: Engine> Node<E> {
     ) {
         if self.subscribes(partition) {
             self.columns.receive(now, partition, &item);
+        } else if let Some(graph) = self.streams.published.get_mut(&partition) {
+            graph.receive(now, partition, &item);
         }
         let outgoing = self.streams.outgoing.get_mut(&partition).expect("streams only its own partitions");
         if let Some(rival) = &mut self.rival {
@@ -45,8 +48,8 @@ impl<E: Engine> Node<E> {
         for (&partition, outgoing) in &mut self.streams.outgoing {
             let batches =
                 if again { outgoing.resend(now, &patience_ns) } else { outgoing.unsent(now, &patience_ns) };
-            for (node, first, items) in batches {
-                messages.push((node, Message::Stream { partition, first, items }));
+            for (node, generation, first, items) in batches {
+                messages.push((node, Message::Stream { partition, generation, first, items }));
             }
         }
         messages.into_iter().for_each(|(node, message)| self.send(node, message, out));
@@ -55,17 +58,23 @@ impl<E: Engine> Node<E> {
     pub(super) fn receive_stream(
         &mut self,
         now: Time,
-        from: NodeId,
         partition: PartitionId,
+        generation: u32,
         first: u64,
-        items: Vec<StreamItem>,
+        items: Vec<Feed>,
         out: &mut Effects<Self>,
     ) {
         let Some(incoming) = self.streams.incoming.get_mut(&partition) else { return };
-        let ready = incoming.receive(first, items);
-        let next = incoming.next();
-        ready.iter().for_each(|item| self.columns.receive(now, partition, item));
-        self.send(from, Message::StreamAck { partition, next }, out);
+        let (begins, ready) = incoming.receive(generation, first, items);
+        if begins {
+            base::sometimes!("a copy of a partition begins to arrive");
+            self.columns.forget(partition);
+        }
+        let good = ready.iter().all(|feed| self.columns.take(now, partition, feed));
+        if !good {
+            return self.begin_copy(now, partition, out);
+        }
+        self.acknowledge(partition, out);
         if !ready.is_empty() {
             self.finish_queries(now, out);
         }
@@ -85,7 +94,12 @@ impl Columns {
     pub(super) fn receive(&mut self, now: Time, partition: PartitionId, item: &StreamItem) {
         self.graph.receive(now, partition, item);
         match item {
-            StreamItem::Record(record) => self.store.apply(record),
+            StreamItem::Record(record) => {
+                if let Some(printed) = &mut self.printed {
+                    printed.receive(now, record);
+                }
+                self.store.apply(record);
+            }
             StreamItem::Low(rank) => {
                 let low = self.low.entry(partition).or_default();
                 *low = (*low).max(*rank);
@@ -97,7 +111,7 @@ impl Columns {
 
 impl ColumnView for Columns {
     fn applied(&self, partition: PartitionId) -> LogPosition {
-        self.store.applied(partition).0
+        if self.arriving.contains(&partition) { LogPosition(0) } else { self.store.applied(partition).0 }
     }
     fn newest(&self, partition: PartitionId) -> Rank {
         self.store.applied(partition).1
@@ -118,6 +132,9 @@ impl ColumnView for Columns {
     }
     fn eta(&self, partition: PartitionId, since: Time, exchanges: bool) -> Time {
         self.delays.eta(partition, since, exchanges)
+    }
+    fn unmerged(&self, partition: PartitionId) -> Vec<(LogPosition, Time)> {
+        self.printed.as_ref().map_or(Vec::new(), |printed| printed.unmerged(partition))
     }
     fn begins_at(&self, partition: PartitionId) -> Rank {
         self.begins_at.get(&partition).copied().unwrap_or_default()

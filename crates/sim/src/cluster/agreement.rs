@@ -21,15 +21,18 @@ pub struct LastLook {
     pub at: Rank,
     /// All rows at the cut, from the row stores.
     pub rows: BTreeMap<Item, Content>,
-    /// The same from each node's columns.
-    pub columns: Vec<(NodeId, BTreeMap<Item, Content>)>,
+    /// The same from each node's columns, with the partitions that it keeps.
+    pub columns: Vec<(NodeId, BTreeSet<PartitionId>, BTreeMap<Item, Content>)>,
+    /// Where shelves lie.
+    pub shelves: BTreeMap<i64, PartitionId>,
 }
 
 impl LastLook {
     /// An error names the first copy that differs, and where.
     pub fn check(&self) -> Result<(), String> {
-        for (node, columns) in &self.columns {
-            let different = self.rows.iter().find(|(item, content)| columns.get(item) != Some(content));
+        for (node, kept, columns) in &self.columns {
+            let rows = self.rows.iter().filter(|(item, _)| kept.contains(&self.shelves[&item.shelf]));
+            let different = { rows }.find(|(item, content)| columns.get(item) != Some(content));
             if let Some((item, content)) = different {
                 let found = columns.get(item);
                 let at = self.at;
@@ -91,7 +94,7 @@ pub fn look(layout: &Layout, replies: &[Reply]) -> LastLook {
     let all = shelves(layout).zip(&rows.reads);
     let rows = all.flat_map(|(t, rows)| rows.iter().map(move |(_, row)| read_row(t.kind, &row.to_vec())));
     let rows = rows.collect();
-    let columns = analysts(layout).into_iter().map(|(node, _)| {
+    let columns = analysts(layout).into_iter().map(|(node, kept)| {
         let snapshot = match replies.next() {
             Some(Reply::Snapshot(Ok(snapshot))) => snapshot,
             Some(Reply::Snapshot(Err(error))) => panic!("{node} has no columns at the last cut: {error}"),
@@ -107,22 +110,20 @@ pub fn look(layout: &Layout, replies: &[Reply]) -> LastLook {
             copy.insert(item, content);
         });
         assert_eq!(copy.len(), count, "columns of {node} show a row twice at {at}");
-        (node, copy)
+        (node, kept, copy)
     });
-    LastLook { at: *at, rows, columns: columns.collect() }
+    let columns = columns.collect();
+    LastLook { at: *at, rows, columns, shelves: layout.shelves.iter().copied().collect() }
 }
 
 fn shelves(layout: &Layout) -> impl Iterator<Item = Target> + '_ {
     let kinds = [Kind::List, Kind::Register].into_iter();
     kinds.flat_map(|kind| layout.shelves.iter().map(move |&(shelf, _)| Target::shelf(kind, shelf)))
 }
-/// Nodes with columns of the whole database.
+/// Nodes with columns, each with its partitions.
 fn analysts(layout: &Layout) -> Vec<(NodeId, BTreeSet<PartitionId>)> {
     let topology = &layout.topology;
-    let all: BTreeSet<PartitionId> = topology.partition_ids().collect();
-    let has_all = |node: &NodeId| {
-        let subscribed = &topology.nodes[node.0 as usize].subscribes;
-        all.iter().all(|p| subscribed.contains(p))
-    };
-    topology.node_ids().filter(has_all).map(|node| (node, all.clone())).collect()
+    let kept = |node: NodeId| topology.nodes[node.0 as usize].subscribes.iter().copied().collect();
+    let all = topology.node_ids().map(|node| (node, kept(node)));
+    all.filter(|(_, kept): &(_, BTreeSet<_>)| !kept.is_empty()).collect()
 }

@@ -18,12 +18,13 @@ use base::time::{MS, SECOND, US};
 use base::topology::{NodeSpec, Topology};
 use base::txn::Outcome;
 use base::txn::procedure::Procedures;
-use base::{NodeId, RegionId, Time, Token};
+use base::{NodeId, PartitionId, RegionId, Time, Token};
 use history::guarantee::{AntiDependencies, RealTime, Rules};
 use history::{Guarantee, History, check};
 use node::Node;
 use node::request::{Reply, Request};
 use reads::snapshot::Dynamic;
+use reads::snapshot::printed::Printed;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -43,6 +44,8 @@ pub struct Case {
     pub consistency: Consistency,
     /// Who orders.
     pub engine: EngineKind,
+    /// Queries run by the algorithm as it was published.
+    pub printed: Option<Printed>,
     /// A fault planted in the engine; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<txn::perseus::Mutant>,
@@ -60,6 +63,7 @@ impl Case {
             plan,
             consistency,
             engine: EngineKind::Perseus,
+            printed: None,
             #[cfg(feature = "mutants")]
             mutant: None,
             #[cfg(feature = "mutants")]
@@ -109,6 +113,7 @@ impl Knobs {
                 topology.nodes.push(NodeSpec { region: RegionId(region), subscribes: Vec::new() });
             }
         }
+        deploy_readers(&mut topology, &mut rng);
         let longest_ns = topology.wan.widest_ns();
         #[allow(unused_mut)]
         let mut node = node::Options {
@@ -116,6 +121,8 @@ impl Knobs {
             low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
             maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
             merge_rows_max: *rng.pick(&[1, 4, 1000]),
+            lease_ns: *rng.pick(&[200 * MS, 10 * SECOND]),
+            printed: case.printed,
             dynamic: match rng.below(4) {
                 0 => Dynamic::Off,
                 1 => Dynamic::Threshold { ns: rng.below(2 * longest_ns + 1) },
@@ -123,7 +130,6 @@ impl Knobs {
             },
             ..node::Options::default()
         };
-        #[allow(unused_mut)]
         let mut engine = txn::perseus::Options {
             future_ranks: match rng.below(5) {
                 0 => FutureRanks::Off,
@@ -135,11 +141,14 @@ impl Knobs {
             collect_every_ns: *rng.pick(&[20 * MS, 150 * MS, 500 * MS]),
             ..txn::perseus::Options::default()
         };
+        // Several reports.
+        engine.lease_ns = *rng.pick(&[4 * engine.collect_every_ns + longest_ns, 10 * SECOND]);
         #[cfg(feature = "mutants")]
         {
             engine.mutant = case.mutant;
             node.mutant = case.reads_mutant;
         }
+        let reader_lease_ns = engine.lease_ns;
         let engine = match case.engine {
             EngineKind::Perseus => EngineOptions::Perseus(engine),
             EngineKind::Caerus => {
@@ -152,6 +161,8 @@ impl Knobs {
         };
         let topology = case.engine.layout(topology);
         let habits = Habits {
+            may_be_too_late: case.plan.mix == Mix::Crash
+                || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
             consistency: case.consistency,
             operations: 12,
             think_ns_max: *rng.pick(&[MS, 20 * MS, longest_ns]),
@@ -209,6 +220,36 @@ fn caerus_options(rng: &mut Rng, drawn: txn::perseus::Options) -> txn::caerus::O
         outstanding_max: *rng.pick(&[1, 3, 2000]),
         unordered_max: *rng.pick(&[2, 10, 4000]),
         ..txn::caerus::Options::default()
+    }
+}
+
+/// Leaves analytics to the nodes that run partitions, or gives it to nodes of its own (PERSEUS §III): one or two
+/// in each region, each with columns of some partitions, all of its region's among them between the two.
+fn deploy_readers(topology: &mut Topology, rng: &mut Rng) {
+    let kind = rng.below(3);
+    if kind == 0 {
+        return;
+    }
+    for region in (0..topology.wan.region_count() as u16).map(RegionId) {
+        let own: Vec<PartitionId> = topology.partitions_in(region).collect();
+        let others: Vec<PartitionId> =
+            topology.partition_ids().filter(|p| topology.region_of_partition(*p) != region).collect();
+        let some = |rng: &mut Rng, of: &[PartitionId]| -> Vec<PartitionId> {
+            of.iter().copied().filter(|_| rng.chance(0.5)).collect()
+        };
+        for nth in 0..rng.between(1, 2) as usize {
+            let mut subscribes: Vec<PartitionId> = if nth == 0 { own.clone() } else { some(rng, &own) };
+            subscribes.extend(some(rng, &others));
+            if !subscribes.is_empty() {
+                topology.nodes.push(NodeSpec { region, subscribes });
+            }
+        }
+    }
+    if kind == 2 {
+        // Those that order keep no columns at all.
+        for partition in topology.partitions.clone() {
+            topology.nodes[partition.node.0 as usize].subscribes.clear();
+        }
     }
 }
 

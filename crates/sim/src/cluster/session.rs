@@ -13,7 +13,7 @@ use base::cut::Consistency;
 use base::process::Process;
 use base::rng::Rng;
 use base::txn::{Outcome, StatementResult, Submission, WriteKind};
-use base::{NodeId, PartitionId, Rank, RequestId, Row, SqlState, Time, Token};
+use base::{NodeId, PartitionId, Rank, RequestId, Row, SqlError, SqlState, Time, Token};
 use node::request::{OpenSnapshot, PinId, ReadRows, Reply, Request, Rows, Snapshot, Submitted};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,8 @@ pub struct Habits {
     pub roam: f64,
     /// Probability of taking up, or leaving, a token.
     pub share: f64,
+    /// Nodes may lose their leases or their memory, and then refuse cuts that they cannot serve any more.
+    pub may_be_too_late: bool,
     /// How often, relative to each other: appends, procedures, statements that read and write,
     /// interactive transactions, queries, strong row reads, comparisons of rows with columns.
     pub weights: [u64; 7],
@@ -45,6 +47,8 @@ pub struct Session {
     /// Nodes that accept clients.
     gateways: Vec<NodeId>,
     at: NodeId,
+    /// Whose columns its present query reads.
+    analyst: NodeId,
     left: u32,
     token: Token,
     /// Operations whose tokens this session's token contains.
@@ -129,7 +133,7 @@ impl Session {
         let at = *rng.pick(&gateways);
         let (left, token) = (habits.operations, Token::default());
         let (sources, doing) = (Vec::new(), Doing::Nothing);
-        Session { id, layout, book, habits, rng, gateways, at, left, token, sources, doing }
+        Session { id, layout, book, habits, rng, gateways, at, analyst: at, left, token, sources, doing }
     }
 
     fn begin(&mut self, now: Time, ordered: bool) -> Entry {
@@ -180,7 +184,7 @@ impl Session {
                 let entry = self.begin(now, false);
                 let targets = self.shelves();
                 let open = self.open(None, self.habits.consistency, &targets);
-                out.ask(self.analyst(), Request::OpenSnapshot(open));
+                out.ask(self.analyst, Request::OpenSnapshot(open));
                 self.doing = Doing::Querying { entry, targets };
             }
             _ => {
@@ -245,9 +249,11 @@ impl Session {
     }
     /// One to three shelves of registers, with or without their lists: what a query reads.
     fn shelves(&mut self) -> Vec<Target> {
+        self.choose_analyst();
+        let kept: Vec<i64> = self.layout.shelves.iter().map(|s| s.0).filter(|s| self.is_kept(*s)).collect();
         let mut targets = BTreeSet::new();
         for _ in 0..self.rng.between(1, 3) {
-            let &(shelf, _) = self.rng.pick(&self.layout.shelves);
+            let shelf = *self.rng.pick(&kept);
             targets.insert(Target::shelf(*self.rng.pick(&[Kind::List, Kind::Register]), shelf));
         }
         targets.into_iter().collect()
@@ -264,12 +270,20 @@ impl Session {
         targets.into_iter().collect()
     }
     /// A node of this region that keeps columns.
-    fn analyst(&self) -> NodeId {
+    fn choose_analyst(&mut self) {
         let topology = &self.layout.topology;
         let keeps = |n: &NodeId| !topology.nodes[n.0 as usize].subscribes.is_empty();
         let here = |n: &NodeId| topology.region_of(*n) == topology.region_of(self.at);
-        let mut near = std::iter::once(self.at).chain(topology.node_ids().filter(here));
-        near.find(keeps).expect("every region has a node with columns")
+        let near: Vec<NodeId> = topology.node_ids().filter(|n| keeps(n) && here(n)).collect();
+        self.analyst = match keeps(&self.at) && self.rng.chance(0.5) {
+            true => self.at,
+            false => *self.rng.pick(&near),
+        };
+    }
+    /// Whether the columns at the chosen node have this shelf.
+    fn is_kept(&self, shelf: i64) -> bool {
+        let subscribes = &self.layout.topology.nodes[self.analyst.0 as usize].subscribes;
+        subscribes.contains(&self.layout.partition_of(shelf))
     }
     fn open(&self, at: Option<Rank>, consistency: Consistency, targets: &[Target]) -> OpenSnapshot {
         let mut tables: BTreeMap<_, BTreeSet<PartitionId>> = BTreeMap::new();
@@ -302,6 +316,26 @@ impl Session {
                 let (consistency, token) = (self.habits.consistency, self.token.clone());
                 out.ask(self.at, Request::ReadRows(ReadRows { at: Some(at), consistency, token, reads }));
                 self.doing = Doing::Reading { entry, pin, targets, then };
+            }
+            (Doing::Reading { entry, pin, .. }, Reply::Rows(Err(error))) if self.is_too_late(&error) => {
+                self.give_up(now, entry);
+                out.ask(self.at, Request::Unpin(pin));
+                self.doing = Doing::Unpinning;
+            }
+            (Doing::Comparing { entry, pin, .. }, Reply::Snapshot(Err(error)))
+                if self.is_too_late(&error) =>
+            {
+                self.give_up(now, entry);
+                out.ask(self.at, Request::Unpin(pin));
+                self.doing = Doing::Unpinning;
+            }
+            (Doing::Querying { entry, .. }, Reply::Snapshot(Err(error))) if self.is_too_late(&error) => {
+                self.give_up(now, entry);
+                self.finish(now, out);
+            }
+            (Doing::StrongRead { entry, .. }, Reply::Rows(Err(error))) if self.is_too_late(&error) => {
+                self.give_up(now, entry);
+                self.finish(now, out);
             }
             (Doing::Reading { entry, pin, targets, then }, Reply::Rows(rows)) => {
                 let rows = rows.unwrap_or_else(|e| panic!("rows at a pinned cut are refused: {e}"));
@@ -353,6 +387,16 @@ impl Session {
             }
             _ => panic!("an answer to another question"),
         }
+    }
+
+    fn is_too_late(&self, error: &SqlError) -> bool {
+        self.habits.may_be_too_late && error.state == SqlState::SNAPSHOT_TOO_OLD
+    }
+    /// A read that is refused shows nothing.
+    fn give_up(&mut self, now: Time, entry: Entry) {
+        let mut book = self.book.borrow_mut();
+        book.count("cuts refused as too old");
+        book.abort(entry, now);
     }
 
     /// A read-only operation ends.
@@ -448,7 +492,7 @@ impl Session {
         match then {
             Pinned::Compare => {
                 let open = self.open(Some(rows.at), Consistency::Rss, &targets);
-                out.ask(self.analyst(), Request::OpenSnapshot(open));
+                out.ask(self.analyst, Request::OpenSnapshot(open));
                 self.doing = Doing::Comparing { entry, pin, targets, rows: seen.into_iter().collect() };
             }
             Pinned::ReadOnly => {

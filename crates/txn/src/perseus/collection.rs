@@ -16,7 +16,6 @@ use super::state::{Out, Perseus, Work};
 use crate::engine::EngineEffect;
 use crate::graph::seen::Seen;
 use crate::graph::vertex::{Ref, State};
-use base::topology::Topology;
 use base::{NodeId, Rank, Time, TxnId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -40,8 +39,10 @@ pub(super) struct Collection {
     own: Vec<Life>,
     /// At the collector: the latest report of each node.
     reports: BTreeMap<NodeId, Rank>,
+    /// At the collector: when each node reported last.
+    heard_at: BTreeMap<NodeId, Time>,
+    began: Option<Time>,
     floors: BTreeMap<(NodeId, u32), u64>,
-    nodes: usize,
 }
 
 /// What one life of this gateway submitted.
@@ -55,7 +56,7 @@ struct Life {
 }
 
 impl Collection {
-    pub fn new(topology: &Topology) -> Collection {
+    pub fn new() -> Collection {
         Collection {
             watermark: Rank::ZERO,
             reported: Rank::ZERO,
@@ -64,8 +65,9 @@ impl Collection {
             heap: BinaryHeap::new(),
             own: Vec::new(),
             reports: BTreeMap::new(),
+            heard_at: BTreeMap::new(),
+            began: None,
             floors: BTreeMap::new(),
-            nodes: topology.nodes.len(),
         }
     }
     /// The next own transaction exists.
@@ -142,6 +144,7 @@ impl Perseus {
 
     pub(super) fn on_progress(
         &mut self,
+        now: Time,
         from: NodeId,
         done: Rank,
         floors: Vec<Floor>,
@@ -158,10 +161,25 @@ impl Perseus {
             let known = collection.floors.entry((floor.coordinator, floor.incarnation)).or_default();
             *known = floor.sequence.max(*known);
         }
-        if from != self.me || collection.reports.len() < collection.nodes {
+        collection.heard_at.insert(from, now);
+        if from != self.me {
             return;
         }
-        let rank = collection.reports.values().copied().min().unwrap_or_default();
+        // Silence from the start counts from the collector's own first report.
+        let began = *collection.began.get_or_insert(now);
+        let mut rank = Rank::MAX;
+        for node in self.topology.node_ids() {
+            let heard_at = collection.heard_at.get(&node).copied().unwrap_or(began);
+            let runs_partitions = self.topology.partitions_at(node).next().is_some();
+            match collection.reports.get(&node) {
+                // It only reads. When it returns it finds that it was given up, and begins again.
+                _ if !runs_partitions && now.since(heard_at) > self.options.lease_ns => {
+                    base::sometimes!("collection goes on without a silent reader");
+                }
+                Some(done) => rank = rank.min(*done),
+                None => return,
+            }
+        }
         let floors: Vec<Floor> = collection
             .floors
             .iter()

@@ -20,6 +20,8 @@ pub struct Options {
     pub future_max_ns: Option<u64>,
     /// How often nodes report to the collector, in ns.
     pub collect_every_ns: u64,
+    /// A node that runs no partition and has been silent for longer does not hold up collection any more, in ns.
+    pub lease_ns: u64,
     /// First retransmission after this long, in ns. `None`: twice the widest round trip and a bit.
     pub retry_after_ns: Option<u64>,
     /// Longest pause between retransmissions, in ns.
@@ -46,6 +48,7 @@ impl Default for Options {
             timestamps: Timestamps::Clocks,
             future_max_ns: None,
             collect_every_ns: 50 * MS,
+            lease_ns: 10 * SECOND,
             retry_after_ns: None,
             retry_max_ns: 2 * SECOND,
             recover_after_ns: None,

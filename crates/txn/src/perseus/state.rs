@@ -204,7 +204,7 @@ impl Perseus {
             close_waits: BTreeMap::new(),
             floor: None,
             handed_out: Rank::ZERO,
-            collection: Collection::new(&topology),
+            collection: Collection::new(),
             delays: Delays::new(&topology),
             work: VecDeque::new(),
             counts: Counts::default(),
@@ -308,7 +308,7 @@ impl Perseus {
             Message::Inquire { vertices, watermark } => self.on_inquire(from, vertices, watermark, out),
             Message::InquireReply { known, watermark } => self.on_inquire_reply(known, watermark, out),
             Message::Progress { done, floors, delays_ns } => {
-                self.on_progress(from, done, floors, delays_ns, out)
+                self.on_progress(now, from, done, floors, delays_ns, out)
             }
             Message::Watermark { rank, floors, delays_ns } => {
                 self.delays.share(self.me, delays_ns);

@@ -1,0 +1,83 @@
+//! What each way of reading promises, cell by cell: every promise over many seeds, and for every promise that
+//! is *not* made a history that breaks it. `MERIDIAN_SEEDS` sets the number of seeds per row (nightly runs
+//! take thousands).
+//!
+//! | | closed | regular | session | serializable | RSS |
+//! |---|---|---|---|---|---|
+//! | PERSEUS as printed | – | – | – | – | – |
+//! | `regular` | yes | yes | yes | – | – |
+//! | `rss` | yes | yes | yes | yes | yes |
+//!
+//! The cells that `regular` lacks are also provoked on purpose in `tests/scenarios.rs`; other systems' rows
+//! are in `tests/rivals.rs`.
+
+use base::cut::Consistency;
+use history::{AntiDependencies, Guarantee, RealTime, Rules, check};
+use reads::snapshot::printed::Printed;
+use sim::cluster::run::{Case, record};
+use sim::plan::Plan;
+use std::collections::BTreeMap;
+
+const PLANS: [&str; 4] = ["wan3-calm", "wan3-jittery", "wan3-partitions", "wan3-mixed"];
+
+fn seeds(usual: u64) -> u64 {
+    std::env::var("MERIDIAN_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
+/// The columns, by the edges that a serial order has to respect.
+fn columns() -> [(&'static str, Guarantee); 5] {
+    let rules = |anti_dependencies, tied, real_time| {
+        Guarantee::Custom(Rules { anti_dependencies, sessions: tied, tokens: tied, real_time })
+    };
+    [
+        ("closed", Guarantee::Closed),
+        ("regular", rules(AntiDependencies::OwnOfQueries, false, RealTime::Conflicting)),
+        ("session", rules(AntiDependencies::OwnOfQueries, true, RealTime::Ignored)),
+        ("serializable", Guarantee::Serializable),
+        ("rss", Guarantee::Rss),
+    ]
+}
+
+/// How often each column is broken, and by which seed first.
+fn broken(level: Consistency, printed: Option<Printed>, count: u64) -> BTreeMap<&'static str, (u64, u64)> {
+    let mut broken = BTreeMap::new();
+    for seed in 0..count {
+        let plan = Plan::named(PLANS[seed as usize % PLANS.len()]).unwrap();
+        let case = Case { printed, ..Case::new(seed, plan, level) };
+        let ((all, _), end) = record(&case);
+        end.unwrap_or_else(|e| panic!("seed {seed} at {}: {e}", level.name()));
+        for (name, guarantee) in columns() {
+            if let Err(violation) = check(&all, guarantee) {
+                let entry = broken.entry(name).or_insert_with(|| {
+                    println!("{name} is broken by seed {seed}: {}", violation.anomaly.name());
+                    (0, seed)
+                });
+                entry.0 += 1;
+            }
+        }
+    }
+    println!("{} of {count} seeds: {broken:?}", level.name());
+    broken
+}
+
+#[test]
+fn the_printed_protocol_keeps_nothing() {
+    let broken = broken(Consistency::Regular, Some(Printed::default()), seeds(60));
+    let names: Vec<&str> = columns().iter().map(|(name, _)| *name).collect();
+    assert!(names.iter().all(|name| broken.contains_key(name)), "only {broken:?}");
+}
+
+#[test]
+fn regular_keeps_closure_regularity_and_sessions_and_not_one_order() {
+    // That it breaks the other two is rare by chance, so `tests/scenarios.rs` does it on purpose.
+    let broken = broken(Consistency::Regular, None, seeds(200));
+    for name in ["closed", "regular", "session"] {
+        assert!(!broken.contains_key(name), "{broken:?}");
+    }
+}
+
+#[test]
+fn rss_keeps_everything() {
+    let broken = broken(Consistency::Rss, None, seeds(200));
+    assert!(broken.is_empty(), "{broken:?}");
+}

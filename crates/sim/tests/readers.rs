@@ -1,0 +1,205 @@
+//! Nodes that only read: cut off, without memory, silent beyond their lease, asked for what they do not have.
+
+use base::cut::Consistency;
+use base::time::{MS, SECOND};
+use base::topology::{NodeSpec, Topology};
+use base::wan::Wan;
+use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, SqlState, Token};
+use node::request::{OpenSnapshot, Reply, Request, Status};
+use reads::snapshot::Dynamic;
+use sim::cluster::columns::rows_of;
+use sim::cluster::layout::{Content, Item, Kind, LISTS, Layout, read_row};
+use sim::cluster::run::{Subject, set_up, world};
+use sim::cluster::script_client::ScriptClient;
+use sim::world::{Fault, Setup, World};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Two regions of one partition each; n0 and n1 order and keep no columns. n2 reads both partitions, n3 only
+/// the second.
+const READER: NodeId = NodeId(2);
+const HALF_READER: NodeId = NodeId(3);
+const SECOND_PARTITION: PartitionId = PartitionId(1);
+
+struct Scene {
+    world: World<Subject>,
+    layout: Arc<Layout>,
+    written: u64,
+}
+
+impl Scene {
+    fn new(lease_ns: u64, dynamic: Dynamic) -> Scene {
+        let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap().truncated(2), 1);
+        let all: Vec<PartitionId> = topology.partition_ids().collect();
+        topology.nodes.iter_mut().for_each(|node| node.subscribes.clear());
+        topology.nodes.push(NodeSpec { region: RegionId(0), subscribes: all });
+        topology.nodes.push(NodeSpec { region: RegionId(1), subscribes: vec![SECOND_PARTITION] });
+        let layout = Arc::new(Layout::new(Arc::new(topology.clone()), 1, 1));
+        let engine = txn::perseus::Options { lease_ns, ..Default::default() };
+        let node = node::Options { lease_ns, dynamic, ..Default::default() };
+        let mut world = world(Setup::calm(topology, 1), engine, node);
+        set_up(&mut world, &layout);
+        Scene { world, layout, written: 0 }
+    }
+    fn run(&mut self, ns: u64) {
+        let until = self.world.now() + ns;
+        self.world.run_until(until);
+    }
+    fn fault(&mut self, fault: Fault) {
+        let now = self.world.now();
+        self.world.fault_at(now, fault);
+        self.run(1);
+    }
+    /// The answer, or `None` if there is none within a second.
+    fn ask(&mut self, node: NodeId, request: Request) -> Option<Reply> {
+        let mut request = Some(request);
+        let (client, replies) = ScriptClient::<Subject>::new(move |_| request.take().map(|r| (node, r)));
+        self.world.client(client);
+        self.run(SECOND);
+        replies.borrow_mut().pop()
+    }
+    fn items(&self) -> Vec<Item> {
+        self.layout.shelves.iter().map(|&(shelf, _)| Item { kind: Kind::List, shelf, key: 0 }).collect()
+    }
+    /// Appends one value to both lists, in one transaction.
+    fn write(&mut self) {
+        self.written += 1;
+        let appends =
+            self.items().into_iter().map(|i| (i.shelf, self.layout.append(&i, self.written))).collect();
+        let submission = self.layout.one_shot(appends, Token::default());
+        match self.ask(NodeId(0), Request::Submit(submission)) {
+            Some(Reply::Submitted(Ok(answer))) => assert!(answer.outcome.is_committed()),
+            _ => panic!("no answer to a write"),
+        }
+    }
+    fn open(&mut self, node: NodeId, level: Consistency, token: Token, of: &[PartitionId]) -> Option<Reply> {
+        let partitions: BTreeSet<PartitionId> = of.iter().copied().collect();
+        let tables = [(LISTS, partitions)].into();
+        self.ask(node, Request::OpenSnapshot(OpenSnapshot { at: None, consistency: level, token, tables }))
+    }
+    fn all(&self) -> Vec<PartitionId> {
+        self.layout.topology.partition_ids().collect()
+    }
+    /// What a query at this level finds in each list.
+    fn query(&mut self, node: NodeId, level: Consistency) -> Option<BTreeMap<Item, Vec<u64>>> {
+        let of = self.layout.topology.nodes[node.0 as usize].subscribes.clone();
+        match self.open(node, level, Token::default(), &of)? {
+            Reply::Snapshot(Ok(snapshot)) => {
+                let rows = rows_of(&snapshot.tables[&LISTS]).into_iter();
+                let lists = rows.map(|values| match read_row(Kind::List, &values) {
+                    (item, Content::List(list)) => (item, list),
+                    _ => unreachable!(),
+                });
+                Some(lists.collect())
+            }
+            Reply::Snapshot(Err(error)) => panic!("refused: {error}"),
+            _ => unreachable!(),
+        }
+    }
+    /// Everything written so far is in the lists, at both strong levels.
+    fn expect_all(&mut self, node: NodeId) {
+        let everything: Vec<u64> = (1..=self.written).collect();
+        for level in [Consistency::Rss, Consistency::Regular] {
+            let lists =
+                self.query(node, level).unwrap_or_else(|| panic!("{node} does not answer at {level:?}"));
+            assert!(!lists.is_empty());
+            lists.iter().for_each(|(item, list)| assert_eq!(*list, everything, "{item:?} at {level:?}"));
+        }
+    }
+    fn refused(&mut self, reply: Option<Reply>) -> SqlState {
+        match reply {
+            Some(Reply::Snapshot(Err(error))) => error.state,
+            Some(_) => panic!("not refused"),
+            None => panic!("no answer"),
+        }
+    }
+    fn status(&mut self, node: NodeId) -> Status {
+        match self.ask(node, Request::Status) {
+            Some(Reply::Status(status)) => *status,
+            _ => panic!("no status"),
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_lost_its_memory_reads_again_from_copies() {
+    for dynamic in [Dynamic::Off, Dynamic::Essential] {
+        let mut scene = Scene::new(10 * SECOND, dynamic);
+        (0..3).for_each(|_| scene.write());
+        scene.expect_all(READER);
+        scene.fault(Fault::Crash(READER));
+        (0..3).for_each(|_| scene.write());
+        scene.fault(Fault::Restart(READER));
+        scene.expect_all(READER);
+        (0..3).for_each(|_| scene.write());
+        scene.expect_all(READER);
+        scene.expect_all(HALF_READER);
+    }
+}
+
+/// Collection waits for a reader that is cut off, for as long as its lease says; then it goes on, the streams
+/// drop what the reader lacks, and the reader begins again when it returns.
+#[test]
+fn a_silent_reader_holds_up_collection_for_its_lease_and_begins_again() {
+    let mut scene = Scene::new(3 * SECOND, Dynamic::Essential);
+    scene.write();
+    scene.expect_all(READER);
+    scene.fault(Fault::Separate([READER].into()));
+    let cut_at = scene.world.now().rank();
+    (0..2).for_each(|_| scene.write());
+    assert!(scene.status(NodeId(0)).collected_below < cut_at, "within the lease");
+    scene.run(3 * SECOND);
+    (0..2).for_each(|_| scene.write());
+    assert!(scene.status(NodeId(0)).collected_below > cut_at, "beyond the lease");
+    assert!(scene.status(NodeId(0)).graph_vertices < 20);
+    // Alone it answers nothing that needs an answer.
+    assert!(scene.query(READER, Consistency::Rss).is_none());
+    scene.fault(Fault::Reconnect);
+    scene.run(2 * SECOND);
+    scene.expect_all(READER);
+    scene.write();
+    scene.expect_all(READER);
+}
+
+#[test]
+fn a_short_silence_is_made_up_for_from_the_stream() {
+    let mut scene = Scene::new(10 * SECOND, Dynamic::Essential);
+    scene.write();
+    scene.fault(Fault::Separate([READER].into()));
+    (0..2).for_each(|_| scene.write());
+    scene.fault(Fault::Reconnect);
+    scene.run(SECOND);
+    scene.expect_all(READER);
+    scene.fault(Fault::Separate([HALF_READER].into()));
+    scene.write();
+    scene.fault(Fault::Reconnect);
+    scene.run(SECOND);
+    scene.expect_all(HALF_READER);
+}
+
+#[test]
+fn what_a_node_cannot_know_it_refuses() {
+    let mut scene = Scene::new(10 * SECOND, Dynamic::Essential);
+    scene.write();
+    let all = scene.all();
+    let reply = scene.open(HALF_READER, Consistency::Rss, Token::default(), &all);
+    assert_eq!(scene.refused(reply), SqlState::FEATURE_NOT_SUPPORTED, "a partition without columns here");
+    let ahead = Token::at(Rank(scene.world.now().0 + 60 * SECOND));
+    let reply = scene.open(READER, Consistency::Regular, ahead, &all);
+    assert_eq!(scene.refused(reply), SqlState::INVALID_PARAMETER_VALUE, "a rank that nobody gave");
+    let mut foreign = Token::default();
+    foreign.positions.insert(SECOND_PARTITION, LogPosition(1_000));
+    let reply = scene.open(READER, Consistency::Regular, foreign, &all);
+    assert_eq!(scene.refused(reply), SqlState::INVALID_PARAMETER_VALUE, "a position that no log had");
+    // A cut from before the copy was taken.
+    let before = scene.world.now().rank();
+    scene.fault(Fault::Crash(READER));
+    scene.write();
+    scene.fault(Fault::Restart(READER));
+    scene.expect_all(READER);
+    let tables = [(LISTS, all.into_iter().collect())].into();
+    let (at, consistency, token) = (Some(before), Consistency::Rss, Token::default());
+    let reply = scene.ask(READER, Request::OpenSnapshot(OpenSnapshot { at, consistency, token, tables }));
+    assert_eq!(scene.refused(reply), SqlState::SNAPSHOT_TOO_OLD);
+    assert!(scene.world.now().0 > MS);
+}
