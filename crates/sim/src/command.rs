@@ -10,12 +10,16 @@ use crate::plan::{Mix, Plan};
 use crate::replay::{Failure, Replay, guard, run_twice};
 use base::check::probes;
 use base::cut::Consistency;
+use reads::snapshot::printed::Printed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use txn::any::EngineKind;
 
-/// The engines there are.
-pub const ENGINES: [&str; 2] = ["perseus", "caerus"];
+/// The engines there are; with queries by PERSEUS' algorithm as it was published, which promises nothing.
+pub const ENGINES: [&str; 3] = ["perseus", "caerus", "perseus+printed"];
+
+/// Every probe in the crates under test, with the file it stands in.
+static PROBES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/probes.rs"));
 
 /// `sim run`.
 #[derive(Clone, Debug)]
@@ -132,7 +136,12 @@ pub fn soak(
     let mut text = format!("{} seeds, {operations} operations, all as promised\n", seed - options.first_seed);
     tally.iter().for_each(|(what, n)| _ = writeln!(text, "{n:>12}  {what}"));
     _ = writeln!(text, "probes:");
-    probes().iter().for_each(|(probe, n)| _ = writeln!(text, "{n:>12}  {probe}"));
+    let reached = probes();
+    reached.iter().for_each(|(probe, n)| _ = writeln!(text, "{n:>12}  {probe}"));
+    _ = writeln!(text, "never reached:");
+    for (probe, file) in PROBES.iter().filter(|(probe, _)| !reached.contains_key(probe)) {
+        _ = writeln!(text, "              {probe} ({file})");
+    }
     Ok(text)
 }
 
@@ -146,10 +155,14 @@ pub fn experiment(options: &ExperimentOptions) -> Result<Report, Trouble> {
 }
 
 fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
+    let (engine, printed) = match engine.strip_suffix("+printed") {
+        Some(engine) => (engine, Some(Printed::default())),
+        None => (engine, None),
+    };
     let Some(engine) = EngineKind::parse(engine) else {
         return Err(Trouble::Usage(format!("no engine {engine:?}; there is {}", ENGINES.join(", "))));
     };
-    Ok(Case { engine, ..Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level) })
+    Ok(Case { engine, printed, ..Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level) })
 }
 
 /// Runs under [`guard`], with the line that repeats it.
@@ -187,4 +200,16 @@ fn describe(case: &Case, summary: &Summary) -> String {
     }
     summary.tally.iter().for_each(|(what, n)| _ = writeln!(text, "{n:>8} {what}"));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_are_listed_from_the_sources() {
+        let known = |probe: &str| PROBES.iter().any(|(name, _)| *name == probe);
+        assert!(known("a calibration serves several queries") && known("a stream is sent again"));
+        assert!(!known("…"), "not those in documentation");
+    }
 }

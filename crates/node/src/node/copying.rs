@@ -93,7 +93,7 @@ impl<E: Engine> Node<E> {
     /// whatever its readers rely on may be gone.
     pub(super) fn check_lease(&mut self, now: Time, below: Rank, out: &mut Effects<Self>) {
         let columns = &self.columns;
-        let lapsed = |p: &PartitionId| columns.low.get(p).is_some_and(|low| *low <= below);
+        let lapsed = |p: &PartitionId| columns.low.get(p).is_some_and(|low| *low < below);
         let lapsed: Vec<PartitionId> = self.streams.incoming.keys().copied().filter(lapsed).collect();
         if lapsed.is_empty() {
             return;
@@ -140,7 +140,7 @@ impl Columns {
                 self.graph.logged(now, partition, *position, *txn, *rank);
             }
             Feed::CopyEnds { low } => {
-                if *low <= self.collected_below {
+                if *low < self.collected_below {
                     base::sometimes!("a copy is too old when it arrives");
                     return false;
                 }
