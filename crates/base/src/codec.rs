@@ -53,9 +53,10 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     }
 }
 
-/// Length of the encoding in bytes, without allocating it twice.
+/// Length of the encoding in bytes, without making it.
 pub fn encoded_len<T: Serialize>(value: &T) -> usize {
-    encode(value).len()
+    let size = postcard::serialize_with_flavor(value, postcard::ser_flavors::Size::default());
+    1 + size.expect("counting cannot fail")
 }
 
 #[cfg(test)]

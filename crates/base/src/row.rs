@@ -11,8 +11,30 @@ use std::fmt;
 use std::sync::Arc;
 
 /// An encoded row. Cloning shares the bytes.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Row(Arc<[u8]>);
+
+impl Serialize for Row {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Row {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Row, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Row;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("row bytes")
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Row, E> {
+                Ok(Row(Arc::from(bytes)))
+            }
+        }
+        deserializer.deserialize_bytes(Visitor)
+    }
+}
 
 /// Where a row is built: on the stack, unless it is long.
 type Buffer = SmallVec<[u8; 512]>;

@@ -1,8 +1,10 @@
 //! `meridian sim`: seeds, soaks and experiments of the simulator; here only flags, clock and files.
 
-use ::sim::command::{ExperimentOptions, RunOptions, SoakOptions};
-use ::sim::experiment::{self, Scale};
-use anyhow::{Context, anyhow};
+mod experiment;
+
+use ::sim::command::{RunOptions, SoakOptions};
+use ::sim::experiment::Scale;
+use anyhow::anyhow;
 use base::cut::Consistency;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -67,7 +69,10 @@ pub struct ExperimentArgs {
     scale: Scale,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write JSON, CSV and text into this folder
+    /// Parts that run at a time (default: one per core); the figures do not depend on it
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Write JSON, CSV, text and an HTML page into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -115,24 +120,13 @@ pub fn run(command: SimCommand) -> anyhow::Result<()> {
 
 fn experiment(args: ExperimentArgs) -> anyhow::Result<()> {
     let Some(name) = args.name else {
-        for experiment in &experiment::ALL {
+        for experiment in ::sim::experiment::ALL {
             println!("{:<20} {}", experiment.name, experiment.question);
         }
         return Ok(());
     };
-    let options = ExperimentOptions { name, scale: args.scale, seed: args.seed };
-    let report = ::sim::command::experiment(&options).map_err(failed)?;
-    print!("{}", report.to_text());
-    if let Some(folder) = args.out {
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let json = serde_json::to_string_pretty(&report.to_json())? + "\n";
-        for (ending, text) in [("json", json), ("csv", report.to_csv()), ("txt", report.to_text())] {
-            let path = folder.join(format!("{}.{ending}", report.experiment));
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-            println!("written: {}", path.display());
-        }
-    }
-    Ok(())
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    experiment::run(&name, args.scale, args.seed, args.threads.unwrap_or(cores), args.out.as_deref())
 }
 
 /// The failure's own text, so that its first line can be pasted.

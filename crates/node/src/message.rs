@@ -4,9 +4,7 @@ use crate::streams::{Ack, Feed};
 use base::order::{Calibration, Close, Closed};
 use base::txn::{Access, RowRead};
 use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TxnId};
-use reads::batches::{Batch, PublishedBatch};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Names a question at the node that asked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,10 +48,10 @@ pub enum Message<M> {
 pub enum RivalMessage {
     /// Nothing at or below these ranks is missing at these partitions, nor ever will be.
     Safe { ranks: Vec<(PartitionId, Rank)> },
-    /// Partition → manager.
-    Batch { partition: PartitionId, batch: Batch },
-    /// Manager → partition: batches up to one have arrived, up to another are published.
-    BatchKnown { partition: PartitionId, received: u64, published: u64 },
+    /// Partition → manager: everything up to this barrier is closed there.
+    Batch { partition: PartitionId, barrier: Rank },
+    /// Manager → partition: everything up to this barrier is closed everywhere.
+    Published { partition: PartitionId, barrier: Rank },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,7 +60,7 @@ pub enum Question {
     Calibrate,
     /// The oracle's next timestamp.
     Timestamp,
-    /// The vector of batches that is closed.
+    /// The last barrier below which every partition is complete.
     Batches,
     /// Told once every copy of the partition has this transaction.
     Replicated(TxnId),
@@ -96,7 +94,7 @@ pub enum AnswerBody {
     },
     Calibrated(Calibration),
     Timestamp(Rank),
-    Batches(BTreeMap<PartitionId, PublishedBatch>),
+    Batches(Rank),
     Replicated,
     /// Per read, rows in its order.
     Rows(Vec<Vec<(Key, Row)>>),

@@ -432,7 +432,7 @@ impl<E: Engine> Node<E> {
             Timer::Low => {
                 let partitions: Vec<_> = self.topology.copies_at(self.id).collect();
                 // Safe ranks are announced instead.
-                if self.options.rival != Some(Rival::SafeTimestamp) {
+                if !matches!(self.options.rival, Some(Rival::SafeTimestamp | Rival::BatchCut)) {
                     for partition in partitions {
                         self.publish_low(now, partition, out);
                     }

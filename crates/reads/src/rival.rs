@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | [`Rival::SafeTimestamp`] | F1 Lightning | at the least rank that every partition of the cluster has announced as safe | staleness |
 //! | [`Rival::CentralTimestamp`] | TiDB | at a timestamp from the cluster's oracle, once everything below is there | a trip to the oracle, and waiting |
-//! | [`Rival::BatchCut`] | Janus-HTAP | at the last vector of batches that a central manager has found closed | a trip to the manager, and staleness |
+//! | [`Rival::BatchCut`] | Janus-HTAP | at the last barrier that a central manager has found closed everywhere | a trip to the manager, and staleness |
 //! | [`Rival::SynchronousReplica`] | Spanner-RSS with replicas for analytics | at what has been applied here | every writer waits for every copy |
 //!
 //! Central services live at the node that runs partition 0.

@@ -12,7 +12,6 @@ pub mod rank;
 pub mod safe_timestamp;
 pub mod synchronous_replica;
 
-use crate::batches::PublishedBatch;
 use crate::graph::DependencyGraph;
 use base::order::{Calibration, Close, Closed};
 use base::txn::Granule;
@@ -35,7 +34,7 @@ pub enum Ask {
     Calibrate(PartitionId),
     /// The oracle's next timestamp.
     Timestamp,
-    /// The vector of batches that is closed.
+    /// The last barrier below which every partition is complete.
     Batches,
 }
 
@@ -67,7 +66,7 @@ pub enum Told {
         rank: Rank,
     },
     Batches {
-        published: BTreeMap<PartitionId, PublishedBatch>,
+        published: Rank,
     },
 }
 

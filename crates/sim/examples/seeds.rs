@@ -1,11 +1,13 @@
 //! `meridian sim run|soak|experiment` without the rest of Meridian, which takes longer to build:
 //! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE]`, `… -- soak SECONDS FIRST [PLAN] [LEVEL]`,
-//! `… -- experiment NAME SCALE SEED`.
+//! `… -- experiment NAME SCALE SEED [PART]`; one part is printed as JSON, for putting parts together later.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a command has flags and a clock")]
 
 use base::cut::Consistency;
-use sim::command::{ExperimentOptions, RunOptions, SoakOptions, Trouble, experiment, run, soak};
+use sim::command::{
+    ExperimentOptions, RunOptions, SoakOptions, Trouble, experiment, experiment_named, run, soak,
+};
 use sim::experiment::Scale;
 
 fn main() {
@@ -39,7 +41,13 @@ fn main() {
                 scale: word(2).and_then(Scale::parse).unwrap_or(Scale::Small),
                 seed: number(3).unwrap_or(1),
             };
-            experiment(&options).map(|report| report.to_text())
+            match number(4) {
+                None => experiment(&options).map(|report| report.to_text()),
+                Some(part) => experiment_named(&options.name).map(|experiment| {
+                    let found = (experiment.run)(options.scale, options.seed, part as usize, &mut |_| {});
+                    experiment.report(options.scale, options.seed, vec![found]).to_json().to_string()
+                }),
+            }
         }
         _ => Err(Trouble::Usage("say run, soak or experiment".into())),
     };

@@ -1,5 +1,5 @@
-//! How many messages a second the world carries on one core, with a handler that does nothing:
-//! `cargo run -p sim --release --example speed`.
+//! How many messages a second the world carries on one core: with a handler that does nothing, and with real
+//! nodes at the load of `perseus-table3`: `cargo run -p sim --release --example speed [-- small|paper]`.
 
 #![allow(
     clippy::disallowed_types,
@@ -11,7 +11,9 @@ use base::process::{Effects, Event, Process};
 use base::topology::Topology;
 use base::wan::Wan;
 use base::{NodeId, Time};
-use sim::world::{BEGIN, Setup, World};
+use sim::experiment::perseus::table3;
+use sim::experiment::{Scale, number};
+use sim::world::{BEGIN, Setup, Wire, World};
 
 /// Sends every message on, and knows nothing.
 struct Relay {
@@ -34,9 +36,15 @@ impl Process for Relay {
 }
 
 fn main() {
+    empty_handler();
+    let scale = std::env::args().nth(1).as_deref().and_then(Scale::parse).unwrap_or(Scale::Small);
+    real_nodes(scale);
+}
+
+fn empty_handler() {
     let topology = Topology::one_node_per_region(Wan::preset("perseus5").unwrap(), 1);
-    let mut world =
-        World::new(Setup::calm(topology, 1), |node, _, _| Relay { next: NodeId((node.0 + 1) % 5) });
+    let setup = Setup { wire: Wire::Measured, ..Setup::calm(topology, 1) };
+    let mut world = World::new(setup, |node, _, _| Relay { next: NodeId((node.0 + 1) % 5) });
     let begin = std::time::Instant::now();
     let mut seconds = 0;
     while begin.elapsed().as_secs_f64() < 2.0 {
@@ -44,9 +52,30 @@ fn main() {
         world.run_until(BEGIN + seconds * base::time::SECOND);
     }
     let rate = world.counters().messages() as f64 / begin.elapsed().as_secs_f64();
+    println!("empty handler: {} messages, {rate:.0} a second", world.counters().messages());
+}
+
+/// The part of the table that reads at level `rss`; loading and warm-up are not counted.
+fn real_nodes(scale: Scale) {
+    let experiment = table3::EXPERIMENT;
+    let part = (experiment.parts)(scale).iter().position(|name| name == "PERSEUS, rss").unwrap();
+    let (mut times, mut measured_s) = (Vec::new(), 0.0);
+    let found = (experiment.run)(scale, 1, part, &mut |done| times.push((done, std::time::Instant::now())));
+    let figure = |column| number(&found.rows[0], column).unwrap();
+    let seconds = found.conditions.iter().find(|(name, _)| name.starts_with("seconds measured"));
+    let seconds = seconds.and_then(|(_, value)| value.as_f64()).unwrap();
+    let messages = figure("messages_per_txn") * figure("tp_per_s") * seconds;
+    let end = times.last().unwrap().1;
+    // The window is the end of what is told; it begins where the warm-up ends.
+    for (done, at) in times.iter().rev() {
+        if 1.0 - done >= seconds / (seconds + table3::warm_up_s(scale)) {
+            measured_s = end.duration_since(*at).as_secs_f64();
+            break;
+        }
+    }
     println!(
-        "{} messages, {rate:.0} a second, trace {:016x}",
-        world.counters().messages(),
-        world.trace_hash()
+        "perseus-table3, rss, scale {}: {messages:.0} messages, {:.0} a second ({measured_s:.1} s for {seconds} virtual s)",
+        scale.name(),
+        messages / measured_s
     );
 }

@@ -5,18 +5,28 @@
 
 use crate::cluster::run::{self as cluster};
 use crate::cluster::run::{Case, Summary};
-use crate::experiment::{self, Report, Scale};
+use crate::experiment::{self, Experiment, Report, Scale};
 use crate::plan::{Mix, Plan};
 use crate::replay::{Failure, Replay, guard, run_twice};
 use base::check::probes;
 use base::cut::Consistency;
+use reads::rival::Rival;
 use reads::snapshot::printed::Printed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use txn::any::EngineKind;
 
-/// The engines there are; with queries by PERSEUS' algorithm as it was published, which promises nothing.
-pub const ENGINES: [&str; 3] = ["perseus", "caerus", "perseus+printed"];
+/// The engines there are, and after a plus sign how queries are read instead of by levels: by PERSEUS' algorithm
+/// as it was published, which promises nothing, or as a rival does.
+pub const ENGINES: [&str; 7] = [
+    "perseus",
+    "caerus",
+    "perseus+printed",
+    "perseus+safe-timestamp",
+    "perseus+central-timestamp",
+    "perseus+batch-cut",
+    "perseus+synchronous-replica",
+];
 
 /// Every probe in the crates under test, with the file it stands in.
 static PROBES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/probes.rs"));
@@ -145,24 +155,28 @@ pub fn soak(
     Ok(text)
 }
 
-/// Runs an experiment.
+/// Runs an experiment, its parts one after another.
 pub fn experiment(options: &ExperimentOptions) -> Result<Report, Trouble> {
-    let found = experiment::named(&options.name).ok_or_else(|| {
+    Ok(experiment_named(&options.name)?.run_all(options.scale, options.seed, &mut |_, _| {}))
+}
+
+/// An experiment by its name.
+pub fn experiment_named(name: &str) -> Result<&'static Experiment, Trouble> {
+    experiment::named(name).ok_or_else(|| {
         let names: Vec<&str> = experiment::ALL.iter().map(|e| e.name).collect();
-        Trouble::Usage(format!("no experiment {:?}; there is {}", options.name, names.join(", ")))
-    })?;
-    Ok((found.run)(options.scale, options.seed))
+        Trouble::Usage(format!("no experiment {name:?}; there is {}", names.join(", ")))
+    })
 }
 
 fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
-    let (engine, printed) = match engine.strip_suffix("+printed") {
-        Some(engine) => (engine, Some(Printed::default())),
-        None => (engine, None),
+    let unknown = || Trouble::Usage(format!("no engine {engine:?}; there is {}", ENGINES.join(", ")));
+    let (name, printed, rival) = match engine.split_once('+') {
+        None => (engine, None, None),
+        Some((name, "printed")) => (name, Some(Printed::default()), None),
+        Some((name, rival)) => (name, None, Some(Rival::parse(rival).ok_or_else(unknown)?)),
     };
-    let Some(engine) = EngineKind::parse(engine) else {
-        return Err(Trouble::Usage(format!("no engine {engine:?}; there is {}", ENGINES.join(", "))));
-    };
-    Ok(Case { engine, printed, ..Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level) })
+    let engine = EngineKind::parse(name).ok_or_else(unknown)?;
+    Ok(Case { engine, printed, rival, ..Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level) })
 }
 
 /// Runs under [`guard`], with the line that repeats it.

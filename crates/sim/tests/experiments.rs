@@ -51,3 +51,58 @@ fn an_unknown_experiment_is_answered_with_the_known_ones() {
     let Err(Trouble::Usage(text)) = experiment(&options) else { panic!("there is no such experiment") };
     assert!(text.contains("perseus3-latency"), "{text}");
 }
+
+/// The systems of PERSEUS' third table, as small as they get.
+#[test]
+fn local_queries_are_fresh_and_rivals_pay_where_they_should() {
+    let options = ExperimentOptions { name: "perseus-table3".into(), scale: Scale::Small, seed: 1 };
+    let report = experiment(&options).unwrap();
+    let text = report.to_text();
+    let of = |system: &str, mode: &str, column: &str| {
+        report
+            .figure(&[("system", system), ("mode", mode)], column)
+            .unwrap_or_else(|| panic!("{mode}\n{text}"))
+    };
+    for mode in ["regular", "rss"] {
+        assert!(of("PERSEUS", mode, "total_ms") <= 15.0, "{text}");
+        assert!(of("PERSEUS", mode, "staleness_ms") < 1.0, "{text}");
+    }
+    assert!(of("PERSEUS", "rss, neither rule", "wait_ms") > of("PERSEUS", "rss", "wait_ms"), "{text}");
+    // Lightning reads at once what is old; one way across is the least it can be.
+    let lightning = "safe timestamp, 30 ms";
+    assert_eq!(of("Lightning", lightning, "coordination_ms") + of("Lightning", lightning, "wait_ms"), 0.0);
+    assert!(of("Lightning", lightning, "staleness_ms") > 50.0, "{text}");
+    let future = of("Lightning", "safe timestamp, 30 ms, with future ranks", "staleness_ms");
+    assert!((50.0..of("Lightning", lightning, "staleness_ms")).contains(&future), "{text}");
+    // Four of five data centres ask an oracle, and a manager, 100 ms away.
+    assert!((75.0..100.0).contains(&of("TiDB", "central timestamp", "coordination_ms")), "{text}");
+    assert_eq!(of("TiDB", "central timestamp", "staleness_ms"), 0.0, "{text}");
+    assert!((75.0..100.0).contains(&of("Janus-HTAP", "batch cut, 50 ms", "coordination_ms")), "{text}");
+    assert!(of("Janus-HTAP", "batch cut, 50 ms", "staleness_ms") > 10.0, "{text}");
+    // Whoever makes writers wait for every copy need not ask, but writers pay.
+    let replica = "synchronous replica";
+    assert_eq!(of("Spanner-RSS", replica, "staleness_ms"), 0.0, "{text}");
+    assert!(of("Spanner-RSS", replica, "single_region_p50_ms") >= 100.0, "{text}");
+    assert!(of("PERSEUS", "rss", "single_region_p50_ms") < 5.0, "{text}");
+}
+
+/// Every experiment on PERSEUS runs, at its smallest, and has rows, conditions and something to look at.
+#[test]
+fn global_queries_take_one_round_trip_and_the_others_run() {
+    let of = |name: &str| {
+        experiment(&ExperimentOptions { name: name.into(), scale: Scale::Small, seed: 1 }).unwrap()
+    };
+    let table4 = of("perseus-table4");
+    let text = table4.to_text();
+    let of_mode = |mode| table4.figure(&[("system", "PERSEUS"), ("mode", mode)], "total_ms").unwrap();
+    assert!((100.0..232.5).contains(&of_mode("rss")), "{text}");
+    // Vectors of log positions chase one another where most transactions span partitions.
+    assert!(of_mode("regular") > 100.0, "{text}");
+    for name in ["perseus-fig7", "perseus-fig8"] {
+        let report = of(name);
+        assert!(!report.rows.is_empty() && !report.conditions.is_empty() && !report.plots.is_empty());
+        for row in &report.rows {
+            assert!(sim::experiment::number(row, "queries").unwrap() > 0.0, "{}", report.to_text());
+        }
+    }
+}

@@ -10,15 +10,20 @@
 pub mod accounts;
 pub mod ch;
 pub mod copy;
+pub mod micro;
 pub mod model;
 pub mod random;
 pub mod table;
 pub mod tpcc;
+pub mod tpce;
+pub mod whole_rows;
 pub mod ycsb;
 
 /// Every stored procedure of the workloads, for `CALL`.
 pub fn procedures() -> base::txn::procedure::Procedures {
     let mut procedures = base::txn::procedure::Procedures::default();
     tpcc::procedures::register(&mut procedures);
+    tpce::procedures::register(&mut procedures);
+    micro::register(&mut procedures);
     procedures
 }

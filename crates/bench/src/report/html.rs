@@ -4,7 +4,7 @@ use super::text::times;
 use super::{Figures, Latency, Report, plot};
 use std::fmt::Write;
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#222}\
+pub(super) const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#222}\
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse;margin:.6rem 0}\
 td,th{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #e6e6e6}\
 td:first-child,th:first-child{text-align:left}tr.total{font-weight:600}\
@@ -110,15 +110,15 @@ fn cells(name: &str, done: u64, per_s: f64, l: &Latency) -> Vec<String> {
     cells
 }
 
-fn row(out: &mut String, class: &str, cells: &[String]) {
+pub(super) fn row(out: &mut String, class: &str, cells: &[String]) {
     add(out, format_args!("<tr class=\"{class}\"><td>{}</td></tr>", cells.join("</td><td>")));
 }
 
-fn add(out: &mut String, text: std::fmt::Arguments<'_>) {
+pub(super) fn add(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("strings grow");
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -2,6 +2,7 @@
 
 pub mod csv;
 pub mod html;
+pub mod page;
 mod plot;
 pub mod text;
 

@@ -5,9 +5,9 @@ use anyhow::anyhow;
 use plotters::prelude::*;
 
 /// One line of a plot.
-struct Series {
-    name: String,
-    points: Vec<(f64, f64)>,
+pub(super) struct Series {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
 }
 
 const COLOURS: [RGBColor; 4] = [
@@ -49,7 +49,7 @@ pub fn plots(report: &Report) -> anyhow::Result<Vec<(String, String)>> {
     ])
 }
 
-fn linear(x: &str, y: &str, series: Vec<Series>) -> anyhow::Result<String> {
+pub(super) fn linear(x: &str, y: &str, series: Vec<Series>) -> anyhow::Result<String> {
     let right = highest(&series, |p| p.0).max(1.0);
     let top = highest(&series, |p| p.1).max(0.001) * 1.08;
     draw(|area| {
@@ -210,4 +210,48 @@ fn short(value: f64) -> String {
 
 fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("draw a plot: {error}")
+}
+
+/// Bars from left to right, horizontal names beside them: each bar is a stack of pieces.
+pub(super) fn stacks(y: &str, pieces: &[String], bars: &[(String, Vec<f64>)]) -> anyhow::Result<String> {
+    let right = bars.iter().map(|(_, heights)| heights.iter().sum::<f64>()).fold(0.001, f64::max) * 1.1;
+    let count = bars.len().max(1) as f64;
+    let names: Vec<&str> = bars.iter().map(|(name, _)| name.as_str()).collect();
+    draw(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(230)
+            // The first bar stands on top.
+            .build_cartesian_2d(0.0..right, -(count - 0.5)..0.5)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(RGBColor(0xe6, 0xe6, 0xe6))
+            .x_desc(y)
+            .x_label_formatter(&|v| short(*v))
+            .y_labels(bars.len() + 1)
+            .y_label_formatter(&|at| label_at(&names, -at))
+            .draw()
+            .map_err(failed)?;
+        for (n, piece) in pieces.iter().enumerate() {
+            let colour = COLOURS[n % COLOURS.len()];
+            let boxes = bars.iter().enumerate().map(|(bar, (_, heights))| {
+                let left: f64 = heights[..n].iter().sum();
+                let middle = -(bar as f64);
+                Rectangle::new([(left, middle - 0.32), (left + heights[n], middle + 0.32)], colour.filled())
+            });
+            chart
+                .draw_series(boxes)
+                .map_err(failed)?
+                .label(piece)
+                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled()));
+        }
+        if pieces.len() > 1 {
+            legend(chart.configure_series_labels()).draw().map_err(failed)?;
+        }
+        Ok(())
+    })
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::message::{AnswerBody, Question, RivalMessage};
 use crate::questions::Owner;
 use base::order::StreamItem;
-use reads::batches::{Batch, BatchManager, Batcher};
+use reads::batches::{BatchManager, Batcher};
 use reads::rival::Rival;
 use reads::snapshot::batch_cut::BatchCutQuery;
 use reads::snapshot::central_timestamp::CentralTimestampQuery;
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 /// What a node keeps for the rival that its cluster runs.
 pub(super) struct RivalState {
     pub kind: Rival,
-    /// Safe timestamps: the last rank that each partition here announced.
+    /// Safe timestamps and batch cuts: how far each partition here is safe, as its stream says.
     announced: BTreeMap<PartitionId, Rank>,
     /// Batch cuts: one per partition here.
     batchers: BTreeMap<PartitionId, Batcher>,
@@ -58,7 +58,7 @@ impl RivalState {
 
     /// Versions at or above this may still be wanted.
     pub fn floor(&self) -> Option<Rank> {
-        self.batchers.values().filter_map(Batcher::floor).min()
+        self.batchers.values().map(Batcher::floor).min()
     }
 
     /// A transaction that will be answered here.
@@ -70,14 +70,11 @@ impl RivalState {
 
     /// An item gets this index on a partition's stream to other nodes, if there are any.
     pub fn streams(&mut self, partition: PartitionId, index: Option<u64>, item: &StreamItem) {
-        if let Some(batcher) = self.batchers.get_mut(&partition) {
-            batcher.observe(partition, item);
-        }
         match (self.kind, item, index) {
             (Rival::SynchronousReplica, StreamItem::Record(record), Some(index)) => {
                 self.unacknowledged.entry(partition).or_default().push_back((index, record.txn));
             }
-            (Rival::SafeTimestamp, StreamItem::Low(rank), _) => {
+            (Rival::SafeTimestamp | Rival::BatchCut, StreamItem::Low(rank), _) => {
                 let announced = self.announced.entry(partition).or_default();
                 *announced = (*announced).max(*rank);
             }
@@ -134,7 +131,7 @@ impl<E: Engine> Node<E> {
     pub(super) fn rival_tick(&mut self, now: Time, out: &mut Effects<Self>) {
         let Some(kind) = self.rival.as_ref().map(|rival| rival.kind) else { return };
         match kind {
-            Rival::SafeTimestamp => self.announce(now, out),
+            Rival::SafeTimestamp => self.spread(now, out),
             Rival::BatchCut => self.close_batches(now, out),
             Rival::CentralTimestamp | Rival::SynchronousReplica => {}
         }
@@ -144,22 +141,26 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    /// Tells every node with columns how far each partition here is safe. Subscribers learn it from the stream,
-    /// so that what lies below has arrived when they do.
-    fn announce(&mut self, now: Time, out: &mut Effects<Self>) {
+    /// Puts on each stream how far its partition is safe, so that what lies below has arrived when a subscriber
+    /// learns it. Answers what was announced so far.
+    fn announce(&mut self, now: Time, out: &mut Effects<Self>) -> Vec<(PartitionId, Rank)> {
         let partitions: Vec<PartitionId> = self.topology.partitions_at(self.id).collect();
-        if partitions.is_empty() {
-            return;
-        }
         for &partition in &partitions {
             match self.engine.safe_rank(now, partition) {
                 Some(rank) => self.stream(now, partition, StreamItem::Low(rank), out),
                 None => self.publish_low(now, partition, out),
             }
         }
-        self.flush(now, out);
-        let Some(rival) = &self.rival else { return };
-        let ranks: Vec<(PartitionId, Rank)> = rival.announced.iter().map(|(p, rank)| (*p, *rank)).collect();
+        if !partitions.is_empty() {
+            self.flush(now, out);
+        }
+        let announced = self.rival.iter().flat_map(|rival| &rival.announced);
+        announced.map(|(partition, rank)| (*partition, *rank)).collect()
+    }
+
+    /// Tells nodes with columns how far partitions are safe whose streams they do not get.
+    fn spread(&mut self, now: Time, out: &mut Effects<Self>) {
+        let ranks = self.announce(now, out);
         let topology = self.topology.clone();
         for node in topology.node_ids() {
             let subscribes = &topology.nodes[node.0 as usize].subscribes;
@@ -172,43 +173,17 @@ impl<E: Engine> Node<E> {
     }
 
     fn close_batches(&mut self, now: Time, out: &mut Effects<Self>) {
-        let below = self.columns.collected_below;
-        let patience_ns = self.patience_ns(self.topology.node_of(CENTRAL));
-        let Some(rival) = &mut self.rival else { return };
-        let mut due = Vec::new();
-        for (&partition, batcher) in &mut rival.batchers {
-            batcher.close(now, below);
-            due.extend(batcher.reports(now, patience_ns).into_iter().map(|batch| (partition, batch)));
-        }
         let central = self.topology.node_of(CENTRAL);
-        for (partition, batch) in due {
-            if central == self.id {
-                self.on_batch(now, central, partition, batch, out);
-            } else {
-                self.send(central, Message::Rival(RivalMessage::Batch { partition, batch }), out);
+        for (partition, safe) in self.announce(now, out) {
+            let Some(rival) = &mut self.rival else { return };
+            let Some(interval_ns) = rival.kind.interval_ns() else { return };
+            let Some(batcher) = rival.batchers.get_mut(&partition) else { continue };
+            let barrier = batcher.close(safe, interval_ns);
+            let report = RivalMessage::Batch { partition, barrier };
+            match central == self.id {
+                true => self.on_rival(now, central, report, out),
+                false => self.send(central, Message::Rival(report), out),
             }
-        }
-        if let Some(manager) = self.rival.as_mut().and_then(|rival| rival.manager.as_mut()) {
-            manager.published();
-        }
-    }
-
-    fn on_batch(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        partition: PartitionId,
-        batch: Batch,
-        out: &mut Effects<Self>,
-    ) {
-        let Some(manager) = self.rival.as_mut().and_then(|rival| rival.manager.as_mut()) else { return };
-        let received = manager.report(partition, batch);
-        let published = manager.published_of(partition);
-        let known = RivalMessage::BatchKnown { partition, received, published };
-        if from == self.id {
-            self.on_rival(now, from, known, out);
-        } else {
-            self.send(from, Message::Rival(known), out);
         }
     }
 
@@ -219,16 +194,24 @@ impl<E: Engine> Node<E> {
         message: RivalMessage,
         out: &mut Effects<Self>,
     ) {
+        let Some(rival) = &mut self.rival else { return };
         match message {
             RivalMessage::Safe { ranks } => {
                 self.columns.hear(&ranks);
                 self.finish_queries(now, out);
             }
-            RivalMessage::Batch { partition, batch } => self.on_batch(now, from, partition, batch, out),
-            RivalMessage::BatchKnown { partition, received, published } => {
-                let Some(rival) = &mut self.rival else { return };
+            RivalMessage::Batch { partition, barrier } => {
+                let Some(manager) = &mut rival.manager else { return };
+                manager.report(partition, barrier);
+                let known = RivalMessage::Published { partition, barrier: manager.published() };
+                match from == self.id {
+                    true => self.on_rival(now, from, known, out),
+                    false => self.send(from, Message::Rival(known), out),
+                }
+            }
+            RivalMessage::Published { partition, barrier } => {
                 if let Some(batcher) = rival.batchers.get_mut(&partition) {
-                    batcher.acknowledged(now, received, published);
+                    batcher.published(now, barrier);
                 }
             }
         }

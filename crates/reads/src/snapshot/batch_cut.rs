@@ -1,18 +1,16 @@
-//! Batch cuts (Janus-HTAP): fetch the last closed vector of batches, wait until it is applied.
+//! Batch cuts (Janus-HTAP): fetch the last barrier that is closed everywhere, wait until it is applied.
 //!
-//! See [`crate::batches`]. Published vectors grow, so queries are totally ordered; each is closed, so it is
-//! serializable. What was answered after the last batch closed is not in it, and a session's token is not
+//! See [`crate::batches`]. Each barrier is an initial segment of the serial order, so queries are serializable. What was answered after the last batch closed is not in it, and a session's token is not
 //! looked at.
 
 use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told, freshness};
-use crate::batches::{HOLD_NS, PublishedBatch};
-use base::{Cut, Freshness, LogPosition, PartitionId, SqlError, SqlState, Time};
-use std::collections::BTreeMap;
+use crate::batches::HOLD_NS;
+use base::{Cut, Freshness, Rank, SqlError, SqlState, Time};
 
-/// A query at the manager's vector.
+/// A query at the manager's barrier.
 pub struct BatchCutQuery {
     meta: QueryMeta,
-    published: Option<BTreeMap<PartitionId, PublishedBatch>>,
+    published: Option<Rank>,
     coordination_ns: u64,
 }
 
@@ -39,7 +37,7 @@ impl SnapshotRule for BatchCutQuery {
     }
 
     fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
-        let Some(published) = &self.published else { return Ok(None) };
+        let Some(published) = self.published else { return Ok(None) };
         if now.since(self.meta.arrived) > HOLD_NS {
             let error = SqlError::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -47,15 +45,11 @@ impl SnapshotRule for BatchCutQuery {
             );
             return Err(error.hint("Run the query again."));
         }
-        let of = |p: &PartitionId| published.get(p).copied().unwrap_or_default();
-        let vector: BTreeMap<PartitionId, LogPosition> =
-            self.meta.reads.keys().map(|p| (*p, of(p).end)).collect();
-        if vector.iter().any(|(p, end)| view.applied(*p) < *end) {
+        if published == Rank::ZERO || self.meta.reads.keys().any(|p| view.low(*p) < published) {
             return Ok(None);
         }
-        let complete_until = self.meta.reads.keys().map(|p| of(p).closed_at).min().unwrap_or(now);
-        let cut = Cut::Vector(vector);
-        let fresh = freshness(&self.meta, now, &cut, complete_until, self.coordination_ns, view);
+        let cut = Cut::Rank(published);
+        let fresh = freshness(&self.meta, now, &cut, published.time(), self.coordination_ns, view);
         Ok(Some((cut, fresh)))
     }
 }

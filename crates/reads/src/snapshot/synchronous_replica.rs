@@ -16,7 +16,9 @@ pub struct SynchronousReplicaQuery {
 impl SynchronousReplicaQuery {
     pub fn new(meta: QueryMeta, view: &dyn ColumnView) -> SynchronousReplicaQuery {
         let newest = meta.reads.keys().map(|p| view.newest(*p)).max().unwrap_or_default();
-        let cut = newest.max(meta.token.rank);
+        // Where little is written the newest is old, and older versions than what is complete may be gone.
+        let complete = meta.reads.keys().map(|p| view.low(*p)).min().unwrap_or_default();
+        let cut = newest.max(complete).max(meta.token.rank);
         SynchronousReplicaQuery { meta, cut }
     }
 

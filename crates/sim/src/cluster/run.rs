@@ -23,6 +23,7 @@ use history::guarantee::{AntiDependencies, RealTime, Rules};
 use history::{Guarantee, History, check};
 use node::Node;
 use node::request::{Reply, Request};
+use reads::rival::Rival;
 use reads::snapshot::Dynamic;
 use reads::snapshot::printed::Printed;
 use std::cell::RefCell;
@@ -30,7 +31,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
-use txn::perseus::FutureRanks;
+use txn::perseus::{FutureRanks, Timestamps};
 
 /// The node under test.
 pub type Subject = Node<AnyEngine>;
@@ -46,6 +47,8 @@ pub struct Case {
     pub engine: EngineKind,
     /// Queries run by the algorithm as it was published.
     pub printed: Option<Printed>,
+    /// Read as another system does; strong levels are then its own.
+    pub rival: Option<Rival>,
     /// A fault planted in the engine; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<txn::perseus::Mutant>,
@@ -64,6 +67,7 @@ impl Case {
             consistency,
             engine: EngineKind::Perseus,
             printed: None,
+            rival: None,
             #[cfg(feature = "mutants")]
             mutant: None,
             #[cfg(feature = "mutants")]
@@ -123,6 +127,7 @@ impl Knobs {
             merge_rows_max: *rng.pick(&[1, 4, 1000]),
             lease_ns: *rng.pick(&[200 * MS, 10 * SECOND]),
             printed: case.printed,
+            rival: case.rival,
             dynamic: match rng.below(4) {
                 0 => Dynamic::Off,
                 1 => Dynamic::Threshold { ns: rng.below(2 * longest_ns + 1) },
@@ -139,6 +144,10 @@ impl Knobs {
             },
             lower_bounds: rng.chance(0.8),
             collect_every_ns: *rng.pick(&[20 * MS, 150 * MS, 500 * MS]),
+            timestamps: match case.rival {
+                Some(Rival::CentralTimestamp) => Timestamps::Central,
+                _ => Timestamps::Clocks,
+            },
             ..txn::perseus::Options::default()
         };
         // Several reports.
@@ -179,8 +188,10 @@ impl Knobs {
             habits,
             engine,
             node,
-            cost: *rng
-                .pick(&[Cost::default(), Cost { event_ns: 20 * US, kilobyte_ns: US, computation_ns: MS }]),
+            cost: *rng.pick(&[
+                Cost::default(),
+                Cost { event_ns: 20 * US, kilobyte_ns: US, computation_ns: MS, ..Cost::default() },
+            ]),
             client_one_way_ns: *rng.pick(&[0, 100 * US]),
             active_ns: longest_ns * *rng.pick(&[5, 10]),
         }
@@ -259,8 +270,28 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     let summary = result?;
     let (all, ordered) = histories;
     verdict(&ordered, Guarantee::StrictSerializable).map_err(|e| format!("what the engine ordered: {e}"))?;
-    verdict(&all, promised(case.consistency))?;
+    verdict(&all, case.promised())?;
     Ok(summary)
+}
+
+impl Case {
+    /// What everything that clients see is held against.
+    pub fn promised(&self) -> Guarantee {
+        match (self.rival, self.consistency) {
+            (Some(rival), Consistency::Rss | Consistency::Regular) => promised_by(rival),
+            (_, level) => promised(level),
+        }
+    }
+}
+
+/// What a rival's strong queries promise beside the engine's transactions.
+pub fn promised_by(rival: Rival) -> Guarantee {
+    match rival {
+        // One serial order that respects sessions and tokens, not real time.
+        Rival::SafeTimestamp => promised(Consistency::Session),
+        Rival::CentralTimestamp | Rival::SynchronousReplica => Guarantee::Rss,
+        Rival::BatchCut => Guarantee::Serializable,
+    }
 }
 
 /// What a level promises of everything that clients see.

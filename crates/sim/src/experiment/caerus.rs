@@ -7,7 +7,7 @@
 //! nodes run with both, with either and with neither.
 
 use super::tpcc::{Analyst, Asked, Done, Terminals, home_of, load};
-use super::{Claim, Experiment, Line, Report, Scale, quantile_ms, quantile_ns};
+use super::{Claim, Experiment, Findings, Line, Scale, quantile_ms, quantile_ns};
 use crate::world::network::{Jitter, LinkFaults, Links};
 use crate::world::{Cost, Setup, World};
 use base::cut::Consistency;
@@ -23,19 +23,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use txn::caerus::{Caerus, FutureRanks, Options};
+use workload::table::Placement;
 use workload::tpcc::{Inputs, Mix, Tpcc};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "caerus-latency",
     question: "What do commits cost in six regions with full replicas, and what do local queries wait for?",
+    parts: |_| vec!["all variants".into()],
     run,
+    conclude: |_| {},
 };
 
 /// Nodes of a region that keep copies and execute; one more keeps columns of the whole database.
 const TP_NODES: u16 = 2;
 const PARTITIONS_PER_NODE: u16 = 2;
 const CLOCK_BOUND_NS: u64 = MS;
-const COST: Cost = Cost { event_ns: 20 * US, kilobyte_ns: 2 * US, computation_ns: 5 * MS };
+const COST: Cost =
+    Cost { event_ns: 20 * US, kilobyte_ns: 2 * US, computation_ns: 5 * MS, send_ns: 0, send_kilobyte_ns: 0 };
 const INSIDE: Jitter = Jitter::Tail { half_ns: 50 * US };
 const ACROSS: Jitter = Jitter::Tail { half_ns: MS };
 /// A local query of each region comes about this often.
@@ -99,11 +103,12 @@ fn topology() -> Topology {
     Topology { wan, nodes, partitions, clock_bound_ns: CLOCK_BOUND_NS }.replicated()
 }
 
-fn run(scale: Scale, seed: u64) -> Report {
+fn run(scale: Scale, seed: u64, _: usize, tell: &mut dyn FnMut(f64)) -> Findings {
     let size = Size::of(scale);
     let (mut rows, mut claims) = (Vec::new(), Vec::new());
     let batch_ns = Options::default().batch_ns;
-    for (name, future_ranks, lower_bounds) in VARIANTS {
+    for (n, (name, future_ranks, lower_bounds)) in VARIANTS.into_iter().enumerate() {
+        tell(n as f64 / VARIANTS.len() as f64);
         let options = Options { future_ranks, lower_bounds, ..Options::default() };
         let measured = measure(name, options, &size, seed);
         rows.push(query_row(name, &measured.asked));
@@ -153,7 +158,7 @@ fn run(scale: Scale, seed: u64) -> Report {
         ("local queries per second and region", json!(SECOND / QUERY_EVERY_NS)),
         ("seconds measured", json!(size.measured_ns / SECOND)),
     ];
-    Report { experiment: EXPERIMENT.name, seed, scale, conditions, rows, claims }
+    Findings { conditions, rows, claims }
 }
 
 fn measure(name: &str, engine: Options, size: &Size, seed: u64) -> Measured {
@@ -173,7 +178,8 @@ fn measure(name: &str, engine: Options, size: &Size, seed: u64) -> Measured {
     let mut world: World<Node<Caerus>> = World::new(setup, factory);
     let regions = shared.wan.region_count() as i32;
     let tpcc = Tpcc::new(size.warehouses_per_region * regions).shrunk(size.shrunk_by).seed(seed);
-    let catalog = load(&mut world, &tpcc);
+    let placement = Placement::RoundRobin(shared.wan.regions.clone());
+    let catalog = load(&mut world, &tpcc, &placement);
 
     let rng = Rng::new(seed).fork("experiment");
     let begin = world.now() + size.warm_up_ns;

@@ -7,7 +7,7 @@
 //! queries at level `regular`, which needs neither.
 
 use super::tpcc::{Analyst, Asked, Done, Terminals, home_of, load};
-use super::{Claim, Experiment, Line, Report, Scale, quantile_ms, quantile_ns};
+use super::{Claim, Experiment, Findings, Line, Scale, quantile_ms, quantile_ns};
 use crate::world::network::{Jitter, LinkFaults, Links};
 use crate::world::{Cost, Setup, World};
 use base::cut::Consistency;
@@ -23,12 +23,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use txn::perseus::{FutureRanks, Options, Perseus};
+use workload::table::Placement;
 use workload::tpcc::{Inputs, Mix, Tpcc};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "perseus3-latency",
     question: "What do commits and local and global queries cost at 2 ms inside and 100 ms across regions?",
+    parts: |_| vec!["all variants".into()],
     run,
+    conclude: |_| {},
 };
 
 const REGIONS: u16 = 3;
@@ -36,7 +39,8 @@ const REGIONS: u16 = 3;
 const TP_NODES: u16 = 2;
 const PARTITIONS_PER_NODE: u16 = 5;
 const CLOCK_BOUND_NS: u64 = MS;
-const COST: Cost = Cost { event_ns: 20 * US, kilobyte_ns: 2 * US, computation_ns: 5 * MS };
+const COST: Cost =
+    Cost { event_ns: 20 * US, kilobyte_ns: 2 * US, computation_ns: 5 * MS, send_ns: 0, send_kilobyte_ns: 0 };
 const INSIDE: Jitter = Jitter::Tail { half_ns: 50 * US };
 const ACROSS: Jitter = Jitter::Tail { half_ns: MS };
 /// A local and a global query of each region come about this often.
@@ -148,12 +152,13 @@ fn links() -> Links {
     Links { inside: class(INSIDE), across: class(ACROSS) }
 }
 
-fn run(scale: Scale, seed: u64) -> Report {
+fn run(scale: Scale, seed: u64, _: usize, tell: &mut dyn FnMut(f64)) -> Findings {
     let size = Size::of(scale);
     let mut rows = Vec::new();
     let mut claims = Vec::new();
     let rtt_p90_ns = round_trip_p90_ns(seed);
-    for variant in VARIANTS {
+    for (n, variant) in VARIANTS.into_iter().enumerate() {
+        tell(n as f64 / VARIANTS.len() as f64);
         let measured = measure(&variant, &size, seed);
         for (scope, asked) in [("local", &measured.local), ("global", &measured.global)] {
             rows.push(query_row(variant.name, scope, asked));
@@ -171,14 +176,7 @@ fn run(scale: Scale, seed: u64) -> Report {
         }
         rows.extend(commit_rows(variant.name, &measured));
     }
-    Report {
-        experiment: EXPERIMENT.name,
-        seed,
-        scale,
-        conditions: conditions(&size, rtt_p90_ns),
-        rows,
-        claims,
-    }
+    Findings { conditions: conditions(&size, rtt_p90_ns), rows, claims }
 }
 
 fn conditions(size: &Size, rtt_p90_ns: u64) -> Vec<(&'static str, Value)> {
@@ -221,7 +219,8 @@ fn measure(variant: &Variant, size: &Size, seed: u64) -> Measured {
     let setup = Setup { links: links(), cost: COST, ..Setup::calm(topology, seed) };
     let mut world: World<Node<Perseus>> = World::new(setup, factory);
     let tpcc = Tpcc::new(size.warehouses_per_region * i32::from(REGIONS)).shrunk(size.shrunk_by).seed(seed);
-    let catalog = load(&mut world, &tpcc);
+    let placement = Placement::RoundRobin(shared.wan.regions.clone());
+    let catalog = load(&mut world, &tpcc, &placement);
 
     let rng = Rng::new(seed).fork("experiment");
     let begin = world.now() + size.warm_up_ns;

@@ -1,14 +1,19 @@
 //! Experiments in virtual time: real nodes, a stated world, rows of figures.
 //!
-//! Every experiment has this shape: a name, what it asks, and a function from scale and seed to a
-//! [`Report`]; the report holds the conditions under which its rows were taken, prints as a table, and
-//! writes itself as JSON `{"experiment", "seed", "scale", "conditions", "rows": [...]}`. Figures are of
-//! virtual time, so they do not depend on the machine; what a node's work costs is one of the conditions.
+//! Every experiment has this shape: a name, what it asks, parts that can be run by themselves (one system
+//! each, say), and a conclusion drawn from the rows of all parts. The [`Report`] holds the conditions under
+//! which its rows were taken, prints as a table, and writes itself as JSON
+//! `{"experiment", "seed", "scale", "conditions", "rows": [...]}`. Figures are of virtual time, so they do not
+//! depend on the machine; what a node's work costs is one of the conditions.
 
 pub mod caerus;
 pub mod latency;
+pub mod perseus;
+pub mod plot;
+pub mod populate;
 pub mod tpcc;
 
+use plot::Plot;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -38,16 +43,69 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it asks, in a sentence.
     pub question: &'static str,
-    pub run: fn(Scale, u64) -> Report,
+    /// Names of its parts, which depend on nothing but scale and seed.
+    pub parts: fn(Scale) -> Vec<String>,
+    /// Runs the n-th part; says how far it is, from 0 to 1.
+    pub run: fn(Scale, u64, usize, &mut dyn FnMut(f64)) -> Findings,
+    /// Adds claims and plots, from the rows of all parts.
+    pub conclude: fn(&mut Report),
+}
+
+/// What one part found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    pub conditions: Vec<(&'static str, Value)>,
+    pub rows: Vec<Line>,
+    pub claims: Vec<Claim>,
 }
 
 /// All experiments.
-pub const ALL: [Experiment; 2] = [latency::EXPERIMENT, caerus::EXPERIMENT];
+pub const ALL: &[Experiment] = &[
+    latency::EXPERIMENT,
+    caerus::EXPERIMENT,
+    perseus::table3::EXPERIMENT,
+    perseus::table4::EXPERIMENT,
+    perseus::fig7::EXPERIMENT,
+    perseus::fig8::EXPERIMENT,
+    perseus::fig10::EXPERIMENT,
+    perseus::fig11::EXPERIMENT,
+];
+
+impl Experiment {
+    /// Runs all parts, one after another.
+    pub fn run_all(&self, scale: Scale, seed: u64, tell: &mut dyn FnMut(usize, f64)) -> Report {
+        let parts = (self.parts)(scale).len();
+        let findings = (0..parts).map(|n| (self.run)(scale, seed, n, &mut |done| tell(n, done))).collect();
+        self.report(scale, seed, findings)
+    }
+    /// Puts together what the parts found, in their order.
+    pub fn report(&self, scale: Scale, seed: u64, findings: Vec<Findings>) -> Report {
+        let mut report = Report {
+            experiment: self.name,
+            seed,
+            scale,
+            conditions: Vec::new(),
+            rows: Vec::new(),
+            claims: Vec::new(),
+            plots: Vec::new(),
+        };
+        for found in findings {
+            for condition in found.conditions {
+                if report.conditions.iter().all(|(name, _)| *name != condition.0) {
+                    report.conditions.push(condition);
+                }
+            }
+            report.rows.extend(found.rows);
+            report.claims.extend(found.claims);
+        }
+        (self.conclude)(&mut report);
+        report
+    }
+}
 
 /// An experiment by its name.
 pub fn named(name: &str) -> Option<&'static Experiment> {
-    const EXPERIMENTS: &[Experiment] = &ALL;
-    EXPERIMENTS.iter().find(|e| e.name == name)
+    ALL.iter().find(|e| e.name == name)
 }
 
 /// One line of figures: column and value, in the order of the table's columns.
@@ -64,6 +122,8 @@ pub struct Report {
     pub rows: Vec<Line>,
     /// Claims held against the rows: what was claimed, the bound, and what was found.
     pub claims: Vec<Claim>,
+    /// What the rows look like.
+    pub plots: Vec<Plot>,
 }
 
 /// A figure to reach.
@@ -81,6 +141,11 @@ impl Claim {
 }
 
 impl Report {
+    /// A number of the first row in which these columns have these values.
+    pub fn figure(&self, of: &[(&str, &str)], column: &str) -> Option<f64> {
+        let matches = |line: &&Line| of.iter().all(|(name, value)| cell(line, name) == *value);
+        number(self.rows.iter().find(matches)?, column)
+    }
     pub fn to_json(&self) -> Value {
         let object = |line: &[(&'static str, Value)]| -> Value {
             line.iter().map(|(k, v)| (k.to_string(), v.clone())).collect::<Map<String, Value>>().into()
@@ -136,7 +201,8 @@ impl Report {
         }
         text
     }
-    fn columns(&self) -> Vec<&'static str> {
+    /// The rows' columns, in the order in which they come up.
+    pub fn columns(&self) -> Vec<&'static str> {
         let mut columns: Vec<&'static str> = Vec::new();
         for (name, _) in self.rows.iter().flatten() {
             if !columns.contains(name) {
@@ -147,10 +213,17 @@ impl Report {
     }
 }
 
-fn cell(line: &Line, column: &str) -> String {
+/// A column of a line as a number.
+pub fn number(line: &Line, column: &str) -> Option<f64> {
+    line.iter().find(|(name, _)| *name == column).and_then(|(_, value)| value.as_f64())
+}
+
+/// A column of a line as text; empty if it is not there.
+pub fn cell(line: &Line, column: &str) -> String {
     line.iter().find(|(name, _)| *name == column).map_or(String::new(), |(_, value)| shown(value))
 }
-fn shown(value: &Value) -> String {
+/// A value as people read it.
+pub fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(n) if n.is_f64() => format!("{:.2}", n.as_f64().unwrap_or(f64::NAN)),
@@ -186,7 +259,10 @@ mod tests {
             conditions: vec![("clock_bound_ms", json!(1.0))],
             rows: vec![vec![("system", json!("a")), ("p50_ms", json!(2.5))], vec![("system", json!("b"))]],
             claims: vec![Claim { what: "p50".into(), bound: 2.0, found: 2.5 }],
+            plots: Vec::new(),
         };
+        assert_eq!(report.figure(&[("system", "a")], "p50_ms"), Some(2.5));
+        assert_eq!(report.figure(&[("system", "b")], "p50_ms"), None);
         assert_eq!(report.to_csv(), "system,p50_ms\na,2.50\nb,\n");
         let json = report.to_json();
         assert_eq!(json["rows"][0]["p50_ms"], json!(2.5));

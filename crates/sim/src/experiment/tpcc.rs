@@ -1,18 +1,17 @@
 //! TPC-C in a virtual world: its tables by the catalog, its rows, its terminals, and analysts beside them.
 
-use crate::cluster::script_client::ScriptClient;
+use super::populate::{self, submission};
 use crate::world::World;
 use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::cut::{Consistency, Freshness};
 use base::process::Process;
 use base::rng::Rng;
-use base::schema::{Catalog, Location, SchemaAction, SchemaChange};
-use base::time::SECOND;
+use base::schema::{Catalog, Location};
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
-use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Outcome, Statement, Submission, TxnProgram};
-use base::{Datum, NodeId, PartitionId, RequestId, Row, TableId, Time, Token};
-use node::request::{OpenSnapshot, Reply, Request, Submitted};
+use base::txn::{Outcome, TxnProgram};
+use base::{Datum, NodeId, PartitionId, RequestId, TableId, Time, Token};
+use node::request::{OpenSnapshot, Reply, Request};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,45 +19,24 @@ use std::sync::Arc;
 use workload::table::Placement;
 use workload::tpcc::{Inputs, Table as Known, Tpcc};
 
-/// The TPC-C catalog: warehouses go to the regions in turn, items are everywhere.
-pub fn schema(tpcc: &Tpcc, topology: &Topology) -> SchemaChange {
-    let placement = Placement::RoundRobin(topology.wan.regions.clone());
-    let mut next_id = 1;
-    let actions = Known::ALL.iter().map(|known| {
-        let table = known.spec().describe(&placement, tpcc.warehouses as u32, topology, next_id);
-        next_id += 1 + table.indexes.len() as u32;
-        SchemaAction::CreateTable(table)
-    });
-    SchemaChange { base_version: 0, actions: actions.collect() }
-}
-
-/// Creates the tables and loads every warehouse through its node, then lets every copy catch up.
-pub fn load<P>(world: &mut World<P>, tpcc: &Tpcc) -> Arc<Catalog>
+/// Creates the tables and loads every warehouse through its node, then lets every copy catch up. Items are
+/// everywhere; warehouses go where `placement` says.
+pub fn load<P>(world: &mut World<P>, tpcc: &Tpcc, placement: &Placement) -> Arc<Catalog>
 where
     P: Process<Request = Request, Reply = Reply> + 'static,
 {
     let topology = world.topology().clone();
-    let change = schema(tpcc, &topology);
-    let mut catalog = Catalog::default();
-    catalog.apply(&change).expect("the schema fits an empty catalog");
-    let catalog = Arc::new(catalog);
-    let mut access = AccessSet::default();
-    for partition in topology.partition_ids() {
-        access.add(partition, Granule::Partition, AccessMode::Write);
-    }
-    run_all(world, NodeId(0), vec![submission(TxnProgram::Schema(change), access)]);
-    for w in 1..=tpcc.warehouses {
-        let mut batches = Vec::new();
-        for known in Known::ALL {
-            if known != Known::Item || w == 1 {
-                let rows: Vec<Row> = tpcc.rows(known, w).map(|values| Row::of(&values)).collect();
-                batches.extend(rows.chunks(500).map(|rows| insert(&catalog, &topology, known, w, rows)));
-            }
-        }
-        let home = home_of(&catalog, &topology, w);
-        run_all(world, topology.node_of(home), batches);
-    }
-    world.run_until(world.now() + SECOND);
+    let change = populate::schema(
+        Known::ALL.iter().map(|known| known.spec()),
+        placement,
+        tpcc.warehouses as u32,
+        &topology,
+    );
+    let catalog = populate::create(world, change);
+    let of = |known: Known, w| tpcc.rows(known, w).map(move |values| (known.spec().name, values));
+    let homed = Known::ALL.into_iter().filter(|known| *known != Known::Item);
+    let warehouses = (1..=tpcc.warehouses).flat_map(|w| homed.clone().flat_map(move |known| of(known, w)));
+    populate::fill(world, &catalog, of(Known::Item, 1).chain(warehouses));
     catalog
 }
 
@@ -69,58 +47,6 @@ pub fn home_of(catalog: &Catalog, topology: &Topology, warehouse: i32) -> Partit
         Location::One(partition) => partition,
         Location::Everywhere => unreachable!("warehouses have homes"),
     }
-}
-
-fn insert(catalog: &Catalog, topology: &Topology, known: Known, w: i32, rows: &[Row]) -> Submission {
-    let table = catalog.require(known.spec().name).expect("a table of TPC-C");
-    let mut access = AccessSet::default();
-    let homes = match table.partition_column() {
-        None => topology.partition_ids().collect(),
-        Some(_) => vec![home_of(catalog, topology, w)],
-    };
-    for home in homes {
-        for row in rows {
-            let values = row.to_vec();
-            let key = table.key_of(&values);
-            for index in &table.indexes {
-                access.write_key(home, index.id, table.index_entry(index, &values, &key));
-            }
-            access.write_key(home, table.id, key);
-        }
-    }
-    let statement = Statement::Insert {
-        table: table.id,
-        schema_version: table.version,
-        rows: rows.to_vec(),
-        on_conflict: OnConflict::Fail,
-        returning: None,
-    };
-    submission(TxnProgram::Statements(vec![statement]), access)
-}
-
-fn submission(program: TxnProgram, mut access: AccessSet) -> Submission {
-    access.normalize();
-    let token = Token::default();
-    Submission { program: Arc::new(program), access: Arc::new(access), token, request: None }
-}
-
-/// Submits one after another and waits; panics unless all commit.
-fn run_all<P>(world: &mut World<P>, gateway: NodeId, submissions: Vec<Submission>)
-where
-    P: Process<Request = Request, Reply = Reply> + 'static,
-{
-    let mut left = submissions.into_iter();
-    let (client, _) = ScriptClient::<P>::new(move |replies| {
-        if let Some(Reply::Submitted(Ok(Submitted { outcome: Outcome::Aborted(error), .. }) | Err(error))) =
-            replies.last()
-        {
-            panic!("loading: {error}");
-        }
-        left.next().map(|submission| (gateway, Request::Submit(submission)))
-    });
-    world.client(client);
-    let limit = world.now() + 600 * SECOND;
-    world.run_to_rest(limit).unwrap_or_else(|stuck| panic!("loading: {stuck}"));
 }
 
 /// One answered transaction.

@@ -3,7 +3,7 @@
 //! IN: a topology, a seed, a factory of nodes, clients, fault steps. OUT: what the clients saw, counters,
 //! a trace hash. KEEPS: events happen in the order of (time, sequence); nothing depends on anything but
 //! the seed; a node's clock never runs backwards and stays within ε of true time; every message passes
-//! through the codec; a request is answered at most once, and never by a node that has crashed since.
+//! through the codec, unless [`Wire::Measured`] asks for speed; a request is answered at most once, and never by a node that has crashed since.
 //!
 //! Reading order: [`queue`], [`clock`], [`network`], [`disk`], [`client`], then the world itself.
 
@@ -41,8 +41,22 @@ pub struct Cost {
     pub event_ns: u64,
     /// Per 1024 bytes of an incoming message.
     pub kilobyte_ns: u64,
+    /// Per message sent to another node, and per 1024 bytes of it.
+    pub send_ns: u64,
+    pub send_kilobyte_ns: u64,
     /// From an effect that asks for a long computation to its result, which costs the node nothing.
     pub computation_ns: u64,
+}
+
+/// How messages travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wire {
+    /// As bytes: encoded by the sender, decoded by the receiver.
+    #[default]
+    Encoded,
+    /// As they are, and only their length is taken: for large worlds, where the codec would be a large part of
+    /// the work and has been tried in small ones.
+    Measured,
 }
 
 /// How good the machines of a world are.
@@ -54,6 +68,7 @@ pub struct Setup {
     pub clocks: ClockModel,
     pub disks: DiskModel,
     pub cost: Cost,
+    pub wire: Wire,
     /// From a client to its region's node and back, each way, in ns.
     pub client_one_way_ns: u64,
 }
@@ -68,6 +83,7 @@ impl Setup {
             clocks: ClockModel::default(),
             disks: DiskModel::default(),
             cost: Cost::default(),
+            wire: Wire::default(),
             client_one_way_ns: 0,
         }
     }
@@ -106,6 +122,7 @@ pub struct World<P: Process> {
     disk_rng: Rng,
     disks: DiskModel,
     cost: Cost,
+    wire: Wire,
     client_one_way_ns: u64,
     factory: Factory<P>,
     /// Requests without an answer, and who waits.
@@ -151,12 +168,19 @@ enum Happening<P: Process> {
 /// What arrives at a node. Things of a former life are thrown away; messages find whoever lives there.
 enum Arrival<P: Process> {
     Start { life: u32 },
-    Message { from: NodeId, bytes: Vec<u8> },
+    Message { from: NodeId, parcel: Parcel<P::Message> },
     Timer { life: u32, at: Time, timer: P::Timer },
     Request { id: RequestId, request: P::Request },
     Vanished { life: u32, id: RequestId },
     Persisted { life: u32, token: PersistToken },
     Computed { life: u32, computed: P::Computed },
+}
+
+/// A message on its way; see [`Wire`].
+#[derive(Clone)]
+enum Parcel<M> {
+    Bytes(Vec<u8>),
+    Measured { message: M, length: u64 },
 }
 
 /// What happened in a world so far.
@@ -217,6 +241,7 @@ impl<P: Process> World<P> {
             disk_rng: rng.fork("disk"),
             disks: setup.disks,
             cost: setup.cost,
+            wire: setup.wire,
             client_one_way_ns: setup.client_one_way_ns,
             factory: Box::new(factory),
             pending: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 use super::client::{ClientEffects, ClientEvent, ClientId};
 use super::network::Distance;
-use super::{Arrival, Fault, Happening, Traffic, World};
+use super::{Arrival, Fault, Happening, Parcel, Traffic, Wire, World};
 use base::process::{Effect, Effects, Event, Process};
 use base::{NodeId, RequestId, Time, codec};
 
@@ -165,16 +165,25 @@ impl<P: Process> World<P> {
                 self.trace_event(tag, 1, u64::from(life));
                 Event::Start
             }
-            Arrival::Message { from, bytes } => {
+            Arrival::Message { from, parcel } => {
                 if self.network.is_cut(from, node) {
                     self.traffic(from, node).lost += 1;
                     return;
                 }
                 self.trace_event(tag, 2, u64::from(from.0));
-                self.trace.bytes(&bytes);
-                bytes_in = bytes.len() as u64;
-                let message = codec::decode(&bytes)
-                    .unwrap_or_else(|e| panic!("a message from {from} to {node} cannot be read: {e}"));
+                let message = match parcel {
+                    Parcel::Bytes(bytes) => {
+                        self.trace.bytes(&bytes);
+                        bytes_in = bytes.len() as u64;
+                        codec::decode(&bytes)
+                            .unwrap_or_else(|e| panic!("a message from {from} to {node} cannot be read: {e}"))
+                    }
+                    Parcel::Measured { message, length } => {
+                        self.trace.word(length);
+                        bytes_in = length;
+                        message
+                    }
+                };
                 Event::Message { from, message }
             }
             Arrival::Timer { at, timer, .. } => {
@@ -226,12 +235,12 @@ impl<P: Process> World<P> {
         let mut effects = std::mem::replace(&mut self.effects, Effects::new());
         let host = &mut self.nodes[node.0 as usize];
         host.node.as_mut().expect("looked up above").step(local, event, &mut effects);
-        let done = now + self.cost.event_ns + self.cost.kilobyte_ns * bytes_in / 1024;
-        host.busy_until = done;
+        let mut done = now + self.cost.event_ns + self.cost.kilobyte_ns * bytes_in / 1024;
         for effect in effects.drain() {
-            self.carry_out(node, local, done, effect);
+            done = self.carry_out(node, local, done, effect);
         }
         self.effects = effects;
+        self.nodes[node.0 as usize].busy_until = done;
     }
 
     fn trace_event(&mut self, (at, node): (u64, u64), kind: u64, detail: u64) {
@@ -240,24 +249,37 @@ impl<P: Process> World<P> {
         self.trace.word(detail);
     }
 
-    fn carry_out(&mut self, node: NodeId, local: Time, done: Time, effect: Effect<P>) {
+    /// Answers when the node is done with it.
+    fn carry_out(&mut self, node: NodeId, local: Time, done: Time, effect: Effect<P>) -> Time {
         match effect {
             Effect::Send { to, message } => {
-                let bytes = codec::encode(&message);
+                let (parcel, length) = match self.wire {
+                    Wire::Encoded => {
+                        let bytes = codec::encode(&message);
+                        let length = bytes.len() as u64;
+                        (Parcel::Bytes(bytes), length)
+                    }
+                    Wire::Measured => {
+                        let length = codec::encoded_len(&message) as u64;
+                        (Parcel::Measured { message, length }, length)
+                    }
+                };
+                let done = done + self.cost.send_ns + self.cost.send_kilobyte_ns * length / 1024;
                 let fate = self.network.send(done, node, to);
                 let traffic = self.traffic(node, to);
                 traffic.sent += 1;
-                traffic.bytes += bytes.len() as u64;
+                traffic.bytes += length;
                 traffic.lost += u64::from(fate.arrives.is_none());
                 traffic.duplicated += u64::from(fate.again.is_some());
                 if let Some(at) = fate.again {
-                    let arrival = Arrival::Message { from: node, bytes: bytes.clone() };
+                    let arrival = Arrival::Message { from: node, parcel: parcel.clone() };
                     self.queue.push(at, Happening::Arrive { node: to, arrival });
                 }
                 if let Some(at) = fate.arrives {
-                    let arrival = Arrival::Message { from: node, bytes };
+                    let arrival = Arrival::Message { from: node, parcel };
                     self.queue.push(at, Happening::Arrive { node: to, arrival });
                 }
+                return done;
             }
             Effect::Timer { at, timer } => {
                 let due = (self.now + at.since(local)).max(done);
@@ -267,7 +289,7 @@ impl<P: Process> World<P> {
             Effect::Reply { id, reply } => {
                 let Some((client, at)) = self.pending.remove(&id) else {
                     assert!(self.vanished.remove(&id), "{node} answers {id}, which awaits no answer");
-                    return;
+                    return done;
                 };
                 assert_eq!(at, node, "{node} answers {id}, which was asked of {at}");
                 self.counters.replies += 1;
@@ -290,6 +312,7 @@ impl<P: Process> World<P> {
                 self.queue.push(at, Happening::Arrive { node, arrival });
             }
         }
+        done
     }
 
     fn step_client(&mut self, id: ClientId, event: ClientEvent<P>) {

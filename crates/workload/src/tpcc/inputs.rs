@@ -231,8 +231,16 @@ pub struct Inputs {
     pub d: i32,
     history: i64,
     history_step: i64,
-    /// Warehouses that remote lines and payments go to; the terminal's own is skipped.
-    others: Vec<i32>,
+    others: Others,
+}
+
+/// Where remote lines and payments go.
+#[derive(Clone, Debug)]
+enum Others {
+    /// To any warehouse but the terminal's own.
+    All,
+    /// To one of these, which the terminal's own is not among.
+    These(Vec<i32>),
 }
 
 impl Inputs {
@@ -249,7 +257,7 @@ impl Inputs {
             d: terminal as i32 / tpcc.warehouses % DISTRICTS + 1,
             history: history_base + i64::from(terminal),
             history_step: i64::from(terminals),
-            others: (1..=tpcc.warehouses).filter(|&other| other != w).collect(),
+            others: Others::All,
             tpcc: tpcc.clone(),
         }
     }
@@ -261,7 +269,7 @@ impl Inputs {
     fn move_to(&mut self, w: i32) {
         assert!(1 <= w && w <= self.tpcc.warehouses, "there is no warehouse {w}");
         self.w = w;
-        self.others = (1..=self.tpcc.warehouses).filter(|&other| other != w).collect();
+        self.others = Others::All;
     }
     /// Moves the terminal to a warehouse drawn at random, for a single terminal that is to touch them all.
     pub fn at_random_warehouse(&mut self) -> &mut Inputs {
@@ -271,7 +279,7 @@ impl Inputs {
     }
     /// Remote lines and payments go to these warehouses only, say those of one far region.
     pub fn remote_to(mut self, warehouses: &[i32]) -> Inputs {
-        self.others = warehouses.iter().copied().filter(|&w| w != self.w).collect();
+        self.others = Others::These(warehouses.iter().copied().filter(|&w| w != self.w).collect());
         self
     }
     /// What the terminal asks for next.
@@ -332,7 +340,17 @@ impl Inputs {
         Payment { w, d, c_w, c_d, customer, amount_cents: self.rng.between(100, 500_000), history }
     }
     fn other_warehouse(&mut self, chance: f64) -> i32 {
-        if self.rng.chance(chance) && !self.others.is_empty() { *self.rng.pick(&self.others) } else { self.w }
+        if !self.rng.chance(chance) {
+            return self.w;
+        }
+        match &self.others {
+            Others::All if self.tpcc.warehouses > 1 => {
+                let other = self.rng.between(1, i64::from(self.tpcc.warehouses) - 1) as i32;
+                if other < self.w { other } else { other + 1 }
+            }
+            Others::These(others) if !others.is_empty() => *self.rng.pick(others),
+            _ => self.w,
+        }
     }
     fn district(&mut self) -> i32 {
         self.rng.between(1, i64::from(DISTRICTS)) as i32
