@@ -1,5 +1,7 @@
 //! Values as text, the way PostgreSQL prints and reads them.
 
+pub mod array;
+
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -253,9 +255,9 @@ fn bad_date(text: &str, data_type: DataType) -> SqlError {
     .hint("Write dates as 2026-11-21 and times as 13:45:00.")
 }
 
-/// Reads `2026-11-21` at the start; answers the rest.
+/// Reads `2026-11-21` at the start; answers the rest: a time, a zone, or both.
 fn parse_date(text: &str, data_type: DataType) -> SqlResult<(i32, &str)> {
-    let end = text.find([' ', 'T', 't']).unwrap_or(text.len());
+    let end = text.find([' ', 'T', 't', '+', 'Z', 'z']).unwrap_or(text.len());
     let (date, rest) = text.split_at(end);
     let mut fields = date.splitn(3, '-');
     let mut field = || fields.next().and_then(|f| f.parse::<u32>().ok());
@@ -271,12 +273,13 @@ fn parse_date(text: &str, data_type: DataType) -> SqlResult<(i32, &str)> {
     Ok((day, rest.trim_start_matches([' ', 'T', 't'])))
 }
 
-/// Reads `13:45[:00[.123456]][+01[:30]|Z]`: µs of the day, and the zone's offset in µs.
+/// Reads `13:45[:00[.123456]][+01[:30]|Z]`, or a zone alone: µs of the day, and the zone's offset in µs.
 fn parse_time(text: &str, data_type: DataType) -> SqlResult<(i64, i64)> {
     let bad = || bad_date(text, data_type);
     let zone_at = text.find(['+', '-', 'Z', 'z']).or_else(|| text.find(" UTC")).unwrap_or(text.len());
     let (clock, zone) = text.split_at(zone_at);
-    let mut fields = clock.trim().splitn(3, ':');
+    let clock = if zone_at == 0 { "00:00" } else { clock.trim() };
+    let mut fields = clock.splitn(3, ':');
     let mut number = |limit: i64| -> SqlResult<i64> {
         let value = fields.next().ok_or_else(bad)?.parse::<i64>().map_err(|_| bad())?;
         if (0..limit).contains(&value) { Ok(value) } else { Err(bad()) }
@@ -330,6 +333,11 @@ mod tests {
         let zoned = parse("2026-11-21 01:00:00+02", DataType::TimestampTz).unwrap();
         assert_eq!(display_as(&zoned, DataType::TimestampTz), "2026-11-20 23:00:00+00");
         assert_eq!(display_as(&Datum::text("ab"), DataType::Char { length: 4 }), "ab  ");
+        // JDBC sends dates with a zone.
+        assert_eq!(display(&parse("2020-01-02 +00", DataType::Date).unwrap()), "2020-01-02");
+        assert_eq!(display(&parse("2020-01-02Z", DataType::Timestamp).unwrap()), "2020-01-02 00:00:00");
+        let zoned = parse("2020-01-02 +01", DataType::TimestampTz).unwrap();
+        assert_eq!(display_as(&zoned, DataType::TimestampTz), "2020-01-01 23:00:00+00");
     }
 
     #[test]

@@ -23,25 +23,30 @@ type DatabaseNode = Node<AnyEngine>;
 #[derive(clap::Args, Clone, Debug)]
 pub struct DatabaseArgs {
     /// Regions and the delays between them: perseus3, perseus5, china3, azure6 or local
-    #[arg(long, default_value = "perseus3", value_parser = wan)]
+    #[arg(long, env = "MERIDIAN_WAN", default_value = "perseus3", value_parser = wan)]
     pub wan: Wan,
     /// Only these regions of --wan, e.g. us or us,eu; the first one listens on --port
-    #[arg(long, value_delimiter = ',', value_name = "REGION,…")]
+    #[arg(long, env = "MERIDIAN_REGIONS", value_delimiter = ',', value_name = "REGION,…")]
     pub regions: Vec<String>,
     /// Engine that orders transactions
-    #[arg(long, default_value = "perseus", value_parser = EngineKind::ALL.map(EngineKind::name))]
+    #[arg(
+        long,
+        env = "MERIDIAN_ENGINE",
+        default_value = "perseus",
+        value_parser = EngineKind::ALL.map(EngineKind::name)
+    )]
     pub engine: String,
     /// Partitions per region
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, env = "MERIDIAN_PARTITIONS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub partitions: u16,
     /// Address to listen on; there is no authentication yet
-    #[arg(long, default_value = "127.0.0.1")]
+    #[arg(long, env = "MERIDIAN_LISTEN", default_value = "127.0.0.1")]
     pub listen: IpAddr,
     /// Port of the first region; the others follow
-    #[arg(long, default_value_t = 26257)]
+    #[arg(long, env = "MERIDIAN_PORT", default_value_t = 26257)]
     pub port: u16,
     /// Memory for analytical queries per region, in MiB
-    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..))]
+    #[arg(long, env = "MERIDIAN_QUERY_MEMORY_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..))]
     pub query_memory_mib: u64,
 }
 

@@ -1,12 +1,13 @@
 //! The `meridian` command.
 
+mod config;
 mod database;
 mod demo;
 mod query_threads;
 mod sim;
 mod start;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A fifth of a small write's time was spent in the system's allocator, much of it in giving freed rows
@@ -28,6 +29,7 @@ Examples:
   meridian demo --duration 30s --json demo.json    the same, scripted
   meridian start --port 26257                      an empty three-region database
   meridian start --wan local --regions us          one region alone
+  meridian start --config meridian.toml            flags from a file: port = 26257
   psql -h 127.0.0.1 -p 26257 -U root meridian      talk to its first region
   meridian bench tpcc --load --url postgres://root@127.0.0.1:26257/meridian";
 
@@ -46,7 +48,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let given: Vec<_> = std::env::args_os().collect();
+    let arguments = match config::parse(Arguments::command(), &given) {
+        Ok(matches) => Arguments::from_arg_matches(&matches).unwrap_or_else(|e| e.exit()),
+        Err(error) => {
+            eprintln!("meridian: {error:#}");
+            return ExitCode::from(2);
+        }
+    };
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("MERIDIAN_LOG").unwrap_or_else(|_| "warn".into()),

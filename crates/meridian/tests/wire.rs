@@ -2,6 +2,8 @@
 
 #[path = "wire/bytes.rs"]
 mod bytes;
+#[path = "wire/config.rs"]
+mod config;
 #[path = "wire/conflicts.rs"]
 mod conflicts;
 #[path = "wire/ddl.rs"]

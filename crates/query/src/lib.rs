@@ -4,6 +4,7 @@
 //! program with its access set, and everything else through DataFusion over column snapshots.
 
 pub mod analytics;
+mod arrays;
 pub mod catalog;
 pub mod cluster;
 mod copy;
@@ -18,6 +19,7 @@ pub mod session;
 pub use cluster::Cluster;
 pub use gateway::{Gateway, GatewayConfig};
 pub use response::{
-    BatchStream, Column, CopyFormat, CopyOut, Notice, Response, RowStream, Rows, TransactionStatus,
+    BatchStream, Column, CopyFormat, CopyOut, Notice, ParameterType, Response, RowStream, Rows,
+    TransactionStatus,
 };
 pub use session::{CancelHandle, Prepared, Session};

@@ -10,6 +10,29 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::sync::Arc;
 
+/// The type of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterType {
+    /// Of the value, or of each element.
+    pub data_type: DataType,
+    /// An array travels as text: `{1,2}`.
+    pub is_array: bool,
+}
+
+impl From<DataType> for ParameterType {
+    fn from(data_type: DataType) -> ParameterType {
+        ParameterType { data_type, is_array: false }
+    }
+}
+
+impl ParameterType {
+    /// PostgreSQL's object id.
+    pub fn oid(self) -> u32 {
+        let of = type_oid(self.data_type);
+        if self.is_array { array_oid(of) } else { of }
+    }
+}
+
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
@@ -163,25 +186,27 @@ pub struct CopyOut {
 }
 
 impl CopyOut {
-    /// The next lines, or `None` at the end.
-    pub async fn next_chunk(&mut self) -> SqlResult<Option<Vec<u8>>> {
-        let mut out = Vec::new();
-        if !self.started {
-            self.started = true;
-            if self.format.header {
-                let names = self.rows.columns.iter().map(|c| Some(c.name.clone()));
-                crate::copy::write_line(&mut out, &self.format, names);
-            }
+    /// The next lines, none at the end. Each is to travel by itself: drivers take a message for a row.
+    pub async fn next_lines(&mut self) -> SqlResult<Vec<Vec<u8>>> {
+        let mut lines = Vec::new();
+        if !std::mem::replace(&mut self.started, true) && self.format.header {
+            let names = self.rows.columns.iter().map(|c| Some(c.name.clone()));
+            lines.push(self.line(names));
         }
         let rows = self.rows.stream.next_rows(1024).await?;
         self.count += rows.len() as u64;
-        for row in &rows {
-            let fields = row.iter().zip(self.rows.columns.iter()).map(|(value, column)| {
+        lines.extend(rows.iter().map(|row| {
+            self.line(row.iter().zip(self.rows.columns.iter()).map(|(value, column)| {
                 (!value.is_null()).then(|| base::text::display_as(value, column.data_type))
-            });
-            crate::copy::write_line(&mut out, &self.format, fields);
-        }
-        Ok((!out.is_empty()).then_some(out))
+            }))
+        }));
+        Ok(lines)
+    }
+
+    fn line(&self, fields: impl Iterator<Item = Option<String>>) -> Vec<u8> {
+        let mut out = Vec::new();
+        crate::copy::write_line(&mut out, &self.format, fields);
+        out
     }
     /// The command tag, once everything was read.
     pub fn complete(&self) -> String {
@@ -204,6 +229,38 @@ pub struct Notice {
     pub severity: &'static str,
     pub state: base::SqlState,
     pub message: String,
+}
+
+/// Types with their arrays, by PostgreSQL's object ids.
+const ARRAYS: [(u32, u32); 18] = [
+    (16, 1000),
+    (17, 1001),
+    (19, 1003),
+    (20, 1016),
+    (21, 1005),
+    (23, 1007),
+    (25, 1009),
+    (26, 1028),
+    (700, 1021),
+    (701, 1022),
+    (1042, 1014),
+    (1043, 1015),
+    (1082, 1182),
+    (1114, 1115),
+    (1184, 1185),
+    (1186, 1187),
+    (1700, 1231),
+    (2950, 2951),
+];
+
+/// Object id of an array of a type; text's for types without one.
+pub fn array_oid(of: u32) -> u32 {
+    ARRAYS.iter().find(|(element, _)| *element == of).map_or(1009, |(_, array)| *array)
+}
+
+/// Object id of an array's elements; `None` if the type is no array.
+pub fn element_oid(array: u32) -> Option<u32> {
+    ARRAYS.iter().find(|(_, a)| *a == array).map(|(element, _)| *element)
 }
 
 /// PostgreSQL's object id of a type.

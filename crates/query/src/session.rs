@@ -22,11 +22,11 @@ pub use prepared::Prepared;
 
 use crate::cluster::Cluster;
 use crate::gateway::Gateway;
-use crate::response::{Notice, Response, TransactionStatus};
+use crate::response::{Notice, ParameterType, Response, TransactionStatus};
 use base::cut::Freshness;
 use base::error::{SqlResult, SqlState};
 use base::schema::Catalog;
-use base::{DataType, Datum, SqlError, Token};
+use base::{Datum, SqlError, Token};
 use datafusion::sql::sqlparser::ast::Statement;
 use node::request::{Reply, Request, Submitted};
 use plan::{Plan, PlanContext};
@@ -99,7 +99,7 @@ impl Session {
     /// Parses and plans one statement. `hints` are the types the client declared, `None` where it
     /// left them open; the answer has all of them. Errors: everything that can be known before the
     /// parameters are; inside a failed transaction 25P02.
-    pub async fn prepare(&mut self, sql: &str, hints: &[Option<DataType>]) -> SqlResult<Arc<Prepared>> {
+    pub async fn prepare(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
         let result = self.prepare_now(sql, hints);
         if result.is_err() {
             self.note_failure();
@@ -107,7 +107,7 @@ impl Session {
         result
     }
 
-    fn prepare_now(&mut self, sql: &str, hints: &[Option<DataType>]) -> SqlResult<Arc<Prepared>> {
+    fn prepare_now(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
         let mut statements = crate::parse::parse(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
@@ -156,8 +156,8 @@ impl Session {
         self.refuse_if_failed(statement)?;
         for attempt in 0.. {
             self.look_up_catalog();
-            let plan = prepared.plan(self)?;
-            match self.run(&plan, parameters).await {
+            let plan = prepared.plan(self, parameters)?;
+            match self.run(&plan, &prepared.scalars(parameters)).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
                 Err(e) if is_stale(&e) && self.transaction.is_none() && attempt < 16 => {
                     self.refresh_catalog().await?;

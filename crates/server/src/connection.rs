@@ -451,13 +451,14 @@ async fn send_copy(stream: &mut Stream, mut copy: CopyOut) -> Result<SqlResult<(
     let columns = copy.format.columns;
     stream.send(Out::CopyOutResponse(CopyOutResponse::new(0, columns as i16, vec![0; columns])))?;
     loop {
-        match stream.attended(copy.next_chunk()).await? {
-            Ok(Some(chunk)) => {
-                stream.send(Out::CopyData(CopyData::new(chunk.into())))?;
-                stream.flush_if_full().await?;
-            }
-            Ok(None) => break,
+        let lines = match stream.attended(copy.next_lines()).await? {
+            Ok(lines) if lines.is_empty() => break,
+            Ok(lines) => lines,
             Err(error) => return Ok(Err(error)),
+        };
+        for line in lines {
+            stream.send(Out::CopyData(CopyData::new(line.into())))?;
+            stream.flush_if_full().await?;
         }
     }
     stream.send(Out::CopyDone(CopyDone::new()))?;

@@ -1,7 +1,7 @@
 //! The extended protocol: statements and portals by name.
 
 use crate::connection::{Ended, Stream, format_of, row_description, send_some_rows};
-use crate::values::{read_parameter, type_of_oid};
+use crate::values::{parameter_type, read_parameter};
 use base::Datum;
 use base::error::{SqlError, SqlResult, SqlState};
 use pgwire::messages::PgWireBackendMessage as Out;
@@ -10,7 +10,6 @@ use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
 };
 use pgwire::messages::response::CommandComplete;
-use query::response::type_oid;
 use query::session::Prepared;
 use query::{Response, RowStream, Rows, Session, TransactionStatus};
 use std::collections::BTreeMap;
@@ -44,7 +43,7 @@ type Step<T> = Result<SqlResult<T>, Ended>;
 impl Portals {
     pub async fn parse(&mut self, session: &mut Session, stream: &mut Stream, parse: Parse) -> Step<()> {
         let name = parse.name.unwrap_or_default();
-        let hints: Vec<_> = parse.type_oids.iter().map(|oid| type_of_oid(*oid)).collect();
+        let hints: Vec<_> = parse.type_oids.iter().map(|oid| parameter_type(*oid)).collect();
         if name.is_empty() {
             session.forget("");
         }
@@ -83,7 +82,7 @@ impl Portals {
         let (prepared, formats) = if describe.target_type == b'S' {
             match session.stored(&name) {
                 Ok(prepared) => {
-                    let oids = prepared.parameters.iter().map(|t| type_oid(*t)).collect();
+                    let oids = prepared.parameters.iter().map(|p| p.oid()).collect();
                     stream.send(Out::ParameterDescription(ParameterDescription::new(oids)))?;
                     (prepared, Vec::new())
                 }

@@ -5,14 +5,22 @@
 use base::decimal::Decimal;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::{DataType, Datum};
-use bytes::{BufMut, BytesMut};
-use query::Column;
+use bytes::{Buf, BufMut, BytesMut};
+use query::response::element_oid;
+use query::{Column, ParameterType};
 use std::sync::Arc;
 
 pub const BINARY: i16 = 1;
 
 /// Our type of an object id that a client declared; `None` where it left the choice to us.
-pub fn type_of_oid(oid: u32) -> Option<DataType> {
+pub fn parameter_type(oid: u32) -> Option<ParameterType> {
+    match element_oid(oid) {
+        Some(of) => type_of_oid(of).map(|data_type| ParameterType { data_type, is_array: true }),
+        None => type_of_oid(oid).map(ParameterType::from),
+    }
+}
+
+fn type_of_oid(oid: u32) -> Option<DataType> {
     Some(match oid {
         16 => DataType::Boolean,
         17 => DataType::Bytea,
@@ -88,8 +96,61 @@ fn write_binary(out: &mut BytesMut, value: &Datum, column: &Column) {
         Datum::Timestamp(us) => out.put_i64(*us),
         Datum::Uuid(u) => out.put_slice(u),
         Datum::Bytes(b) => out.put_slice(b),
-        Datum::Text(_) => write_text(out, value, column.data_type),
+        Datum::Text(text) => match element_oid(column.type_oid) {
+            Some(of) => write_array(out, text, of),
+            None => write_text(out, value, column.data_type),
+        },
     }
+}
+
+/// An array of one dimension, from its text form.
+fn write_array(out: &mut BytesMut, text: &str, element_oid: u32) {
+    let elements = base::text::array::parse(text).unwrap_or_default();
+    let data_type = type_of_oid(element_oid).unwrap_or(DataType::Text);
+    let column = Column { type_oid: element_oid, ..Column::new("", data_type) };
+    out.put_i32(i32::from(!elements.is_empty()));
+    out.put_i32(i32::from(elements.contains(&None)));
+    out.put_u32(element_oid);
+    if elements.is_empty() {
+        return;
+    }
+    out.put_i32(elements.len() as i32);
+    // The first element has number 1.
+    out.put_i32(1);
+    for element in elements {
+        let value = element.and_then(|text| base::text::parse(&text, data_type).ok());
+        write_field(out, &value.unwrap_or_default(), &column, BINARY);
+    }
+}
+
+/// An array of one dimension as text. Errors: 22P03 for bytes that are none, 0A000 for more dimensions.
+fn read_array(mut bytes: &[u8], data_type: DataType, number: usize) -> SqlResult<Datum> {
+    let length = bytes.len();
+    let bad = || bad_binary(number, length, &format!("{}[]", data_type.name()));
+    let int = |bytes: &mut &[u8]| bytes.try_get_i32().map_err(|_| bad());
+    let dimensions = int(&mut bytes)?;
+    let (_has_null, _element_oid) = (int(&mut bytes)?, int(&mut bytes)?);
+    if dimensions > 1 {
+        return Err(SqlError::unsupported("arrays of more than one dimension"));
+    }
+    let count = if dimensions == 0 { 0 } else { int(&mut bytes)? };
+    if dimensions == 1 {
+        int(&mut bytes)?;
+    }
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        let length = int(&mut bytes)?;
+        elements.push(match usize::try_from(length) {
+            Err(_) => None,
+            Ok(length) => {
+                let (element, rest) = bytes.split_at_checked(length).ok_or_else(bad)?;
+                bytes = rest;
+                let value = read_value(element, data_type, BINARY, number)?;
+                Some(base::text::display_as(&value, data_type))
+            }
+        });
+    }
+    Ok(Datum::text(base::text::array::display(&elements)))
 }
 
 /// Base-10000 digits, most significant first, with the weight of the first.
@@ -158,18 +219,26 @@ fn read_numeric(bytes: &[u8]) -> Option<Decimal> {
 }
 
 /// Reads a parameter. Errors: 22P02 and its like for text, 22P03 for binary.
-pub fn read_parameter(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> SqlResult<Datum> {
+pub fn read_parameter(
+    bytes: &[u8],
+    parameter: ParameterType,
+    format: i16,
+    number: usize,
+) -> SqlResult<Datum> {
+    match (parameter.is_array, format) {
+        (false, _) => read_value(bytes, parameter.data_type, format, number),
+        (true, BINARY) => read_array(bytes, parameter.data_type, number),
+        // Its elements are read when it is bound.
+        (true, _) => std::str::from_utf8(bytes).map(Datum::text).map_err(|_| not_utf8(number)),
+    }
+}
+
+fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> SqlResult<Datum> {
     if format != BINARY {
         let text = std::str::from_utf8(bytes).map_err(|_| not_utf8(number))?;
         return base::text::parse(text, data_type);
     }
-    let bad = || {
-        SqlError::new(
-            SqlState::INVALID_BINARY_REPRESENTATION,
-            format!("incorrect binary data format in bind parameter {number}"),
-        )
-        .detail(format!("{} bytes are no value of type {}.", bytes.len(), data_type.name()))
-    };
+    let bad = || bad_binary(number, bytes.len(), &data_type.name());
     let integer = || -> Option<i64> {
         Some(match bytes.len() {
             2 => i64::from(i16::from_be_bytes(bytes.try_into().ok()?)),
@@ -204,6 +273,14 @@ pub fn read_parameter(bytes: &[u8], data_type: DataType, format: i16, number: us
     data_type.coerce(value.ok_or_else(bad)?)
 }
 
+fn bad_binary(number: usize, length: usize, type_name: &str) -> SqlError {
+    SqlError::new(
+        SqlState::INVALID_BINARY_REPRESENTATION,
+        format!("incorrect binary data format in bind parameter {number}"),
+    )
+    .detail(format!("{length} bytes are no value of type {type_name}."))
+}
+
 fn not_utf8(number: usize) -> SqlError {
     SqlError::new(
         SqlState::CHARACTER_NOT_IN_REPERTOIRE,
@@ -221,7 +298,7 @@ mod tests {
         write_field(&mut out, &value, &column, BINARY);
         let length = i32::from_be_bytes(out[..4].try_into().unwrap());
         assert_eq!(length as usize, out.len() - 4);
-        read_parameter(&out[4..], data_type, BINARY, 1).unwrap()
+        read_parameter(&out[4..], data_type.into(), BINARY, 1).unwrap()
     }
 
     #[test]
@@ -260,8 +337,29 @@ mod tests {
     }
 
     #[test]
+    fn arrays_come_back() {
+        for (text, data_type) in [
+            ("{1,NULL,-3}", DataType::Integer),
+            ("{}", DataType::BigInt),
+            (r#"{a,"b c",""}"#, DataType::Text),
+            ("{2026-11-21}", DataType::Date),
+        ] {
+            let array = ParameterType { data_type, is_array: true };
+            let column = Column { type_oid: array.oid(), ..Column::new("c", DataType::Text) };
+            let mut out = BytesMut::new();
+            write_field(&mut out, &Datum::text(text), &column, BINARY);
+            assert_eq!(read_parameter(&out[4..], array, BINARY, 1).unwrap(), Datum::text(text));
+            assert_eq!(parameter_type(array.oid()), Some(array));
+        }
+        let array = ParameterType { data_type: DataType::Integer, is_array: true };
+        let huge = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 127, 255, 255, 255, 0, 0, 0, 1];
+        let error = read_parameter(&huge, array, BINARY, 1).unwrap_err();
+        assert_eq!(error.state, SqlState::INVALID_BINARY_REPRESENTATION);
+    }
+
+    #[test]
     fn garbage_is_refused() {
-        let state = |bytes: &[u8], t| read_parameter(bytes, t, BINARY, 1).unwrap_err().state;
+        let state = |bytes: &[u8], t: DataType| read_parameter(bytes, t.into(), BINARY, 1).unwrap_err().state;
         assert_eq!(state(&[1, 2, 3], DataType::Integer), SqlState::INVALID_BINARY_REPRESENTATION);
         assert_eq!(
             state(&[0, 9], DataType::Numeric { precision: 9, scale: 2 }),
@@ -269,7 +367,7 @@ mod tests {
         );
         assert_eq!(state(&[0xff], DataType::Text), SqlState::CHARACTER_NOT_IN_REPERTOIRE);
         assert_eq!(
-            read_parameter(b"x", DataType::Integer, 0, 1).unwrap_err().state,
+            read_parameter(b"x", DataType::Integer.into(), 0, 1).unwrap_err().state,
             SqlState::INVALID_TEXT_REPRESENTATION
         );
     }

@@ -110,3 +110,34 @@ async fn a_prepared_statement_outlives_a_change_of_its_table() {
     assert_eq!(client.query_one(&get, &[&8i32]).await.unwrap().get::<_, i32>(0), 8);
     assert_eq!(rows(&client, "select * from g where k = 8").await.unwrap(), ["8|8|3"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arrays_are_bound_and_returned_in_binary() {
+    let server = Server::start();
+    let client = server.session(0).await;
+    run(&client, GROUND).await;
+    let count = "select count(*) from g where k = any($1)";
+    let counted = async |keys: Vec<i32>| -> i64 { client.query_one(count, &[&keys]).await.unwrap().get(0) };
+    assert_eq!(counted(vec![1, 2, 3, -4]).await, 3);
+    assert_eq!(counted(vec![]).await, 0);
+    let by_key =
+        client.query("select v from g where k = any($1) order by k", &[&vec![7i32, 3]]).await.unwrap();
+    assert_eq!(by_key.iter().map(|r| r.get::<_, i32>(0)).collect::<Vec<_>>(), [3, 7]);
+    let texts = vec![Some("a b".to_string()), None, Some("\"".into())];
+    let row =
+        client.query_one("select array_agg(x) from unnest($1::text[]) as u(x)", &[&texts]).await.unwrap();
+    assert_eq!(row.get::<_, Vec<Option<String>>>(0), texts);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_are_known_in_a_transaction_that_changes_the_catalog() {
+    let server = Server::start();
+    let mut client = server.session(0).await;
+    let transaction = client.transaction().await.unwrap();
+    transaction.batch_execute("create table made (a int primary key, b text)").await.unwrap();
+    let sum = transaction.query_one("select $1::int + $2::int", &[&1i32, &2i32]).await.unwrap();
+    assert_eq!(sum.get::<_, i32>(0), 3);
+    // Rows wait for the change to be committed, and the error says so.
+    let error = transaction.execute("insert into made values ($1, $2)", &[&1i32, &"x"]).await.unwrap_err();
+    assert_eq!(state(&error), "0A000");
+}

@@ -6,7 +6,7 @@ use super::types;
 use crate::lower::output_name;
 use crate::lower::scope::ParameterTypes;
 use crate::names;
-use crate::response::Column;
+use crate::response::{Column, array_oid, type_oid};
 use crate::session::Context;
 use base::error::SqlResult;
 use base::schema::Table;
@@ -139,6 +139,9 @@ fn plan_now(
             let mut column = Column::new(name, data_type);
             if !matches!(data_type, DataType::Varchar { .. } | DataType::Char { .. }) {
                 column.type_modifier = -1;
+            }
+            if let Some(element) = types::element_type(field.data_type()) {
+                column.type_oid = array_oid(type_oid(element));
             }
             column
         })

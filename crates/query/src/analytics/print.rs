@@ -15,7 +15,7 @@ pub(super) fn printed(array: &dyn Array, i: usize) -> SqlResult<String> {
         Arrow::FixedSizeList(_, _) => list(array.as_fixed_size_list().value(i).as_ref()),
         Arrow::Struct(_) => {
             let fields = array.as_struct().columns().iter();
-            let fields = fields.map(|f| element(f.as_ref(), i, "", "(),")).collect::<SqlResult<Vec<_>>>()?;
+            let fields = fields.map(|f| field(f.as_ref(), i)).collect::<SqlResult<Vec<_>>>()?;
             Ok(format!("({})", fields.join(",")))
         }
         Arrow::Interval(IntervalUnit::MonthDayNano) => {
@@ -50,26 +50,33 @@ pub(super) fn printed(array: &dyn Array, i: usize) -> SqlResult<String> {
 const DAY_US: i64 = 86_400_000_000;
 
 fn list(elements: &dyn Array) -> SqlResult<String> {
-    let shown =
-        (0..elements.len()).map(|i| element(elements, i, "NULL", "{},")).collect::<SqlResult<Vec<_>>>()?;
-    Ok(format!("{{{}}}", shown.join(",")))
+    let is_nested = matches!(elements.data_type(), Arrow::List(_) | Arrow::LargeList(_));
+    let shown = (0..elements.len()).map(|i| {
+        let text = element(elements, i)?;
+        Ok(match text {
+            Some(text) if is_nested => text,
+            Some(text) => base::text::array::quoted(&text),
+            None => "NULL".into(),
+        })
+    });
+    Ok(format!("{{{}}}", shown.collect::<SqlResult<Vec<_>>>()?.join(",")))
 }
 
-/// An element of an array or a row, quoted where it could be misread.
-fn element(array: &dyn Array, i: usize, null: &str, special: &str) -> SqlResult<String> {
-    if array.is_null(i) {
-        return Ok(null.into());
-    }
-    let text = match value_at(array, i)? {
-        Datum::Null => return Ok(null.into()),
-        value => base::text::display_as(&value, from_arrow(array.data_type())),
-    };
-    let nested = matches!(array.data_type(), Arrow::List(_) | Arrow::LargeList(_)) && null == "NULL";
-    let odd = |c: char| special.contains(c) || c == '"' || c == '\\' || c.is_whitespace();
-    if nested || !(text.is_empty() || text.contains(odd) || text.eq_ignore_ascii_case("null")) {
+/// A field of a row, quoted where it could be misread.
+fn field(array: &dyn Array, i: usize) -> SqlResult<String> {
+    let Some(text) = element(array, i)? else { return Ok(String::new()) };
+    let odd = |c: char| "(),\"\\".contains(c) || c.is_whitespace();
+    if !(text.is_empty() || text.contains(odd)) {
         return Ok(text);
     }
-    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
+    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\"")))
+}
+
+fn element(array: &dyn Array, i: usize) -> SqlResult<Option<String>> {
+    Ok(match value_at(array, i)? {
+        Datum::Null => None,
+        value => Some(base::text::display_as(&value, from_arrow(array.data_type()))),
+    })
 }
 
 /// An interval as IntervalStyle `postgres` shows it.

@@ -55,6 +55,14 @@ pub(super) fn shown_type(field: &Field) -> DataType {
     }
 }
 
+/// The type of a list's elements; `None` if it is no list.
+pub(super) fn element_type(list: &Arrow) -> Option<DataType> {
+    match list {
+        Arrow::List(of) | Arrow::LargeList(of) | Arrow::FixedSizeList(of, _) => Some(shown_type(of)),
+        _ => None,
+    }
+}
+
 /// A parameter's value for a plan.
 pub(super) fn scalar(value: &Datum, data_type: DataType) -> Option<ScalarValue> {
     ScalarValue::try_from_array(&colstore::array_of(data_type, std::slice::from_ref(value)), 0).ok()

@@ -2,21 +2,26 @@
 
 use super::Session;
 use super::plan::{self, Plan};
+use crate::arrays;
 use crate::lower::scope::ParameterTypes;
-use crate::response::Column;
-use base::DataType;
+use crate::response::{Column, ParameterType};
 use base::error::SqlResult;
+use base::{DataType, Datum};
 use datafusion::sql::sqlparser::ast::Statement;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 /// A parsed statement, its parameters and the shape of its answer.
 pub struct Prepared {
     pub sql: String,
-    pub parameters: Vec<DataType>,
+    pub parameters: Vec<ParameterType>,
     /// Columns of the rows it returns; `None` if it returns none.
     pub columns: Option<Arc<Vec<Column>>>,
     /// `None`: the text held no statement.
     pub(super) statement: Option<Statement>,
+    /// Parameters that are arrays.
+    arrays: BTreeSet<usize>,
     planned: Mutex<Option<Planned>>,
 }
 
@@ -33,20 +38,24 @@ impl Prepared {
         session: &Session,
         sql: &str,
         statement: Option<Statement>,
-        hints: &[Option<DataType>],
+        hints: &[Option<ParameterType>],
     ) -> SqlResult<Prepared> {
-        let mut parameters = ParameterTypes(hints.to_vec());
+        let mut parameters = ParameterTypes(hints.iter().map(|h| h.map(|h| h.data_type)).collect());
         let Some(statement) = statement else {
             return Ok(Prepared {
                 sql: sql.into(),
                 parameters: Vec::new(),
                 columns: None,
                 statement: None,
+                arrays: BTreeSet::new(),
                 planned: Mutex::new(None),
             });
         };
         let catalog = session.catalog();
-        let plan = plan::plan(&session.context(&catalog), &statement, &mut parameters)?;
+        let arrays = arrays::parameters(&statement, hints);
+        let mut written_out = statement.clone();
+        arrays::write_out(&mut written_out, &arrays)?;
+        let plan = plan::plan(&session.context(&catalog), &written_out, &mut parameters)?;
         let planned = Planned {
             catalog_version: catalog.version,
             settings_epoch: session.settings.epoch,
@@ -54,21 +63,35 @@ impl Prepared {
         };
         Ok(Prepared {
             sql: sql.into(),
-            parameters: parameters.0.into_iter().map(|t| t.unwrap_or(DataType::Text)).collect(),
+            parameters: (parameters.0.into_iter().enumerate())
+                .map(|(n, t)| ParameterType {
+                    data_type: t.unwrap_or(DataType::Text),
+                    is_array: arrays.contains(&n),
+                })
+                .collect(),
             columns: planned.plan.columns(),
-            statement: Some(statement),
+            // With arrays it is planned for its values, each time.
+            statement: Some(if arrays.is_empty() { written_out } else { statement }),
+            arrays,
             planned: Mutex::new(Some(planned)),
         })
     }
 
-    /// The plan for today's catalog.
-    pub(super) fn plan(&self, session: &Session) -> SqlResult<Arc<Plan>> {
+    /// The plan for today's catalog and these values of its parameters.
+    pub(super) fn plan(&self, session: &Session, values: &[Datum]) -> SqlResult<Arc<Plan>> {
         let catalog = session.catalog();
         let epoch = session.settings.epoch;
+        let statement = self.statement.as_ref().expect("only statements are planned");
+        let types: Vec<DataType> = self.parameters.iter().map(|p| p.data_type).collect();
+        let mut parameters = ParameterTypes(types.iter().copied().map(Some).collect());
+        if !self.arrays.is_empty() {
+            let mut bound = statement.clone();
+            arrays::bind(&mut bound, &self.arrays, &types, values)?;
+            return plan::plan(&session.context(&catalog), &bound, &mut parameters).map(Arc::new);
+        }
         if session.transaction.as_ref().is_some_and(|t| t.catalog.is_some()) {
             // The open transaction's own catalog is nobody else's.
-            let statement = self.statement.as_ref().expect("only statements are planned");
-            return Prepared::plan_once(session, statement).map(Arc::new);
+            return plan::plan(&session.context(&catalog), statement, &mut parameters).map(Arc::new);
         }
         let mut planned = self.planned.lock().expect("planning does not panic while it holds the lock");
         if let Some(planned) = planned.as_ref()
@@ -77,19 +100,31 @@ impl Prepared {
         {
             return Ok(planned.plan.clone());
         }
-        let statement = self.statement.as_ref().expect("only statements are planned");
-        let mut parameters = ParameterTypes(self.parameters.iter().copied().map(Some).collect());
         let plan = Arc::new(plan::plan(&session.context(&catalog), statement, &mut parameters)?);
         *planned =
             Some(Planned { catalog_version: catalog.version, settings_epoch: epoch, plan: plan.clone() });
         Ok(plan)
     }
 
+    /// The values that a plan still waits for: arrays are written out in it.
+    pub(super) fn scalars<'a>(&self, values: &'a [Datum]) -> Cow<'a, [Datum]> {
+        if self.arrays.is_empty() {
+            return values.into();
+        }
+        let scalar = |(n, value): (usize, &Datum)| match self.arrays.contains(&n) {
+            true => Datum::Null,
+            false => value.clone(),
+        };
+        values.iter().enumerate().map(scalar).collect()
+    }
+
     /// A plan for one use.
     pub(super) fn plan_once(session: &Session, statement: &Statement) -> SqlResult<Plan> {
         let catalog = session.catalog();
         let mut parameters = ParameterTypes::default();
-        let plan = plan::plan(&session.context(&catalog), statement, &mut parameters)?;
+        let mut statement = statement.clone();
+        arrays::write_out(&mut statement, &BTreeSet::new())?;
+        let plan = plan::plan(&session.context(&catalog), &statement, &mut parameters)?;
         if parameters.0.is_empty() {
             return Ok(plan);
         }

@@ -156,7 +156,7 @@ impl Session {
             Statement::Prepare { name, data_types, statement } => {
                 let hints = data_types
                     .iter()
-                    .map(|t| names::data_type(t).map(Some))
+                    .map(|t| names::data_type(t).map(|t| Some(t.into())))
                     .collect::<SqlResult<Vec<_>>>()?;
                 let name = names::fold(name);
                 let sql = statement.to_string();
@@ -167,8 +167,8 @@ impl Session {
             Statement::Execute { name: Some(name), parameters: values, .. } => {
                 let prepared = self.stored(&names::parts(name)?.join("."))?;
                 let values = self.execute_values(&prepared, values, parameters)?;
-                let plan = prepared.plan(self)?;
-                self.run(&plan, &values).await
+                let plan = prepared.plan(self, &values)?;
+                self.run(&plan, &prepared.scalars(&values)).await
             }
             Statement::Deallocate { name, .. } => {
                 let folded = names::fold(name);
@@ -459,13 +459,14 @@ impl Session {
         let binding =
             Binding { parameters, now_us: self.now_us(), gateway: &self.gateway, catalog: &catalog };
         let mut bound = Vec::with_capacity(values.len());
-        for (n, (e, data_type)) in values.iter().zip(&prepared.parameters).enumerate() {
+        for (n, (e, parameter)) in values.iter().zip(&prepared.parameters).enumerate() {
+            let data_type = if parameter.is_array { base::DataType::Text } else { parameter.data_type };
             let expr = lowering
                 .exprs(&scope)
-                .assignment(e, &format!("${}", n + 1), *data_type)
+                .assignment(e, &format!("${}", n + 1), data_type)
                 .map_err(|r| r.or(|| SqlError::unsupported("this expression as a parameter of EXECUTE")))?;
             let value = binding.value(&expr)?;
-            bound.push(if *data_type == crate::response::NUMERIC {
+            bound.push(if data_type == crate::response::NUMERIC {
                 value
             } else {
                 data_type.coerce(value)?

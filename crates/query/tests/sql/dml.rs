@@ -103,7 +103,10 @@ async fn prepared_statements_are_planned_once_and_replanned_after_ddl() {
         "execute get (1)" => "26000 prepared statement \"get\" does not exist",
     );
     let prepared = s.prepare("select a, b from t where a = $1 and b like $2", &[]).await.unwrap();
-    assert_eq!(prepared.parameters, [base::DataType::Integer, base::DataType::Text]);
+    assert_eq!(
+        prepared.parameters,
+        [base::DataType::Integer, base::DataType::Text].map(query::ParameterType::from)
+    );
     let names: Vec<_> = prepared.columns.as_ref().unwrap().iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
     let values = vec![base::Datum::Int(2), base::Datum::text("t%")];

@@ -186,11 +186,14 @@ pub async fn run(session: &mut Session, sql: &str) -> String {
             Ok(Response::Command(tag)) => out.push(tag),
             Ok(Response::Empty) => out.push(String::new()),
             Ok(Response::CopyIn(_)) => out.push("COPY IN".into()),
-            Ok(Response::CopyOut(mut copy)) => {
-                while let Some(chunk) = copy.next_chunk().await.unwrap() {
-                    out.push(String::from_utf8(chunk).unwrap().trim_end().to_string());
+            Ok(Response::CopyOut(mut copy)) => loop {
+                let lines = copy.next_lines().await.unwrap();
+                if lines.is_empty() {
+                    break;
                 }
-            }
+                let text = |line| String::from_utf8(line).unwrap().trim_end().to_string();
+                out.extend(lines.into_iter().map(text));
+            },
             Err(e) => out.push(format!("{} {}", e.state, e.message)),
         }
     }
