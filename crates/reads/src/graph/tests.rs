@@ -1,3 +1,5 @@
+//! Graphs as streams build them, and the sets that are closed under them.
+
 use super::*;
 use base::NodeId;
 use base::commit::CommitRecord;
