@@ -83,31 +83,38 @@ impl Expr {
 
     /// Value for a row. Errors are SQL errors (division by zero, overflow, …).
     pub fn eval(&self, row: &[Datum]) -> SqlResult<Datum> {
+        self.eval_with(&|column| Ok(row.get(column).cloned().unwrap_or_default()))
+    }
+
+    /// Value where `column` says what columns are. Errors: its own, and those of [`Expr::eval`].
+    pub fn eval_with(&self, column: &dyn Fn(usize) -> SqlResult<Datum>) -> SqlResult<Datum> {
         Ok(match self {
-            Expr::Column(i) => row.get(*i).cloned().unwrap_or_default(),
+            Expr::Column(i) => column(*i)?,
             Expr::Constant(value) => value.clone(),
-            Expr::Unary(operator, inner) => unary(*operator, inner.eval(row)?)?,
+            Expr::Unary(operator, inner) => unary(*operator, inner.eval_with(column)?)?,
             Expr::Binary(operator @ (BinaryOperator::And | BinaryOperator::Or), left, right) => {
                 // The dominating value decides without the other side.
                 let dominant = *operator == BinaryOperator::Or;
-                let left = truth(&left.eval(row)?)?;
+                let left = truth(&left.eval_with(column)?)?;
                 if left == Some(dominant) {
                     return Ok(Datum::Bool(dominant));
                 }
-                match (left, truth(&right.eval(row)?)?) {
+                match (left, truth(&right.eval_with(column)?)?) {
                     (_, Some(right)) if right == dominant => Datum::Bool(dominant),
                     (Some(_), Some(_)) => Datum::Bool(!dominant),
                     _ => Datum::Null,
                 }
             }
-            Expr::Binary(operator, left, right) => binary(*operator, left.eval(row)?, right.eval(row)?)?,
-            Expr::IsNull(inner) => Datum::Bool(inner.eval(row)?.is_null()),
-            Expr::IsSame(left, right) => Datum::Bool(left.eval(row)? == right.eval(row)?),
+            Expr::Binary(operator, left, right) => {
+                binary(*operator, left.eval_with(column)?, right.eval_with(column)?)?
+            }
+            Expr::IsNull(inner) => Datum::Bool(inner.eval_with(column)?.is_null()),
+            Expr::IsSame(left, right) => Datum::Bool(left.eval_with(column)? == right.eval_with(column)?),
             Expr::In(needle, list) => {
-                let needle = needle.eval(row)?;
+                let needle = needle.eval_with(column)?;
                 let mut unknown = needle.is_null();
                 for item in list {
-                    match binary(BinaryOperator::Equal, needle.clone(), item.eval(row)?)? {
+                    match binary(BinaryOperator::Equal, needle.clone(), item.eval_with(column)?)? {
                         Datum::Bool(true) => return Ok(Datum::Bool(true)),
                         Datum::Null => unknown = true,
                         _ => {}
@@ -115,7 +122,7 @@ impl Expr {
                 }
                 if unknown { Datum::Null } else { Datum::Bool(false) }
             }
-            Expr::Like(text, pattern, fold) => match (text.eval(row)?, pattern.eval(row)?) {
+            Expr::Like(text, pattern, fold) => match (text.eval_with(column)?, pattern.eval_with(column)?) {
                 (Datum::Text(text), Datum::Text(pattern)) if *fold => {
                     Datum::Bool(like(&text.to_lowercase(), &pattern.to_lowercase()))
                 }
@@ -125,18 +132,19 @@ impl Expr {
             },
             Expr::Case(branches, otherwise) => {
                 for (condition, value) in branches {
-                    if truth(&condition.eval(row)?)? == Some(true) {
-                        return value.eval(row);
+                    if truth(&condition.eval_with(column)?)? == Some(true) {
+                        return value.eval_with(column);
                     }
                 }
                 match otherwise {
-                    Some(value) => value.eval(row)?,
+                    Some(value) => value.eval_with(column)?,
                     None => Datum::Null,
                 }
             }
-            Expr::Cast(inner, to) => cast(inner.eval(row)?, *to)?,
+            Expr::Cast(inner, to) => cast(inner.eval_with(column)?, *to)?,
             Expr::Call(function, arguments) => {
-                let arguments = arguments.iter().map(|a| a.eval(row)).collect::<SqlResult<Vec<_>>>()?;
+                let arguments =
+                    arguments.iter().map(|a| a.eval_with(column)).collect::<SqlResult<Vec<_>>>()?;
                 call(*function, arguments)?
             }
         })

@@ -154,6 +154,10 @@ impl<'a> Values<'a> {
         self.rest = rest;
         Some(text)
     }
+    /// Whether the next value is null; `None` at the end.
+    pub fn next_is_null(&self) -> Option<bool> {
+        self.rest.first().map(|tag| *tag == NULL)
+    }
     /// Passes over one value without building it; false at the end.
     pub fn skip_one(&mut self) -> bool {
         let Some((&tag, rest)) = self.rest.split_first() else { return false };

@@ -268,7 +268,9 @@ impl Table {
         key
     }
     pub fn key_of_row(&self, row: &Row) -> Key {
-        self.key_of(&self.complete(row))
+        let mut key = Key::new();
+        self.primary_key.iter().for_each(|&c| key.push(&self.value_of(row, c)));
+        key
     }
     /// All columns of a stored row, with the values that rows older than a column have.
     pub fn complete(&self, row: &Row) -> Vec<Datum> {
@@ -276,6 +278,27 @@ impl Table {
         values.extend(row.values());
         values.extend(self.columns[values.len()..].iter().map(|c| c.missing.clone()));
         values
+    }
+    /// A stored row in the shape of [`Table::complete`], with nulls in the place of all but these columns,
+    /// which come in their order.
+    pub fn complete_some(&self, row: &Row, columns: &[u16]) -> Vec<Datum> {
+        let mut out = vec![Datum::Null; self.columns.len()];
+        let mut values = row.values();
+        let mut at = 0;
+        for column in columns.iter().map(|c| usize::from(*c)) {
+            while at < column && values.skip_one() {
+                at += 1;
+            }
+            let stored = if at == column { values.next() } else { None };
+            out[column] = match stored {
+                Some(value) => {
+                    at += 1;
+                    value
+                }
+                None => self.columns[column].missing.clone(),
+            };
+        }
+        out
     }
     /// The column whose value decides the partition; `None` for replicated tables.
     pub fn partition_column(&self) -> Option<usize> {

@@ -43,7 +43,7 @@ pub enum TxnProgram {
     /// One-shot SQL whose keys or key ranges are known; executed in order at its place. Never a
     /// conflict abort.
     Statements(Vec<Statement>),
-    /// An interactive transaction: valid if nothing it read changed after `read_at`.
+    /// An interactive transaction: valid if nothing it read changed since it read it.
     Validated(Validated),
     /// DDL.
     Schema(SchemaChange),
@@ -94,23 +94,27 @@ pub enum OnConflict {
     Update { index: TableId, set: Vec<(usize, Expr)>, filter: Option<Expr> },
 }
 
-/// An interactive transaction's reads and writes.
+/// An interactive transaction's reads and writes. Every read is judged by its own cut: unchanged from there
+/// to the transaction's place, all of them are what a reader at that place would see.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Validated {
-    /// The cut at which everything was read, exactly.
-    pub read_at: Rank,
     pub reads: Vec<ReadGranule>,
     /// Final state of each row written, one entry per row.
     pub writes: Vec<ValidatedWrite>,
 }
 
 /// Something that was read: no version in it may be newer than the cut.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ReadGranule {
     pub partition: PartitionId,
     /// A table, or a secondary index.
     pub table: TableId,
     pub range: KeyRange,
+    /// The columns of the table that were looked at: rows may have changed in others. `None`: any newer
+    /// version counts, even one of a row that came and went.
+    pub columns: Option<Vec<u16>>,
+    /// The cut at which it was read, exactly.
+    pub at: Rank,
 }
 
 /// A row's final state.

@@ -1,7 +1,8 @@
-//! What all sessions of one node share: the way to the node, the analytical context, sequence blocks.
+//! What all sessions of one node share: the way to the node, the analytical context, sequence blocks, row locks.
 
 use crate::analytics::Analytics;
 use crate::cluster::Cluster;
+use crate::locks::Locks;
 use base::schema::Sequence;
 use base::{SqlError, SqlState, TableId};
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub struct Gateway {
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) config: GatewayConfig,
     pub(crate) analytics: Analytics,
+    pub(crate) locks: Arc<Locks>,
     next_row_id: AtomicI64,
     sequences: Mutex<BTreeMap<TableId, i64>>,
 }
@@ -50,6 +52,7 @@ impl Gateway {
             cluster,
             config,
             analytics,
+            locks: Arc::default(),
             next_row_id: AtomicI64::new(start_us),
             sequences: Mutex::default(),
         })

@@ -10,6 +10,7 @@ pub mod cluster;
 mod copy;
 mod ddl;
 pub mod gateway;
+mod locks;
 pub mod lower;
 pub mod names;
 mod parse;

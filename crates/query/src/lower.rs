@@ -10,6 +10,7 @@ pub mod bind;
 pub mod expr;
 mod functions;
 pub mod insert;
+pub mod join;
 pub mod keys;
 pub mod modify;
 pub mod scope;

@@ -8,6 +8,8 @@ mod cancel;
 mod copying;
 mod ddl;
 mod explain;
+mod join;
+mod locking;
 mod plan;
 mod prepared;
 mod query;
@@ -36,6 +38,7 @@ use std::sync::Arc;
 use transaction::Transaction;
 
 pub(crate) use plan::PlanContext as Context;
+pub(crate) use prepared::type_of;
 pub(crate) use transaction::Transaction as OpenTransaction;
 
 /// One client's session.
@@ -249,6 +252,7 @@ impl Session {
         match plan {
             Plan::Constant(projection) => self.run_constant(projection, parameters),
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,
+            Plan::Join(plan) => Box::pin(self.run_join(plan, parameters)).await,
             // Boxed, all of these: a future is moved at every level above, whole, whatever branch it takes.
             Plan::Insert(plan) => Box::pin(self.run_insert(plan, parameters)).await,
             Plan::Modify(plan) => Box::pin(self.run_modify(plan, parameters)).await,
@@ -292,7 +296,7 @@ impl Session {
 
     fn note_failure(&mut self) {
         if let Some(transaction) = &mut self.transaction {
-            transaction.has_failed = true;
+            transaction.fail();
         }
     }
 

@@ -337,6 +337,37 @@ impl TableStore {
         let indexes = desc.indexes.iter().map(|i| IndexStore::new(&desc, i, topology, created)).collect();
         TableStore { desc, rows: VersionMap::default(), indexes, newest: created, live: 0 }
     }
+    /// The first row in a range that is not now as it was at `cut` in these columns, and where it changed
+    /// last.
+    pub(crate) fn differs_since(
+        &self,
+        range: &KeyRange,
+        columns: &[u16],
+        cut: Place,
+    ) -> Option<(Key, Place)> {
+        if self.newest <= cut {
+            return None;
+        }
+        let is_same = |slot: &Slot<Row>| {
+            let shown = |row: &Row| {
+                let values = self.desc.complete(row);
+                columns.iter().map(|c| values.get(usize::from(*c)).cloned()).collect::<Vec<_>>()
+            };
+            slot.place() <= cut || slot.at(cut).map(shown) == slot.latest().map(shown)
+        };
+        if let Some(key) = range.as_point() {
+            let slot = self.rows.slot(key).filter(|slot| !is_same(slot))?;
+            return Some((key.clone(), slot.place()));
+        }
+        let mut found = None;
+        self.rows.scan(range, false, |key, slot| {
+            if !is_same(slot) {
+                found = Some((key.clone(), slot.place()));
+            }
+            found.is_none()
+        });
+        found
+    }
     pub(crate) fn index(&self, id: TableId) -> Option<&IndexStore> {
         self.indexes.iter().find(|i| i.desc.id == id)
     }

@@ -245,6 +245,8 @@ fn random_validated(
             partition,
             table: granule,
             range: range.clone(),
+            columns: None,
+            at: Rank(read_at),
         }));
     }
     let mut next = model.now().clone();
@@ -279,7 +281,7 @@ fn random_validated(
     let written = writes.keys().copied().collect();
     let mut writes: Vec<ValidatedWrite> = writes.into_values().collect();
     rng.shuffle(&mut writes);
-    (Validated { read_at: Rank(read_at), reads, writes }, next, written, verdict)
+    (Validated { reads, writes }, next, written, verdict)
 }
 
 fn check_cut(world: &World, model: &Model, rank: u64) {

@@ -24,7 +24,7 @@ fn world() -> World {
     world
 }
 fn read(table: TableId, range: KeyRange) -> Vec<ReadGranule> {
-    vec![ReadGranule { partition: PartitionId(0), table, range }]
+    vec![ReadGranule { partition: PartitionId(0), table, range, columns: None, at: Rank::ZERO }]
 }
 
 #[test]
@@ -77,6 +77,48 @@ fn a_read_holds_only_if_nothing_in_it_changed() {
         // Whoever reads again is served.
         w.validated(w.now(), read(table, range), vec![]).unwrap();
         w.check();
+    }
+}
+
+#[test]
+fn a_read_of_some_columns_holds_while_those_are_the_same() {
+    type Change = fn(&mut World);
+    let other: Change = |w| _ = w.update(T, point(&[1, 2]), vec![(3, Expr::constant("z"))]).unwrap();
+    let there_and_back: Change = |w| {
+        w.update(T, point(&[1, 2]), vec![(2, Expr::constant(99i64))]).unwrap();
+        w.update(T, point(&[1, 2]), vec![(2, Expr::constant(12i64))]).unwrap();
+    };
+    let read_one: Change = |w| _ = w.update(T, point(&[1, 2]), vec![(2, Expr::constant(99i64))]).unwrap();
+    let delete: Change = |w| _ = w.delete(T, point(&[1, 2])).unwrap();
+    let insert: Change = |w| _ = w.insert(T, &[&row(1, 3, 13, "z")]).unwrap();
+    let came_and_went: Change = |w| {
+        w.insert(T, &[&row(1, 3, 13, "z")]).unwrap();
+        w.delete(T, point(&[1, 3])).unwrap();
+    };
+    let all = KeyRange::all;
+    for (number, (range, change, holds)) in [
+        (point(&[1, 2]), other, true),
+        (point(&[1, 2]), there_and_back, true),
+        (point(&[1, 2]), read_one, false),
+        (point(&[1, 2]), delete, false),
+        (point(&[1, 3]), insert, false),
+        (point(&[1, 3]), came_and_went, true),
+        (all(), other, true),
+        (all(), read_one, false),
+        (all(), delete, false),
+        (all(), insert, false),
+        (all(), came_and_went, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut w = world();
+        let read_at = w.now();
+        change(&mut w);
+        let mut reads = read(T, range);
+        reads[0].columns = Some(vec![0, 2]);
+        let outcome = w.validated(read_at, reads, vec![]);
+        assert_eq!(outcome.is_ok(), holds, "case {number}: {outcome:?}");
     }
 }
 
@@ -155,7 +197,13 @@ fn a_unique_value_is_validated_at_its_home() {
     w.schema(vec![SchemaAction::CreateTable(Table { indexes, ..table(1, "t") })]).unwrap();
     for c in 1..=20 {
         let partition = w.table("t").locate_entry(&key(&[c]), &w.topology);
-        let absent = vec![ReadGranule { partition, table: UNIQUE_C, range: KeyRange::point(key(&[c])) }];
+        let absent = vec![ReadGranule {
+            partition,
+            table: UNIQUE_C,
+            range: KeyRange::point(key(&[c])),
+            columns: None,
+            at: Rank::ZERO,
+        }];
         let read_at = w.now();
         w.validated(read_at, absent.clone(), vec![]).unwrap();
         w.insert(T, &[&row(c * 7, 1, c, "x")]).unwrap();

@@ -66,7 +66,7 @@ impl Lowering<'_> {
             let mut column = Column::new(name, typed.data_type());
             column.type_modifier = -1;
             columns.push(column);
-            exprs.push(renumbered(typed.expr));
+            exprs.push(renumbered(&typed.expr));
         }
         if calls.is_empty() {
             return Err(Refusal::TooRich);
@@ -77,25 +77,8 @@ impl Lowering<'_> {
 }
 
 /// Numbers results from 0.
-fn renumbered(e: Expr) -> Expr {
-    let list = |l: Vec<Expr>| l.into_iter().map(renumbered).collect();
-    let boxed = |e: Box<Expr>| Box::new(renumbered(*e));
-    match e {
-        Expr::Column(c) if bind::is_table_column(c) => Expr::Column(c - RESULT),
-        Expr::Column(_) | Expr::Constant(_) => e,
-        Expr::Unary(operator, a) => Expr::Unary(operator, boxed(a)),
-        Expr::Binary(operator, a, b) => Expr::Binary(operator, boxed(a), boxed(b)),
-        Expr::IsNull(a) => Expr::IsNull(boxed(a)),
-        Expr::IsSame(a, b) => Expr::IsSame(boxed(a), boxed(b)),
-        Expr::In(a, items) => Expr::In(boxed(a), list(items)),
-        Expr::Like(a, b, fold) => Expr::Like(boxed(a), boxed(b), fold),
-        Expr::Case(branches, otherwise) => Expr::Case(
-            branches.into_iter().map(|(c, v)| (renumbered(c), renumbered(v))).collect(),
-            otherwise.map(boxed),
-        ),
-        Expr::Cast(a, to) => Expr::Cast(boxed(a), to),
-        Expr::Call(function, arguments) => Expr::Call(function, list(arguments)),
-    }
+fn renumbered(e: &Expr) -> Expr {
+    bind::map_columns(e, &|c| Expr::Column(if bind::is_table_column(c) { c - RESULT } else { c }))
 }
 
 impl ExprLowering<'_> {
@@ -146,6 +129,11 @@ impl ExprLowering<'_> {
 }
 
 impl Aggregate {
+    /// What it is of; `None`: rows.
+    pub fn argument(&self) -> Option<&Expr> {
+        self.argument.as_ref()
+    }
+
     /// The aggregate with its argument's holes filled.
     pub fn filled(&self, binding: &bind::Binding<'_>) -> SqlResult<Aggregate> {
         let argument = self.argument.as_ref().map(|a| binding.fill(a)).transpose()?;

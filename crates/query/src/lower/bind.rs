@@ -34,6 +34,13 @@ const VOLATILES: [Volatile; 5] =
 pub fn parameter(n: usize) -> Expr {
     Expr::Column(PARAMETER + n)
 }
+/// Which parameter a hole is, from 0.
+pub fn parameter_number(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Column(c) if (PARAMETER..VOLATILE).contains(c) => Some(c - PARAMETER),
+        _ => None,
+    }
+}
 pub fn volatile(function: Volatile) -> Expr {
     let n = VOLATILES.iter().position(|v| *v == function).expect("listed");
     Expr::Column(VOLATILE + n)
@@ -129,6 +136,15 @@ impl Binding<'_> {
         })
     }
 
+    /// The value for a row, holes filled.
+    pub fn eval(&self, expr: &Expr, row: &[Datum]) -> SqlResult<Datum> {
+        expr.eval_with(&|column| match row.get(column) {
+            Some(value) => Ok(value.clone()),
+            None if column >= PARAMETER => self.hole(column),
+            None => Ok(Datum::Null),
+        })
+    }
+
     pub fn fill_all(&self, exprs: &[Expr]) -> SqlResult<Vec<Expr>> {
         exprs.iter().map(|e| self.fill(e)).collect()
     }
@@ -138,9 +154,42 @@ impl Binding<'_> {
         match expr {
             Expr::Constant(value) => Ok(value.clone()),
             Expr::Column(c) if *c >= PARAMETER => self.hole(*c),
-            _ => self.fill(expr)?.eval(&[]),
+            _ => self.eval(expr, &[]),
         }
     }
+}
+
+/// The expression with other expressions in the place of its columns, holes included.
+pub fn map_columns(expr: &Expr, map: &dyn Fn(usize) -> Expr) -> Expr {
+    let boxed = |e: &Expr| Box::new(map_columns(e, map));
+    let list = |l: &[Expr]| l.iter().map(|e| map_columns(e, map)).collect::<Vec<_>>();
+    match expr {
+        Expr::Column(c) => map(*c),
+        Expr::Constant(_) => expr.clone(),
+        Expr::Unary(operator, a) => Expr::Unary(*operator, boxed(a)),
+        Expr::Binary(operator, a, b) => Expr::Binary(*operator, boxed(a), boxed(b)),
+        Expr::IsNull(a) => Expr::IsNull(boxed(a)),
+        Expr::IsSame(a, b) => Expr::IsSame(boxed(a), boxed(b)),
+        Expr::In(a, items) => Expr::In(boxed(a), list(items)),
+        Expr::Like(a, b, fold) => Expr::Like(boxed(a), boxed(b), *fold),
+        Expr::Case(branches, otherwise) => Expr::Case(
+            branches.iter().map(|(c, v)| (map_columns(c, map), map_columns(v, map))).collect(),
+            otherwise.as_ref().map(|e| boxed(e)),
+        ),
+        Expr::Cast(a, to) => Expr::Cast(boxed(a), *to),
+        Expr::Call(function, arguments) => Expr::Call(*function, list(arguments)),
+    }
+}
+
+/// Columns of tables that an expression reads.
+pub fn columns_of(expr: &Expr, into: &mut std::collections::BTreeSet<usize>) {
+    expr.walk(&mut |e| {
+        if let Expr::Column(c) = e
+            && is_table_column(*c)
+        {
+            into.insert(*c);
+        }
+    });
 }
 
 /// Whether a column number is a table's rather than a hole.

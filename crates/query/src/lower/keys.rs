@@ -218,6 +218,10 @@ impl KeyPath {
     pub fn equal_count(&self) -> usize {
         self.equal.len()
     }
+    /// The values that leading columns are fixed to, with the columns' types.
+    pub fn fixed_values(&self) -> impl Iterator<Item = (&Expr, DataType)> {
+        self.equal.iter().zip(self.types.iter().copied())
+    }
     /// Leading columns that are fixed, to one of several values included.
     pub fn fixed_count(&self) -> usize {
         self.equal.len() + usize::from(self.one_of.is_some())

@@ -10,8 +10,9 @@ use base::expr::Expr;
 use base::schema::{Index, Table};
 use base::topology::Topology;
 use base::txn::{AccessSet, Statement};
-use base::{Datum, SqlError};
+use base::{Datum, Row, SqlError};
 use datafusion::sql::sqlparser::ast;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A lowered UPDATE or DELETE.
@@ -27,6 +28,9 @@ pub struct ModifyPlan {
     pub returning: Option<Projection>,
     /// A primary-key column changes, or an entry homed elsewhere: the old row must be known first.
     pub must_read: bool,
+    /// Columns that an UPDATE looks at, in order, if the rest of a row can be copied as it is: no index, no
+    /// CHECK and no key wants to know it.
+    pub columns: Option<Arc<Vec<u16>>>,
 }
 
 impl Lowering<'_> {
@@ -139,8 +143,29 @@ impl Lowering<'_> {
             }
             None => table.indexes.iter().any(|i| remote(&i)),
         };
-        Ok(ModifyPlan { table, set, condition, path, index, returning, must_read })
+        let columns = looked_at(&table, set.as_deref(), condition.as_ref(), returning.as_ref());
+        Ok(ModifyPlan { table, set, condition, path, index, returning, must_read, columns })
     }
+}
+
+fn looked_at(
+    table: &Table,
+    set: Option<&[(usize, Expr)]>,
+    condition: Option<&Expr>,
+    returning: Option<&Projection>,
+) -> Option<Arc<Vec<u16>>> {
+    let set = set.filter(|_| table.indexes.is_empty() && table.checks.is_empty())?;
+    let moves = |column: &usize| {
+        table.primary_key.contains(column) || table.partition_column().as_ref() == Some(column)
+    };
+    if set.iter().any(|(column, _)| moves(column)) {
+        return None;
+    }
+    let mut columns: BTreeSet<usize> = set.iter().map(|(column, _)| *column).collect();
+    let shown = returning.iter().flat_map(|r| &r.exprs);
+    let exprs = set.iter().map(|(_, e)| e).chain(condition).chain(shown);
+    exprs.for_each(|e| bind::columns_of(e, &mut columns));
+    Some(Arc::new(columns.into_iter().map(|c| c as u16).collect()))
 }
 
 /// A secondary index that finds rows to change where the primary key does not: an order declared by
@@ -216,6 +241,13 @@ pub fn assigned_column<'t>(
 }
 
 impl ModifyPlan {
+    /// DELETE without a condition.
+    pub fn delete_all(table: Arc<Table>) -> ModifyPlan {
+        let path = KeyPath::primary(&table, &[]);
+        let (set, condition, index, returning) = (None, None, None, None);
+        ModifyPlan { table, set, condition, path, index, returning, must_read: true, columns: None }
+    }
+
     /// Columns that change.
     pub fn changed(&self) -> Vec<usize> {
         self.set.iter().flatten().map(|(c, _)| *c).collect()
@@ -256,12 +288,40 @@ impl ModifyPlan {
         Ok(statements)
     }
 
+    /// The new values of the columns that are looked at, and the new row, with everything else as it was
+    /// stored. `None` where that does not do: [`ModifyPlan::apply`] says what comes of it.
+    pub fn apply_packed(
+        &self,
+        binding: &Binding<'_>,
+        looked_at: &[Datum],
+        stored: &Row,
+    ) -> SqlResult<Option<(Vec<Datum>, Row)>> {
+        let Some(set) = &self.set else { return Ok(None) };
+        let mut new = looked_at.to_vec();
+        let mut changes = Vec::with_capacity(set.len());
+        for (column, expr) in set {
+            let described = &self.table.columns[*column];
+            let value = super::insert::assign(binding.eval(expr, looked_at)?, described)?;
+            if described.not_null && value.is_null() {
+                return Ok(None);
+            }
+            new[*column] = value.clone();
+            changes.push((*column, value));
+        }
+        changes.sort_by_key(|(column, _)| *column);
+        // A row that was stored before a column was added ends before it.
+        if changes.last().is_some_and(|(column, _)| stored.stored(*column).is_none()) {
+            return Ok(None);
+        }
+        Ok(Some((new, stored.with(&changes))))
+    }
+
     /// A row's new values: assigned, coerced, checked. `None` if the row goes.
     pub fn apply(&self, binding: &Binding<'_>, old: &[Datum]) -> SqlResult<Option<Vec<Datum>>> {
         let Some(set) = &self.set else { return Ok(None) };
         let mut new = old.to_vec();
         for (column, expr) in set {
-            let value = binding.fill(expr)?.eval(old)?;
+            let value = binding.eval(expr, old)?;
             new[*column] = super::insert::assign(value, &self.table.columns[*column])?;
         }
         super::insert::check_row(&self.table, &new)?;

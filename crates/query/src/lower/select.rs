@@ -5,11 +5,12 @@ use super::keys::{self, KeyPath, Reached};
 use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, bind};
 use crate::names;
-use base::DataType;
-use base::error::SqlResult;
+use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Index, Table};
+use base::{DataType, SqlError};
 use datafusion::sql::sqlparser::ast;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A lowered SELECT of one table.
@@ -20,17 +21,38 @@ pub struct RowSelectPlan {
     pub index: Option<Index>,
     pub path: KeyPath,
     pub condition: Option<Expr>,
-    pub projection: Projection,
-    /// The projection is over the row of these instead of the table's rows.
-    pub aggregates: Vec<Aggregate>,
-    pub order: Vec<Order>,
+    pub output: Output,
     /// Rows come from the store in the wanted order; true is descending.
     pub natural: Option<bool>,
-    pub limit: Option<Expr>,
-    pub offset: Option<Expr>,
-    pub for_update: bool,
+    /// FOR UPDATE and FOR SHARE: rows, whatever columns would cost.
+    pub is_locking: bool,
+    /// FOR UPDATE locks rows.
+    pub lock: Option<Contended>,
     /// So few rows that columns would be slower.
     pub is_narrow: bool,
+    /// Columns of the table that the statement looks at; `None`: all.
+    pub columns: Option<Arc<Vec<u16>>>,
+}
+
+/// What is done about a row that another transaction has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contended {
+    Wait,
+    /// NOWAIT: 55P03.
+    Fail,
+    /// SKIP LOCKED: as if the row were not there.
+    Skip,
+}
+
+/// What becomes of the rows that were found.
+#[derive(Clone, Debug)]
+pub struct Output {
+    pub projection: Projection,
+    /// The projection is over the row of these instead of the rows found.
+    pub aggregates: Vec<Aggregate>,
+    pub order: Vec<Order>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
 }
 
 /// One term of ORDER BY.
@@ -44,23 +66,7 @@ pub struct Order {
 impl Lowering<'_> {
     /// Lowers a query that reads one table without grouping, joining or nesting.
     pub fn row_select(&mut self, query: &ast::Query) -> Lowered<RowSelectPlan> {
-        if query.with.is_some() || query.fetch.is_some() || query.for_clause.is_some() {
-            return Err(Refusal::TooRich);
-        }
-        let ast::SetExpr::Select(select) = query.body.as_ref() else { return Err(Refusal::TooRich) };
-        let no_group =
-            matches!(&select.group_by, ast::GroupByExpr::Expressions(e, m) if e.is_empty() && m.is_empty());
-        if select.distinct.is_some()
-            || select.top.is_some()
-            || select.into.is_some()
-            || !no_group
-            || select.having.is_some()
-            || select.qualify.is_some()
-            || !select.named_window.is_empty()
-            || !select.lateral_views.is_empty()
-        {
-            return Err(Refusal::TooRich);
-        }
+        let select = plain_select(query)?;
         let [from] = select.from.as_slice() else { return Err(Refusal::TooRich) };
         if !from.joins.is_empty() {
             return Err(Refusal::TooRich);
@@ -82,14 +88,7 @@ impl Lowering<'_> {
         if condition.as_ref().is_some_and(bind::changes_per_row) {
             return Err(Refusal::TooRich);
         }
-        let (projection, aggregates) = match self.projection(&select.projection, &table, &scope) {
-            Err(Refusal::TooRich) if query.order_by.is_none() && query.limit_clause.is_none() => {
-                self.aggregation(&select.projection, &scope)?
-            }
-            other => (other?, Vec::new()),
-        };
-        let order = self.order(query.order_by.as_ref(), &scope, &projection)?;
-        let (limit, offset) = self.limits(query.limit_clause.as_ref())?;
+        let output = self.output(query, select, &table, &scope)?;
 
         let conjuncts = keys::conjuncts(condition.as_ref());
         let primary = KeyPath::primary(&table, &conjuncts);
@@ -97,31 +96,50 @@ impl Lowering<'_> {
             Some((index, path)) => (Some(index), path),
             None => (None, primary),
         };
-        let natural = natural_order(&table, index.as_ref(), &path, &order);
-        let for_update = !query.locks.is_empty();
+        let natural = natural_order(&table, index.as_ref(), &path, &output.order);
+        let is_locking = !query.locks.is_empty();
+        let lock = contended(&query.locks, &scope)?;
         let key_length = index.as_ref().map_or(table.primary_key.len(), |i| i.columns.len());
         let few = path.fixed_count() > 0
             && (path.fixed_count() + 1 >= key_length || (path.fixed_count() >= 2 && path.is_located()));
         // A table that one key column orders and nothing fixes is read as columns, unless few rows are wanted.
-        let first_rows = limit.is_some()
-            && (natural.is_some() && !order.is_empty() || path.fixed_count() > 0)
+        let first_rows = output.limit.is_some()
+            && (natural.is_some() && !output.order.is_empty() || path.fixed_count() > 0)
             && conjuncts.len() <= path.fixed_count() + usize::from(path.has_bound()) * 2;
         let single = path.fixed_count() > 0 || key_length > 1 || first_rows;
         let is_narrow = path.is_point() || (few && single) || first_rows;
+        let columns = columns(&table, index.as_ref(), condition.as_ref(), &output);
         Ok(RowSelectPlan {
             table,
             index,
             path,
             condition,
-            projection,
-            aggregates,
-            order,
+            output,
             natural,
-            limit,
-            offset,
-            for_update,
+            is_locking,
+            lock,
             is_narrow,
+            columns,
         })
+    }
+
+    /// What a query makes of its rows: their projection or aggregates, their order and how many.
+    pub(super) fn output(
+        &mut self,
+        query: &ast::Query,
+        select: &ast::Select,
+        table: &Table,
+        scope: &Scope,
+    ) -> Lowered<Output> {
+        let (projection, aggregates) = match self.projection(&select.projection, table, scope) {
+            Err(Refusal::TooRich) if query.order_by.is_none() && query.limit_clause.is_none() => {
+                self.aggregation(&select.projection, scope)?
+            }
+            other => (other?, Vec::new()),
+        };
+        let order = self.order(query.order_by.as_ref(), scope, &projection)?;
+        let (limit, offset) = self.limits(query.limit_clause.as_ref())?;
+        Ok(Output { projection, aggregates, order, limit, offset })
     }
 
     fn order(
@@ -183,6 +201,83 @@ impl Lowering<'_> {
             Some(_) => Err(Refusal::TooRich),
         }
     }
+}
+
+/// What FOR UPDATE says of locked rows; FOR SHARE locks none.
+fn contended(clauses: &[ast::LockClause], scope: &Scope) -> Lowered<Option<Contended>> {
+    let mut lock = None;
+    for clause in clauses {
+        if let Some(of) = &clause.of {
+            let name = names::parts(of)?.pop().expect("a name has a part");
+            if !scope.has_qualifier(&name) {
+                let message = format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+                return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message).into());
+            }
+        }
+        if matches!(clause.lock_type, ast::LockType::Update) {
+            lock = Some(match clause.nonblock {
+                None => Contended::Wait,
+                Some(ast::NonBlock::Nowait) => Contended::Fail,
+                Some(ast::NonBlock::SkipLocked) => Contended::Skip,
+            });
+        }
+    }
+    Ok(lock)
+}
+
+impl Output {
+    /// Columns of the rows found that these conditions and the output look at.
+    pub(super) fn columns_with<'e>(
+        &'e self,
+        conditions: impl IntoIterator<Item = &'e Expr>,
+    ) -> BTreeSet<usize> {
+        let mut columns = BTreeSet::new();
+        let arguments = self.aggregates.iter().filter_map(|a| a.argument());
+        // Over results of aggregates, columns are not the table's.
+        let projected = self.projection.exprs.iter().filter(|_| self.aggregates.is_empty());
+        let ordered = self.order.iter().map(|o| &o.expr);
+        let all = conditions.into_iter().chain(arguments).chain(projected).chain(ordered);
+        all.for_each(|e| bind::columns_of(e, &mut columns));
+        columns
+    }
+}
+
+/// The columns that a SELECT looks at, in order; `None` where the whole row is needed.
+fn columns(
+    table: &Table,
+    index: Option<&Index>,
+    condition: Option<&Expr>,
+    output: &Output,
+) -> Option<Arc<Vec<u16>>> {
+    // The entry of the last row that was read is made from the whole row.
+    if index.is_some() {
+        return None;
+    }
+    let columns = output.columns_with(condition);
+    let few = columns.len() < table.columns.len();
+    few.then(|| Arc::new(columns.into_iter().map(|c| c as u16).collect()))
+}
+
+/// The SELECT of a query without grouping, nesting or anything else than a list, tables and a condition.
+pub(super) fn plain_select(query: &ast::Query) -> Lowered<&ast::Select> {
+    if query.with.is_some() || query.fetch.is_some() || query.for_clause.is_some() {
+        return Err(Refusal::TooRich);
+    }
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return Err(Refusal::TooRich) };
+    let no_group =
+        matches!(&select.group_by, ast::GroupByExpr::Expressions(e, m) if e.is_empty() && m.is_empty());
+    if select.distinct.is_some()
+        || select.top.is_some()
+        || select.into.is_some()
+        || !no_group
+        || select.having.is_some()
+        || select.qualify.is_some()
+        || !select.named_window.is_empty()
+        || !select.lateral_views.is_empty()
+    {
+        return Err(Refusal::TooRich);
+    }
+    Ok(select)
 }
 
 /// Whether the path yields rows in the wanted order, and in which direction.

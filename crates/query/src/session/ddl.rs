@@ -2,11 +2,12 @@
 
 use super::Session;
 use crate::ddl::{self, DdlContext};
+use crate::lower::modify::ModifyPlan;
 use crate::response::Response;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::{SchemaAction, SchemaChange};
+use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::sync::Arc;
@@ -109,8 +110,7 @@ impl Session {
             return Err(SqlError::unsupported("TRUNCATE … RESTART IDENTITY"));
         }
         if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
-            return Err(SqlError::unsupported("TRUNCATE inside a transaction block")
-                .hint("DELETE without WHERE works there."));
+            return self.truncate_buffered(truncate).await;
         }
         if self.transaction.is_some() {
             self.end_implicit().await?;
@@ -126,15 +126,7 @@ impl Session {
         let mut statements = Vec::new();
         let mut access = AccessSet::default();
         for target in &truncate.table_names {
-            let table = match crate::names::find_table(
-                &catalog,
-                &self.settings.search_path,
-                &self.database,
-                &target.name,
-            ) {
-                Err(_) if truncate.if_exists => continue,
-                found => found?,
-            };
+            let Some(table) = self.truncated(&catalog, truncate, target)? else { continue };
             for partition in table.partitions(&topology) {
                 access.add(partition, Granule::Range(table.id, KeyRange::all()), AccessMode::Write);
                 for index in &table.indexes {
@@ -146,6 +138,31 @@ impl Session {
         access.normalize();
         if !statements.is_empty() {
             self.submit(TxnProgram::Statements(statements), access).await?;
+        }
+        Ok(Response::Command("TRUNCATE TABLE".into()))
+    }
+
+    fn truncated<'c>(
+        &self,
+        catalog: &'c Catalog,
+        truncate: &ast::Truncate,
+        target: &ast::TruncateTableTarget,
+    ) -> SqlResult<Option<&'c Arc<Table>>> {
+        let path = &self.settings.search_path;
+        match crate::names::find_table(catalog, path, &self.database, &target.name) {
+            Err(_) if truncate.if_exists => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// TRUNCATE in a block deletes row by row: what comes before and after it belongs to the same buffer.
+    async fn truncate_buffered(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {
+        self.refuse_if_read_only("TRUNCATE TABLE")?;
+        let catalog = self.catalog();
+        for target in &truncate.table_names {
+            let Some(table) = self.truncated(&catalog, truncate, target)? else { continue };
+            let plan = ModifyPlan::delete_all(table.clone());
+            Box::pin(self.modify_buffered(&plan, &[])).await?;
         }
         Ok(Response::Command("TRUNCATE TABLE".into()))
     }

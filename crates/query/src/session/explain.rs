@@ -138,6 +138,15 @@ impl Session {
                 let partitions = reached(&plan.table, &plan.path, Some(gateway.cluster.region()))?;
                 lines.extend(self.way(&partitions, false));
             }
+            Plan::Join(plan) => {
+                let way = plan.outer_index.as_ref().map_or("primary key", |i| i.name.as_str());
+                lines.push(format!("Read rows of {} by {way}", plan.outer.name));
+                lines.push(format!("  and for each the row of {} by primary key", plan.inner.name));
+                lines.push(format!("  Home: {}, {}", self.home(&plan.outer), self.home(&plan.inner)));
+                let near = Some(gateway.cluster.region());
+                let partitions = reached(&plan.outer, &plan.outer_path, near)?;
+                lines.extend(self.way(&partitions, false));
+            }
             Plan::Modify(plan) => {
                 let word = if plan.set.is_some() { "Update" } else { "Delete" };
                 let kind = match (plan.must_read, &plan.index) {

@@ -2,6 +2,7 @@
 
 use crate::analytics::QueryPlan;
 use crate::lower::insert::InsertPlan;
+use crate::lower::join::RowJoinPlan;
 use crate::lower::modify::ModifyPlan;
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::lower::select::RowSelectPlan;
@@ -24,6 +25,8 @@ pub enum Plan {
     Constant(Projection),
     /// Few rows by key, or rows to be validated (FOR UPDATE).
     Rows(RowSelectPlan),
+    /// Few rows of one table by key, and by them rows of another.
+    Join(RowJoinPlan),
     /// Anything else that returns rows.
     Query(Arc<QueryPlan>),
     /// UPDATE and DELETE that need the analytical planner to find their rows and values.
@@ -47,7 +50,8 @@ impl Plan {
             Plan::Insert(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
             Plan::Modify(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
             Plan::Constant(projection) => Some(projection.columns.clone()),
-            Plan::Rows(plan) => Some(plan.projection.columns.clone()),
+            Plan::Rows(plan) => Some(plan.output.projection.columns.clone()),
+            Plan::Join(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Query(plan) => Some(plan.columns.clone()),
             Plan::Call(plan) => (!plan.columns.is_empty()).then(|| plan.columns.clone()),
             Plan::Utility(statement) => super::utility::columns(statement),
@@ -119,12 +123,19 @@ fn plan_query(
     }
     let locks = !query.locks.is_empty();
     match lowering.row_select(query) {
-        Ok(plan) if plan.is_narrow || plan.for_update => return Ok(Plan::Rows(plan)),
+        Ok(plan) if plan.is_narrow || plan.is_locking => return Ok(Plan::Rows(plan)),
         Ok(_) => {}
         Err(Refusal::TooRich) if locks => {
             return Err(SqlError::unsupported("FOR UPDATE of anything but rows of one table"));
         }
-        Err(Refusal::TooRich) => *parameters = declared,
+        Err(Refusal::TooRich) => {
+            *lowering.parameters = declared.clone();
+            match lowering.row_join(query) {
+                Ok(plan) => return Ok(Plan::Join(plan)),
+                // What is wrong with a join is better said by who plans all joins.
+                Err(_) => *parameters = declared,
+            }
+        }
         // Its own message is better than the analytical planner's.
         Err(Refusal::Error(error)) => return Err(error),
     }

@@ -133,7 +133,7 @@ impl Prepared {
 }
 
 /// The type of a parameter that came as a bare value.
-pub(super) fn type_of(value: &base::Datum) -> Option<DataType> {
+pub(crate) fn type_of(value: &base::Datum) -> Option<DataType> {
     use base::Datum;
     Some(match value {
         Datum::Null => return None,

@@ -52,7 +52,7 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             for (table, partitions) in &answer.reads {
                 for partition in partitions {
-                    transaction.record_read(*partition, *table, KeyRange::all());
+                    transaction.record_read(*partition, *table, KeyRange::all(), None, transaction.cut);
                 }
             }
         }
@@ -105,7 +105,7 @@ impl Session {
                 continue;
             }
             written.affected += 1;
-            let seen = SeenRow { key: key.clone(), values: Arc::new(row) };
+            let seen = SeenRow::new(key.clone(), Arc::new(row));
             match &rich.set {
                 None => self.open().change(&table, key, &seen.values, None),
                 Some(columns) => {

@@ -1,18 +1,18 @@
 //! Reads by rows, at a cut of their own or at the open transaction's.
 
-use super::transaction::SeenRow;
+use super::transaction::{SeenRow, Transaction};
 use super::{Session, wrong_reply};
 use crate::lower::Projection;
 use crate::lower::bind::Binding;
 use crate::lower::keys::Reached;
-use crate::lower::select::RowSelectPlan;
+use crate::lower::select::{Order, Output, RowSelectPlan};
 use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::key::KeyRange;
 use base::schema::{Index, Table};
 use base::txn::RowRead;
-use base::{Datum, Key, PartitionId, Row, SqlError};
+use base::{Datum, Key, PartitionId, Rank, Row, SqlError};
 use node::request::{PinId, ReadRows, Reply, Request};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -26,6 +26,28 @@ pub(super) struct Wanted<'a> {
     pub descending: bool,
     /// At most so many rows per range, in key order.
     pub limit: Option<u64>,
+    /// Columns that are looked at; `None`: all.
+    pub columns: Option<&'a Arc<Vec<u16>>>,
+    /// Rows will be written as a whole, so all their columns count as read.
+    pub is_rewritten: bool,
+}
+
+/// What was found where.
+pub(super) struct Looked<'a> {
+    /// The cut it was read at.
+    at: Rank,
+    found: Vec<Found<'a>>,
+}
+
+/// Rows of one range at one partition, in key order or its reverse.
+struct Found<'a> {
+    partition: PartitionId,
+    range: &'a KeyRange,
+    rows: Vec<SeenRow>,
+    /// How many rows were asked for at most.
+    limit: Option<u64>,
+    /// The transaction's own buffer says all; nothing was asked.
+    is_own: bool,
 }
 
 impl Session {
@@ -45,53 +67,30 @@ impl Session {
             Some(gateway.cluster.region()),
         )?;
         let filter = plan.filter(&reached, &binding)?;
-        let limit = count(plan.limit.as_ref(), &binding, "LIMIT")?;
-        let offset = count(plan.offset.as_ref(), &binding, "OFFSET")?.unwrap_or(0);
+        let (limit, offset) = plan.output.bounds(&binding)?;
         let is_one_range = reached.reaches.len() == 1 && reached.reaches[0].partitions.len() == 1;
-        let natural = plan.natural.filter(|_| is_one_range || plan.order.is_empty());
+        let is_ordered = plan.natural.is_some() && (is_one_range || plan.output.order.is_empty());
         let wanted = Wanted {
             table: &plan.table,
             index: plan.index.as_ref(),
             reached: &reached,
             filter,
-            descending: natural.unwrap_or(false),
-            limit: limit.filter(|_| natural.is_some()).map(|l| l.saturating_add(offset)),
+            descending: plan.natural.unwrap_or(false),
+            // The first rows of all are among the first of each range.
+            limit: limit.filter(|_| plan.natural.is_some()).map(|l| l.saturating_add(offset)),
+            columns: plan.columns.as_ref(),
+            is_rewritten: false,
         };
         // The point read out of a transaction: one request, no bookkeeping.
-        let mut rows = if self.transaction.is_none() {
+        let rows = if self.transaction.is_none() {
             self.fetch(&wanted).await?
         } else {
-            self.read_seen(&wanted, plan.for_update).await?
+            match plan.lock {
+                None => self.read_seen(&wanted).await?,
+                Some(contended) => Box::pin(self.read_locked(&wanted, contended)).await?,
+            }
         };
-        if !plan.aggregates.is_empty() {
-            let results = plan
-                .aggregates
-                .iter()
-                .map(|a| a.filled(&binding)?.over(rows.iter().map(|row| row.values.as_slice())))
-                .collect::<SqlResult<Vec<_>>>()?;
-            rows = vec![SeenRow { key: Key::new(), values: Arc::new(results) }];
-        } else if natural.is_none() {
-            sort(&mut rows, plan, &binding)?;
-        }
-        let kept = rows.into_iter().skip(offset as usize).take(limit.map_or(usize::MAX, |l| l as usize));
-        let values = if plan.projection.is_identity {
-            kept.map(|row| Arc::unwrap_or_clone(row.values)).collect()
-        } else {
-            let filled;
-            let exprs = if plan.projection.has_holes {
-                filled = binding.fill_all(&plan.projection.exprs)?;
-                &filled
-            } else {
-                &plan.projection.exprs
-            };
-            kept.map(|row| exprs.iter().map(|e| e.eval(&row.values)).collect())
-                .collect::<SqlResult<Vec<_>>>()?
-        };
-        Ok(Response::Rows(Rows {
-            columns: plan.projection.columns.clone(),
-            stream: RowStream::values(values),
-            tag: "SELECT",
-        }))
+        respond(&plan.output, &binding, rows, is_ordered)
     }
 
     /// SELECT without FROM.
@@ -120,66 +119,63 @@ impl Session {
     }
 
     /// Rows in the open transaction, recorded as read.
-    pub(super) async fn read_seen(
-        &mut self,
-        wanted: &Wanted<'_>,
-        for_update: bool,
-    ) -> SqlResult<Vec<SeenRow>> {
-        if for_update && self.transaction.as_ref().is_some_and(|t| t.read_only) {
-            return Err(SqlError::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                "cannot execute SELECT FOR UPDATE in a read-only transaction",
-            ));
-        }
+    pub(super) async fn read_seen(&mut self, wanted: &Wanted<'_>) -> SqlResult<Vec<SeenRow>> {
+        let looked = self.look(wanted, false).await?;
+        self.record(wanted, looked)
+    }
+
+    /// Reads in the open transaction, at its cut or at a new one; nothing is recorded yet.
+    pub(super) async fn look<'w>(&mut self, wanted: &Wanted<'w>, at_new_cut: bool) -> SqlResult<Looked<'w>> {
+        let at = self.pinned().await?.1;
+        let transaction = self.transaction.as_ref().expect("an open transaction");
         let table = wanted.table;
-        // Rows of the buffer may take the place of rows beyond the limit.
-        let is_written = self.transaction.as_ref().is_some_and(|t| t.writes_to(table.id));
-        let limit = wanted.limit.filter(|_| !is_written);
-        let mut reads = Vec::new();
-        let mut reaches = Vec::new();
+        let (mut reads, mut found) = (Vec::new(), Vec::new());
         for reach in &wanted.reached.reaches {
+            let (range, id) = (&reach.range, table.id);
+            let point = range.as_point().filter(|_| wanted.index.is_none());
+            let is_own = point.is_some_and(|key| transaction.is_buffered(id, key));
+            // Rows of the buffer may take the place of as many rows that are found.
+            let limit = wanted.limit.map(|l| l + transaction.written_in(id, wanted.index, range));
             for &partition in &reach.partitions {
-                let mut read = wanted.read(partition, reach.range.clone());
-                read.limit = limit;
-                reads.push(read);
-                reaches.push((partition, &reach.range));
+                if !is_own {
+                    reads.push(RowRead { limit, ..wanted.read(partition, range.clone()) });
+                }
+                found.push(Found { partition, range, rows: Vec::new(), limit, is_own });
             }
         }
-        let answered = self.request_rows(reads).await?;
+        if reads.is_empty() {
+            return Ok(Looked { at, found });
+        }
+        let (at, answered) = self.request_rows_at(reads, (!at_new_cut).then_some(at)).await?;
+        let open = self.open();
+        open.cut = open.cut.max(at);
+        for (found, rows) in found.iter_mut().filter(|f| !f.is_own).zip(answered) {
+            found.rows = rows.into_iter().map(|(key, row)| wanted.seen(key, &row)).collect();
+        }
+        Ok(Looked { at, found })
+    }
+
+    /// Records what was looked at as read, and lays the buffer over it.
+    pub(super) fn record(&mut self, wanted: &Wanted<'_>, looked: Looked<'_>) -> SqlResult<Vec<SeenRow>> {
         let transaction = self.transaction.as_mut().expect("an open transaction");
-        let mut all = Vec::new();
-        let mut merged: Vec<(&KeyRange, Vec<SeenRow>)> = Vec::new();
-        for ((partition, range), rows) in reaches.into_iter().zip(answered) {
-            let rows: Vec<SeenRow> = rows.into_iter().map(|(key, row)| wanted.seen(key, &row)).collect();
+        for found in looked.found.iter().filter(|f| !f.is_own) {
             // A read that stopped at its limit has seen nothing beyond its last row.
-            let is_cut_short = limit.is_some_and(|l| rows.len() as u64 >= l && l > 0);
-            let read_to = if is_cut_short { wanted.cut_short(range, rows.last()) } else { range.clone() };
-            let granule = wanted.index.map_or(table.id, |i| i.id);
-            transaction.record_read(partition, granule, read_to);
+            let is_cut_short = found.limit.is_some_and(|l| found.rows.len() as u64 >= l && l > 0);
+            let range = match is_cut_short {
+                true => wanted.cut_short(found.range, found.rows.last()),
+                false => found.range.clone(),
+            };
+            let granule = wanted.index.map_or(wanted.table.id, |i| i.id);
+            let columns = wanted.columns.filter(|_| wanted.index.is_none() && !wanted.is_rewritten);
+            transaction.record_read(found.partition, granule, range, columns, looked.at);
             if wanted.index.is_some() {
-                for row in &rows {
-                    transaction.record_read(partition, table.id, KeyRange::point(row.key.clone()));
+                for row in &found.rows {
+                    let range = KeyRange::point(row.key.clone());
+                    transaction.record_read(found.partition, wanted.table.id, range, None, looked.at);
                 }
             }
-            match merged.last_mut() {
-                Some((last, before)) if *last == range => before.extend(rows),
-                _ => merged.push((range, rows)),
-            }
         }
-        for (range, mut rows) in merged {
-            transaction.overlay(table, wanted.index, range, wanted.descending, &mut rows);
-            if is_written && let Some(filter) = &wanted.filter {
-                let mut kept = Vec::with_capacity(rows.len());
-                for row in rows {
-                    if filter.holds(&row.values)? {
-                        kept.push(row);
-                    }
-                }
-                rows = kept;
-            }
-            all.extend(rows);
-        }
-        Ok(all)
+        transaction.overlaid(wanted, looked)
     }
 
     /// Sends reads to the node; inside a transaction at its cut.
@@ -191,6 +187,15 @@ impl Session {
             true => Some(self.pinned().await?.1),
             false => None,
         };
+        self.request_rows_at(reads, at).await.map(|(_, rows)| rows)
+    }
+
+    /// Sends reads to the node, at a cut or at a new strong one; answers the cut.
+    async fn request_rows_at(
+        &mut self,
+        reads: Vec<RowRead>,
+        at: Option<Rank>,
+    ) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
         let request = Request::ReadRows(ReadRows {
             at,
             consistency: self.settings.consistency,
@@ -202,7 +207,7 @@ impl Session {
                 let rows = rows?;
                 self.token.join(&rows.token);
                 self.freshness = Some(rows.freshness);
-                Ok(rows.reads)
+                Ok((rows.at, rows.reads))
             }
             _ => Err(wrong_reply()),
         }
@@ -210,17 +215,75 @@ impl Session {
 
     /// The open transaction's cut, chosen now if there is none yet.
     pub(super) async fn pinned(&mut self) -> SqlResult<(PinId, base::Rank)> {
-        if let Some(pin) = self.transaction.as_ref().expect("an open transaction").pin {
-            return Ok(pin);
+        let open = self.transaction.as_ref().expect("an open transaction");
+        if let Some((pin, _)) = open.pin {
+            return Ok((pin, open.cut));
         }
         let request = Request::Pin { consistency: self.settings.consistency, token: self.token.clone() };
         match self.gateway.cluster.request(request).await? {
             Reply::Pinned(pin) => {
                 let pin = pin?;
-                self.transaction.as_mut().expect("an open transaction").pin = Some(pin);
+                let open = self.open();
+                (open.pin, open.cut) = (Some(pin), pin.1);
                 Ok(pin)
             }
             _ => Err(wrong_reply()),
+        }
+    }
+}
+
+impl Transaction {
+    /// Rows found, with the buffer over them.
+    pub(super) fn overlaid(&self, wanted: &Wanted<'_>, looked: Looked<'_>) -> SqlResult<Vec<SeenRow>> {
+        let mut merged: Vec<(&KeyRange, Vec<SeenRow>)> = Vec::new();
+        for found in looked.found {
+            match merged.last_mut() {
+                Some((last, before)) if *last == found.range => before.extend(found.rows),
+                _ => merged.push((found.range, found.rows)),
+            }
+        }
+        let mut all = Vec::new();
+        for (range, mut rows) in merged {
+            let is_changed = self.overlay(wanted.table, wanted.index, range, wanted.descending, &mut rows);
+            if is_changed && let Some(filter) = &wanted.filter {
+                let mut kept = Vec::with_capacity(rows.len());
+                for row in rows {
+                    if filter.holds(&row.values)? {
+                        kept.push(row);
+                    }
+                }
+                rows = kept;
+            }
+            if all.is_empty() {
+                all = rows;
+            } else {
+                all.extend(rows);
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Looked<'_> {
+    /// Whether rows come from several places, each in an order of its own.
+    pub(super) fn is_scattered(&self) -> bool {
+        self.found.len() > 1
+    }
+    /// Keys of the rows found.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.found.iter().flat_map(|found| found.rows.iter().map(|row| &row.key))
+    }
+    /// Takes only rows that `keep` wants.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&SeenRow) -> bool) {
+        self.found.iter_mut().for_each(|found| found.rows.retain(&mut keep));
+    }
+    /// Records the rows found as read, one by one, without what lies between them.
+    pub(super) fn record_rows(&self, table: &Table, transaction: &mut Transaction) {
+        for found in &self.found {
+            for row in &found.rows {
+                let range = KeyRange::point(row.key.clone());
+                transaction.record_read(found.partition, table.id, range, None, self.at);
+            }
         }
     }
 }
@@ -239,7 +302,11 @@ impl Wanted<'_> {
     }
 
     fn seen(&self, key: Key, row: &Row) -> SeenRow {
-        SeenRow { key, values: Arc::new(self.table.complete(row)) }
+        let values = match self.columns.filter(|_| self.index.is_none()) {
+            Some(columns) => self.table.complete_some(row, columns),
+            None => self.table.complete(row),
+        };
+        SeenRow { key, values: Arc::new(values), packed: Some(row.clone()) }
     }
 
     /// What was read of a range when reading stopped after a row.
@@ -259,6 +326,47 @@ impl Wanted<'_> {
     }
 }
 
+impl Output {
+    /// LIMIT and OFFSET.
+    pub(super) fn bounds(&self, binding: &Binding<'_>) -> SqlResult<(Option<u64>, u64)> {
+        let limit = count(self.limit.as_ref(), binding, "LIMIT")?;
+        Ok((limit, count(self.offset.as_ref(), binding, "OFFSET")?.unwrap_or(0)))
+    }
+}
+
+/// Makes the answer of the rows that were found.
+pub(super) fn respond(
+    output: &Output,
+    binding: &Binding<'_>,
+    mut rows: Vec<SeenRow>,
+    is_ordered: bool,
+) -> SqlResult<Response> {
+    let (limit, offset) = output.bounds(binding)?;
+    if !output.aggregates.is_empty() {
+        let results = output
+            .aggregates
+            .iter()
+            .map(|a| a.filled(binding)?.over(rows.iter().map(|row| row.values.as_slice())))
+            .collect::<SqlResult<Vec<_>>>()?;
+        rows = vec![SeenRow::new(Key::new(), Arc::new(results))];
+    } else if !is_ordered {
+        sort(&mut rows, &output.order, binding)?;
+    }
+    let kept = rows.into_iter().skip(offset as usize).take(limit.map_or(usize::MAX, |l| l as usize));
+    let projection = &output.projection;
+    let values = if projection.is_identity {
+        kept.map(|row| Arc::unwrap_or_clone(row.values)).collect()
+    } else {
+        let one = |row: SeenRow| projection.exprs.iter().map(|e| binding.eval(e, &row.values)).collect();
+        kept.map(one).collect::<SqlResult<Vec<_>>>()?
+    };
+    Ok(Response::Rows(Rows {
+        columns: projection.columns.clone(),
+        stream: RowStream::values(values),
+        tag: "SELECT",
+    }))
+}
+
 /// A LIMIT or OFFSET; null is none. Errors: 2201W, 2201X.
 fn count(expr: Option<&Expr>, binding: &Binding<'_>, what: &str) -> SqlResult<Option<u64>> {
     let Some(expr) = expr else { return Ok(None) };
@@ -271,15 +379,15 @@ fn count(expr: Option<&Expr>, binding: &Binding<'_>, what: &str) -> SqlResult<Op
     }
 }
 
-fn sort(rows: &mut Vec<SeenRow>, plan: &RowSelectPlan, binding: &Binding<'_>) -> SqlResult<()> {
-    let exprs = plan.order.iter().map(|o| binding.fill(&o.expr)).collect::<SqlResult<Vec<_>>>()?;
+fn sort(rows: &mut Vec<SeenRow>, order: &[Order], binding: &Binding<'_>) -> SqlResult<()> {
+    let exprs = order.iter().map(|o| binding.fill(&o.expr)).collect::<SqlResult<Vec<_>>>()?;
     let mut keyed = Vec::with_capacity(rows.len());
     for row in rows.drain(..) {
         let key = exprs.iter().map(|e| e.eval(&row.values)).collect::<SqlResult<Vec<_>>>()?;
         keyed.push((key, row));
     }
     keyed.sort_by(|(a, _), (b, _)| {
-        for ((a, b), order) in a.iter().zip(b).zip(&plan.order) {
+        for ((a, b), order) in a.iter().zip(b).zip(order) {
             let by_null = |null_first: bool| if null_first { Ordering::Less } else { Ordering::Greater };
             let ordering = match (a.is_null(), b.is_null()) {
                 (true, true) => Ordering::Equal,

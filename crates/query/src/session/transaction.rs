@@ -1,8 +1,10 @@
-//! An interactive transaction: a cut, what was read at it, and a buffer of writes.
+//! An interactive transaction: its cut, what was read and when, and a buffer of writes.
 //!
-//! KEEPS: every row shown to the client was read at the one cut with the buffer laid over it; every
-//! granule read is recorded once it was asked for; savepoints are lengths of the undo log.
+//! KEEPS: every row shown to the client was read at a cut with the buffer laid over it; cuts do not go
+//! back, and only rows that are read to be written are read at a new one; every granule read is recorded
+//! with its cut once it was asked for; savepoints are lengths of the undo log.
 
+use crate::locks::RowLocks;
 use crate::lower::access;
 use base::key::KeyRange;
 use base::schema::{Catalog, Index, SchemaAction, Table};
@@ -11,12 +13,14 @@ use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, Validate
 use base::{Datum, Key, PartitionId, Rank, Row, TableId};
 use node::request::PinId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One transaction in progress.
 pub struct Transaction {
-    /// The cut, from the first statement that reads or writes.
+    /// What keeps versions alive, from the first statement that reads or writes on: the first cut.
     pub pin: Option<(PinId, Rank)>,
+    /// The newest cut that rows were read at.
+    pub cut: Rank,
     pub read_only: bool,
     /// Made by a simple query of several statements, or by one statement that has to read before it writes.
     pub is_implicit: bool,
@@ -24,24 +28,62 @@ pub struct Transaction {
     pub has_failed: bool,
     /// µs since 2000-01-01, what `now()` says.
     pub now_us: i64,
-    reads: BTreeSet<(PartitionId, TableId, KeyRange)>,
+    /// Each with the earliest cut at which it was read.
+    reads: BTreeMap<ReadKey, Rank>,
     writes: BTreeMap<(TableId, Key), Buffered>,
     undo: Vec<((TableId, Key), Option<Buffered>)>,
     savepoints: Vec<(String, usize, usize)>,
+    /// Rows that others of this gateway wait for.
+    pub locks: Option<RowLocks>,
     /// Changes of the catalog, ordered at COMMIT.
     pub schema: Vec<SchemaAction>,
     /// The catalog with them, and the version it began with.
     pub catalog: Option<(u64, Arc<Catalog>)>,
 }
 
+/// What was read: where, of which table or index, which keys, and which columns (`None`: all).
+type ReadKey = (PartitionId, TableId, KeyRange, Option<Arc<Vec<u16>>>);
+
 /// A buffered row.
 #[derive(Clone)]
 struct Buffered {
     table: Arc<Table>,
     /// The row at the cut, if it was there.
-    old: Option<Arc<Vec<Datum>>>,
+    old: Option<Content>,
     /// `None`: deleted.
-    new: Option<Arc<Vec<Datum>>>,
+    new: Option<Content>,
+}
+
+/// A row's content; its values are built when somebody looks at them.
+#[derive(Clone)]
+struct Content {
+    packed: Option<Row>,
+    values: OnceLock<Arc<Vec<Datum>>>,
+}
+
+impl Content {
+    fn of(values: Arc<Vec<Datum>>) -> Content {
+        Content { packed: None, values: OnceLock::from(values) }
+    }
+    fn packed(row: Row) -> Content {
+        Content { packed: Some(row), values: OnceLock::new() }
+    }
+    fn values(&self, table: &Table) -> &Arc<Vec<Datum>> {
+        let packed = || self.packed.as_ref().expect("content is packed where it has no values");
+        self.values.get_or_init(|| Arc::new(table.complete(packed())))
+    }
+    fn row(&self) -> Row {
+        match (&self.packed, self.values.get()) {
+            (Some(row), _) => row.clone(),
+            (None, values) => Row::of(values.expect("content has values where it is not packed")),
+        }
+    }
+}
+
+impl Buffered {
+    fn values(&self) -> Option<&Arc<Vec<Datum>>> {
+        self.new.as_ref().map(|content| content.values(&self.table))
+    }
 }
 
 /// A row as a transaction sees it.
@@ -49,28 +91,52 @@ struct Buffered {
 pub struct SeenRow {
     pub key: Key,
     pub values: Arc<Vec<Datum>>,
+    /// The stored row that the values are of, all or some.
+    pub packed: Option<Row>,
+}
+
+impl SeenRow {
+    pub fn new(key: Key, values: Arc<Vec<Datum>>) -> SeenRow {
+        SeenRow { key, values, packed: None }
+    }
 }
 
 impl Transaction {
     pub fn new(read_only: bool, is_implicit: bool, now_us: i64) -> Transaction {
         Transaction {
             pin: None,
+            cut: Rank::ZERO,
             read_only,
             is_implicit,
             has_failed: false,
             now_us,
-            reads: BTreeSet::new(),
+            reads: BTreeMap::new(),
             writes: BTreeMap::new(),
             undo: Vec::new(),
             savepoints: Vec::new(),
+            locks: None,
             schema: Vec::new(),
             catalog: None,
         }
     }
 
-    /// Whether COMMIT has something to send.
+    /// An error happened. Others need not wait for what will be rolled back, unless a savepoint can be gone
+    /// back to.
+    pub fn fail(&mut self) {
+        self.has_failed = true;
+        if self.savepoints.is_empty() {
+            self.locks = None;
+        }
+    }
+
+    /// Whether rows were written.
     pub fn has_writes(&self) -> bool {
         !self.writes.is_empty()
+    }
+    /// Whether COMMIT has something to send: rows, or reads at several cuts, which must come out as one.
+    /// What was read at one cut alone is serializable as it is.
+    pub fn needs_validation(&self) -> bool {
+        self.has_writes() || self.reads.values().any(|at| *at != self.cut)
     }
     pub fn writes_to(&self, table: TableId) -> bool {
         let from = (table, Key::new());
@@ -81,18 +147,54 @@ impl Transaction {
         self.writes.keys().map(|(t, _)| *t).collect()
     }
 
-    /// Records that a range was read.
-    pub fn record_read(&mut self, partition: PartitionId, table: TableId, range: KeyRange) {
-        self.reads.insert((partition, table, range));
+    /// Records that a range was read at a cut; of its rows these columns, or all. What only reads is not
+    /// validated.
+    pub fn record_read(
+        &mut self,
+        partition: PartitionId,
+        table: TableId,
+        range: KeyRange,
+        columns: Option<&Arc<Vec<u16>>>,
+        at: Rank,
+    ) {
+        if self.read_only {
+            return;
+        }
+        let first = self.reads.entry((partition, table, range, columns.cloned())).or_insert(at);
+        *first = at.min(*first);
     }
 
     /// The buffer's say on a key: `None` if it says nothing.
     pub fn buffered(&self, table: TableId, key: &Key) -> Option<Option<&Arc<Vec<Datum>>>> {
-        self.writes.get(&(table, key.clone())).map(|b| b.new.as_ref())
+        self.writes.get(&(table, key.clone())).map(|b| b.values())
+    }
+
+    /// How many of a table's buffered rows may stand in the way of rows read from a range of keys.
+    pub fn written_in(&self, table: TableId, index: Option<&Index>, range: &KeyRange) -> u64 {
+        match index {
+            None => self.own_rows(table, range).count() as u64,
+            // Where a row stood in an index before it was written is not kept.
+            Some(_) => self.buffer_of(table).count() as u64,
+        }
+    }
+
+    /// The buffer's rows with keys in a range.
+    fn own_rows<'a>(
+        &'a self,
+        table: TableId,
+        range: &'a KeyRange,
+    ) -> impl Iterator<Item = (&'a Key, &'a Buffered)> {
+        let own = self.writes.range((table, range.low.clone())..);
+        own.take_while(move |((t, key), _)| *t == table && range.contains(key)).map(|((_, key), b)| (key, b))
+    }
+
+    /// Whether the buffer has a say on a key.
+    pub fn is_buffered(&self, table: TableId, key: &Key) -> bool {
+        self.writes.contains_key(&(table, key.clone()))
     }
 
     /// Lays the buffer over rows read from one range of a table or index. Rows stay in the order of the
-    /// range's keys, or its reverse.
+    /// range's keys, or its reverse. Answers whether the buffer had a say.
     pub fn overlay(
         &self,
         table: &Table,
@@ -100,62 +202,74 @@ impl Transaction {
         range: &KeyRange,
         descending: bool,
         rows: &mut Vec<SeenRow>,
-    ) {
+    ) -> bool {
         if !self.writes_to(table.id) {
-            return;
+            return false;
         }
-        rows.retain(|row| !self.writes.contains_key(&(table.id, row.key.clone())));
-        let entry = |key: &Key, values: &[Datum]| match index {
-            None => key.clone(),
-            Some(index) => table.index_entry(index, values, key),
+        let seen = |key: &Key, buffered: &Buffered| {
+            let values = buffered.values()?.clone();
+            Some(SeenRow::new(key.clone(), values))
         };
-        let from = (table.id, Key::new());
-        let own = self.writes.range(from..).take_while(|((t, _), _)| *t == table.id);
-        let mut added = false;
-        for ((_, key), buffered) in own {
-            let Some(values) = &buffered.new else { continue };
-            if range.contains(&entry(key, values)) {
-                rows.push(SeenRow { key: key.clone(), values: values.clone() });
-                added = true;
+        let Some(index) = index else {
+            let mut own = self.own_rows(table.id, range).peekable();
+            if own.peek().is_none() {
+                return false;
             }
-        }
-        if added {
-            rows.sort_by_cached_key(|row| entry(&row.key, &row.values));
+            rows.retain(|row| !self.writes.contains_key(&(table.id, row.key.clone())));
+            let before = rows.len();
+            rows.extend(own.filter_map(|(key, buffered)| seen(key, buffered)));
+            if rows.len() > before {
+                rows.sort_by(|a, b| if descending { b.key.cmp(&a.key) } else { a.key.cmp(&b.key) });
+            }
+            return true;
+        };
+        rows.retain(|row| !self.writes.contains_key(&(table.id, row.key.clone())));
+        let entry = |row: &SeenRow| table.index_entry(index, &row.values, &row.key);
+        let all = KeyRange::all();
+        let own = self.own_rows(table.id, &all).filter_map(|(key, buffered)| seen(key, buffered));
+        let before = rows.len();
+        rows.extend(own.filter(|row| range.contains(&entry(row))));
+        if rows.len() > before {
+            rows.sort_by_cached_key(entry);
             if descending {
                 rows.reverse();
             }
         }
+        true
     }
 
     /// Buffered states of a table's rows: key and new values, `None` for deleted ones.
     pub fn buffer_of(&self, table: TableId) -> impl Iterator<Item = (&Key, Option<&Arc<Vec<Datum>>>)> {
         let from = (table, Key::new());
         let own = self.writes.range(from..).take_while(move |((t, _), _)| *t == table);
-        own.map(|((_, key), b)| (key, b.new.as_ref()))
+        own.map(|((_, key), b)| (key, b.values()))
     }
 
     /// Buffers a new row. The caller made sure that none with this key is seen.
     pub fn insert(&mut self, table: &Arc<Table>, key: Key, values: Vec<Datum>) {
         let old = self.writes.get(&(table.id, key.clone())).and_then(|b| b.old.clone());
-        self.put(table, key, old, Some(Arc::new(values)));
+        self.put(table, key, old, Some(Content::of(Arc::new(values))));
     }
 
     /// Buffers the new state of a row that is seen.
     pub fn change(&mut self, table: &Arc<Table>, key: Key, seen: &Arc<Vec<Datum>>, new: Option<Vec<Datum>>) {
         let old = match self.writes.get(&(table.id, key.clone())) {
             Some(buffered) => buffered.old.clone(),
-            None => Some(seen.clone()),
+            None => Some(Content::of(seen.clone())),
         };
-        self.put(table, key, old, new.map(Arc::new));
+        self.put(table, key, old, new.map(|new| Content::of(Arc::new(new))));
     }
 
-    fn put(
-        &mut self,
-        table: &Arc<Table>,
-        key: Key,
-        old: Option<Arc<Vec<Datum>>>,
-        new: Option<Arc<Vec<Datum>>>,
-    ) {
+    /// Buffers the new state of a row that was stored, neither of them unpacked.
+    pub fn change_packed(&mut self, table: &Arc<Table>, key: Key, stored: &Row, new: Row) {
+        let old = match self.writes.get(&(table.id, key.clone())) {
+            Some(buffered) => buffered.old.clone(),
+            None => Some(Content::packed(stored.clone())),
+        };
+        self.put(table, key, old, Some(Content::packed(new)));
+    }
+
+    fn put(&mut self, table: &Arc<Table>, key: Key, old: Option<Content>, new: Option<Content>) {
         let at = (table.id, key);
         // A row that came and went inside the transaction was never there.
         let before = match (&old, &new) {
@@ -196,12 +310,17 @@ impl Transaction {
 
     /// The program of COMMIT and its access set.
     pub fn validated(&self, topology: &Topology) -> (Validated, AccessSet) {
-        let (_, read_at) = self.pin.expect("a transaction that wrote has a cut");
         let mut access = AccessSet::default();
         let mut reads = Vec::with_capacity(self.reads.len());
-        for (partition, table, range) in &self.reads {
+        for ((partition, table, range, columns), at) in &self.reads {
             access.add(*partition, Granule::of(*table, range.clone()), AccessMode::Read);
-            reads.push(ReadGranule { partition: *partition, table: *table, range: range.clone() });
+            reads.push(ReadGranule {
+                partition: *partition,
+                table: *table,
+                range: range.clone(),
+                columns: columns.as_deref().cloned(),
+                at: *at,
+            });
         }
         let mut writes = Vec::with_capacity(self.writes.len());
         for ((_, key), buffered) in &self.writes {
@@ -209,17 +328,26 @@ impl Transaction {
             if let Some(old) = &buffered.old {
                 // Departing entries that live elsewhere are removed there.
                 for index in table.indexes.iter().filter(|i| !table.index_is_local(i, topology)) {
-                    let entry = table.index_entry(index, old, key);
+                    let entry = table.index_entry(index, old.values(table), key);
                     access.write_key(table.locate_entry(&entry, topology), index.id, entry);
                 }
             }
             let state = buffered.new.as_ref().or(buffered.old.as_ref()).expect("there or was there");
-            let homes = access::homes(table, state, topology);
+            let homes = match (&state.packed, table.partition_column()) {
+                (Some(row), Some(column)) => {
+                    let place = table.complete_some(row, &[column as u16]);
+                    access::homes(table, &place, topology)
+                }
+                _ => access::homes(table, state.values(table), topology),
+            };
             match &buffered.new {
-                Some(values) => access::write_row(&mut access, table, values, key, topology),
-                None => homes.iter().for_each(|p| access.write_key(*p, table.id, key.clone())),
+                Some(new) if !table.indexes.is_empty() => {
+                    access::write_row(&mut access, table, new.values(table), key, topology)
+                }
+                _ => homes.iter().for_each(|p| access.write_key(*p, table.id, key.clone())),
             }
             let kind = if buffered.old.is_none() { WriteKind::Insert } else { WriteKind::Put };
+            let row = buffered.new.as_ref().map(Content::row);
             for partition in homes {
                 writes.push(ValidatedWrite {
                     partition,
@@ -227,12 +355,12 @@ impl Transaction {
                     schema_version: table.version,
                     key: key.clone(),
                     kind,
-                    row: buffered.new.as_ref().map(|v| Row::of(v)),
+                    row: row.clone(),
                 });
             }
         }
         access.normalize();
-        (Validated { read_at, reads, writes }, access)
+        (Validated { reads, writes }, access)
     }
 }
 
@@ -273,7 +401,7 @@ mod tests {
     }
     fn seen(t: &Transaction, at_cut: &[(i64, i64)]) -> Vec<i64> {
         let mut rows: Vec<SeenRow> =
-            at_cut.iter().map(|(a, b)| SeenRow { key: key(*a), values: Arc::new(row(*a, *b)) }).collect();
+            at_cut.iter().map(|(a, b)| SeenRow::new(key(*a), Arc::new(row(*a, *b)))).collect();
         t.overlay(&table(), None, &KeyRange::all(), false, &mut rows);
         rows.iter().map(|r| r.values[1].int()).collect()
     }
@@ -301,7 +429,7 @@ mod tests {
         let mut t = Transaction::new(false, false, 0);
         t.insert(&table, key(4), row(4, 40));
         t.change(&table, key(4), &Arc::new(row(4, 40)), None);
-        assert!(!t.has_writes());
+        assert!(!t.has_writes() && !t.needs_validation());
         // One that was there and came back is put, not inserted.
         t.pin = Some((PinId(1), Rank(5)));
         t.change(&table, key(1), &Arc::new(row(1, 10)), None);

@@ -244,7 +244,7 @@ impl Session {
         let result = if !transaction.schema.is_empty() {
             let version = transaction.catalog.as_ref().expect("changes come with their catalog").0;
             self.commit_schema(version, transaction.schema).await
-        } else if transaction.has_writes() {
+        } else if transaction.needs_validation() {
             let topology = self.cluster().topology().clone();
             let (validated, access) = transaction.validated(&topology);
             self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())

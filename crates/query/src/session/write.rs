@@ -10,6 +10,7 @@ use super::{Session, is_stale};
 use crate::lower::bind::Binding;
 use crate::lower::insert::InsertPlan;
 use crate::lower::modify::ModifyPlan;
+use crate::lower::select::Contended;
 use crate::lower::{Projection, access};
 use crate::response::{Response, RowStream, Rows};
 use crate::session::plan::CallPlan;
@@ -105,6 +106,7 @@ impl Session {
                     let (gateway, catalog) = (self.gateway.clone(), self.catalog());
                     let now_us = self.now_us();
                     let binding = Binding { parameters, now_us, gateway: &gateway, catalog: &catalog };
+                    self.pass_locks(plan, &binding).await?;
                     let mut access = AccessSet::default();
                     let statements = plan.statements(&binding, &topology, &mut access)?;
                     if statements.is_empty() || access.by_partition.is_empty() {
@@ -116,6 +118,21 @@ impl Session {
             }
         };
         Ok(respond(word, plan.returning.as_ref(), written))
+    }
+
+    /// Lets transactions of this gateway that have locked the rows go first: an order that came between
+    /// would only make them fail.
+    async fn pass_locks(&self, plan: &ModifyPlan, binding: &Binding<'_>) -> SqlResult<()> {
+        if self.gateway.locks.is_empty() || !plan.path.is_point() {
+            return Ok(());
+        }
+        let reached = plan.path.reach(&plan.table, binding, self.cluster().topology(), None)?;
+        for reach in &reached.reaches {
+            if let Some(key) = reach.range.as_point() {
+                self.gateway.locks.pass(plan.table.id, key).await?;
+            }
+        }
+        Ok(())
     }
 
     /// UPDATE … FROM, DELETE … USING and the like.
@@ -221,7 +238,7 @@ impl Session {
         }
     }
 
-    fn refuse_if_read_only(&self, word: &str) -> SqlResult<()> {
+    pub(super) fn refuse_if_read_only(&self, word: &str) -> SqlResult<()> {
         let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
         if read_only {
             return Err(SqlError::new(
@@ -310,7 +327,7 @@ impl Session {
         }
         let mut new = seen.values.as_ref().clone();
         for (column, expr) in set {
-            let value = binding.fill(expr)?.eval(&both)?;
+            let value = binding.eval(expr, &both)?;
             new[*column] = crate::lower::insert::assign(value, &table.columns[*column])?;
         }
         crate::lower::insert::check_row(table, &new)?;
@@ -354,14 +371,14 @@ impl Session {
             reads.iter().map(|r| (r.partition, r.index.unwrap_or(r.table), r.range.clone())).collect();
         let answered = self.request_rows(reads).await?;
         // The cut is needed even when nothing had to be looked up.
-        self.pinned().await?;
+        let at = self.pinned().await?.1;
         let mut existing = vec![Vec::new(); rows.len()];
         for (((i, constraint), found), (partition, granule, range)) in
             owners.into_iter().zip(answered).zip(granules)
         {
-            self.open().record_read(partition, granule, range);
+            self.open().record_read(partition, granule, range, None, at);
             for (key, row) in found {
-                existing[i].push((constraint, SeenRow { key, values: Arc::new(table.complete(&row)) }));
+                existing[i].push((constraint, SeenRow::new(key, Arc::new(table.complete(&row)))));
             }
         }
         Ok(existing)
@@ -377,7 +394,7 @@ impl Session {
     ) -> Option<(base::TableId, SeenRow)> {
         let transaction = self.transaction.as_ref().expect("an open transaction");
         if let Some(Some(own)) = transaction.buffered(table.id, key) {
-            return Some((table.id, SeenRow { key: key.clone(), values: own.clone() }));
+            return Some((table.id, SeenRow::new(key.clone(), own.clone())));
         }
         for (constraint, row) in at_cut {
             // Changed since, inside the transaction: the buffer speaks for it.
@@ -395,14 +412,18 @@ impl Session {
                     && own_key != key
                     && table.index_entry(index, own, own_key) == entry
                 {
-                    return Some((index.id, SeenRow { key: own_key.clone(), values: own.clone() }));
+                    return Some((index.id, SeenRow::new(own_key.clone(), own.clone())));
                 }
             }
         }
         None
     }
 
-    async fn modify_buffered(&mut self, plan: &ModifyPlan, parameters: &[Datum]) -> SqlResult<Written> {
+    pub(super) async fn modify_buffered(
+        &mut self,
+        plan: &ModifyPlan,
+        parameters: &[Datum],
+    ) -> SqlResult<Written> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
         let topology = gateway.cluster.topology();
@@ -415,11 +436,30 @@ impl Session {
         let filter = if reached.is_exact { &path.residual } else { &plan.condition };
         let filter = filter.as_ref().map(|f| binding.fill(f)).transpose()?;
         self.pinned().await?;
-        let wanted =
-            Wanted { table: &plan.table, index, reached: &reached, filter, descending: false, limit: None };
-        let rows = self.read_seen(&wanted, false).await?;
+        let wanted = Wanted {
+            table: &plan.table,
+            index,
+            reached: &reached,
+            filter,
+            descending: false,
+            limit: None,
+            columns: plan.columns.as_ref(),
+            is_rewritten: true,
+        };
+        let rows = self.read_locked(&wanted, Contended::Wait).await?;
         let mut written = Written::default();
-        for seen in rows {
+        for mut seen in rows {
+            if let Some(stored) = seen.packed.as_ref().filter(|_| plan.columns.is_some()) {
+                if let Some((new, row)) = plan.apply_packed(&binding, &seen.values, stored)? {
+                    if let Some(returning) = &plan.returning {
+                        written.returned.push(project(returning, &binding, &new)?);
+                    }
+                    written.affected += 1;
+                    self.open().change_packed(&plan.table, seen.key, stored, row);
+                    continue;
+                }
+                seen.values = Arc::new(plan.table.complete(stored));
+            }
             let new = plan.apply(&binding, &seen.values)?;
             if let Some(returning) = &plan.returning {
                 let shown = new.as_ref().unwrap_or(&seen.values);
@@ -555,7 +595,7 @@ pub(super) fn is_conflict(error: &SqlError) -> bool {
 }
 
 fn project(projection: &Projection, binding: &Binding<'_>, values: &[Datum]) -> SqlResult<Vec<Datum>> {
-    projection.exprs.iter().map(|e| binding.fill(e)?.eval(values)).collect()
+    projection.exprs.iter().map(|e| binding.eval(e, values)).collect()
 }
 
 fn collect(results: Vec<StatementResult>) -> Written {

@@ -3,12 +3,12 @@
 use super::Prepared;
 use super::declared::{name_of, undeclared_range};
 use super::overlay::{Run, complete};
-use super::violation::{check_row, conflict, duplicate, row_text};
+use super::violation::{check_row, conflict, duplicate, is_plainly_right, row_text};
 use crate::store::{Store, TableStore};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::{Placement, stale_schema};
 use base::txn::{AccessMode, ReadGranule, Transaction, Validated, ValidatedWrite, WriteKind};
-use base::{Datum, Key, Place, Rank, Row, TableId};
+use base::{Datum, Key, Place, Row, TableId};
 use std::collections::BTreeMap;
 
 impl Store {
@@ -18,13 +18,14 @@ impl Store {
             if !run.declared.has_range(read.table, &read.range, AccessMode::Read) {
                 return Err(undeclared_range(&self.catalog, read.table));
             }
-            self.check_read(read, validated.read_at)?;
+            self.check_read(read)?;
         }
         run.take_writes(&validated.writes)?;
         Ok(run.prepared)
     }
 
-    fn check_read(&self, read: &ReadGranule, read_at: Rank) -> SqlResult<()> {
+    fn check_read(&self, read: &ReadGranule) -> SqlResult<()> {
+        let read_at = read.at;
         if read_at < self.collected_below {
             // Deletions may have been forgotten: "unchanged" could not be told from "deleted".
             return Err(SqlError::new(
@@ -39,7 +40,12 @@ impl Store {
         }
         let table = self.table(read.table).or_else(|| self.index(read.table).map(|(table, _)| table));
         let table = table.ok_or_else(stale_schema)?;
-        match self.newer_than(read.table, &read.range, Place::end_of(read_at)) {
+        let cut = Place::end_of(read_at);
+        let newer = match &read.columns {
+            Some(columns) if table.desc.id == read.table => table.differs_since(&read.range, columns, cut),
+            _ => self.newer_than(read.table, &read.range, cut),
+        };
+        match newer {
             None => Ok(()),
             Some((key, by)) => {
                 let what = if table.desc.id == read.table {
@@ -58,24 +64,47 @@ impl<'a> Run<'a> {
         // Uniqueness is asked of the final state: whoever leaves an entry has left before anyone enters.
         let mut ends: BTreeMap<(TableId, &Key), Option<Vec<Datum>>> = BTreeMap::new();
         let mut here: BTreeMap<(TableId, &Key), &ValidatedWrite> = BTreeMap::new();
+        let mut plain = Vec::new();
+        let partition = self.store.partition;
+        let is_here = |table: &TableStore, write: &ValidatedWrite| {
+            write.partition == partition || matches!(table.desc.placement, Placement::Replicated)
+        };
         for write in writes {
             let table = self.store.table(write.table);
             let Some(table) = table.filter(|t| t.desc.version == write.schema_version) else {
                 return Err(stale_schema());
             };
-            let values = write.row.as_ref().map(|row| complete(table, row)).transpose()?;
-            if let Some(values) = &values
-                && table.desc.key_of(values) != write.key
+            if let Some(row) = &write.row
+                && table.desc.key_of_row(row) != write.key
             {
                 return Err(SqlError::internal(format!("a row of {} under another key", table.desc.name)));
             }
+            let is_here = is_here(table, write);
+            // Without indexes and checks nobody asks for the values.
+            if let Some(row) = write.row.as_ref().filter(|_| table.indexes.is_empty())
+                && is_plainly_right(&table.desc, row)
+            {
+                if is_here {
+                    plain.push((table, write));
+                }
+                continue;
+            }
+            let values = write.row.as_ref().map(|row| complete(table, row)).transpose()?;
             // A row that moves to another partition is removed there and put here: it ends as it is put.
             let end = ends.entry((write.table, &write.key)).or_default();
             *end = end.take().or(values);
-            let is_copied = matches!(table.desc.placement, Placement::Replicated);
-            if is_copied || write.partition == self.store.partition {
+            if is_here {
                 here.insert((write.table, &write.key), write);
             }
+        }
+        for (table, write) in plain {
+            let before: Option<Row> = table.rows.latest(&write.key).cloned();
+            if write.kind == WriteKind::Insert && before.is_some() {
+                let values = complete(table, write.row.as_ref().expect("a plain write has a row"))?;
+                return Err(duplicate(&table.desc, None, &values));
+            }
+            let after = write.row.clone().map(|row| (row, &[][..]));
+            self.put(table, write.key.clone(), before.as_ref(), after)?;
         }
         for ((id, key), values) in &ends {
             let table = self.store.table(*id).expect("seen above");

@@ -156,14 +156,15 @@ impl World {
         let schema_version = self.version(table);
         self.statement(Statement::Delete { table, schema_version, target, filter: None, returning: None })
     }
-    /// A validated transaction that declares what it reads and writes, and every partition.
+    /// A validated transaction that read at one cut; it declares what it reads and writes, and every partition.
     pub fn validated(
         &mut self,
         read_at: Rank,
-        reads: Vec<ReadGranule>,
+        mut reads: Vec<ReadGranule>,
         writes: Vec<ValidatedWrite>,
     ) -> Result<(), SqlError> {
-        match self.run(TxnProgram::Validated(Validated { read_at, reads, writes })) {
+        reads.iter_mut().for_each(|read| read.at = read_at);
+        match self.run(TxnProgram::Validated(Validated { reads, writes })) {
             Outcome::Committed { .. } => Ok(()),
             Outcome::Aborted(error) => Err(error),
         }

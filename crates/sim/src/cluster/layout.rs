@@ -222,12 +222,12 @@ impl Layout {
         token: Token,
     ) -> Submission {
         let mut access = AccessSet::default();
-        let mut validated = Validated { read_at, reads: Vec::new(), writes: Vec::new() };
+        let mut validated = Validated { reads: Vec::new(), writes: Vec::new() };
         for target in reads {
             let (partition, table) = (self.partition_of(target.shelf), table_of(target.kind));
             let range = target.range();
             access.add(partition, Granule::of(table, range.clone()), AccessMode::Read);
-            validated.reads.push(ReadGranule { partition, table, range });
+            validated.reads.push(ReadGranule { partition, table, range, columns: None, at: read_at });
         }
         for (item, content, kind) in writes {
             self.access(&mut access, item, AccessMode::Write);

@@ -429,10 +429,10 @@ impl Caerus {
     }
 }
 
-/// The cut at which an interactive transaction read what it has to find unchanged.
+/// The earliest cut at which an interactive transaction read what it has to find unchanged.
 pub(super) fn cut_of(transaction: &Transaction) -> Option<Rank> {
     match &*transaction.program {
-        TxnProgram::Validated(validated) => Some(validated.read_at),
+        TxnProgram::Validated(validated) => validated.reads.iter().map(|read| read.at).min(),
         _ => None,
     }
 }
