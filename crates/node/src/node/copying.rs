@@ -30,7 +30,8 @@ impl<E: Engine> Node<E> {
         for outgoing in self.streams.outgoing.values_mut() {
             outgoing.expire(now - self.options.lease_ns);
         }
-        out.timer(Timer::Lease, now + self.options.lease_ns / 40);
+        // Each word is an event of a log where nodes are durable, so not more often than a lease needs.
+        out.timer(Timer::Lease, now + (self.options.lease_ns / 8).min(250 * MS));
     }
 
     pub(super) fn acknowledge(&mut self, partition: PartitionId, out: &mut Effects<Self>) {

@@ -99,6 +99,8 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     // A crashed front end forgets its pins, so that nothing holds a cut for a comparison.
     knobs.habits.weights[6] = 0;
     knobs.active_ns = knobs.active_ns.max(1_500 * MS);
+    // Every word that keeps a lease is an entry of a log, and the logs drawn here may be slow ones.
+    knobs.node.lease_ns = 10 * SECOND;
     knobs.habits.think_ns_max = knobs.habits.think_ns_max.max(knobs.active_ns / 12);
     let rng = Rng::new(case.seed);
     let logical = Arc::new(knobs.topology.clone());
