@@ -519,6 +519,7 @@ impl<E: Engine> Process for Node<E> {
     fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>) {
         match event {
             Event::Start => {
+                self.questions.begin(now);
                 self.tell_floor();
                 let mut effects = std::mem::take(&mut self.effects);
                 self.engine.start(now, &mut effects);

@@ -3,6 +3,7 @@
 use crate::message::{Question, QuestionId};
 use crate::request::PinId;
 use base::order::CloseTicket;
+use base::time::US;
 use base::{NodeId, PartitionId, Rank, RequestId, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +55,11 @@ pub struct Questions {
 }
 
 impl Questions {
+    /// Numbers begin above those of a former life, which may still be answered: nobody makes more than one
+    /// each µs.
+    pub fn begin(&mut self, now: Time) {
+        self.next = self.next.max(now.0 / US);
+    }
     pub fn next_question(&mut self) -> QuestionId {
         self.next += 1;
         QuestionId(self.next)

@@ -2,8 +2,8 @@
 //!
 //! A plan is a pair of words, `wan3-lossy`: how far apart regions are, and which faults there are. For a
 //! seed it becomes a [`Script`]: link faults, clocks, and steps at instants. KEEPS: every script ends
-//! healed, so that progress can be demanded; the exception is a crash, which until nodes recover from
-//! their disks may block what the crashed node had begun ([`Script::demands_progress`]).
+//! healed, so that progress can be demanded. The dead stay dead: only nodes without partitions die, and
+//! an engine that recovers what they coordinated goes on without them ([`Script::kills`]).
 
 use crate::world::clock::ClockModel;
 use crate::world::network::{Jitter, LinkFaults, Links};
@@ -29,15 +29,25 @@ pub enum Mix {
     Partitions,
     /// Clocks swing from one end of a wide bound to the other.
     ClockSkew,
-    /// Nodes that run no partition crash and come back.
+    /// Nodes that run no partition crash and come back, without their memory.
     Crash,
-    /// A draw of the above, crashes excepted, together.
+    /// All nodes that run no partition, but one, crash for good.
+    Deaths,
+    /// A draw of the above, crashes and deaths excepted, together.
     Mixed,
 }
 
 impl Mix {
-    pub const ALL: [Mix; 7] =
-        [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::ClockSkew, Mix::Crash, Mix::Mixed];
+    pub const ALL: [Mix; 8] = [
+        Mix::Calm,
+        Mix::Lossy,
+        Mix::Jittery,
+        Mix::Partitions,
+        Mix::ClockSkew,
+        Mix::Crash,
+        Mix::Deaths,
+        Mix::Mixed,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -47,8 +57,14 @@ impl Mix {
             Mix::Partitions => "partitions",
             Mix::ClockSkew => "clock-skew",
             Mix::Crash => "crash",
+            Mix::Deaths => "deaths",
             Mix::Mixed => "mixed",
         }
+    }
+
+    /// Whether gateways lose their memory, or more.
+    pub fn takes_gateways(self) -> bool {
+        matches!(self, Mix::Crash | Mix::Deaths)
     }
 }
 
@@ -103,7 +119,7 @@ impl Plan {
             clocks: ClockModel::Wander,
             steps: Vec::new(),
             healed_after_ns: active_ns,
-            demands_progress: true,
+            kills: BTreeSet::new(),
         };
         match self.mix {
             Mix::Calm => {}
@@ -112,6 +128,7 @@ impl Plan {
             Mix::Partitions => script.cuts(topology, rng),
             Mix::ClockSkew => script.clocks = ClockModel::Extremes,
             Mix::Crash => script.crashes(topology, rng),
+            Mix::Deaths => script.deaths(topology, rng),
             Mix::Mixed => {
                 let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
                 if rng.chance(0.5) {
@@ -162,8 +179,8 @@ pub struct Script {
     pub steps: Vec<(u64, Fault)>,
     /// From here on nothing goes wrong any more.
     pub healed_after_ns: u64,
-    /// Whether every request has to be answered once all is healed.
-    pub demands_progress: bool,
+    /// Who crashes and does not come back.
+    pub kills: BTreeSet<NodeId>,
 }
 
 impl Script {
@@ -192,13 +209,29 @@ impl Script {
         if idle.is_empty() {
             return;
         }
-        self.demands_progress = false;
         for _ in 0..rng.between(1, 3) {
             let node = *rng.pick(&idle);
             let start = rng.below(self.healed_after_ns);
             let end = start + rng.below(self.healed_after_ns - start + 1);
             self.steps.push((start, Fault::Crash(node)));
             self.steps.push((end, Fault::Restart(node)));
+        }
+        self.steps.sort_by_key(|(at, _)| *at);
+    }
+
+    /// Links are lossy for half of the seeds, so that what a dying node sent arrives in part.
+    fn deaths(&mut self, topology: &Topology, rng: &mut Rng) {
+        let mut idle: Vec<NodeId> =
+            topology.node_ids().filter(|n| topology.partitions_at(*n).next().is_none()).collect();
+        if rng.chance(0.5) {
+            self.links = lossy(rng);
+        }
+        rng.shuffle(&mut idle);
+        // The last one lives.
+        idle.pop();
+        for node in idle {
+            self.steps.push((rng.below(self.healed_after_ns), Fault::Crash(node)));
+            self.kills.insert(node);
         }
         self.steps.sort_by_key(|(at, _)| *at);
     }
@@ -217,7 +250,7 @@ impl Script {
         let healed_at = begin + self.healed_after_ns;
         world.fault_at(healed_at, Fault::Reconnect);
         world.fault_at(healed_at, Fault::Links(Links::default()));
-        for node in world.topology().node_ids().collect::<Vec<_>>() {
+        for node in world.topology().node_ids().filter(|n| !self.kills.contains(n)).collect::<Vec<_>>() {
             world.fault_at(healed_at, Fault::Restart(node));
         }
         healed_at

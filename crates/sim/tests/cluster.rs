@@ -57,6 +57,15 @@ fn queries_at_rss_are_regular_sequential_whatever_happens_to_links_clocks_and_ga
 }
 
 #[test]
+fn gateways_that_die_leave_nothing_undone_and_nothing_done_twice() {
+    for plan in ["wan3-deaths", "wan2-deaths", "wan3-crash"] {
+        let tally = seeds(plan, Consistency::Rss, 0..100);
+        did(&tally, "requests repeated", 30);
+    }
+    seeds("wan3-deaths", Consistency::Regular, 100..130);
+}
+
+#[test]
 fn weaker_levels_keep_what_they_promise() {
     for level in [Consistency::Regular, Consistency::Session, Consistency::Stale] {
         for plan in ["wan3-calm", "wan3-mixed"] {

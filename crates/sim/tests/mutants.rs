@@ -13,8 +13,16 @@ const SEEDS: u64 = 450;
 
 /// The first seed that finds the fault, and how.
 fn finds(plant: impl Fn(&mut Case), levels: &[Consistency], seeds: u64) -> Option<(u64, String)> {
-    let plans =
-        ["wan3-mixed", "wan3-calm", "wan3-lossy", "wan3-jittery"].map(|name| Plan::named(name).unwrap());
+    finds_in(&["wan3-mixed", "wan3-calm", "wan3-lossy", "wan3-jittery"], plant, levels, seeds)
+}
+
+fn finds_in(
+    plans: &[&str],
+    plant: impl Fn(&mut Case),
+    levels: &[Consistency],
+    seeds: u64,
+) -> Option<(u64, String)> {
+    let plans: Vec<Plan> = plans.iter().map(|name| Plan::named(name).unwrap()).collect();
     (0..seeds).find_map(|seed| {
         let plan = plans[seed as usize % plans.len()].clone();
         let mut case = Case::new(seed, plan, levels[seed as usize % levels.len()]);
@@ -23,6 +31,26 @@ fn finds(plant: impl Fn(&mut Case), levels: &[Consistency], seeds: u64) -> Optio
         let what = failure.to_string();
         Some((seed, what.lines().nth(1).unwrap_or_default().to_string()))
     })
+}
+
+#[test]
+fn every_fault_planted_in_recovery_is_found_where_gateways_die() {
+    let faults = [
+        Mutant::RecoverFromMajority,
+        Mutant::BallotNotPromised,
+        Mutant::UnknownIsEmpty,
+        Mutant::NoopForgetsDependencies,
+        Mutant::ForgetRequests,
+    ];
+    let mut missed = Vec::new();
+    for mutant in faults {
+        let plans = ["wan3-deaths", "wan3-mixed", "wan2-deaths"];
+        match finds_in(&plans, |case| case.mutant = Some(mutant), &[Consistency::Rss], SEEDS) {
+            Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "{SEEDS} seeds found nothing wrong with {missed:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
-use txn::perseus::{FutureRanks, Timestamps};
+use txn::perseus::{FutureRanks, Timestamps, Unfinished};
 
 /// The node under test.
 pub type Subject = Node<AnyEngine>;
@@ -111,7 +111,7 @@ impl Knobs {
         let partitions = *rng.pick(&[1, 1, 2, 3]);
         let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
         topology.clock_bound_ns = case.plan.clock_bound_ns(&mut rng);
-        if case.plan.mix == Mix::Crash || rng.chance(0.2) {
+        if case.plan.mix.takes_gateways() || rng.chance(0.2) {
             // Gateways without partitions: one in every region.
             for region in 0..topology.wan.region_count() as u16 {
                 topology.nodes.push(NodeSpec { region: RegionId(region), subscribes: Vec::new() });
@@ -143,6 +143,12 @@ impl Knobs {
                 _ => FutureRanks::Measured,
             },
             lower_bounds: rng.chance(0.8),
+            recover_after_ns: match case.seed % 4 {
+                0 => Some(longest_ns / 2),
+                1 => Some(2 * longest_ns),
+                _ => None,
+            },
+            unfinished: if case.seed % 3 == 0 { Unfinished::Abandon } else { Unfinished::Complete },
             collect_every_ns: *rng.pick(&[20 * MS, 150 * MS, 500 * MS]),
             timestamps: match case.rival {
                 Some(Rival::CentralTimestamp) => Timestamps::Central,
@@ -178,7 +184,8 @@ impl Knobs {
             roam: *rng.pick(&[0.0, 0.1, 0.5]),
             share: *rng.pick(&[0.0, 0.1, 0.3]),
             // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
-            weights: [4, 2, 2, 3, *rng.pick(&[3, 6]), 2, u64::from(case.plan.mix != Mix::Crash)],
+            weights: [4, 2, 2, 3, *rng.pick(&[3, 6]), 2, u64::from(!case.plan.mix.takes_gateways())],
+            repeats: case.engine == EngineKind::Perseus,
         };
         Knobs {
             topology,
@@ -202,7 +209,7 @@ impl Knobs {
         let subscribes = |n: &NodeId| !self.topology.nodes[n.0 as usize].subscribes.is_empty();
         let nodes = self.topology.node_ids();
         match case.plan.mix {
-            Mix::Crash => nodes.filter(|n| is_idle(n) || subscribes(n)).collect(),
+            Mix::Crash | Mix::Deaths => nodes.filter(|n| is_idle(n) || subscribes(n)).collect(),
             _ => nodes.collect(),
         }
     }
@@ -337,10 +344,11 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         let rng = rng.fork_nth("session", u64::from(id));
         world.client(Session::new(id, layout.clone(), book.clone(), habits, rng, gateways.clone()));
     }
-    let limit = healed_at + if script.demands_progress { 60 * SECOND } else { 3 * SECOND };
+    // The other engine does not take over from a lost gateway: only what was answered is judged.
+    let demands_progress = case.engine == EngineKind::Perseus || !case.plan.mix.takes_gateways();
+    let limit = healed_at + if demands_progress { 60 * SECOND } else { 3 * SECOND };
     let mut end = world.run_to_rest(limit).map_err(|stuck| stuck.to_string());
-    if !script.demands_progress {
-        // A lost coordinator blocks its keys, and whoever wants them waits.
+    if !demands_progress {
         end = Ok(());
     } else if end.is_ok() {
         world.run_until(healed_at.max(world.now()) + SECOND);

@@ -2,7 +2,8 @@
 //! it. What it sees goes into the [`Book`].
 //!
 //! KEEPS: an operation is written down with the instants at which the client began and learned the end;
-//! a transaction whose node crashed is unknown; what an answer says about itself is consistent (a data
+//! a one-shot transaction whose node crashed is repeated elsewhere under the same name, any other is unknown;
+//! what an answer says about itself is consistent (a data
 //! model of each kind of request, below).
 
 use super::book::{Book, Entry};
@@ -12,7 +13,7 @@ use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::cut::Consistency;
 use base::process::Process;
 use base::rng::Rng;
-use base::txn::{Outcome, StatementResult, Submission, WriteKind};
+use base::txn::{ClientRequest, Outcome, StatementResult, Submission, WriteKind};
 use base::{NodeId, PartitionId, Rank, RequestId, Row, SqlError, SqlState, Time, Token};
 use node::request::{OpenSnapshot, PinId, ReadRows, Reply, Request, Rows, Snapshot, Submitted};
 use std::cell::RefCell;
@@ -36,6 +37,8 @@ pub struct Habits {
     /// How often, relative to each other: appends, procedures, statements that read and write,
     /// interactive transactions, queries, strong row reads, comparisons of rows with columns.
     pub weights: [u64; 7],
+    /// Whether one-shot transactions are repeated, at another gateway, when theirs is lost.
+    pub repeats: bool,
 }
 
 pub struct Session {
@@ -54,6 +57,8 @@ pub struct Session {
     /// Operations whose tokens this session's token contains.
     sources: Vec<Entry>,
     doing: Doing,
+    /// Numbers its requests.
+    asked: u64,
 }
 
 /// Waiting has a name.
@@ -63,6 +68,7 @@ enum Doing {
     OneShot {
         entry: Entry,
         plan: Plan,
+        submission: Submission,
     },
     /// An interactive transaction, or a comparison, waits for its cut.
     Pinning {
@@ -132,8 +138,23 @@ impl Session {
     ) -> Session {
         let at = *rng.pick(&gateways);
         let (left, token) = (habits.operations, Token::default());
-        let (sources, doing) = (Vec::new(), Doing::Nothing);
-        Session { id, layout, book, habits, rng, gateways, at, analyst: at, left, token, sources, doing }
+        let sources = Vec::new();
+        let (doing, analyst) = (Doing::Nothing, at);
+        Session {
+            id,
+            layout,
+            book,
+            habits,
+            rng,
+            gateways,
+            at,
+            analyst,
+            left,
+            token,
+            sources,
+            doing,
+            asked: 0,
+        }
     }
 
     fn begin(&mut self, now: Time, ordered: bool) -> Entry {
@@ -164,9 +185,14 @@ impl Session {
         match kind {
             0..3 => {
                 let entry = self.begin(now, true);
-                let (plan, submission) =
+                let (plan, mut submission) =
                     if kind == 1 { self.procedure() } else { self.statements(kind == 2) };
-                self.doing = Doing::OneShot { entry, plan };
+                if self.habits.repeats {
+                    self.asked += 1;
+                    let (client, number) = (u64::from(self.id), self.asked);
+                    submission.request = Some(ClientRequest { client, number, issued_at: now });
+                }
+                self.doing = Doing::OneShot { entry, plan, submission: submission.clone() };
                 out.ask(self.at, Request::Submit(submission));
             }
             3 | 6 => {
@@ -301,7 +327,7 @@ impl Session {
         P: Process<Request = Request, Reply = Reply>,
     {
         match (std::mem::replace(&mut self.doing, Doing::Nothing), reply) {
-            (Doing::OneShot { entry, plan }, Reply::Submitted(answer)) => {
+            (Doing::OneShot { entry, plan, .. }, Reply::Submitted(answer)) => {
                 let answer = answer.unwrap_or_else(|e| panic!("a one-shot transaction is refused: {e}"));
                 self.one_shot_ended(now, entry, &plan, answer);
                 self.finish(now, out);
@@ -601,7 +627,7 @@ impl Session {
         let mut book = self.book.borrow_mut();
         match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing | Doing::Unpinning => {}
-            Doing::OneShot { entry, plan } => {
+            Doing::OneShot { entry, plan, .. } => {
                 match plan {
                     Plan::Statements { parts, .. } => {
                         for part in parts {
@@ -638,8 +664,15 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Session {
             ClientEvent::Wake(_) => self.next(now, out),
             ClientEvent::Reply { reply, .. } => self.learn(now, reply, out),
             ClientEvent::Lost { id: RequestId(_) } => {
-                self.lose();
                 self.at = *self.rng.pick(&self.gateways);
+                if let Doing::OneShot { submission, .. } = &self.doing
+                    && submission.request.is_some()
+                {
+                    self.book.borrow_mut().count("requests repeated");
+                    out.ask(self.at, Request::Submit(submission.clone()));
+                    return;
+                }
+                self.lose();
                 self.finish(now, out);
             }
         }

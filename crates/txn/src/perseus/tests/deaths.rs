@@ -187,15 +187,16 @@ impl State {
     fn judge(&self, submitted: &[(u16, &str)]) {
         let mut places: BTreeMap<TxnId, Place> = BTreeMap::new();
         let mut at: BTreeMap<TxnId, BTreeSet<PartitionId>> = BTreeMap::new();
-        let mut ends: BTreeMap<TxnId, (bool, base::Rank)> = BTreeMap::new();
+        let mut ends: BTreeMap<TxnId, (bool, base::Rank, BTreeSet<TxnId>)> = BTreeMap::new();
         for node in &self.nodes {
             node.engine.check_invariants();
             for (_, vertex) in node.engine.graph.iter() {
                 assert_ne!(vertex.state, Phase::PreAccepted, "{} is undecided", vertex.id);
                 if vertex.state >= Phase::Final {
-                    let end = (vertex.extra.noop, vertex.bound);
-                    let other = ends.insert(vertex.id, end).unwrap_or(end);
-                    assert_eq!(other, end, "{} has one end", vertex.id);
+                    let deps = vertex.deps.iter().map(|at| node.engine.graph.live(*at).id).collect();
+                    let end = (vertex.extra.noop, vertex.bound, deps);
+                    let other = ends.entry(vertex.id).or_insert_with(|| end.clone());
+                    assert_eq!(*other, end, "{} has one end, and the same dependencies", vertex.id);
                 }
             }
             for (i, later) in node.rows.log.iter().enumerate() {

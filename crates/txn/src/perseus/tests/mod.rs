@@ -73,6 +73,16 @@ struct World {
     repeats: BTreeSet<TxnId>,
     /// Counts what clients want done.
     wishes: i64,
+    /// Every call of one node, in order.
+    recorded: Option<(NodeId, Vec<(Time, Call)>)>,
+}
+
+/// A call of an engine.
+#[derive(Clone)]
+enum Call {
+    Submit(Submission),
+    Message(NodeId, Message),
+    Timer(Timer),
 }
 
 type Filter = Option<Box<dyn FnMut(NodeId, NodeId, &Message) -> bool>>;
@@ -124,6 +134,7 @@ impl World {
             cut: BTreeSet::new(),
             repeats: BTreeSet::new(),
             wishes: 0,
+            recorded: None,
         };
         for n in 0..count {
             let mut out = Vec::new();
@@ -169,6 +180,7 @@ impl World {
         let mut out = Vec::new();
         let clock = self.clock(NodeId(node));
         let n = node as usize;
+        self.record(NodeId(node), clock, || Call::Submit(submission.clone()));
         let txn = self.nodes[n].submit(clock, submission, &mut self.rows[n], &mut out);
         self.submitted.insert(txn, (self.now, access, seen));
         self.effects(NodeId(node), out);
@@ -184,6 +196,11 @@ impl World {
         self.effects(node, out);
     }
 
+    fn record(&mut self, node: NodeId, clock: Time, call: impl FnOnce() -> Call) {
+        if let Some((_, calls)) = self.recorded.as_mut().filter(|(recorded, _)| *recorded == node) {
+            calls.push((clock, call()));
+        }
+    }
     fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message, Timer>>) {
         for effect in out {
             match effect {
@@ -250,11 +267,13 @@ impl World {
             }
             Event::Message { to, from, message } => {
                 let (clock, n) = (self.clock(to), to.0 as usize);
+                self.record(to, clock, || Call::Message(from, message.clone()));
                 self.nodes[n].message(clock, from, message, &mut self.rows[n], &mut out);
                 to
             }
             Event::Timer { node, timer } => {
                 let (clock, n) = (self.clock(node), node.0 as usize);
+                self.record(node, clock, || Call::Timer(timer));
                 self.nodes[n].timer(clock, timer, &mut self.rows[n], &mut out);
                 node
             }

@@ -310,3 +310,46 @@ fn a_proposal_that_everybody_accepted_is_the_end_whoever_brings_it() {
 fn a_recovery_that_ignores_proposals_is_noticed() {
     judge(&a_slow_noop(Some(Mutant::IgnoreAccepted)));
 }
+
+#[test]
+fn a_node_that_repeats_its_calls_is_the_same_and_goes_on_under_new_ids() {
+    for seed in 0..6 {
+        let options = Options { recover_after_ns: Some(150 * MS), ..Options::default() };
+        let mut world = World::with_gateways(seed, 2, options.clone());
+        world.faults = super::Faults { loss: 0.05, duplication: 0.1, jitter_ns: 40 * MS };
+        world.recorded = Some((NodeId(0), Vec::new()));
+        let load = |world: &mut World| {
+            for n in 0..40u16 {
+                let text = ["w0.1 w1.1", "w0.1 r0.2", ALL, "w2.1 w0.2"][usize::from(n % 4)];
+                world.submit([0, 3, 1, 4, 2][usize::from(n % 5)], access(text));
+                world.run_for_ms(11);
+            }
+        };
+        load(&mut world);
+        let (_, calls) = world.recorded.take().unwrap();
+        let mut again = Perseus::new(world.topology.clone(), NodeId(0), 1, options);
+        let mut rows = crate::trial::executor::Rows::default();
+        let mut out = Vec::new();
+        for (now, call) in calls {
+            match call {
+                super::Call::Submit(submission) => _ = again.submit(now, submission, &mut rows, &mut out),
+                super::Call::Message(from, message) => again.message(now, from, message, &mut rows, &mut out),
+                super::Call::Timer(timer) => again.timer(now, timer, &mut rows, &mut out),
+            }
+        }
+        assert_eq!(format!("{:?}", again), format!("{:?}", world.nodes[0]), "seed {seed}");
+        world.events.retain(|_, event| !matches!(event, super::Event::Timer { node: NodeId(0), .. }));
+        world.nodes[0] = again;
+        world.rows[0] = rows;
+        let mut out = Vec::new();
+        let clock = world.clock(NodeId(0));
+        world.nodes[0].resume(clock, 2, &mut out);
+        world.effects(NodeId(0), out);
+        assert_eq!(world.submit(0, access("w0.1")).incarnation, 2);
+        load(&mut world);
+        world.faults.loss = 0.0;
+        world.run_for_ms(60_000);
+        judge(&world);
+        world.check_empty();
+    }
+}
