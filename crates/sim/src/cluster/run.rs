@@ -185,7 +185,8 @@ impl Knobs {
             share: *rng.pick(&[0.0, 0.1, 0.3]),
             // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
             weights: [4, 2, 2, 3, *rng.pick(&[3, 6]), 2, u64::from(!case.plan.mix.takes_gateways())],
-            repeats: case.engine == EngineKind::Perseus,
+            // Names cost bytes; only where gateways are lost does anybody repeat.
+            repeats: case.engine == EngineKind::Perseus && case.plan.mix.takes_gateways(),
         };
         Knobs {
             topology,
