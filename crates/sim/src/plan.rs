@@ -31,7 +31,7 @@ pub enum Mix {
     ClockSkew,
     /// Nodes that run no partition crash and come back, without their memory.
     Crash,
-    /// All nodes that run no partition, but one, crash for good.
+    /// All nodes that run no partition and keep no columns, but one, crash for good.
     Deaths,
     /// A draw of the above, crashes and deaths excepted, together.
     Mixed,
@@ -221,8 +221,10 @@ impl Script {
 
     /// Links are lossy for half of the seeds, so that what a dying node sent arrives in part.
     fn deaths(&mut self, topology: &Topology, rng: &mut Rng) {
-        let mut idle: Vec<NodeId> =
-            topology.node_ids().filter(|n| topology.partitions_at(*n).next().is_none()).collect();
+        let serves_none = |n: &NodeId| {
+            topology.partitions_at(*n).next().is_none() && topology.nodes[n.0 as usize].subscribes.is_empty()
+        };
+        let mut idle: Vec<NodeId> = topology.node_ids().filter(serves_none).collect();
         if rng.chance(0.5) {
             self.links = lossy(rng);
         }
