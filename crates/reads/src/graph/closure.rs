@@ -110,12 +110,40 @@ impl DependencyGraph {
         }
     }
 
-    /// Whether a vector is closed, the plain way; what [`DependencyGraph::close`] and
-    /// [`DependencyGraph::extend`] answer is held against it.
+    /// Whether a vector is closed; what [`DependencyGraph::close`] and [`DependencyGraph::extend`] answer is
+    /// held against it. Transactions are looked at in the order of their ranks: one whose own rank is not known
+    /// lies at or below the lowest of its descendants', which is then found first.
     pub fn is_closed(&self, vector: &Vector, known: &Known<'_>) -> bool {
-        vector.iter().all(|(partition, position)| {
+        let entries = |(partition, position): (&PartitionId, &LogPosition)| {
             self.entries_above(*partition, known.base, LogPosition(0), *position)
-                .all(|(txn, rank)| self.fits(txn, rank, vector, known, &mut BTreeSet::new(), None))
+        };
+        let mut open: BTreeSet<(Rank, TxnId)> =
+            vector.iter().flat_map(entries).map(|(txn, rank)| (rank, txn)).collect();
+        let mut seen = BTreeSet::new();
+        let mut after = known.base;
+        while let Some((at_most, txn)) = open.pop_first() {
+            let Some(state) = self.vertices.get(&txn) else { continue };
+            let rank = state.rank.unwrap_or(at_most);
+            if rank <= known.base || !seen.insert(txn) {
+                continue;
+            }
+            if known.sessions {
+                after = after.max(state.after);
+            }
+            let is_in = |partition: &PartitionId| match (vector.get(partition), state.logged.get(partition)) {
+                (None, _) => true,
+                (Some(_), None) => rank <= (known.low)(*partition),
+                (Some(edge), Some(position)) => position <= edge,
+            };
+            if !state.participants.iter().all(is_in) {
+                return false;
+            }
+            open.extend(state.dependencies.iter().map(|d| (rank, *d)));
+        }
+        vector.iter().all(|(partition, position)| {
+            after <= known.base
+                || (known.low)(*partition) >= after
+                    && self.last_up_to(*partition, after).is_none_or(|last| last <= *position)
         })
     }
 
