@@ -51,8 +51,9 @@ fn a_group_of_three_loses_a_follower_for_good_and_nothing_else() {
 #[test]
 fn groups_of_three_survive_crashes_of_any_machines_at_any_moment() {
     for plan in ["wan3-calm", "wan3-lossy", "wan3-jittery", "wan3-partitions", "wan3-mixed"] {
-        let tally = seeds(plan, 3, Trouble::Restarts, 300..312);
-        assert!(50 < tally["crashes"] && 150 < tally["queries"], "{tally:?}");
+        // These take longest of all.
+        let tally = seeds(plan, 3, Trouble::Restarts, 300..304);
+        assert!(12 < tally["crashes"] && 40 < tally["queries"], "{tally:?}");
     }
 }
 
