@@ -1,17 +1,20 @@
 //! One node's host: a lock around the state machine, an inbox ordered by due time, a driver thread.
 //!
 //! A client's request is stepped on the client's own thread, under the lock; when the answer needs no
-//! other node it is there before the lock is released, without a thread switch. Everything that happens
-//! later (messages, timers) is stepped by the driver.
+//! other node it is there before the lock is released, without a thread switch. Who finds the node taken
+//! leaves its request with whoever has it and goes on with other clients: a thread that sleeps for a
+//! step of some microseconds takes longer to wake up than the step takes. Everything that happens later
+//! (messages, timers) is stepped by the driver.
 //!
 //! KEEPS: `now` is read after the event is taken; timers that are due already run before the lock is
-//! released; a request gets one reply or [`Gone`]. A node that panics stops: its host answers `Gone`
-//! from then on, it never guesses.
+//! released; a request gets one reply or [`Gone`]. A request that was left is stepped: who leaves one
+//! tries the lock afterwards, and who had it looks for more after letting it go. A node that panics
+//! stops: its host answers `Gone` from then on, it never guesses.
 
 use crate::clock::Clock;
 use base::process::{Computation, Effect, Effects, Event, Process};
 use base::{NodeId, RequestId, Time};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,11 +42,16 @@ pub trait Links<P: Process>: Send + Sync {
 /// they do is done in the end, however busy the clients are.
 const BACKGROUND_NICENESS: i32 = 5;
 
+/// Requests of others that a client steps before it goes on with its own reply.
+const LEFT_AT_ONCE_MAX: usize = 64;
+
 /// A node and what drives it.
 pub struct Host<P: Process> {
     id: NodeId,
     clock: Clock,
     running: Mutex<Running<P>>,
+    /// Requests that found the node taken.
+    left: Mutex<VecDeque<Left<P>>>,
     inbox: Mutex<Inbox<P>>,
     wake: Condvar,
     failed: AtomicBool,
@@ -58,6 +66,13 @@ struct Running<P: Process> {
     pending: BTreeMap<RequestId, oneshot::Sender<P::Reply>>,
     links: Option<Arc<dyn Links<P>>>,
     effects: Effects<P>,
+}
+
+/// A request that waits to be stepped, and who waits for its reply.
+struct Left<P: Process> {
+    id: RequestId,
+    request: P::Request,
+    sender: oneshot::Sender<P::Reply>,
 }
 
 struct Inbox<P: Process> {
@@ -101,6 +116,7 @@ impl<P: Process + Send + 'static> Host<P> {
                 links: None,
                 effects: Effects::new(),
             }),
+            left: Mutex::new(VecDeque::new()),
             inbox: Mutex::new(Inbox { due: BinaryHeap::new(), sequence: 0 }),
             wake: Condvar::new(),
             failed: AtomicBool::new(false),
@@ -133,6 +149,7 @@ impl<P: Process + Send + 'static> Host<P> {
             let mut running = self.running.lock();
             running.links = Some(links);
             self.step(&mut running, Event::Start, None);
+            self.let_go(running);
         }
         let host = self.clone();
         std::thread::Builder::new()
@@ -167,16 +184,23 @@ impl<P: Process + Send + 'static> Host<P> {
             return Err(Gone);
         }
         let id = RequestId(self.next_request.fetch_add(1, Relaxed));
-        let receiver = {
-            let mut running = self.running.lock();
+        let receiver = if let Some(mut running) = self.running.try_lock() {
             if let Some(reply) = self.step(&mut running, Event::Request { id, request }, Some(id)) {
+                self.let_go(running);
                 return Ok(reply);
             }
-            if self.is_gone() {
-                return Err(Gone);
-            }
             let (sender, receiver) = oneshot::channel();
-            running.pending.insert(id, sender);
+            if !self.is_gone() {
+                running.pending.insert(id, sender);
+            }
+            self.let_go(running);
+            receiver
+        } else {
+            let (sender, receiver) = oneshot::channel();
+            self.left.lock().push_back(Left { id, request, sender });
+            if let Some(running) = self.running.try_lock() {
+                self.let_go(running);
+            }
             receiver
         };
         let guard = Vanishing { host: self, id, answered: false };
@@ -185,9 +209,42 @@ impl<P: Process + Send + 'static> Host<P> {
         reply
     }
 
+    /// Steps what was left meanwhile, then releases the node. After a while the driver takes over, so that
+    /// no client works for all others for ever.
+    fn let_go<'a>(&'a self, mut running: MutexGuard<'a, Running<P>>) {
+        for _ in 0..LEFT_AT_ONCE_MAX {
+            let Some(Left { id, request, sender }) = self.take_left() else {
+                drop(running);
+                // Somebody may have found the node taken after the look. Whoever has it now will look again.
+                if self.left.lock().is_empty() {
+                    return;
+                }
+                let Some(again) = self.running.try_lock() else { return };
+                running = again;
+                continue;
+            };
+            match self.step(&mut running, Event::Request { id, request }, Some(id)) {
+                // The client may have gone meanwhile.
+                Some(reply) => _ = sender.send(reply),
+                None if self.is_gone() => drop(sender),
+                None => _ = running.pending.insert(id, sender),
+            }
+        }
+        drop(running);
+        let _inbox = self.inbox.lock();
+        self.wake.notify_one();
+    }
+
+    fn take_left(&self) -> Option<Left<P>> {
+        self.left.lock().pop_front()
+    }
+
     /// Runs `look` on the node between two steps.
     pub fn inspect<T>(&self, look: impl FnOnce(&P) -> T) -> T {
-        look(&self.running.lock().process)
+        let running = self.running.lock();
+        let seen = look(&running.process);
+        self.let_go(running);
+        seen
     }
 
     /// Steps an event and what follows from it at once; answers the reply to `own`, if it came.
@@ -263,7 +320,9 @@ impl<P: Process + Send + 'static> Host<P> {
                 Ok(computed) => self.deliver(Time::ZERO, Event::Computed(computed)),
                 Err(_) => {
                     self.failed.store(true, Relaxed);
-                    self.running.lock().pending.clear();
+                    let mut running = self.running.lock();
+                    running.pending.clear();
+                    self.let_go(running);
                     return;
                 }
             }
@@ -280,7 +339,7 @@ impl<P: Process + Send + 'static> Host<P> {
                 while inbox.due.peek().is_some_and(|first| first.at <= now) && batch.len() < 64 {
                     batch.push(inbox.due.pop().expect("was peeked").event);
                 }
-                if batch.is_empty() {
+                if batch.is_empty() && self.left.lock().is_empty() {
                     match inbox.due.peek().map(|first| first.at) {
                         Some(at) => {
                             self.wake.wait_until(&mut inbox, self.clock.instant(at));
@@ -294,9 +353,12 @@ impl<P: Process + Send + 'static> Host<P> {
             for event in batch.drain(..) {
                 self.step(&mut running, event, None);
             }
+            self.let_go(running);
         }
         // Waiting clients learn that the node is gone.
-        self.running.lock().pending.clear();
+        let mut running = self.running.lock();
+        running.pending.clear();
+        self.let_go(running);
     }
 }
 
@@ -317,8 +379,15 @@ impl<P: Process + Send + 'static> Drop for Vanishing<'_, P> {
     fn drop(&mut self) {
         if !self.answered {
             let mut running = self.host.running.lock();
-            running.pending.remove(&self.id);
-            self.host.step(&mut running, Event::Vanished { id: self.id }, None);
+            let mut left = self.host.left.lock();
+            let stepped = left.iter().all(|request| request.id != self.id);
+            left.retain(|request| request.id != self.id);
+            drop(left);
+            if stepped {
+                running.pending.remove(&self.id);
+                self.host.step(&mut running, Event::Vanished { id: self.id }, None);
+            }
+            self.host.let_go(running);
         }
     }
 }

@@ -126,5 +126,30 @@ mod tests {
         assert_eq!(host.request("here").await, Err(Gone));
         assert!(cluster.host(NodeId(1)).request("here").await.is_ok(), "the other goes on");
     }
+
+    /// Many threads ask at once, so that most find the node taken: each gets its own reply, once, and those
+    /// who give up before they are answered cost nobody anything.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn requests_that_find_the_node_taken_are_answered_by_whoever_has_it() {
+        let cluster = cluster();
+        let host = cluster.host(NodeId(0)).clone();
+        let clients = (0..16).map(|client| {
+            let host = host.clone();
+            tokio::spawn(async move {
+                for round in 0..500 {
+                    if (client + round) % 7 == 0 {
+                        // Given up at once, or a moment later.
+                        _ = tokio::time::timeout(std::time::Duration::ZERO, host.request("there")).await;
+                    } else {
+                        host.request("here").await.unwrap();
+                    }
+                }
+            })
+        });
+        for client in clients.collect::<Vec<_>>() {
+            client.await.unwrap();
+        }
+        assert!(host.request("there").await.is_ok());
+    }
     use crate::host::Gone;
 }
