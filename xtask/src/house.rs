@@ -40,6 +40,7 @@ pub const HOUSE: &[Place] = &[
     pure(1, "rowstore"),
     pure(1, "colstore"),
     pure(1, "history"),
+    pure(1, "pages"),
     pure(1, "workload"),
     pure(2, "node"),
     pure(3, "sim"),

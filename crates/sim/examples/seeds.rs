@@ -1,14 +1,10 @@
-//! `meridian sim run|soak|experiment` without the rest of Meridian, which takes longer to build:
-//! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE]`, `… -- soak SECONDS FIRST [PLAN] [LEVEL]`,
-//! `… -- experiment NAME SCALE SEED [PART]`; one part is printed as JSON, for putting parts together later.
+//! `meridian sim run|soak` without the rest of Meridian, which takes longer to build:
+//! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE]`, `… -- soak SECONDS FIRST [PLAN] [LEVEL]`.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a command has flags and a clock")]
 
 use base::cut::Consistency;
-use sim::command::{
-    ExperimentOptions, RunOptions, SoakOptions, Trouble, experiment, experiment_named, run, soak,
-};
-use sim::experiment::Scale;
+use sim::command::{RunOptions, SoakOptions, Trouble, run, soak};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -35,21 +31,7 @@ fn main() {
             &mut || begin.elapsed().as_secs_f64(),
             &mut |line| eprintln!("{line}"),
         ),
-        Some("experiment") => {
-            let options = ExperimentOptions {
-                name: word(1).unwrap_or("perseus3-latency").into(),
-                scale: word(2).and_then(Scale::parse).unwrap_or(Scale::Small),
-                seed: number(3).unwrap_or(1),
-            };
-            match number(4) {
-                None => experiment(&options).map(|report| report.to_text()),
-                Some(part) => experiment_named(&options.name).map(|experiment| {
-                    let found = (experiment.run)(options.scale, options.seed, part as usize, &mut |_| {});
-                    experiment.report(options.scale, options.seed, vec![found]).to_json().to_string()
-                }),
-            }
-        }
-        _ => Err(Trouble::Usage("say run, soak or experiment".into())),
+        _ => Err(Trouble::Usage("say run or soak".into())),
     };
     match result {
         Ok(text) => println!("{text}\n{:.1} s", begin.elapsed().as_secs_f64()),

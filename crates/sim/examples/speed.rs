@@ -1,5 +1,6 @@
 //! How many messages a second the world carries on one core: with a handler that does nothing, and with real
-//! nodes at the load of `perseus-table3`: `cargo run -p sim --release --example speed [-- small|paper]`.
+//! nodes at the load of `perseus-table3`: `cargo run -p sim --release --example speed [-- small|paper]`. Seconds
+//! are those that this thread had a core, so that others on the machine do not count (where /proc tells).
 
 #![allow(
     clippy::disallowed_types,
@@ -35,23 +36,33 @@ impl Process for Relay {
     }
 }
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     empty_handler();
     let scale = std::env::args().nth(1).as_deref().and_then(Scale::parse).unwrap_or(Scale::Small);
     real_nodes(scale);
 }
 
+/// How long this thread has had a core.
+fn cpu_s() -> f64 {
+    thread_local!(static BEGIN_AT: std::time::Instant = std::time::Instant::now());
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let told = told.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    told.map_or_else(|| BEGIN_AT.with(|at| at.elapsed().as_secs_f64()), |ns| ns / 1e9)
+}
+
 fn empty_handler() {
     let topology = Topology::one_node_per_region(Wan::preset("perseus5").unwrap(), 1);
     let setup = Setup { wire: Wire::Measured, ..Setup::calm(topology, 1) };
     let mut world = World::new(setup, |node, _, _| Relay { next: NodeId((node.0 + 1) % 5) });
-    let begin = std::time::Instant::now();
-    let mut seconds = 0;
-    while begin.elapsed().as_secs_f64() < 2.0 {
+    let (begin, mut seconds) = (cpu_s(), 0);
+    while cpu_s() - begin < 2.0 {
         seconds += 20;
         world.run_until(BEGIN + seconds * base::time::SECOND);
     }
-    let rate = world.counters().messages() as f64 / begin.elapsed().as_secs_f64();
+    let rate = world.counters().messages() as f64 / (cpu_s() - begin);
     println!("empty handler: {} messages, {rate:.0} a second", world.counters().messages());
 }
 
@@ -60,7 +71,7 @@ fn real_nodes(scale: Scale) {
     let experiment = table3::EXPERIMENT;
     let part = (experiment.parts)(scale).iter().position(|name| name == "PERSEUS, rss").unwrap();
     let (mut times, mut measured_s) = (Vec::new(), 0.0);
-    let found = (experiment.run)(scale, 1, part, &mut |done| times.push((done, std::time::Instant::now())));
+    let found = (experiment.run)(scale, 1, part, &mut |done| times.push((done, cpu_s())));
     let figure = |column| number(&found.rows[0], column).unwrap();
     let seconds = found.conditions.iter().find(|(name, _)| name.starts_with("seconds measured"));
     let seconds = seconds.and_then(|(_, value)| value.as_f64()).unwrap();
@@ -69,7 +80,7 @@ fn real_nodes(scale: Scale) {
     // The window is the end of what is told; it begins where the warm-up ends.
     for (done, at) in times.iter().rev() {
         if 1.0 - done >= seconds / (seconds + table3::warm_up_s(scale)) {
-            measured_s = end.duration_since(*at).as_secs_f64();
+            measured_s = end - *at;
             break;
         }
     }

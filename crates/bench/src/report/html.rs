@@ -2,13 +2,7 @@
 
 use super::text::times;
 use super::{Figures, Latency, Report, plot};
-use std::fmt::Write;
-
-pub(super) const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#222}\
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse;margin:.6rem 0}\
-td,th{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #e6e6e6}\
-td:first-child,th:first-child{text-align:left}tr.total{font-weight:600}\
-.note{color:#666;font-size:.9rem}.bad{color:#b00020}figure{margin:1rem 0}svg{max-width:100%;height:auto}";
+use pages::page::{STYLE, add, escaped, row};
 
 /// The page.
 ///
@@ -108,18 +102,6 @@ fn cells(name: &str, done: u64, per_s: f64, l: &Latency) -> Vec<String> {
     let mut cells = vec![escaped(name), done.to_string(), format!("{per_s:.1}")];
     cells.extend([l.mean, l.p50, l.p90, l.p99, l.max].map(|ms| format!("{ms:.2}")));
     cells
-}
-
-pub(super) fn row(out: &mut String, class: &str, cells: &[String]) {
-    add(out, format_args!("<tr class=\"{class}\"><td>{}</td></tr>", cells.join("</td><td>")));
-}
-
-pub(super) fn add(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("strings grow");
-}
-
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

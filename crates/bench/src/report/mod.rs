@@ -2,7 +2,6 @@
 
 pub mod csv;
 pub mod html;
-pub mod page;
 mod plot;
 pub mod text;
 

@@ -1,10 +1,8 @@
 //! Runs an experiment, its parts side by side, and writes what it found: JSON, CSV, text and a page.
 
 use ::sim::command::experiment_named;
-use ::sim::experiment::plot::{Plot, Shape};
-use ::sim::experiment::{Experiment, Findings, Report, Scale, cell};
+use ::sim::experiment::{Experiment, Findings, Scale, files};
 use anyhow::Context;
-use bench::report::page::Page;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::sync::Mutex;
@@ -17,12 +15,8 @@ pub fn run(name: &str, scale: Scale, seed: u64, threads: usize, folder: Option<&
     print!("{}", report.to_text());
     let Some(folder) = folder else { return Ok(()) };
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let json = serde_json::to_string_pretty(&report.to_json())? + "\n";
-    let page = page(experiment, &report)?;
-    for (ending, text) in
-        [("json", json), ("csv", report.to_csv()), ("txt", report.to_text()), ("html", page)]
-    {
-        let path = folder.join(format!("{}.{ending}", report.experiment));
+    for (name, text) in files::files(experiment, &report)? {
+        let path = folder.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         println!("written: {}", path.display());
     }
@@ -55,36 +49,4 @@ fn findings(experiment: &Experiment, scale: Scale, seed: u64, threads: usize) ->
     });
     let whole = |part: Mutex<Option<Findings>>| part.into_inner().expect("all threads are done");
     found.into_iter().map(|part| whole(part).expect("every part has run")).collect()
-}
-
-/// Conditions, claims, plots and rows on one page.
-fn page(experiment: &Experiment, report: &Report) -> anyhow::Result<String> {
-    let mut page = Page::new(&format!("{} — {}", report.experiment, experiment.question));
-    page.note(&format!("seed {}, scale {}", report.seed, report.scale.name()));
-    for claim in &report.claims {
-        let (what, bound, found) = (&claim.what, claim.bound, claim.found);
-        match claim.holds() {
-            true => page.note(&format!("reached: {what} ≤ {bound:.1}, found {found:.1}")),
-            false => page.bad(&format!("not reached: {what} ≤ {bound:.1}, found {found:.1}")),
-        }
-    }
-    for Plot { caption, shape } in &report.plots {
-        match shape {
-            Shape::Lines { x, y, series } => page.lines(caption, (x, y), series)?,
-            Shape::Bars { y, pieces, bars } => page.stacks(caption, y, pieces, bars)?,
-        }
-    }
-    page.heading("Rows");
-    let columns = report.columns();
-    let lines: Vec<Vec<String>> =
-        report.rows.iter().map(|row| columns.iter().map(|column| cell(row, column)).collect()).collect();
-    page.table(&columns.iter().map(ToString::to_string).collect::<Vec<_>>(), &lines);
-    page.heading("Conditions");
-    let conditions: Vec<Vec<String>> = report
-        .conditions
-        .iter()
-        .map(|(name, value)| vec![name.to_string(), ::sim::experiment::shown(value)])
-        .collect();
-    page.table(&["condition".into(), "value".into()], &conditions);
-    Ok(page.finish())
 }

@@ -7,6 +7,7 @@
 //! depend on the machine; what a node's work costs is one of the conditions.
 
 pub mod caerus;
+pub mod files;
 pub mod latency;
 pub mod perseus;
 pub mod plot;

@@ -1,7 +1,12 @@
-//! A page put together piece by piece, for reports of another shape than [`super::Report`].
+//! A page put together piece by piece.
 
-use super::html::{STYLE, add, escaped, row};
-use super::plot;
+use std::fmt::Write;
+
+pub const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#222}\
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse;margin:.6rem 0}\
+td,th{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #e6e6e6}\
+td:first-child,th:first-child{text-align:left}tr.total{font-weight:600}\
+.note{color:#666;font-size:.9rem}.bad{color:#b00020}figure{margin:1rem 0}svg{max-width:100%;height:auto}";
 
 /// A page that needs nothing beside itself.
 pub struct Page(String);
@@ -33,38 +38,8 @@ impl Page {
         }
         self.0.push_str("</table>");
     }
-    /// Lines through points, one per name.
-    ///
-    /// # Errors
-    /// If the plot cannot be drawn.
-    pub fn lines(
-        &mut self,
-        caption: &str,
-        (x, y): (&str, &str),
-        lines: &[(String, Vec<(f64, f64)>)],
-    ) -> anyhow::Result<()> {
-        let series =
-            lines.iter().map(|(name, points)| plot::Series { name: name.clone(), points: points.clone() });
-        let svg = plot::linear(x, y, series.collect())?;
-        self.figure(caption, &svg);
-        Ok(())
-    }
-    /// Bars from left to right, each a stack of pieces, under which its name stands.
-    ///
-    /// # Errors
-    /// If the plot cannot be drawn.
-    pub fn stacks(
-        &mut self,
-        caption: &str,
-        y: &str,
-        pieces: &[String],
-        bars: &[(String, Vec<f64>)],
-    ) -> anyhow::Result<()> {
-        let svg = plot::stacks(y, pieces, bars)?;
-        self.figure(caption, &svg);
-        Ok(())
-    }
-    fn figure(&mut self, caption: &str, svg: &str) {
+    /// A plot, as [`crate::plot`] draws it.
+    pub fn figure(&mut self, caption: &str, svg: &str) {
         add(&mut self.0, format_args!("<figure><figcaption>{}</figcaption>{svg}</figure>", escaped(caption)));
     }
     pub fn finish(mut self) -> String {
@@ -73,19 +48,34 @@ impl Page {
     }
 }
 
+/// A line of a table, of cells that are escaped already.
+pub fn row(out: &mut String, class: &str, cells: &[String]) {
+    add(out, format_args!("<tr class=\"{class}\"><td>{}</td></tr>", cells.join("</td><td>")));
+}
+
+pub fn add(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("strings grow");
+}
+
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot;
 
     #[test]
     fn a_page_holds_what_was_put_on_it() {
         let mut page = Page::new("a < b");
         page.heading("delays");
         page.table(&["system".into(), "ms".into()], &[vec!["<x>".into(), "1.0".into()]]);
-        page.lines("a curve", ("x", "ms"), &[("ours".into(), vec![(0.0, 1.0), (1.0, 2.0)])]).unwrap();
+        let ours = plot::Series { name: "ours".into(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
+        page.figure("a curve", &plot::linear("x", "ms", vec![ours]).unwrap());
         let bars = [("one".to_string(), vec![1.0, 2.0]), ("two".to_string(), vec![0.0, 0.5])];
-        page.stacks("bars", "ms", &["wait".into(), "way".into()], &bars).unwrap();
-        page.stacks("no bars", "ms", &[], &[]).unwrap();
+        page.figure("bars", &plot::stacks("ms", &["wait".into(), "way".into()], &bars).unwrap());
+        page.figure("no bars", &plot::stacks("ms", &[], &[]).unwrap());
         let html = page.finish();
         assert_eq!((html.matches("<svg").count(), html.matches("</svg>").count()), (3, 3));
         assert!(html.contains("a &lt; b") && html.contains("&lt;x&gt;") && html.contains("two"));

@@ -1,0 +1,63 @@
+//! What an experiment leaves behind: JSON, CSV, text, a page, and each plot by itself. Whoever may write files
+//! writes them.
+
+use super::plot::{Plot, Shape};
+use super::{Experiment, Report, cell, shown};
+use pages::plot::{Series, linear, stacks};
+use pages::{Page, Undrawable};
+
+/// File names and what goes into them.
+///
+/// # Errors
+/// If a plot cannot be drawn.
+pub fn files(experiment: &Experiment, report: &Report) -> Result<Vec<(String, String)>, Undrawable> {
+    let name = report.experiment;
+    let json = serde_json::to_string_pretty(&report.to_json()).expect("values become text") + "\n";
+    let mut files = vec![
+        (format!("{name}.json"), json),
+        (format!("{name}.csv"), report.to_csv()),
+        (format!("{name}.txt"), report.to_text()),
+        (format!("{name}.html"), page(experiment, report)?),
+    ];
+    for (n, plot) in report.plots.iter().enumerate() {
+        files.push((format!("{name}-{}.svg", n + 1), svg(plot)?));
+    }
+    Ok(files)
+}
+
+/// A plot by itself.
+fn svg(plot: &Plot) -> Result<String, Undrawable> {
+    match &plot.shape {
+        Shape::Lines { x, y, series } => {
+            let series = series.iter().cloned().map(|(name, points)| Series { name, points });
+            linear(x, y, series.collect())
+        }
+        Shape::Bars { y, pieces, bars } => stacks(y, pieces, bars),
+    }
+}
+
+/// Conditions, claims, plots and rows on one page.
+fn page(experiment: &Experiment, report: &Report) -> Result<String, Undrawable> {
+    let mut page = Page::new(&format!("{} — {}", report.experiment, experiment.question));
+    page.note(&format!("seed {}, scale {}", report.seed, report.scale.name()));
+    for claim in &report.claims {
+        let (what, bound, found) = (&claim.what, claim.bound, claim.found);
+        match claim.holds() {
+            true => page.note(&format!("reached: {what} ≤ {bound:.1}, found {found:.1}")),
+            false => page.bad(&format!("not reached: {what} ≤ {bound:.1}, found {found:.1}")),
+        }
+    }
+    for plot in &report.plots {
+        page.figure(&plot.caption, &svg(plot)?);
+    }
+    page.heading("Rows");
+    let columns = report.columns();
+    let lines: Vec<Vec<String>> =
+        report.rows.iter().map(|row| columns.iter().map(|column| cell(row, column)).collect()).collect();
+    page.table(&columns.iter().map(ToString::to_string).collect::<Vec<_>>(), &lines);
+    page.heading("Conditions");
+    let conditions: Vec<Vec<String>> =
+        report.conditions.iter().map(|(name, value)| vec![name.to_string(), shown(value)]).collect();
+    page.table(&["condition".into(), "value".into()], &conditions);
+    Ok(page.finish())
+}
