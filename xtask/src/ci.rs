@@ -47,7 +47,9 @@ pub fn run() -> Result<bool, String> {
     step("test", &mut || test(&mut counts, &["--workspace", "--no-fail-fast"]));
     // The checks have to find what is planted in the engine.
     step("mutants", &mut || {
-        test(&mut counts, &["-p", "sim", "--features", "mutants", "--test", "mutants", "--test", "scenarios"])
+        let log = &["-p", "consensus", "--features", "mutants", "--test", "group", "planted"];
+        let cluster = &["-p", "sim", "--features", "mutants", "--test", "mutants", "--test", "scenarios"];
+        Ok(test(&mut counts, log)? & test(&mut counts, cluster)?)
     });
     step("lint host", &mut || lint::run(&[Kind::Host]));
 

@@ -82,6 +82,22 @@ pub enum Mutant {
     CommitsUnmatched,
 }
 
+#[cfg(feature = "mutants")]
+impl Mutant {
+    pub const ALL: [Mutant; 10] = [
+        Mutant::AnswersBeforeSync,
+        Mutant::ForgetsVote,
+        Mutant::VotesForShorterLogs,
+        Mutant::HalfIsEnough,
+        Mutant::CommitsOldTerms,
+        Mutant::KeepsConflicts,
+        Mutant::BreaksPromise,
+        Mutant::TrustsClocks,
+        Mutant::ForgetsPromise,
+        Mutant::CommitsUnmatched,
+    ];
+}
+
 /// What a member asks of its host, in order.
 #[derive(Debug, Default)]
 pub struct Outputs {

@@ -1,8 +1,6 @@
 //! Groups under loss, duplication, reordering, cuts, crashes, torn writes and clocks that err.
 
-mod harness;
-
-use harness::{Plan, run};
+use crate::world::{Plan, run};
 
 #[test]
 fn a_log_keeps_its_promises_whatever_happens() {
