@@ -2,25 +2,36 @@
 
 use crate::{LogPosition, PartitionId, Rank, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A snapshot's edge. Everything at or before it is in, everything after it is out.
+/// What a snapshot holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cut {
     /// Every transaction with rank ≤ this one: an initial segment of the one serial order.
     Rank(Rank),
-    /// Per partition, every transaction up to this log position. Closed under dependencies, but two
-    /// such cuts need not be comparable.
-    Vector(BTreeMap<PartitionId, LogPosition>),
+    /// An initial segment and some transactions above it. Two such cuts need not be comparable.
+    Set(ClosedSet),
     /// Every transaction of epochs up to this one.
     Epoch(u64),
+}
+
+/// A set of transactions that is closed under dependencies: with a transaction, all that it depends on is in,
+/// and it is in at every partition read where it takes part. So of the versions of a key, which dependencies
+/// put into one order, those in the set are the first few, and one of them is the newest.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ClosedSet {
+    /// Everything ranked at or below it is in.
+    pub base: Rank,
+    /// Where the logs of the partitions read have the members that are ranked above `base`; an entry for each
+    /// of these partitions.
+    pub above: BTreeMap<PartitionId, BTreeSet<LogPosition>>,
 }
 
 /// What a session has seen or written; its next reads and writes must come after it. Joins by maximum.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Token {
     pub rank: Rank,
-    /// Positions that a vector cut must include.
+    /// How far the logs were, at least, that level `regular` read.
     pub positions: BTreeMap<PartitionId, LogPosition>,
 }
 

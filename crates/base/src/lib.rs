@@ -26,7 +26,7 @@ pub mod topology;
 pub mod txn;
 pub mod wan;
 
-pub use cut::{Consistency, Cut, Freshness, Token};
+pub use cut::{ClosedSet, Consistency, Cut, Freshness, Token};
 pub use datum::{DataType, Datum};
 pub use error::{SqlError, SqlState};
 pub use id::{LogPosition, NodeId, PartitionId, RegionId, RequestId, TableId, TxnId};

@@ -1,8 +1,7 @@
 //! A partition's columns from a copy of its rows, instead of from its log.
 //!
 //! IN: the rows of a partition as of a log position, with the catalog there. OUT: columns that can be read at
-//! cuts that include all of it. KEEPS: cuts that do not (older positions, or ranks below the largest one in
-//! the copy) are refused as too old; records after the copy apply as ever.
+//! cuts that include all of it. KEEPS: cuts that do not (below the largest rank in the copy) are refused as too old; records after the copy apply as ever.
 //!
 //! Catalogs are numbered densely and kept once for all partitions. A copy names the version that its
 //! partition had reached, which may leave a gap to what is known here. Gaps are filled with the nearest later
@@ -31,7 +30,7 @@ impl ColumnStore {
         self.shards.retain(|(_, p), _| *p != partition);
         self.place_catalog(rank, catalog);
         let catalogs = vec![(LogPosition(0), catalog.version)];
-        let stream = Stream { position, rank, catalogs, floor: position, begins: rank };
+        let stream = Stream { position, rank, catalogs, begins: rank };
         self.partitions.insert(partition, stream);
     }
 

@@ -61,8 +61,6 @@ pub struct MergedSegment {
     /// Rows of old segments, by segment id, that the writes ended.
     pub(crate) ended: BTreeMap<u64, Vec<(usize, Mark)>>,
     pub(crate) patched: Vec<Patched>,
-    /// Latest place that was forgotten: no older cut can be read any more.
-    pub(crate) floor: Mark,
     pub(crate) rows_read: usize,
 }
 
@@ -113,27 +111,26 @@ impl MergeJob {
     pub fn run(mut self) -> MergedSegment {
         let rows_read = self.rows();
         let (table, partition) = (self.table.id, self.partition);
-        let mut floor = Mark::ZERO;
         let chunks = std::mem::take(&mut self.chunks);
-        let mut versions = self.versions(&chunks, &mut floor);
+        let mut versions = self.versions(&chunks);
         let (ended, places) = self.look_up(&versions);
-        let patched = self.patch(&mut versions, places, &mut floor);
-        let pool = self.pool(&versions, &ended, &mut floor);
-        let segments = if pool.keys.is_empty() { Vec::new() } else { self.build(&pool, &mut floor) };
+        let patched = self.patch(&mut versions, places);
+        let pool = self.pool(&versions, &ended);
+        let segments = if pool.keys.is_empty() { Vec::new() } else { self.build(&pool) };
         let ids = self.segments.iter().map(|s| s.id);
         let ended = ids.zip(ended).collect();
-        MergedSegment { table, partition, segments, ended, patched, floor, rows_read }
+        MergedSegment { table, partition, segments, ended, patched, rows_read }
     }
 
     /// What the chunks hold that somebody may still see.
-    fn versions<'a>(&self, chunks: &'a [(Arc<Chunk>, Arc<Vec<End>>)], floor: &mut Mark) -> Vec<Version<'a>> {
+    fn versions<'a>(&self, chunks: &'a [(Arc<Chunk>, Arc<Vec<End>>)]) -> Vec<Version<'a>> {
         let mut versions = Vec::with_capacity(chunks.iter().map(|(chunk, _)| chunk.len()).sum());
         for (chunk, list) in chunks {
             let mut ends: Vec<Option<Mark>> = vec![None; chunk.len()];
             list.iter().for_each(|e| ends[e.row as usize] = Some(e.at));
             for (n, end) in ends.into_iter().enumerate() {
                 match end {
-                    Some(at) if at.rank <= self.collected_below => *floor = floor.join(at),
+                    Some(at) if at.rank <= self.collected_below => {}
                     _ => versions.push(Version {
                         key: &chunk.keys[n],
                         row: &chunk.rows[n],
@@ -191,12 +188,7 @@ impl MergeJob {
         (ended, places)
     }
 
-    fn patch(
-        &self,
-        versions: &mut [Version],
-        places: Vec<Vec<(usize, u32)>>,
-        floor: &mut Mark,
-    ) -> Vec<Patched> {
+    fn patch(&self, versions: &mut [Version], places: Vec<Vec<(usize, u32)>>) -> Vec<Patched> {
         let mut patched = Vec::new();
         for (segment, places) in self.segments.iter().zip(places) {
             if !segment.data.may_be_patched(&self.table, places.len()) {
@@ -208,7 +200,6 @@ impl MergeJob {
             let place = |(row, n): (usize, u32)| {
                 let version = &mut versions[n as usize];
                 version.placed = true;
-                *floor = floor.join(version.begin);
                 (row, version.end)
             };
             patched.push(Patched { id: segment.id, data, rows: places.into_iter().map(place).collect() });
@@ -217,7 +208,7 @@ impl MergeJob {
     }
 
     /// Everything else that somebody may still see.
-    fn pool(&self, versions: &[Version], ended: &[Vec<(usize, Mark)>], floor: &mut Mark) -> Pool {
+    fn pool(&self, versions: &[Version], ended: &[Vec<(usize, Mark)>]) -> Pool {
         let capacity = self.rows();
         let mut pool = Pool {
             columns: self.table.columns.iter().map(|c| Values::new(c.data_type, capacity)).collect(),
@@ -232,7 +223,7 @@ impl MergeJob {
             let mut kept = Vec::with_capacity(ends.len());
             for (row, end) in ends.iter().enumerate() {
                 match end {
-                    Some(at) if at.rank <= self.collected_below => *floor = floor.join(*at),
+                    Some(at) if at.rank <= self.collected_below => {}
                     _ => kept.push(row as u32),
                 }
             }
@@ -247,7 +238,7 @@ impl MergeJob {
         pool
     }
 
-    fn build(&self, pool: &Pool, floor: &mut Mark) -> Vec<(Segment, Option<Begins>, Ends)> {
+    fn build(&self, pool: &Pool) -> Vec<(Segment, Option<Begins>, Ends)> {
         let mut order: Vec<u32> = (0..pool.keys.len() as u32).collect();
         // Versions of one key by the end of their lives; the living one last. Sources come oldest
         // first and the sort is stable, so ends at one place keep the order of the log.
@@ -257,10 +248,10 @@ impl MergeJob {
         });
         // Of about the same size.
         let rows = order.len().div_ceil(order.len().div_ceil(self.segment_rows));
-        order.chunks(rows).map(|order| self.build_one(pool, order, floor)).collect()
+        order.chunks(rows).map(|order| self.build_one(pool, order)).collect()
     }
 
-    fn build_one(&self, pool: &Pool, order: &[u32], floor: &mut Mark) -> (Segment, Option<Begins>, Ends) {
+    fn build_one(&self, pool: &Pool, order: &[u32]) -> (Segment, Option<Begins>, Ends) {
         let columns: Vec<Arc<Column>> =
             pool.columns.iter().map(|v| Arc::new(Column::encode(v, order, self.block_rows))).collect();
         let mut filter = Filter::new(order.len());
@@ -272,13 +263,9 @@ impl MergeJob {
             }
         }
         let marks = || order.iter().map(|r| pool.begins[*r as usize]);
-        let last_begin = marks().fold(Mark::ZERO, Mark::join);
-        let begins = if last_begin.rank <= self.collected_below {
-            *floor = floor.join(last_begin);
-            None
-        } else {
-            Some(Begins::encode(&marks().collect::<Vec<_>>()))
-        };
+        let last_begin = marks().map(|mark| mark.rank).max().unwrap_or_default();
+        let can_be_told_apart = last_begin > self.collected_below;
+        let begins = can_be_told_apart.then(|| Begins::encode(&marks().collect::<Vec<_>>()));
         let key_at = |at: Option<&u32>| pool.keys[*at.expect("a segment has rows") as usize].clone();
         let segment = Segment {
             table: self.table.clone(),

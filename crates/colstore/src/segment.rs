@@ -25,8 +25,8 @@ pub(crate) struct Segment {
     /// Shared with the segment that this one was made from, where nothing changed.
     pub columns: Vec<Arc<Column>>,
     pub filter: Arc<Filter>,
-    /// Largest rank and largest position at which a row begins.
-    pub last_begin: Mark,
+    /// Largest rank at which a row begins.
+    pub last_begin: Rank,
     /// First and last key.
     pub keys: (Key, Key),
 }
@@ -116,11 +116,13 @@ impl Begins {
         Mark { rank: Rank(self.ranks.get(row) as u64), position: LogPosition(self.positions.get(row) as u64) }
     }
     /// Which of `count` rows from `start` on have begun at the edge.
-    pub fn begun(&self, edge: Edge, start: usize, count: usize) -> BooleanBuffer {
-        BooleanBuffer::from(match edge {
-            Edge::Rank(t) => self.ranks.decode(start, count, |rank| rank as u64 <= t.0),
-            Edge::Position(v) => self.positions.decode(start, count, |position| position as u64 <= v.0),
-        })
+    pub fn begun(&self, edge: &Edge, start: usize, count: usize) -> BooleanBuffer {
+        let within = self.ranks.decode(start, count, |rank| rank as u64 <= edge.base.0);
+        if edge.above.is_empty() {
+            return BooleanBuffer::from(within);
+        }
+        let named = |row: usize| edge.names(LogPosition(self.positions.get(start + row) as u64));
+        BooleanBuffer::collect_bool(count, |row| within[row] || named(row))
     }
     pub fn bytes(&self) -> usize {
         self.ranks.bytes() + self.positions.bytes()

@@ -168,7 +168,7 @@ impl Shard {
     }
 
     /// Immutable pieces of this shard, to be read up to `edge`.
-    pub fn units(&mut self, table: &Arc<Table>, edge: Edge) -> Vec<Unit> {
+    pub fn units(&mut self, table: &Arc<Table>, edge: &Edge) -> Vec<Unit> {
         self.is_read = true;
         self.find_all();
         let segments = self.segments.iter().map(|s| UnitData::Segment {
@@ -181,19 +181,16 @@ impl Shard {
             self.delta.chunks.iter().map(|c| UnitData::Chunk { data: c.data.clone(), ends: c.ends.clone() }),
         );
         units.extend(self.delta.share_tail(table).map(|(data, ends)| UnitData::Chunk { data, ends }));
-        units.into_iter().map(|data| Unit { edge, data }).collect()
+        units.into_iter().map(|data| Unit { edge: edge.clone(), data }).collect()
     }
 
-    /// Drops begins that no cut can tell apart any more; returns the latest of them.
-    pub fn collect(&mut self, collected_below: Rank) -> Mark {
-        let mut floor = Mark::ZERO;
+    /// Drops begins that no cut can tell apart any more.
+    pub fn collect(&mut self, collected_below: Rank) {
         for slot in &mut self.segments {
-            if slot.begins.is_some() && slot.data.last_begin.rank <= collected_below {
+            if slot.data.last_begin <= collected_below {
                 slot.begins = None;
-                floor = floor.join(slot.data.last_begin);
             }
         }
-        floor
     }
 
     /// Rows that the delta has to hold before it is merged.

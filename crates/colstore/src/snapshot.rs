@@ -213,18 +213,18 @@ impl Unit {
         match &self.data {
             UnitData::Segment { data, begins, ends } => {
                 let begun = match begins {
-                    Some(begins) if !self.edge.includes(data.last_begin) => {
-                        Some(begins.begun(self.edge, block * data.block_rows, rows))
+                    Some(begins) if data.last_begin > self.edge.base => {
+                        Some(begins.begun(&self.edge, block * data.block_rows, rows))
                     }
                     _ => None,
                 };
-                Selection::of(rows, self.edge, begun, &ends.blocks[block])
+                Selection::of(rows, &self.edge, begun, &ends.blocks[block])
             }
             UnitData::Chunk { data, ends } => {
                 let all = data.begins.iter().all(|b| self.edge.includes(*b));
                 let begun =
                     (!all).then(|| BooleanBuffer::collect_bool(rows, |i| self.edge.includes(data.begins[i])));
-                Selection::of(rows, self.edge, begun, ends)
+                Selection::of(rows, &self.edge, begun, ends)
             }
         }
     }

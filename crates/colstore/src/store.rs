@@ -6,8 +6,9 @@
 //! older than what was collected, exactly the versions that the cut sees.
 //!
 //! What the host owes: before it takes a snapshot at a cut, all records in the cut have been applied
-//! for what the query reads; and a rank is passed as `collected_below` only if every cut still to be
-//! read includes everything at or below it.
+//! for what the query reads; the cut holds everything up to its rank or base, and a set holds, with a
+//! transaction, whatever wrote the same rows before it; and a rank is passed as `collected_below` only if every
+//! cut still to be read includes everything at or below it.
 
 use crate::Options;
 use crate::merge::{MergeJob, MergedSegment};
@@ -45,9 +46,8 @@ pub(crate) struct Stream {
     pub rank: Rank,
     /// Catalog versions with the position from which on they hold, oldest first.
     pub catalogs: Vec<(LogPosition, u64)>,
-    /// Latest position of what was collected: older vector cuts cannot be read.
-    pub floor: LogPosition,
-    /// Largest rank in the copy from which this one began: older rank cuts cannot be read.
+    /// Largest rank in the copy from which this one began: cuts that do not hold everything up to there cannot
+    /// be read.
     pub begins: Rank,
 }
 
@@ -79,7 +79,6 @@ impl ColumnStore {
             position: LogPosition(0),
             rank: Rank::ZERO,
             catalogs: vec![(LogPosition(0), catalog.version)],
-            floor: LogPosition(0),
             begins: Rank::ZERO,
         };
         ColumnStore {
@@ -166,24 +165,20 @@ impl ColumnStore {
 
     /// The catalog at a cut.
     pub fn catalog_at(&self, cut: &Cut) -> SqlResult<Arc<Catalog>> {
-        Ok(match cut {
-            Cut::Rank(t) => {
-                let after = self.catalogs.partition_point(|(rank, _)| rank <= t);
-                self.catalogs[after.max(1) - 1].1.clone()
-            }
-            Cut::Vector(positions) => {
-                let version_at = |(partition, position): (&PartitionId, &LogPosition)| {
-                    let known = &self.partitions.get(partition)?.catalogs;
-                    let after = known.partition_point(|(from, _)| from <= position);
-                    Some(known[after.max(1) - 1].1)
-                };
+        let at = |rank: Rank| self.catalogs.partition_point(|(since, _)| *since <= rank).max(1) - 1;
+        let nth = match cut {
+            Cut::Rank(t) => at(*t),
+            Cut::Set(set) => {
                 // A closed cut holds a change at all of its partitions or at none.
-                let version = positions.iter().filter_map(version_at).max();
-                let version = version.unwrap_or(self.catalogs[0].1.version);
-                self.catalogs[self.nth_catalog(version)].1.clone()
+                let changes = set.above.iter().flat_map(|(partition, positions)| {
+                    let known = self.partitions.get(partition).into_iter().flat_map(|s| &s.catalogs);
+                    known.filter(|(since, _)| positions.contains(since)).map(|(_, version)| *version)
+                });
+                changes.map(|version| self.nth_catalog(version)).max().unwrap_or(0).max(at(set.base))
             }
             Cut::Epoch(_) => return Err(SqlError::unsupported("reading columns at an epoch")),
-        })
+        };
+        Ok(self.catalogs[nth].1.clone())
     }
 
     /// One table at a cut over some partitions. Of a replicated table, every partition has a full copy:
@@ -196,13 +191,18 @@ impl ColumnStore {
         table: TableId,
         partitions: &BTreeSet<PartitionId>,
     ) -> SqlResult<TableSnapshot> {
-        let begins = partitions.iter().filter_map(|p| self.partitions.get(p)).map(|s| s.begins).max();
-        if let (Cut::Rank(t), Some(begins)) = (cut, begins)
-            && *t < begins
-        {
-            return Err(too_old(begins));
-        }
         let catalog = self.catalog_at(cut)?;
+        let base = match cut {
+            Cut::Rank(t) => *t,
+            Cut::Set(set) => set.base,
+            Cut::Epoch(_) => unreachable!("catalog_at refused it"),
+        };
+        // What was collected, or copied, cannot be told apart any more: all of it is in, or nothing is read.
+        let begins = partitions.iter().filter_map(|p| self.partitions.get(p)).map(|s| s.begins).max();
+        let oldest = begins.unwrap_or_default().max(self.collected_below);
+        if base < oldest {
+            return Err(too_old(oldest));
+        }
         let Some(table) = catalog.table(table) else {
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation {table} does not exist")));
         };
@@ -211,26 +211,18 @@ impl ColumnStore {
             let Some(stream) = self.partitions.get(&partition) else {
                 return Err(SqlError::internal(format!("this node keeps no columns of {partition}")));
             };
-            let edge = match cut {
-                Cut::Rank(t) => Edge::Rank(*t),
-                Cut::Vector(v) => Edge::Position(v.get(&partition).copied().unwrap_or_default()),
-                Cut::Epoch(_) => unreachable!("catalog_at refused it"),
+            let above = match cut {
+                Cut::Set(set) => set.above.get(&partition).into_iter().flatten().copied().collect(),
+                _ => Arc::default(),
             };
-            let is_too_old = match edge {
-                Edge::Rank(t) => t < self.collected_below,
-                Edge::Position(v) => v < stream.floor,
-            };
-            if is_too_old {
-                return Err(too_old(self.collected_below));
-            }
-            if let Edge::Position(v) = edge {
-                assert!(v <= stream.position, "a cut is read after its records were applied");
-            }
+            let edge = Edge { base, above };
+            let is_applied = edge.above.last().is_none_or(|last| *last <= stream.position);
+            assert!(is_applied, "a cut is read after its records were applied");
             if let Some(shard) = self.shards.get_mut(&(table.id, partition)) {
                 // Rows in the delta may be newer than the cut and have more columns than it knows.
                 let newest = stream.catalogs.last().expect("never empty").1;
                 let newest = &self.catalogs[(newest - self.catalogs[0].1.version) as usize].1;
-                units.extend(shard.units(newest.table(table.id).unwrap_or(table), edge));
+                units.extend(shard.units(newest.table(table.id).unwrap_or(table), &edge));
             }
         }
         Ok(TableSnapshot::new(table.clone(), units))
@@ -267,8 +259,6 @@ impl ColumnStore {
 
     /// Takes the result of a merge that this store planned.
     pub fn install(&mut self, merged: MergedSegment) {
-        let stream = self.partitions.get_mut(&merged.partition).expect("planned here");
-        stream.floor = stream.floor.max(merged.floor.position);
         // The table may have been dropped and collected since, or the partition copied anew.
         let shard = self.shards.get_mut(&(merged.table, merged.partition));
         if let Some(shard) = shard.filter(|shard| shard.is_merging()) {
@@ -295,11 +285,7 @@ impl ColumnStore {
             return;
         }
         self.collected_below = collected_below;
-        for ((_, partition), shard) in &mut self.shards {
-            let floor = shard.collect(collected_below);
-            let stream = self.partitions.get_mut(partition).expect("a shard's partition is subscribed to");
-            stream.floor = stream.floor.max(floor.position);
-        }
+        self.shards.values_mut().for_each(|shard| shard.collect(collected_below));
         let gone: Vec<TableId> =
             self.dropped.iter().filter(|(_, rank)| **rank <= collected_below).map(|(t, _)| *t).collect();
         for table in gone {

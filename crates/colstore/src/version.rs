@@ -1,13 +1,13 @@
 //! Versions: where a row's life begins and ends, and who sees it.
 //!
 //! A version begins at the place of its writer and ends at the place of the transaction that
-//! overwrote or deleted it. Both ends are kept as (rank, position in the partition's log), because a
-//! cut speaks of one or the other:
-//! - `Rank(t)` sees it iff begin.rank ≤ t < end.rank, so all transactions of rank t are in;
-//! - `Vector(V)` sees it iff begin.position ≤ V(p) < end.position.
+//! overwrote or deleted it. Both ends are kept as (rank, position in the partition's log): a cut holds
+//! whatever is ranked up to its base, and may name positions beyond that. It sees a version iff it holds the
+//! beginning and not the end. A cut is closed under conflicts, so it never holds an end without the beginning,
+//! and sees one version of a key at most.
 //!
 //! The transaction's id is not kept: of two versions of one key, log positions already say which came
-//! first, and a cut never separates transactions of one rank.
+//! first, and a cut never separates transactions of one rank except by naming their positions.
 
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use base::{LogPosition, Rank};
@@ -20,30 +20,26 @@ pub(crate) struct Mark {
     pub position: LogPosition,
 }
 
-/// The edge of a cut in one partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Edge {
-    Rank(Rank),
-    Position(LogPosition),
+/// What a cut holds of one partition: everything ranked up to `base`, and what `above` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub base: Rank,
+    /// Ascending.
+    pub above: Arc<[LogPosition]>,
 }
 
 impl Edge {
     /// Whether a transaction at this place is in the cut.
-    pub fn includes(self, mark: Mark) -> bool {
-        match self {
-            Edge::Rank(t) => mark.rank <= t,
-            Edge::Position(v) => mark.position <= v,
-        }
+    pub fn includes(&self, mark: Mark) -> bool {
+        mark.rank <= self.base || self.names(mark.position)
+    }
+    pub fn names(&self, position: LogPosition) -> bool {
+        self.above.binary_search(&position).is_ok()
     }
 }
 
 impl Mark {
     pub const ZERO: Mark = Mark { rank: Rank::ZERO, position: LogPosition(0) };
-
-    /// The later of both, rank and position apart.
-    pub fn join(self, other: Mark) -> Mark {
-        Mark { rank: self.rank.max(other.rank), position: self.position.max(other.position) }
-    }
 }
 
 /// The end of a row's life, kept beside the immutable columns.
@@ -115,7 +111,7 @@ pub(crate) enum Selection {
 
 impl Selection {
     /// Rows of a block of `rows` rows: those that `begun` lets in, without those that have ended.
-    pub fn of(rows: usize, edge: Edge, begun: Option<BooleanBuffer>, ends: &[End]) -> Selection {
+    pub fn of(rows: usize, edge: &Edge, begun: Option<BooleanBuffer>, ends: &[End]) -> Selection {
         let ended = ends.iter().filter(|e| edge.includes(e.at));
         let mut bits = match &begun {
             None => {

@@ -119,6 +119,8 @@ struct Model {
     versions: Vec<Version>,
     /// Records so far, per partition.
     logs: BTreeMap<PartitionId, Vec<Rank>>,
+    /// What each wrote.
+    touched: BTreeMap<(PartitionId, LogPosition), BTreeSet<(TableId, Key)>>,
     /// Catalog changes each partition has still to apply.
     pending: BTreeMap<PartitionId, Vec<(Rank, SchemaChange)>>,
     catalogs: Vec<(Rank, Catalog)>,
@@ -133,11 +135,17 @@ impl Model {
         LogPosition(self.logs[&p].len() as u64)
     }
 
+    /// Whether two records of a log write the same row.
+    fn conflict(&self, p: PartitionId, one: LogPosition, other: LogPosition) -> bool {
+        let rows = &self.touched[&(p, one)];
+        self.touched[&(p, other)].iter().any(|row| rows.contains(row))
+    }
+
     /// Rows of a table at a cut, complete, in key order.
     fn rows(&self, cut: &Cut, table: &Table, partitions: &BTreeSet<PartitionId>) -> Vec<Vec<Datum>> {
         let includes = |p: PartitionId, mark: (Rank, LogPosition)| match cut {
             Cut::Rank(t) => mark.0 <= *t,
-            Cut::Vector(v) => mark.1 <= v[&p],
+            Cut::Set(set) => mark.0 <= set.base || set.above[&p].contains(&mark.1),
             Cut::Epoch(_) => unreachable!(),
         };
         let mut rows: Vec<_> = self
@@ -333,6 +341,8 @@ impl World {
             }
         }
         self.model.logs.get_mut(&p).unwrap().push(record.rank);
+        let rows = record.writes.iter().map(|write| (write.table, write.key.clone())).collect();
+        self.model.touched.insert((p, position), rows);
         self.store.apply(&record);
         if self.rng.chance(0.1) {
             self.store.apply(&record);
@@ -383,27 +393,40 @@ impl World {
             let above = self.rng.below(30);
             return Cut::Rank(Rank(self.model.collected.0 + above));
         }
-        let collected = self.model.collected;
-        let rng = &mut self.rng;
-        Cut::Vector(
-            self.model
-                .logs
-                .iter()
-                .map(|(p, log)| {
-                    let least = log.iter().rposition(|r| *r <= collected).map_or(0, |at| at + 1);
-                    (*p, LogPosition(rng.between(least as i64, log.len() as i64) as u64))
-                })
-                .collect(),
-        )
+        let base = Rank(self.model.collected.0 + self.rng.below(10));
+        let mut above: BTreeMap<PartitionId, BTreeSet<LogPosition>> = BTreeMap::new();
+        for (p, log) in &self.model.logs {
+            let chosen = above.entry(*p).or_default();
+            let entries = log.iter().enumerate().map(|(n, rank)| (LogPosition(n as u64 + 1), *rank));
+            for (position, _) in entries.filter(|(_, rank)| *rank > base) {
+                let depends_on = |other: &LogPosition| {
+                    let changes = &self.model.changed[p];
+                    changes.contains(&position)
+                        || changes.contains(other)
+                        || self.model.conflict(*p, position, *other)
+                };
+                let before = (1..position.0).map(LogPosition).filter(depends_on);
+                let mut missing = before.filter(|at| log[at.0 as usize - 1] > base && !chosen.contains(at));
+                if missing.next().is_none() && self.rng.chance(0.7) {
+                    chosen.insert(position);
+                }
+            }
+        }
+        Cut::Set(ClosedSet { base, above })
     }
 
     fn snapshot(&mut self) {
         let cut = self.cut();
         let version = match &cut {
             Cut::Rank(t) => self.model.catalogs.iter().rposition(|(rank, _)| rank <= t).unwrap(),
-            Cut::Vector(v) => {
-                let passed = |p: &PartitionId| self.model.changed[p].iter().filter(|at| **at <= v[p]).count();
-                v.keys().map(passed).max().unwrap()
+            Cut::Set(set) => {
+                let passed = |(p, named): (&PartitionId, &BTreeSet<LogPosition>)| {
+                    self.model.changed[p].iter().filter(|at| named.contains(at)).count()
+                };
+                let below = self.model.catalogs.iter().rposition(|(rank, _)| *rank <= set.base).unwrap();
+                let first_above = set.above.iter().map(passed).max().unwrap();
+                // Those at or below the base are not named.
+                below + first_above
             }
             Cut::Epoch(_) => unreachable!(),
         };
@@ -537,7 +560,8 @@ fn a_cut_below_what_was_collected_is_refused() {
     let partitions = BTreeSet::from([PartitionId(0)]);
     let error = world.store.snapshot(&old, TableId(1), &partitions).unwrap_err();
     assert_eq!(error.state, base::error::SqlState::SNAPSHOT_TOO_OLD);
-    let old = Cut::Vector(BTreeMap::from([(PartitionId(0), LogPosition(1))]));
+    let above = BTreeMap::from([(PartitionId(0), BTreeSet::from([world.model.applied(PartitionId(0))]))]);
+    let old = Cut::Set(ClosedSet { base: world.model.collected.previous(), above });
     let error = world.store.snapshot(&old, TableId(1), &partitions).unwrap_err();
     assert_eq!(error.state, base::error::SqlState::SNAPSHOT_TOO_OLD);
     let epoch = world.store.snapshot(&Cut::Epoch(1), TableId(1), &partitions).unwrap_err();
@@ -612,18 +636,21 @@ fn a_cut_before_rows_that_were_patched_is_refused() {
             schema: None,
         });
     }
-    let at = |position| Cut::Vector(BTreeMap::from([(PartitionId(0), LogPosition(position))]));
+    let at = |base, named: &[u64]| {
+        let named = named.iter().map(|at| LogPosition(*at)).collect();
+        Cut::Set(ClosedSet { base: Rank(base), above: BTreeMap::from([(PartitionId(0), named)]) })
+    };
     let sum = |snapshot: TableSnapshot| -> i64 {
         scanned(&snapshot, &[1], &[]).iter().map(|row| row[0].int()).sum()
     };
     let all = (0..1000).sum::<i64>();
-    let within = |store: &mut ColumnStore| store.snapshot(&at(1010), TableId(2), &partitions);
-    assert_eq!(sum(within(&mut store).unwrap()), all - 2 * (0..10).sum::<i64>());
+    let within = |store: &mut ColumnStore| store.snapshot(&at(1004, &[1010, 1064]), TableId(2), &partitions);
+    assert_eq!(sum(within(&mut store).unwrap()), all - 2 * (1 + 2 + 3 + 9 + 63));
     while store.merge_step(1000, Rank(2000)) > 0 {}
     let status = store.status();
     assert_eq!(status.versions - status.rows, status.delta_rows, "all others went back to their places");
     assert_eq!(within(&mut store).unwrap_err().state, base::error::SqlState::SNAPSHOT_TOO_OLD);
-    let now = store.snapshot(&at(1064), TableId(2), &partitions).unwrap();
+    let now = store.snapshot(&at(2000, &[]), TableId(2), &partitions).unwrap();
     assert_eq!(sum(now), all - 2 * (0..64).sum::<i64>());
 }
 

@@ -31,6 +31,7 @@ use reads::calibration::Calibrations;
 use reads::estimate::DelayEstimates;
 use reads::graph::DependencyGraph;
 use reads::rival::Rival;
+use reads::snapshot::perseus::Issued;
 use reads::snapshot::printed::Printed;
 use reads::snapshot::{ColumnView, Dynamic, SnapshotRule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,8 +137,8 @@ struct Columns {
     low: BTreeMap<PartitionId, Rank>,
     /// What partitions whose columns are not kept here announced, if they do.
     heard: BTreeMap<PartitionId, Rank>,
-    /// Largest positions that vector cuts handed out here have held.
-    issued: BTreeMap<PartitionId, base::LogPosition>,
+    /// What sets handed out here have held.
+    issued: BTreeMap<PartitionId, Issued>,
     /// Where a copy's history begins, if that is not the log's beginning.
     begins_at: BTreeMap<PartitionId, Rank>,
     delays: DelayEstimates,

@@ -6,7 +6,7 @@
 
 use base::commit::CommitRecord;
 use base::schema::Catalog;
-use base::{Cut, Key, LogPosition, PartitionId, TableId, Time};
+use base::{Key, LogPosition, PartitionId, TableId, Time};
 use colstore::ColumnStore;
 use reads::snapshot::printed::Printed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,10 +66,5 @@ impl PrintedCopy {
             record.position = *end;
             self.store.apply(&record);
         }
-    }
-
-    /// All that is merged.
-    pub fn cut(&self) -> Cut {
-        Cut::Vector(self.merged.clone())
     }
 }

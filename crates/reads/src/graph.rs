@@ -1,23 +1,33 @@
 //! The augmented dependency graph, as a dependency manager holds it (PERSEUS §IV).
 //!
-//! IN: the order streams of the subscribed partitions. OUT: which vectors of log positions are closed.
+//! IN: the order streams of the subscribed partitions. OUT: which sets of transactions are closed.
 //! KEEPS: whoever is logged here has its whole ancestor closure here too, except vertices below the
 //! collection watermark; those are executed at every participant, so any calibration that starts later
 //! covers them.
+//!
+//! **What a query at level `regular` reads is a set of transactions** ([`Members`]): everything ranked up to a
+//! base that is complete at all partitions read, and named transactions above it. It is closed: with a
+//! transaction, all its ancestors are in, at every partition read where they take part. That is enough to read:
+//! whoever writes a key depends on whoever wrote it before, so the versions of a key form one chain, a closed
+//! set holds the first few of them, and "the newest version in the set" means something. It need not be a prefix
+//! of anybody's log. (Prefixes are closed too, but chase each other: a transaction in the prefix of A was
+//! logged later at B, B's prefix up to there brings others that are logged later at A, and where most
+//! transactions span partitions there is no end to it. In a set, what a transaction lacks elsewhere is on its
+//! way already.)
 //!
 //! Closure has two kinds of edges: dependencies, which also ordered the execution, and what a writer's
 //! session had seen (`after`), which did not. The second is a rank: everything in a session's past is
 //! ranked at or below it, so "everything at or below this rank" covers that past at partitions that the
 //! session never touched. Ranks also cut every search short: nobody is ranked above its descendants, so
-//! below a rank that is complete at all partitions asked for (`base`) there is nothing to look for.
+//! below the base there is nothing to look for.
 //!
-//! Reading order: [`closure`] (what a vector must include), [`extension`] (what it may).
+//! Reading order: [`closure`] (what a set must include), [`extension`] (what it may).
 
 pub mod closure;
 pub mod extension;
 
 use base::order::{StreamItem, Vertex};
-use base::{LogPosition, PartitionId, Rank, Time, TxnId};
+use base::{ClosedSet, LogPosition, PartitionId, Rank, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use closure::{Awaited, Closure, Missing};
@@ -30,13 +40,14 @@ pub struct DependencyGraph {
     collected_below: Rank,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct VertexState {
     participants: Vec<PartitionId>,
     dependencies: Vec<TxnId>,
     after: Rank,
     logged: BTreeMap<PartitionId, LogPosition>,
-    rank: Option<Rank>,
+    /// Its rank, once a record of it has come; until then the least rank of its descendants that are known here.
+    at_most: Rank,
     /// When its order arrived here.
     arrived: Time,
 }
@@ -51,9 +62,19 @@ struct Log {
 /// Log positions, by partition.
 pub type Vector = BTreeMap<PartitionId, LogPosition>;
 
-/// What a search for closure may rely on.
+/// A set of transactions: everything ranked at or below `base`, and these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Members {
+    pub base: Rank,
+    /// Also those that take part at no partition read.
+    pub above: BTreeSet<TxnId>,
+}
+
+/// What a search may rely on.
 pub struct Known<'a> {
-    /// Everything at or below it has arrived from every partition of the vector, and is part of the cut.
+    /// The partitions read.
+    pub partitions: &'a BTreeSet<PartitionId>,
+    /// Everything at or below it has arrived from every partition read, and is in the set.
     pub base: Rank,
     /// Everything at or below it has arrived from this partition.
     pub low: &'a dyn Fn(PartitionId) -> Rank,
@@ -70,6 +91,8 @@ impl DependencyGraph {
                 state.participants.clone_from(participants);
                 state.dependencies.clone_from(dependencies);
                 state.after = *after;
+                let at_most = state.at_most;
+                dependencies.iter().for_each(|ancestor| self.lower(*ancestor, at_most));
             }
             StreamItem::Record(record) => {
                 assert_eq!(record.partition, partition);
@@ -80,7 +103,26 @@ impl DependencyGraph {
     }
 
     fn vertex(&mut self, now: Time, txn: TxnId) -> &mut VertexState {
-        self.vertices.entry(txn).or_insert_with(|| VertexState { arrived: now, ..VertexState::default() })
+        self.vertices.entry(txn).or_insert_with(|| VertexState {
+            participants: Vec::new(),
+            dependencies: Vec::new(),
+            after: Rank::ZERO,
+            logged: BTreeMap::new(),
+            at_most: Rank::MAX,
+            arrived: now,
+        })
+    }
+
+    /// A transaction is ranked at or below this, and so are its ancestors.
+    fn lower(&mut self, txn: TxnId, at_most: Rank) {
+        let mut stack = vec![txn];
+        while let Some(txn) = stack.pop() {
+            let Some(state) = self.vertices.get_mut(&txn) else { continue };
+            if at_most < state.at_most {
+                state.at_most = at_most;
+                stack.extend_from_slice(&state.dependencies);
+            }
+        }
     }
 
     /// A transaction stands in a partition's log.
@@ -94,33 +136,66 @@ impl DependencyGraph {
     ) {
         let state = self.vertex(now, txn);
         state.logged.insert(partition, position);
-        state.rank = Some(rank);
+        debug_assert!(rank <= state.at_most, "nobody is ranked above its descendants");
+        self.lower(txn, rank);
         let log = self.logs.entry(partition).or_default();
         log.entries.insert(position, (txn, rank));
         log.by_rank.insert((rank, position));
     }
 
-    /// Last position of a partition's log with a rank up to this one, unless it was collected.
-    fn last_up_to(&self, partition: PartitionId, rank: Rank) -> Option<LogPosition> {
-        let log = self.logs.get(&partition)?;
-        let last = log.entries.iter().rev().find(|(_, (_, logged))| *logged <= rank);
-        last.map(|(position, _)| *position)
+    /// Entries of a log up to a position that are ranked above `base`.
+    pub fn entries_above(
+        &self,
+        partition: PartitionId,
+        base: Rank,
+        upto: LogPosition,
+    ) -> impl Iterator<Item = (LogPosition, TxnId)> + '_ {
+        self.logs.get(&partition).into_iter().flat_map(move |log| {
+            let late = log.by_rank.range((base.next(), LogPosition(0))..);
+            let within = late.filter(move |(_, position)| *position <= upto);
+            within.map(|(_, position)| (*position, log.entries[position].0))
+        })
     }
 
-    /// Largest rank that is part of a cut at this partition: of a rank cut if `at_most` is given, else of the
-    /// log's prefix. What was collected counts as collected.
-    pub fn newest(&self, partition: PartitionId, upto: LogPosition, at_most: Rank) -> Rank {
-        let ranks = self.logs.get(&partition).into_iter().flat_map(|log| {
-            let within = log.by_rank.range(..=(at_most, LogPosition(u64::MAX)));
-            within.rev().find(|(_, position)| *position <= upto).map(|(rank, _)| *rank)
-        });
-        ranks.max().unwrap_or(self.collected_below).min(at_most)
+    /// Entries of a log after a position.
+    pub fn entries_after(
+        &self,
+        partition: PartitionId,
+        position: LogPosition,
+    ) -> impl Iterator<Item = (LogPosition, Rank)> + '_ {
+        let log = self.logs.get(&partition).into_iter();
+        log.flat_map(move |log| log.entries.range(position.next()..).map(|(at, (_, rank))| (*at, *rank)))
+    }
+
+    /// What a partition logged there, and its rank; `None` if it was collected, or has not come.
+    pub fn entry(&self, partition: PartitionId, position: LogPosition) -> Option<(TxnId, Rank)> {
+        self.logs.get(&partition)?.entries.get(&position).copied()
+    }
+
+    /// The members' places in the logs of the partitions read.
+    pub fn places(&self, members: &Members, partitions: &BTreeSet<PartitionId>) -> ClosedSet {
+        let mut above: BTreeMap<_, BTreeSet<_>> = partitions.iter().map(|p| (*p, BTreeSet::new())).collect();
+        for state in members.above.iter().filter_map(|txn| self.vertices.get(txn)) {
+            for (partition, position) in &state.logged {
+                if let Some(positions) = above.get_mut(partition) {
+                    positions.insert(*position);
+                }
+            }
+        }
+        ClosedSet { base: members.base, above }
+    }
+
+    /// Largest rank of a partition's entries that are in a cut. What was collected counts as collected.
+    pub fn newest(&self, partition: PartitionId, is_in: impl Fn(LogPosition, Rank) -> bool) -> Rank {
+        let log = self.logs.get(&partition).into_iter();
+        let newest = log.flat_map(|log| log.by_rank.iter().rev()).find(|(rank, at)| is_in(*at, *rank));
+        newest.map_or(self.collected_below, |(rank, _)| *rank)
     }
 
     /// Drops vertices with rank ≤ `below`: executed at every participant, and no cut in use is older.
     pub fn collect(&mut self, below: Rank) {
         self.collected_below = self.collected_below.max(below);
-        self.vertices.retain(|_, state| state.rank.is_none_or(|rank| rank > below));
+        self.vertices.retain(|_, state| state.at_most > below);
         for log in self.logs.values_mut() {
             while let Some(&(rank, position)) = log.by_rank.first() {
                 if rank > below {

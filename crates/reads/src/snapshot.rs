@@ -1,7 +1,7 @@
 //! Snapshot rules: from a query's arrival to a cut that may be read.
 //!
 //! IN: what partitions answered, what has been applied here. OUT: questions to partitions, then one
-//! [`Cut`] with its [`Freshness`]. KEEPS: a cut is handed out only when everything in it that touches
+//! [`Cut`] with its [`Freshness`] ([`Readable`]). KEEPS: a cut is handed out only when everything in it that touches
 //! the query's partitions is decided and applied to the local columns.
 
 pub mod batch_cut;
@@ -93,9 +93,9 @@ pub trait ColumnView {
     fn safe(&self) -> Rank {
         Rank::ZERO
     }
-    /// Largest position of a partition that any vector cut handed out here has held.
-    fn issued(&self, _partition: PartitionId) -> LogPosition {
-        LogPosition(0)
+    /// Whether any set handed out here has held this entry of a partition's log.
+    fn was_issued(&self, _partition: PartitionId, _position: LogPosition, _rank: Rank) -> bool {
+        false
     }
     /// When a record should be here whose order has been known here `since`; see [`crate::estimate`].
     fn eta(&self, _partition: PartitionId, since: Time, _exchanges: bool) -> Time {
@@ -120,7 +120,7 @@ pub enum Dynamic {
     /// longest essential delay is the threshold.
     #[default]
     Essential,
-    /// As the paper's Alg. 2 with a threshold: vector cuts also wait for what should be here this long after
+    /// As the paper's Alg. 2 with a threshold: sets also wait for what should be here this long after
     /// the query's arrival.
     Threshold { ns: u64 },
 }
@@ -156,28 +156,48 @@ pub trait SnapshotRule: Send {
         None
     }
     /// The cut, once it may be read. Errors: the token asks for something that cannot exist.
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError>;
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError>;
 }
 
-/// Freshness of a cut that became readable now: coordination is the time on the way, wait the rest.
+/// A cut that may be read now.
+#[derive(Clone, Debug)]
+pub struct Readable {
+    pub cut: Cut,
+    /// For the session: its next reads and writes come after what the cut holds.
+    pub token: Token,
+    pub freshness: Freshness,
+}
+
+impl Readable {
+    /// A rank cut.
+    fn at(
+        meta: &QueryMeta,
+        now: Time,
+        rank: Rank,
+        complete_until: Time,
+        coordination_ns: u64,
+        view: &dyn ColumnView,
+    ) -> Readable {
+        let newest = |p: &PartitionId| view.graph().newest(*p, |_, logged| logged <= rank).min(rank);
+        let newest = meta.reads.keys().map(newest).max().unwrap_or_default();
+        Readable {
+            cut: Cut::Rank(rank),
+            token: Token::at(rank),
+            freshness: freshness(meta, now, newest, complete_until, coordination_ns),
+        }
+    }
+}
+
+/// Freshness of a cut that became readable now: coordination is the time on the way, wait the rest. `newest` is
+/// the largest rank in it.
 fn freshness(
     meta: &QueryMeta,
     now: Time,
-    cut: &Cut,
+    newest: Rank,
     complete_until: Time,
     coordination_ns: u64,
-    view: &dyn ColumnView,
 ) -> Freshness {
     let total_ns = now.since(meta.arrived);
-    let newest = |partition: &PartitionId| match cut {
-        Cut::Vector(vector) => {
-            let edge = vector.get(partition).copied().unwrap_or_default();
-            view.graph().newest(*partition, edge, Rank::MAX)
-        }
-        Cut::Rank(rank) => view.graph().newest(*partition, LogPosition(u64::MAX), *rank),
-        Cut::Epoch(_) => view.newest(*partition),
-    };
-    let newest = meta.reads.keys().map(newest).max().unwrap_or_default();
     Freshness {
         staleness_ns: meta.arrived.since(complete_until),
         coordination_ns: coordination_ns.min(total_ns),

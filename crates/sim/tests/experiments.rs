@@ -95,9 +95,9 @@ fn global_queries_take_one_round_trip_and_the_others_run() {
     let table4 = of("perseus-table4");
     let text = table4.to_text();
     let of_mode = |mode| table4.figure(&[("system", "PERSEUS"), ("mode", mode)], "total_ms").unwrap();
-    assert!((100.0..232.5).contains(&of_mode("rss")), "{text}");
-    // Vectors of log positions chase one another where most transactions span partitions.
-    assert!(of_mode("regular") > 100.0, "{text}");
+    for mode in ["regular", "rss"] {
+        assert!((100.0..232.5).contains(&of_mode(mode)), "{text}");
+    }
     for name in ["perseus-fig7", "perseus-fig8"] {
         let report = of(name);
         assert!(!report.rows.is_empty() && !report.conditions.is_empty() && !report.plots.is_empty());

@@ -9,10 +9,10 @@ use base::Cut;
 use base::cut::Consistency;
 use base::key::KeyRange;
 use base::txn::RowRead;
-use reads::snapshot::perseus::{RegularQuery, newest_in};
+use reads::snapshot::perseus::RegularQuery;
 use reads::snapshot::printed::PrintedQuery;
 use reads::snapshot::rank::RankQuery;
-use reads::snapshot::{Ask, QueryMeta};
+use reads::snapshot::{Ask, QueryMeta, Readable};
 
 impl<E: Engine> Node<E> {
     /// The cut of a read of rows that arrives now, by its level.
@@ -207,24 +207,20 @@ impl<E: Engine> Node<E> {
         let Some(query) = self.queries.get_mut(&id) else { return };
         let result = match query.rule.ready(now, &self.columns) {
             Ok(None) => return,
-            Ok(Some((cut, freshness))) => {
-                let token = match &cut {
-                    Cut::Rank(rank) => Token::at(*rank),
-                    Cut::Vector(positions) => {
-                        for (partition, position) in positions {
-                            let issued = self.columns.issued.entry(*partition).or_default();
-                            *issued = (*position).max(*issued);
-                        }
-                        // Ancestors of what was seen are ranked no higher than it.
-                        Token { rank: newest_in(positions, &self.columns), positions: positions.clone() }
+            Ok(Some(Readable { cut, token, freshness })) => {
+                if let Cut::Set(set) = &cut {
+                    for partition in set.above.keys() {
+                        let issued = self.columns.issued.entry(*partition).or_default();
+                        issued.take(*partition, set, &self.columns.graph);
                     }
-                    Cut::Epoch(_) => Token::default(),
-                };
-                let (mut cut, mut store) = (cut, &mut self.columns.store);
-                if let (Some(named), Some(printed)) = (query.rule.to_merge(), &mut self.columns.printed) {
-                    printed.merge(named);
-                    (cut, store) = (printed.cut(), &mut printed.store);
                 }
+                let store = match (query.rule.to_merge(), &mut self.columns.printed) {
+                    (Some(named), Some(printed)) => {
+                        printed.merge(named);
+                        &mut printed.store
+                    }
+                    _ => &mut self.columns.store,
+                };
                 let tables = query.open.tables.iter().map(|(&table, partitions)| {
                     store.snapshot(&cut, table, partitions).map(|snapshot| (table, Arc::new(snapshot)))
                 });

@@ -127,8 +127,8 @@ impl ColumnView for Columns {
         let subscribed = self.store.partitions().map(|p| self.low(p));
         subscribed.chain(self.heard.values().copied()).min().unwrap_or_default()
     }
-    fn issued(&self, partition: PartitionId) -> LogPosition {
-        self.issued.get(&partition).copied().unwrap_or_default()
+    fn was_issued(&self, partition: PartitionId, position: LogPosition, rank: Rank) -> bool {
+        self.issued.get(&partition).is_some_and(|issued| issued.holds(position, rank))
     }
     fn eta(&self, partition: PartitionId, since: Time, exchanges: bool) -> Time {
         self.delays.eta(partition, since, exchanges)

@@ -1,20 +1,19 @@
-//! What a vector has to include: the least closed vector at or above a required one.
+//! What a set has to include: the least closed set that holds what is required.
 //!
 //! KEEPS: with a transaction, all its ancestors are in, and everything its writer's session had seen, at
-//! every partition of the vector where they take part. Ancestors are followed *through* vertices that touch
-//! none of these partitions.
+//! every partition read where they take part. Ancestors are followed *through* vertices that touch none of
+//! these partitions.
 
-use super::{DependencyGraph, Known, Vector, VertexState};
-use base::{LogPosition, PartitionId, Rank, Time, TxnId};
+use super::{DependencyGraph, Known, Members, VertexState};
+use base::{ClosedSet, PartitionId, Rank, Time, TxnId};
 use std::collections::BTreeSet;
 
 /// Where a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closure {
-    /// Closed. `members`: the transactions in it that were looked at.
-    Done { vector: Vector, members: BTreeSet<TxnId> },
-    /// Streams must bring these first; more may follow.
-    Waiting(Vec<Missing>),
+    Closed(Members),
+    /// A stream must bring this first; more may follow.
+    Waiting(Missing),
 }
 
 /// Something that a stream has to bring.
@@ -30,142 +29,105 @@ pub struct Missing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// The record of this transaction, which is ranked no higher than this.
-    Record(TxnId, Rank),
+    /// The record of this transaction.
+    Record(TxnId),
     /// Everything at or below this rank, which a session had seen.
     Low(Rank),
 }
 
 impl DependencyGraph {
-    /// The least vector ≥ `required` over the same partitions that is closed and holds `known.base`.
-    pub fn close(&self, required: &Vector, known: &Known<'_>) -> Closure {
-        let mut vector = required.clone();
-        self.raise_to(&mut vector, known.base);
-        let mut looked_at: Vector = vector.keys().map(|p| (*p, LogPosition(0))).collect();
-        let mut members: BTreeSet<TxnId> = BTreeSet::new();
-        let mut missing = Vec::new();
-        let mut after = known.base;
-        loop {
-            let mut stack: Vec<(TxnId, Rank)> = Vec::new();
-            for (partition, &position) in &vector {
-                let from = looked_at.insert(*partition, position).unwrap_or_default();
-                // Every ancestor of the rest lies at or below the base as well.
-                stack.extend(self.entries_above(*partition, known.base, from, position));
+    /// The least closed set with everything at or below `known.base` and with what is required.
+    pub fn close(&self, required: impl IntoIterator<Item = TxnId>, known: &Known<'_>) -> Closure {
+        let mut base = known.base;
+        let mut above: BTreeSet<TxnId> = BTreeSet::new();
+        let mut stack: Vec<TxnId> = required.into_iter().collect();
+        while let Some(txn) = stack.pop() {
+            // Below the watermark: executed everywhere before this query's calibration.
+            let Some(state) = self.vertices.get(&txn) else { continue };
+            if state.at_most <= base || !above.insert(txn) {
+                continue;
             }
-            if stack.is_empty() {
-                return Closure::Done { vector, members };
-            }
-            while let Some((txn, at_most)) = stack.pop() {
-                // Below the watermark: executed everywhere before this query's calibration.
-                let Some(state) = self.vertices.get(&txn) else { continue };
-                let rank = state.rank.unwrap_or(at_most);
-                if rank <= known.base || !members.insert(txn) {
-                    continue;
-                }
-                if known.sessions {
-                    after = after.max(state.after);
-                }
-                for &partition in &state.participants {
-                    let Some(edge) = vector.get_mut(&partition) else { continue };
-                    match state.logged.get(&partition) {
-                        // Its vertex came again, with a later child from elsewhere, after it had been collected.
-                        None if rank <= (known.low)(partition) => {}
-                        None => missing.push(Missing {
-                            partition,
-                            awaited: Awaited::Record(txn, rank),
-                            since: state.arrived,
-                            exchanges: state.participants.len() > 1,
-                        }),
-                        // The prefix drags in everything before it.
-                        Some(&position) => *edge = position.max(*edge),
-                    }
-                }
-                stack.extend(state.dependencies.iter().filter(|d| !members.contains(d)).map(|d| (*d, rank)));
-            }
-            if after > known.base {
-                let short = vector.keys().filter(|p| (known.low)(**p) < after);
-                missing.extend(short.map(|partition| Missing {
-                    partition: *partition,
-                    awaited: Awaited::Low(after),
-                    since: Time(after.0),
-                    exchanges: false,
-                }));
-                self.raise_to(&mut vector, after);
-            }
-            if !missing.is_empty() {
+            if let Some(missing) = self.lacks(txn, state, known).next() {
                 return Closure::Waiting(missing);
             }
+            // What a session had seen is an initial segment: it raises the base, once it is complete.
+            if known.sessions && state.after > base {
+                if let Some(missing) = incomplete(state.after, known).next() {
+                    return Closure::Waiting(missing);
+                }
+                base = state.after;
+            }
+            stack.extend_from_slice(&state.dependencies);
         }
+        above.retain(|txn| self.vertices[txn].at_most > base);
+        Closure::Closed(Members { base, above })
+    }
+
+    /// Records of this transaction that have not come from partitions read. (Of one that is complete there by
+    /// rank none is missing: its vertex came again, with a later child from elsewhere, after its collection.)
+    pub(super) fn lacks<'a>(
+        &self,
+        txn: TxnId,
+        state: &'a VertexState,
+        known: &'a Known<'a>,
+    ) -> impl Iterator<Item = Missing> + use<'a> {
+        let read = state.participants.iter().filter(|p| known.partitions.contains(p));
+        let unlogged = read.filter(|p| !state.logged.contains_key(p) && (known.low)(**p) < state.at_most);
+        unlogged.map(move |partition| Missing {
+            partition: *partition,
+            awaited: Awaited::Record(txn),
+            since: state.arrived,
+            exchanges: state.participants.len() > 1,
+        })
     }
 
     /// Whether this has not arrived yet; cheaper than a search.
     pub fn is_missing(&self, missing: &Missing, known: &Known<'_>) -> bool {
-        let low = (known.low)(missing.partition);
         match missing.awaited {
-            Awaited::Low(rank) => low < rank,
-            Awaited::Record(txn, at_most) => {
-                let logged = |state: &VertexState| state.logged.contains_key(&missing.partition);
-                low < at_most && self.vertices.get(&txn).is_some_and(|state| !logged(state))
-            }
+            Awaited::Low(rank) => (known.low)(missing.partition) < rank,
+            Awaited::Record(txn) => self.vertices.get(&txn).is_some_and(|state| {
+                self.lacks(txn, state, known).any(|lacking| lacking.partition == missing.partition)
+            }),
         }
     }
 
-    /// Whether a vector is closed; what [`DependencyGraph::close`] and [`DependencyGraph::extend`] answer is
-    /// held against it. Transactions are looked at in the order of their ranks: one whose own rank is not known
-    /// lies at or below the lowest of its descendants', which is then found first.
-    pub fn is_closed(&self, vector: &Vector, known: &Known<'_>) -> bool {
-        let entries = |(partition, position): (&PartitionId, &LogPosition)| {
-            self.entries_above(*partition, known.base, LogPosition(0), *position)
+    /// Whether a set is closed; what [`DependencyGraph::close`] and [`DependencyGraph::extend`] answer is held
+    /// against it. It goes by places in logs, as a reader does.
+    pub fn is_closed(&self, set: &ClosedSet, known: &Known<'_>) -> bool {
+        let places = set.above.iter().flat_map(|(p, positions)| positions.iter().map(move |at| (p, at)));
+        let Some(named) = places.map(|(p, at)| Some(self.entry(*p, *at)?.0)).collect::<Option<Vec<_>>>()
+        else {
+            return false;
         };
-        let mut open: BTreeSet<(Rank, TxnId)> =
-            vector.iter().flat_map(entries).map(|(txn, rank)| (rank, txn)).collect();
+        let mut stack = named;
         let mut seen = BTreeSet::new();
-        let mut after = known.base;
-        while let Some((at_most, txn)) = open.pop_first() {
+        while let Some(txn) = stack.pop() {
             let Some(state) = self.vertices.get(&txn) else { continue };
-            let rank = state.rank.unwrap_or(at_most);
-            if rank <= known.base || !seen.insert(txn) {
+            if state.at_most <= set.base || !seen.insert(txn) {
                 continue;
             }
-            if known.sessions {
-                after = after.max(state.after);
-            }
-            let is_in = |partition: &PartitionId| match (vector.get(partition), state.logged.get(partition)) {
-                (None, _) => true,
-                (Some(_), None) => rank <= (known.low)(*partition),
-                (Some(edge), Some(position)) => position <= edge,
-            };
-            if !state.participants.iter().all(is_in) {
+            let is_in =
+                |partition: &PartitionId| match (set.above.get(partition), state.logged.get(partition)) {
+                    (None, _) => true,
+                    (Some(_), None) => state.at_most <= (known.low)(*partition),
+                    (Some(positions), Some(position)) => positions.contains(position),
+                };
+            if !state.participants.iter().all(is_in) || known.sessions && state.after > set.base {
                 return false;
             }
-            open.extend(state.dependencies.iter().map(|d| (rank, *d)));
+            stack.extend_from_slice(&state.dependencies);
         }
-        vector.iter().all(|(partition, position)| {
-            after <= known.base
-                || (known.low)(*partition) >= after
-                    && self.last_up_to(*partition, after).is_none_or(|last| last <= *position)
-        })
+        set.above.keys().all(|partition| set.base <= (known.low)(*partition))
     }
+}
 
-    pub(super) fn raise_to(&self, vector: &mut Vector, rank: Rank) {
-        for (partition, position) in vector {
-            *position = self.last_up_to(*partition, rank).unwrap_or_default().max(*position);
-        }
-    }
-
-    /// Entries of a log with positions in `(after, upto]` that are ranked above `base`.
-    pub(super) fn entries_above(
-        &self,
-        partition: PartitionId,
-        base: Rank,
-        after: LogPosition,
-        upto: LogPosition,
-    ) -> impl Iterator<Item = (TxnId, Rank)> + '_ {
-        let log = self.logs.get(&partition).into_iter();
-        log.flat_map(move |log| {
-            let late = log.by_rank.range((base.next(), LogPosition(0))..);
-            let within = late.filter(move |(_, position)| after < *position && *position <= upto);
-            within.map(|(rank, position)| (log.entries[position].0, *rank))
-        })
-    }
+/// Partitions read that are not complete up to this rank.
+pub(super) fn incomplete<'a>(rank: Rank, known: &'a Known<'a>) -> impl Iterator<Item = Missing> + use<'a> {
+    let short = known.partitions.iter().filter(move |p| (known.low)(**p) < rank);
+    short.map(move |partition| Missing {
+        partition: *partition,
+        awaited: Awaited::Low(rank),
+        since: rank.time(),
+        exchanges: false,
+    })
 }

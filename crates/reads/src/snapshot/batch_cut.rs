@@ -3,9 +3,9 @@
 //! See [`crate::batches`]. Each barrier is an initial segment of the serial order, so queries are serializable. What was answered after the last batch closed is not in it, and a session's token is not
 //! looked at.
 
-use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told, freshness};
+use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told};
 use crate::batches::HOLD_NS;
-use base::{Cut, Freshness, Rank, SqlError, SqlState, Time};
+use base::{Rank, SqlError, SqlState, Time};
 
 /// A query at the manager's barrier.
 pub struct BatchCutQuery {
@@ -36,7 +36,7 @@ impl SnapshotRule for BatchCutQuery {
         }
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
         let Some(published) = self.published else { return Ok(None) };
         if now.since(self.meta.arrived) > HOLD_NS {
             let error = SqlError::new(
@@ -48,8 +48,7 @@ impl SnapshotRule for BatchCutQuery {
         if published == Rank::ZERO || self.meta.reads.keys().any(|p| view.low(*p) < published) {
             return Ok(None);
         }
-        let cut = Cut::Rank(published);
-        let fresh = freshness(&self.meta, now, &cut, published.time(), self.coordination_ns, view);
-        Ok(Some((cut, fresh)))
+        let (meta, complete_until) = (&self.meta, published.time());
+        Ok(Some(Readable::at(meta, now, published, complete_until, self.coordination_ns, view)))
     }
 }

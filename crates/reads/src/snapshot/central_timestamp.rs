@@ -5,8 +5,8 @@
 //! every answered writer; its price is the way to the oracle and the wait for whatever is in flight.
 
 use super::rank::RankQuery;
-use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told};
-use base::{Cut, Freshness, SqlError, Time};
+use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told};
+use base::{SqlError, Time};
 
 /// A query at the oracle's timestamp.
 pub struct CentralTimestampQuery {
@@ -48,7 +48,7 @@ impl SnapshotRule for CentralTimestampQuery {
         std::mem::take(&mut self.open)
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
         match &mut self.query {
             None => Ok(None),
             Some(query) => query.ready(now, view),

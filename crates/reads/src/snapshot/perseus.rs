@@ -1,50 +1,99 @@
 //! `regular`: per-query cuts closed under dependencies (PERSEUS §IV, as repaired).
 //!
-//! After the query arrived, each partition it reads is asked how far it has executed. The answers form a
-//! vector of log positions, the *required* one: an answer to a client waits for execution everywhere, so the
-//! vector holds every conflicting writer that was answered before. It is extended until it is closed, under
-//! ancestors and under what the writers' sessions had seen; then by whatever else has arrived and fits
-//! ([`Dynamic`]).
+//! After the query arrived, each partition it reads is asked how far it has executed. Whatever the logs hold up
+//! to the answers is *required*: an answer to a client waits for execution everywhere, so every conflicting
+//! writer that was answered before is in there. The required transactions are extended until they are a closed
+//! set ([`crate::graph`]), under ancestors and under what the writers' sessions had seen; then by whatever else
+//! has arrived and fits ([`Dynamic`]). What a required transaction lacks at another partition was committed
+//! when it was logged here, so it is on its way there: the wait is about one one-way delay.
 //!
-//! A token carries positions and a rank. The rank stands for ancestors that may have to be seen at partitions
-//! which the session never touched: no ancestor is ranked above its descendant. A partition whose answer is
-//! not complete up to that rank is asked to close it for what is read.
+//! A token carries a rank. It stands for what the session has seen and for ancestors that may have to be seen
+//! at partitions which it never touched: no ancestor is ranked above its descendant. A partition whose answer
+//! is not complete up to that rank is asked to close it for what is read.
 //!
-//! KEEPS: required ≤ cut ≤ what has arrived; the cut is closed; it is at or above every cut that was handed
-//! out here before this query's requirements were complete, so queries of one node do not fork unless they
-//! overlap.
+//! KEEPS: required ⊆ cut ⊆ what has arrived; the cut is closed; it holds every cut that was handed out here
+//! before this query's requirements were complete, so queries of one node do not fork unless they overlap.
 //!
 //! It does not give one order for all queries. Two non-conflicting writers T1@A, T2@B and two queries
 //! that calibrate A and B at different moments see them in opposite orders (a long fork), although each
 //! cut is closed. The paper claims regular sequential serializability for this; it takes rank cuts
 //! ([`super::rank`]) to get it.
 
-use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, SnapshotRule, Told, freshness};
-use crate::graph::{Closure, Known, Missing, Vector};
+use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, Readable, SnapshotRule, Told, freshness};
+use crate::graph::{Closure, DependencyGraph, Known, Missing, Vector};
 use base::order::{Calibration, Close};
-use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, SqlState, Time};
+use base::{ClosedSet, Cut, LogPosition, PartitionId, Rank, SqlError, SqlState, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A query at a vector cut.
+/// What the sets that were handed out have held of one partition, in all.
+#[derive(Clone, Debug, Default)]
+pub struct Issued {
+    base: Rank,
+    above: BTreeSet<LogPosition>,
+}
+
+impl Issued {
+    /// Takes a set that is handed out. Everything in it is in the graph still, or collected.
+    pub fn take(&mut self, partition: PartitionId, set: &ClosedSet, graph: &DependencyGraph) {
+        self.base = self.base.max(set.base);
+        self.above.extend(&set.above[&partition]);
+        let is_above =
+            |at: &LogPosition| graph.entry(partition, *at).is_some_and(|(_, rank)| rank > self.base);
+        self.above.retain(is_above);
+    }
+    pub fn holds(&self, position: LogPosition, rank: Rank) -> bool {
+        rank <= self.base || self.above.contains(&position)
+    }
+}
+
+/// A query at a closed set.
 pub struct RegularQuery {
     meta: QueryMeta,
+    partitions: BTreeSet<PartitionId>,
     dynamic: Dynamic,
     calibrated: BTreeMap<PartitionId, Calibration>,
     /// To be asked to close the token's rank; and asked.
     to_close: Vec<PartitionId>,
     closing: BTreeSet<PartitionId>,
     /// Once everything is known that it depends on.
-    required: Option<Vector>,
+    required: Option<Required>,
     waiting: Option<Missing>,
     error: Option<SqlError>,
     coordination_ns: u64,
     planted: Option<Mutant>,
 }
 
+/// What a cut must hold.
+#[derive(Clone, Debug)]
+struct Required {
+    /// Everything that these logs have up to here.
+    upto: Vector,
+    /// What other queries here have seen beyond that.
+    issued: BTreeMap<PartitionId, BTreeSet<LogPosition>>,
+}
+
+impl Required {
+    /// Its entries that are ranked above `base`.
+    fn above<'a>(
+        &'a self,
+        base: Rank,
+        graph: &'a DependencyGraph,
+    ) -> impl Iterator<Item = (PartitionId, LogPosition, TxnId)> + 'a {
+        let calibrated = self.upto.iter().flat_map(move |(p, upto)| {
+            graph.entries_above(*p, base, *upto).map(move |(at, txn)| (*p, at, txn))
+        });
+        let issued = self.issued.iter().flat_map(|(p, positions)| positions.iter().map(move |at| (*p, *at)));
+        let issued = issued.filter_map(move |(p, at)| Some((p, at, graph.entry(p, at)?)));
+        calibrated
+            .chain(issued.filter(move |(.., (_, rank))| *rank > base).map(|(p, at, (txn, _))| (p, at, txn)))
+    }
+}
+
 impl RegularQuery {
     /// `planted`: a fault, in tests.
     pub fn new(meta: QueryMeta, dynamic: Dynamic, planted: Option<Mutant>) -> RegularQuery {
         RegularQuery {
+            partitions: meta.reads.keys().copied().collect(),
             meta,
             dynamic,
             calibrated: BTreeMap::new(),
@@ -81,19 +130,21 @@ impl RegularQuery {
         true
     }
 
-    /// Everything this query needs, however it came to know it.
-    fn require(&mut self, view: &dyn ColumnView) -> Vector {
-        let token = &self.meta.token.positions;
-        let calibrated = &self.calibrated;
-        self.required
-            .get_or_insert_with(|| {
-                let needed = |(p, calibration): (&PartitionId, &Calibration)| {
-                    let session = token.get(p).copied().unwrap_or_default();
-                    (*p, calibration.position.max(session).max(view.issued(*p)))
-                };
-                calibrated.iter().map(needed).collect()
-            })
-            .clone()
+    /// What this query needs, from the moment on at which every partition has answered.
+    fn require(&mut self, view: &dyn ColumnView) -> &Required {
+        let (token, calibrated) = (&self.meta.token.positions, &self.calibrated);
+        self.required.get_or_insert_with(|| {
+            let needed = |(p, calibration): (&PartitionId, &Calibration)| {
+                (*p, calibration.position.max(token.get(p).copied().unwrap_or_default()))
+            };
+            let upto: Vector = calibrated.iter().map(needed).collect();
+            let issued = |(p, upto): (&PartitionId, &LogPosition)| {
+                let beyond = view.graph().entries_after(*p, *upto);
+                let issued = beyond.filter(|(at, rank)| view.was_issued(*p, *at, *rank));
+                (*p, issued.map(|(at, _)| at).collect())
+            };
+            Required { issued: upto.iter().map(issued).collect(), upto }
+        })
     }
 }
 
@@ -125,74 +176,83 @@ impl SnapshotRule for RegularQuery {
         self.coordination_ns = self.coordination_ns.max(on_the_way_ns);
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        if self.calibrated.len() < self.meta.reads.len() || !self.closing.is_empty() {
+        if self.calibrated.len() < self.partitions.len() || !self.closing.is_empty() {
             return Ok(None);
         }
-        let required = self.require(view);
-        if required.iter().any(|(p, position)| view.applied(*p) < *position) {
+        if self.require(view).upto.iter().any(|(p, position)| view.applied(*p) < *position) {
             return Ok(None);
         }
         // All that was asked for has arrived, so what the answers called complete is.
-        let answered = |p: PartitionId| self.calibrated[&p].low;
-        let low = |p: PartitionId| view.low(p).max(answered(p));
-        let partitions = || self.meta.reads.keys().copied();
-        let base = match self.dynamic {
-            Dynamic::Off => partitions().map(answered).min(),
-            _ => partitions().map(low).min(),
+        let answered = |p: &PartitionId| self.calibrated[p].low;
+        let low = |p: PartitionId| view.low(p).max(answered(&p));
+        let complete = match self.dynamic {
+            Dynamic::Off => self.partitions.iter().map(answered).min(),
+            _ => self.partitions.iter().map(|p| low(*p)).min(),
         };
+        // A copy of a partition cannot be read below its beginning.
+        let begins = self.partitions.iter().map(|p| view.begins_at(*p)).max();
+        let base = complete.max(begins).unwrap_or_default();
+        if self.partitions.iter().any(|p| low(*p) < base) {
+            return Ok(None);
+        }
         let sessions = self.planted != Some(Mutant::NoSessionEdges);
-        let known = Known { base: base.unwrap_or_default(), low: &low, sessions };
+        let known = Known { partitions: &self.partitions, base, low: &low, sessions };
         let graph = view.graph();
         if self.waiting.as_ref().is_some_and(|missing| graph.is_missing(missing, &known)) {
             return Ok(None);
         }
-        let (closed, members) = match graph.close(&required, &known) {
+        let required = self.required.as_ref().expect("made above");
+        let least = match graph.close(required.above(base, graph).map(|(.., txn)| txn), &known) {
             Closure::Waiting(missing) => {
                 base::sometimes!("a regular query waits for an ancestor");
-                self.waiting = missing.first().copied();
+                self.waiting = Some(missing);
                 return Ok(None);
             }
-            Closure::Done { vector, members } => (vector, members),
+            Closure::Closed(least) => least,
         };
-        let applied: Vector = partitions().map(|p| (p, view.applied(p))).collect();
-        let vector = match self.dynamic {
-            Dynamic::Off => closed,
+        let applied: Vector = self.partitions.iter().map(|p| (*p, view.applied(*p))).collect();
+        let members = match self.dynamic {
+            Dynamic::Off => least,
             Dynamic::Essential | Dynamic::Threshold { .. } => {
                 let extended = match self.planted {
-                    Some(Mutant::KeepDescendants) => applied.clone(),
-                    _ => graph.extend(&closed, &applied, &members, &known),
+                    Some(Mutant::KeepDescendants) => graph.arrived(&applied, &known),
+                    _ => graph.extend(&applied, &known),
                 };
                 if let Dynamic::Threshold { ns } = self.dynamic {
                     let until = self.meta.arrived + ns;
                     let eta = |p, since, exchanges| view.eta(p, since, exchanges);
-                    let plan = graph.plan(&closed, &applied, &members, &known, (until, &eta));
-                    if now < until && plan != extended {
+                    if now < until && graph.plan(&applied, &known, (until, &eta)) != extended {
                         base::sometimes!("a regular query waits for what it need not see");
                         return Ok(None);
                     }
                 }
-                if extended != closed {
-                    base::sometimes!("a vector cut is extended by what has arrived");
+                if extended != least {
+                    base::sometimes!("a closed set is extended by what has arrived");
                 }
                 extended
             }
         };
-        assert!(required.iter().all(|(p, position)| vector[p] >= *position), "a cut holds what it must");
-        assert!(vector.iter().all(|(p, position)| applied[p] >= *position), "a cut holds only what arrived");
-        debug_assert!(self.planted.is_some() || graph.is_closed(&vector, &known), "a cut is closed");
-        let complete_until = self.meta.arrived.max(known.base.time());
-        let cut = Cut::Vector(vector);
-        let fresh = freshness(&self.meta, now, &cut, complete_until, self.coordination_ns, view);
-        Ok(Some((cut, fresh)))
+        let set = graph.places(&members, &self.partitions);
+        let is_in = |p: PartitionId, at: LogPosition| set.above[&p].contains(&at);
+        assert!(required.above(set.base, graph).all(|(p, at, _)| is_in(p, at)), "a cut holds what it must");
+        let has_arrived = |(p, positions): (&PartitionId, &BTreeSet<LogPosition>)| {
+            positions.last().is_none_or(|last| *last <= applied[p])
+        };
+        assert!(set.above.iter().all(has_arrived), "a cut holds only what arrived");
+        debug_assert!(self.planted.is_some() || graph.is_closed(&set, &known), "a cut is closed");
+        let newest = |p: &PartitionId| graph.newest(*p, |at, rank| rank <= set.base || is_in(*p, at));
+        // Ancestors of what was seen are ranked no higher than it.
+        let newest = self.partitions.iter().map(newest).max().unwrap_or_default();
+        let seen = |(p, upto): (&PartitionId, &LogPosition)| {
+            (*p, set.above[p].last().copied().unwrap_or_default().max(*upto))
+        };
+        let token = Token { rank: newest, positions: required.upto.iter().map(seen).collect() };
+        let complete_until = self.meta.arrived.max(set.base.time());
+        let freshness = freshness(&self.meta, now, newest, complete_until, self.coordination_ns);
+        Ok(Some(Readable { cut: Cut::Set(set), token, freshness }))
     }
-}
-
-/// Rank under which everything lies that a vector cut has shown or may have inherited.
-pub fn newest_in(cut: &BTreeMap<PartitionId, LogPosition>, view: &dyn ColumnView) -> Rank {
-    let newest = cut.iter().map(|(p, position)| view.graph().newest(*p, *position, Rank::MAX));
-    newest.max().unwrap_or_default()
 }

@@ -7,11 +7,13 @@
 //! session has seen without the ancestors of that (line 9); then it waits for the updates of the rest and
 //! has them merged into the one storage that all queries share (Alg. 3, lines 9 to 13).
 //!
+//! The cut that it hands out is all that is merged there.
+//!
 //! What that loses: a transaction that had been answered, and whose order was confirmed, may be left out;
 //! so may one on which another depends that stays; and what other queries had merged is read along.
 
-use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told, freshness};
-use base::{Cut, Freshness, LogPosition, PartitionId, SqlError, Time};
+use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told, freshness};
+use base::{Cut, LogPosition, PartitionId, Rank, SqlError, Time, Token};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the printed protocol runs.
@@ -80,7 +82,7 @@ impl SnapshotRule for PrintedQuery {
         self.coordination_ns = self.coordination_ns.max(now.since(self.meta.arrived));
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
         let orders_known = |(p, position): (&PartitionId, &LogPosition)| view.applied(*p) >= *position;
         if self.calibrated.len() < self.meta.reads.len() || !self.calibrated.iter().all(orders_known) {
             return Ok(None);
@@ -91,9 +93,13 @@ impl SnapshotRule for PrintedQuery {
         if self.waitlist.as_ref().is_some_and(|(_, here_at)| now < *here_at) {
             return Ok(None);
         }
-        let cut = Cut::Vector(self.calibrated.clone());
-        let fresh = freshness(&self.meta, now, &cut, self.meta.arrived, self.coordination_ns, view);
-        Ok(Some((cut, fresh)))
+        let newest = self.calibrated.iter().map(|(p, upto)| view.graph().newest(*p, |at, _| at <= *upto));
+        let newest = newest.max().unwrap_or_default();
+        Ok(Some(Readable {
+            cut: Cut::Rank(Rank::MAX),
+            token: Token { rank: newest, positions: self.calibrated.clone() },
+            freshness: freshness(&self.meta, now, newest, self.meta.arrived, self.coordination_ns),
+        }))
     }
 
     fn to_merge(&self) -> Option<&BTreeSet<(PartitionId, LogPosition)>> {

@@ -9,9 +9,9 @@
 //! up to the largest rank that is closed and applied at every partition by then: any later initial segment
 //! is as good, and this one costs no time ([`Dynamic`]).
 
-use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, SnapshotRule, Told, freshness};
+use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, Readable, SnapshotRule, Told};
 use base::order::Close;
-use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, Time};
+use base::{LogPosition, PartitionId, Rank, SqlError, Time};
 use std::collections::BTreeMap;
 
 /// A query at a rank cut.
@@ -83,7 +83,7 @@ impl SnapshotRule for RankQuery {
         }
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
         let all_closed = self.closed.len() == self.meta.reads.len();
         let ready = all_closed && self.closed.iter().all(|(p, (end, _))| view.applied(*p) >= *end);
         if !ready {
@@ -101,8 +101,7 @@ impl SnapshotRule for RankQuery {
                 self.cut = through.expect("just looked");
             }
         }
-        let cut = Cut::Rank(self.cut);
-        let fresh = freshness(&self.meta, now, &cut, self.cut.time(), self.coordination_ns, view);
-        Ok(Some((cut, fresh)))
+        let (meta, complete_until) = (&self.meta, self.cut.time());
+        Ok(Some(Readable::at(meta, now, self.cut, complete_until, self.coordination_ns, view)))
     }
 }

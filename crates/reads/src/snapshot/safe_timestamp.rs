@@ -5,8 +5,8 @@
 //! a query reads it without asking anybody. It lags by a one-way delay, an interval and the age of the oldest
 //! undecided transaction anywhere; a writer that has been answered meanwhile is not seen.
 
-use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told, freshness};
-use base::{Cut, Freshness, Rank, SqlError, Time};
+use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told};
+use base::{Rank, SqlError, Time};
 
 /// A query at the cluster's safe rank.
 pub struct SafeTimestampQuery {
@@ -26,14 +26,12 @@ impl SnapshotRule for SafeTimestampQuery {
 
     fn told(&mut self, _: Time, _: Told) {}
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
         let cut = view.safe();
         if cut == Rank::ZERO || cut < self.meta.token.rank {
             return Ok(None);
         }
         assert!(self.meta.reads.keys().all(|p| view.low(*p) >= cut), "what is safe has arrived here");
-        let (cut, complete_until) = (Cut::Rank(cut), cut.time());
-        let fresh = freshness(&self.meta, now, &cut, complete_until, 0, view);
-        Ok(Some((cut, fresh)))
+        Ok(Some(Readable::at(&self.meta, now, cut, cut.time(), 0, view)))
     }
 }

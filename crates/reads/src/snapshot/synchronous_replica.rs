@@ -4,8 +4,8 @@
 //! is here already, and the newest rank applied here is a cut that includes it; what remains is to wait until
 //! nothing at or below that rank can follow. Queries ask nobody. Writers pay.
 
-use super::{Ask, ColumnView, QueryMeta, SnapshotRule, Told, freshness};
-use base::{Cut, Freshness, Rank, SqlError, Time};
+use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told};
+use base::{Rank, SqlError, Time};
 
 /// A query at the newest rank applied here when it arrived.
 pub struct SynchronousReplicaQuery {
@@ -34,13 +34,11 @@ impl SnapshotRule for SynchronousReplicaQuery {
 
     fn told(&mut self, _: Time, _: Told) {}
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<(Cut, Freshness)>, SqlError> {
+    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
         if self.meta.reads.keys().any(|p| view.low(*p) < self.cut) {
             return Ok(None);
         }
         // Whatever was answered before the query arrived is in: nothing is stale.
-        let cut = Cut::Rank(self.cut);
-        let fresh = freshness(&self.meta, now, &cut, self.meta.arrived, 0, view);
-        Ok(Some((cut, fresh)))
+        Ok(Some(Readable::at(&self.meta, now, self.cut, self.meta.arrived, 0, view)))
     }
 }
