@@ -108,6 +108,10 @@ pub enum Timer<T> {
     Repeat {
         question: QuestionId,
     },
+    /// Ask for a calibration for the queries that came soon after the last time.
+    Calibrate {
+        partition: PartitionId,
+    },
     /// Send what has gathered for remote subscribers.
     Flush,
     /// A subscriber has not acknowledged; send again from where it stands.

@@ -418,6 +418,7 @@ impl<E: Engine> Node<E> {
                 self.engine_effects(now, effects, out);
             }
             Timer::Repeat { question } => self.repeat(now, question, out),
+            Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
             Timer::Flush => {
                 self.flush_armed = false;
                 self.flush(now, out);

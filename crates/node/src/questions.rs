@@ -72,10 +72,10 @@ impl Questions {
         self.next += 1;
         PinId(self.next)
     }
-    /// Nobody waits for this partition's calibration any more.
-    pub fn forget_calibration(&mut self, partition: PartitionId) {
-        self.asked
-            .retain(|_, asked| asked.partition != partition || !matches!(asked.owner, Owner::Calibration(_)));
+    /// Nobody waits for the calibration of this partition that was asked for at this time.
+    pub fn forget_calibration(&mut self, partition: PartitionId, sent_at: Time) {
+        let is_it = |owner: Owner| matches!(owner, Owner::Calibration(at) if at == sent_at);
+        self.asked.retain(|_, asked| asked.partition != partition || !is_it(asked.owner));
     }
     /// Forgets everything asked on behalf of a request.
     pub fn forget(&mut self, request: RequestId) {

@@ -3,13 +3,14 @@
 //! IN: queries that need to know how far a partition is; answers. OUT: when to ask, and whom an answer
 //! serves. KEEPS: an answer serves only queries that had arrived before its question was *sent* (the first
 //! time; a repetition is later still): what had been answered to clients before a query arrived is then
-//! executed at the partition, and counted. One question per partition is under way at most, so the number
-//! of questions does not grow with the number of queries.
+//! executed at the partition, and counted. Questions to one partition are a gap apart, so their number does not
+//! grow with the number of queries; a query waits for its question no longer than the gap.
 
-use base::PartitionId;
+use base::{PartitionId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who waits for which partition's calibration. `Q` names a query.
+/// Who waits for which partition's calibration. `Q` names a query; a question is named by its partition and when
+/// it was sent.
 #[derive(Clone, Debug)]
 pub struct Calibrations<Q> {
     links: BTreeMap<PartitionId, Link<Q>>,
@@ -18,10 +19,22 @@ pub struct Calibrations<Q> {
 
 #[derive(Clone, Debug)]
 struct Link<Q> {
-    /// Arrived before the question that is under way was sent.
-    served: BTreeSet<Q>,
+    sent_at: Time,
+    /// Questions under way, each with those who arrived before it was sent and after the one before.
+    under_way: BTreeMap<Time, BTreeSet<Q>>,
     /// Arrived since.
-    next: BTreeSet<Q>,
+    gathered: BTreeSet<Q>,
+}
+
+/// What to do for a query that wants a partition's calibration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Ask now.
+    Ask,
+    /// Call [`Calibrations::due`] then.
+    AskAt(Time),
+    /// Somebody will ask.
+    Join,
 }
 
 impl<Q: Copy + Ord> Calibrations<Q> {
@@ -30,53 +43,79 @@ impl<Q: Copy + Ord> Calibrations<Q> {
         Calibrations { links: BTreeMap::new(), serve_late_arrivals }
     }
 
-    /// A query wants a partition's calibration. True: ask now.
-    pub fn want(&mut self, partition: PartitionId, query: Q) -> bool {
-        match self.links.get_mut(&partition) {
-            Some(link) => {
-                base::sometimes!("a query arrives while a calibration is under way");
-                link.next.insert(query);
-                false
+    /// A query wants a partition's calibration, which is asked for at most once every `gap_ns`.
+    pub fn want(&mut self, now: Time, gap_ns: u64, partition: PartitionId, query: Q) -> Want {
+        let Some(link) = self.links.get_mut(&partition) else {
+            let under_way = BTreeMap::from([(now, BTreeSet::from([query]))]);
+            self.links.insert(partition, Link { sent_at: now, under_way, gathered: BTreeSet::new() });
+            return Want::Ask;
+        };
+        base::sometimes!("a query arrives while a calibration is under way");
+        let due = link.sent_at + gap_ns.max(1);
+        let is_first = link.gathered.is_empty();
+        link.gathered.insert(query);
+        match is_first {
+            _ if due <= now => {
+                link.send(now);
+                Want::Ask
             }
-            None => {
-                let link = Link { served: BTreeSet::from([query]), next: BTreeSet::new() };
-                self.links.insert(partition, link);
-                true
-            }
+            true => Want::AskAt(due),
+            false => Want::Join,
         }
     }
 
-    /// The answer came. Whom it serves, and whether to ask again for those who came too late for it.
-    pub fn answered(&mut self, partition: PartitionId) -> (BTreeSet<Q>, bool) {
-        let Some(link) = self.links.get_mut(&partition) else { return (BTreeSet::new(), false) };
-        let mut served = std::mem::replace(&mut link.served, std::mem::take(&mut link.next));
+    /// The gap after a question has passed. Whether to ask again.
+    pub fn due(&mut self, now: Time, partition: PartitionId) -> bool {
+        let link = self.links.get_mut(&partition).filter(|link| !link.gathered.is_empty());
+        link.is_some_and(|link| {
+            link.send(now);
+            true
+        })
+    }
+
+    /// The answer to the question sent at this time came: whom it serves.
+    pub fn answered(&mut self, partition: PartitionId, sent_at: Time) -> BTreeSet<Q> {
+        let Some(link) = self.links.get_mut(&partition) else { return BTreeSet::new() };
+        // Whoever waits for an earlier question arrived earlier.
+        let later = link.under_way.split_off(&(sent_at + 1));
+        let mut served: BTreeSet<Q> =
+            std::mem::replace(&mut link.under_way, later).into_values().flatten().collect();
         if self.serve_late_arrivals {
-            served.append(&mut link.served);
+            served.extend(std::mem::take(&mut link.under_way).into_values().flatten());
+            served.append(&mut link.gathered);
         }
-        let again = !link.served.is_empty();
         if served.len() > 1 {
             base::sometimes!("a calibration serves several queries");
         }
-        if !again {
-            self.links.remove(&partition);
-        }
-        (served, again)
+        self.links.retain(|_, link| !link.is_idle());
+        served
     }
 
-    /// A query went away. The partitions whose question nobody needs any more.
-    pub fn forget(&mut self, query: Q) -> Vec<PartitionId> {
+    /// A query went away. The questions that nobody needs any more.
+    pub fn forget(&mut self, query: Q) -> Vec<(PartitionId, Time)> {
         let mut idle = Vec::new();
-        self.links.retain(|partition, link| {
-            link.served.remove(&query);
-            link.next.remove(&query);
-            // A question that others came too late for goes on: its end makes room for theirs.
-            let needed = !(link.served.is_empty() && link.next.is_empty());
-            if !needed {
-                idle.push(*partition);
-            }
-            needed
-        });
+        for (partition, link) in &mut self.links {
+            link.gathered.remove(&query);
+            link.under_way.retain(|sent_at, waiting| {
+                waiting.remove(&query);
+                if waiting.is_empty() {
+                    idle.push((*partition, *sent_at));
+                }
+                !waiting.is_empty()
+            });
+        }
+        self.links.retain(|_, link| !link.is_idle());
         idle
+    }
+}
+
+impl<Q: Ord> Link<Q> {
+    fn send(&mut self, now: Time) {
+        self.sent_at = now;
+        self.under_way.entry(now).or_default().append(&mut self.gathered);
+    }
+    fn is_idle(&self) -> bool {
+        self.under_way.is_empty() && self.gathered.is_empty()
     }
 }
 
@@ -87,15 +126,23 @@ mod tests {
     #[test]
     fn an_answer_serves_whoever_had_arrived_when_its_question_was_sent() {
         let (p, mut calibrations) = (PartitionId(1), Calibrations::new(false));
-        assert!(calibrations.want(p, 1));
-        assert!(!calibrations.want(p, 2), "one question per link");
-        assert!(!calibrations.want(p, 3));
-        assert_eq!(calibrations.answered(p), ([1].into(), true));
-        assert!(!calibrations.want(p, 4));
-        assert_eq!(calibrations.answered(p), ([2, 3].into(), true));
-        assert_eq!(calibrations.answered(p), ([4].into(), false));
-        assert!(calibrations.want(p, 5));
-        assert_eq!(calibrations.forget(5), vec![p]);
-        assert_eq!(calibrations.answered(p), ([].into(), false));
+        assert_eq!(calibrations.want(Time(100), 10, p, 1), Want::Ask);
+        assert_eq!(
+            calibrations.want(Time(102), 10, p, 2),
+            Want::AskAt(Time(110)),
+            "questions are a gap apart"
+        );
+        assert_eq!(calibrations.want(Time(103), 10, p, 3), Want::Join);
+        assert!(calibrations.due(Time(110), p));
+        assert!(!calibrations.due(Time(110), p));
+        assert_eq!(calibrations.want(Time(130), 10, p, 4), Want::Ask);
+        assert_eq!(calibrations.want(Time(131), 10, p, 5), Want::AskAt(Time(140)));
+        assert_eq!(calibrations.answered(p, Time(100)), [1].into());
+        assert_eq!(calibrations.answered(p, Time(130)), [2, 3, 4].into(), "an earlier answer was lost");
+        assert_eq!(calibrations.answered(p, Time(110)), [].into());
+        assert!(calibrations.due(Time(140), p));
+        assert_eq!(calibrations.forget(5), vec![(p, Time(140))]);
+        assert_eq!(calibrations.answered(p, Time(140)), [].into());
+        assert_eq!(calibrations.want(Time(141), 10, p, 6), Want::Ask, "nothing is under way");
     }
 }

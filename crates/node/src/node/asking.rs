@@ -203,10 +203,12 @@ impl<E: Engine> Node<E> {
             (Owner::Copies(txn), _) => self.copied(now, txn, out),
             (Owner::Calibration(sent_at), Ok(AnswerBody::Calibrated(calibration))) => {
                 self.columns.delays.round_trip(partition, now.since(sent_at));
-                self.calibrated(now, partition, Ok(calibration), out);
+                self.calibrated(now, partition, sent_at, Ok(calibration), out);
             }
             (Owner::Calibration(_), Ok(_)) => {}
-            (Owner::Calibration(_), Err(error)) => self.calibrated(now, partition, Err(error), out),
+            (Owner::Calibration(sent_at), Err(error)) => {
+                self.calibrated(now, partition, sent_at, Err(error), out)
+            }
             (Owner::Read(id), Err(error)) => {
                 if self.row_reads.contains_key(&id) {
                     self.vanished(id);

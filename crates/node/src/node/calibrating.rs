@@ -4,7 +4,10 @@ use super::*;
 use crate::message::Question;
 use crate::questions::Owner;
 use base::order::Calibration;
+use reads::calibration::Want;
 use reads::snapshot::Told;
+
+const CALIBRATIONS_UNDER_WAY: u64 = 8;
 
 impl<E: Engine> Node<E> {
     /// A query needs to know how far a partition is.
@@ -15,7 +18,18 @@ impl<E: Engine> Node<E> {
         query: RequestId,
         out: &mut Effects<Self>,
     ) {
-        if self.calibrations.want(partition, query) {
+        // At most so many questions are under way to one partition.
+        let gap_ns = 2 * self.columns.delays.one_way_ns(partition) / CALIBRATIONS_UNDER_WAY;
+        match self.calibrations.want(now, gap_ns, partition, query) {
+            Want::Ask => self.calibrate(now, partition, out),
+            Want::AskAt(at) => out.timer(Timer::Calibrate { partition }, at),
+            Want::Join => {}
+        }
+    }
+
+    /// Queries have gathered for a calibration of this partition.
+    pub(super) fn calibrate_again(&mut self, now: Time, partition: PartitionId, out: &mut Effects<Self>) {
+        if self.calibrations.due(now, partition) {
             self.calibrate(now, partition, out);
         }
     }
@@ -25,16 +39,16 @@ impl<E: Engine> Node<E> {
         self.ask(now, question, partition, Question::Calibrate, Owner::Calibration(now), out);
     }
 
-    /// The answer, for everyone who wanted it in time.
+    /// The answer to a question sent at `sent_at`, for everyone who had wanted it by then.
     pub(super) fn calibrated(
         &mut self,
         now: Time,
         partition: PartitionId,
+        sent_at: Time,
         answer: Result<Calibration, SqlError>,
         out: &mut Effects<Self>,
     ) {
-        let (served, again) = self.calibrations.answered(partition);
-        for id in served {
+        for id in self.calibrations.answered(partition, sent_at) {
             let Some(query) = self.queries.get_mut(&id) else { continue };
             match &answer {
                 Ok(calibration) => {
@@ -48,15 +62,12 @@ impl<E: Engine> Node<E> {
                 }
             }
         }
-        if again {
-            self.calibrate(now, partition, out);
-        }
     }
 
     /// A query ended or went away.
     pub(super) fn forget_calibrations(&mut self, id: RequestId) {
-        for partition in self.calibrations.forget(id) {
-            self.questions.forget_calibration(partition);
+        for (partition, sent_at) in self.calibrations.forget(id) {
+            self.questions.forget_calibration(partition, sent_at);
         }
     }
 }
