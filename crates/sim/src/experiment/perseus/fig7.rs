@@ -1,4 +1,7 @@
 //! `perseus-fig7`: Broker Report and Market Monitor, and what the dynamic snapshot is for.
+//!
+//! At level `regular` a partition is asked for the end of its log, whatever is read: both queries read tables of
+//! all partitions, so they have the same delays there.
 
 use super::deployment::{Analytics, Deployment};
 use super::scenes::{self, breakdown, throughput};
