@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use txn::caerus::message::Entry;
+use txn::caerus::message::{Append, Entry};
 use txn::caerus::{Caerus, Message, Options, Timer};
 use txn::engine::{Applied, Engine, EngineEffect, Executor};
 
@@ -114,8 +114,10 @@ fn main() {
             let (index, low) = (first[region], Rank(now.0 + 1000));
             first[region] += entries.len() as u64;
             let (sequence, collected) = (RegionId(region as u16), Rank::ZERO);
-            let message =
-                Message::Append { sequence, first: index, entries, low, collected, stable: 0, sent_at: now };
+            let term = u64::from(sequence.0);
+            let append =
+                Append { sequence, term, first: index, entries, low, collected, ..Append::default() };
+            let message = Message::Append(Append { sent_at: now, ..append });
             engine.message(now, NodeId(region as u16), message, &mut Nothing, &mut out);
         }
         now = now + MS;

@@ -1,9 +1,13 @@
-//! What the engines' tests share: access sets from text, and rows that remember who did what when.
+//! What the engines' tests share: access sets from text, rows that remember who did what when, and a way to
+//! see that what is planted is noticed.
 
 pub mod executor;
 
 use base::txn::{Access, AccessMode, AccessSet, Granule};
 use base::{Datum, Key, PartitionId, TableId};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 pub const TABLE: TableId = TableId(1);
 
@@ -42,4 +46,22 @@ pub fn conflict(a: &[Access], b: &[Access]) -> bool {
             (x.mode == AccessMode::Write || y.mode == AccessMode::Write) && x.granule.overlaps(&y.granule)
         })
     })
+}
+
+/// Whether it panics, as something that is planted should; says nothing of it.
+pub fn panics(act: impl FnOnce()) -> bool {
+    thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                usual(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let result = catch_unwind(AssertUnwindSafe(act));
+    QUIET.set(false);
+    result.is_err()
 }

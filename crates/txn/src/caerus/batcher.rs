@@ -7,7 +7,7 @@
 //! is too, because ranks answered here are remembered.
 
 use super::link::Outbox;
-use super::message::{Message, Share};
+use super::message::{Message, Share, Term};
 use super::options::Mutant;
 use super::state::{Caerus, Out, regions_in};
 use crate::engine::{Answer, EngineEffect};
@@ -18,19 +18,27 @@ use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
-/// Transactions on their way to a sequencer.
+/// Transactions on their way to the leader of a sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
+    term: Term,
     pub outbox: Outbox<Transaction>,
     /// Nothing is sent before this.
     pub flush_at: Time,
 }
 
+impl Link {
+    pub fn new(term: Term, node: NodeId, patience_ns: u64) -> Link {
+        Link { term, outbox: Outbox::new([(node, patience_ns)].into_iter()), flush_at: Time::ZERO }
+    }
+}
+
 /// A transaction of this gateway that has not ended.
 #[derive(Clone, Debug)]
 pub(super) struct Outstanding {
+    pub transaction: Transaction,
     submitted_at: Time,
-    regions: u64,
+    pub regions: u64,
     /// Nodes of the answering region that have not told how it ended.
     missing: Nodes,
     ends: SmallVec<[Share; 1]>,
@@ -109,20 +117,18 @@ impl Caerus {
         }
         let rank = Rank::ZERO;
         let ends = SmallVec::new();
-        self.outstanding
-            .insert(transaction.id, Outstanding { submitted_at, regions, missing, ends, rank, deadline });
-        for region in regions_in(regions) {
-            let node = self.sequencers[region.0 as usize].expect("a region with partitions has a sequencer");
-            if node == self.me {
-                self.order(now, transaction.clone(), out);
-            } else {
-                let patience_ns = self.options.patience_ns(&self.topology, self.me, node);
-                let link = self.links.entry(node).or_insert_with(|| Link {
-                    outbox: Outbox::new([(node, patience_ns)].into_iter()),
-                    flush_at: Time::ZERO,
-                });
-                link.outbox.push(transaction.clone());
+        let kept = transaction.clone();
+        let outstanding =
+            Outstanding { transaction: kept, submitted_at, regions, missing, ends, rank, deadline };
+        self.outstanding.insert(transaction.id, outstanding);
+        for sequence in regions_in(regions) {
+            if self.is_open(sequence) {
+                self.order(now, sequence, transaction.clone(), out);
+            } else if self.leader_of(sequence) != self.me {
+                self.link(sequence).outbox.push(transaction.clone());
             }
+            // Who leads and is not open yet looks here when it is, and who does not any more when it hears
+            // who does.
         }
     }
 
@@ -140,7 +146,7 @@ impl Caerus {
     pub(super) fn flush_submits(&mut self, now: Time, out: &mut Out) -> Option<Time> {
         let mut next: Option<Time> = None;
         let incarnation = self.born;
-        for link in self.links.values_mut() {
+        for (&sequence, link) in &mut self.links {
             if now < link.flush_at {
                 if link.outbox.has_unsent() {
                     next = Some(next.map_or(link.flush_at, |at| at.min(link.flush_at)));
@@ -149,24 +155,28 @@ impl Caerus {
             }
             for (to, first, transactions, _) in link.outbox.unsent(now) {
                 link.flush_at = now + self.options.batch_ns;
-                let message = Message::Submit { incarnation, first, transactions, sent_at: now };
+                let term = link.term;
+                let message =
+                    Message::Submit { sequence, term, incarnation, first, transactions, sent_at: now };
                 out.push(EngineEffect::Send { to, message });
             }
         }
         next
     }
 
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn on_submit_ack(
         &mut self,
         now: Time,
         from: NodeId,
+        sequence: RegionId,
+        term: Term,
         incarnation: u32,
         next: u64,
         gap: bool,
-        _: &mut Out,
     ) {
         if incarnation == self.born
-            && let Some(link) = self.links.get_mut(&from)
+            && let Some(link) = self.links.get_mut(&sequence).filter(|link| link.term == term)
         {
             link.outbox.acknowledged(now, from, next, gap);
         }
@@ -240,10 +250,22 @@ impl Caerus {
             let at = now + (self.options.retry_after_ns(&self.topology) << attempt.min(4));
             outstanding.deadline = Some(at);
             self.deadlines.insert((at, txn), attempt + 1);
-            for node in outstanding.missing.clone() {
-                if node != self.me {
-                    self.send(node, Message::OutcomeWanted { txn }, out);
-                }
+            let elsewhere = |node: &NodeId| self.topology.region_of(*node) != self.region;
+            let may_be_lost = self.options.copies_elsewhere > 0 && attempt > 0;
+            if may_be_lost
+                && self.sequencers[self.region.0 as usize].is_some()
+                && outstanding.missing.iter().any(elsewhere)
+            {
+                // One that should answer too may be lost; here the transaction executes as well.
+                base::sometimes!("a gateway asks its own region how its transaction ended");
+                let transaction = outstanding.transaction.clone();
+                let missing = self.nodes_in(self.region, &transaction);
+                let outstanding = self.outstanding.get_mut(&txn).expect("just found");
+                outstanding.missing = missing;
+                outstanding.ends.clear();
+            }
+            for node in self.outstanding[&txn].missing.clone() {
+                self.send(node, Message::OutcomeWanted { txn }, out);
             }
         }
     }

@@ -44,8 +44,9 @@ impl Caerus {
         }
         let (home, rank) = (partition.home, close.rank);
         self.closes.insert(ticket, Closing { close, blockers: None });
-        if self.sequencer.is_some() && home == self.region {
-            self.promise(rank, out);
+        let leads = self.leading.contains_key(&home);
+        if leads {
+            self.promise(home, rank, out);
         }
         let sequence = &mut self.sequences[home.0 as usize];
         if rank <= sequence.low {
@@ -53,10 +54,9 @@ impl Caerus {
         }
         base::sometimes!("a reader waits for a sequence to be complete");
         sequence.waiting.insert((rank, ticket));
-        if home == self.region
-            && let Some(sequencer) = self.sequencers[home.0 as usize]
-        {
-            self.send(sequencer, Message::LowWanted { rank }, out);
+        let leader = self.leader_of(home);
+        if !leads && self.topology.region_of(leader) == self.region {
+            self.send(leader, Message::LowWanted { sequence: home, rank }, out);
         }
     }
 
@@ -98,7 +98,7 @@ impl Caerus {
     fn may_be_within(&self, at: Ref, rank: Rank) -> bool {
         let vertex = self.graph.live(at);
         match vertex.state {
-            State::Executed | State::Done if vertex.extra.settled => false,
+            State::Executed | State::Done => false,
             _ => vertex.rank.unwrap_or(vertex.bound) <= rank,
         }
     }

@@ -12,7 +12,6 @@
 use super::message::{Floor, Message};
 use super::state::{Caerus, Out};
 use crate::engine::EngineEffect;
-use base::time::SECOND;
 use base::topology::Topology;
 use base::{NodeId, Rank, Time, TxnId};
 use std::collections::BTreeMap;
@@ -35,7 +34,8 @@ impl Caerus {
     /// Drops vertices that nothing can depend on any more.
     pub(super) fn collect(&mut self, now: Time) {
         // Of a transaction that is long gone, or they will be asked for.
-        self.early_reads.retain(|_, (since, _)| now.since(*since) < SECOND);
+        let patience_ns = self.options.retry_after_ns(&self.topology);
+        self.early_reads.retain(|_, (since, _)| now.since(*since) < patience_ns);
         let running = self.sequences.iter().zip(&self.sequencers).filter(|(_, node)| node.is_some());
         let low = running.map(|(sequence, _)| sequence.low).min().unwrap_or_default();
         let mut held = Vec::new();
@@ -47,8 +47,7 @@ impl Caerus {
             let extra = &self.graph.live(at).extra;
             // Another node of this region may still want its reads.
             let wanted = extra.exchange.is_some() && rank > self.watermark;
-            let shown = extra.settled || !extra.local;
-            if extra.holders > 0 || wanted || !shown {
+            if extra.holders > 0 || wanted {
                 held.push((rank, slot));
             } else {
                 self.graph.remove(at);
@@ -108,8 +107,12 @@ impl Caerus {
     pub(super) fn on_watermark(&mut self, rank: Rank, floors: &[Floor], out: &mut Out) {
         for floor in floors {
             let Floor { coordinator, incarnation, sequence } = *floor;
-            if let Some(sequencer) = &mut self.sequencer {
-                sequencer.seen.raise_floor(coordinator, incarnation, sequence);
+            if self.votes() {
+                let all = self.sequences.iter_mut();
+                all.for_each(|known| known.seen.raise_floor(coordinator, incarnation, sequence));
+            }
+            for led in self.led() {
+                self.sequences[led.0 as usize].seen.raise_floor(coordinator, incarnation, sequence);
             }
             let first = TxnId { coordinator, incarnation: 0, sequence: 0 };
             let end = TxnId { coordinator, incarnation, sequence };
@@ -123,8 +126,10 @@ impl Caerus {
     /// Gives up versions that no reader can want, and no transaction that reads its past either: all of
     /// those that may still come know what is gone, and those that are here hold on to what they read.
     pub(super) fn give_up(&mut self, out: &mut Out) {
-        if self.sequencer.is_some() {
-            self.sequences[self.region.0 as usize].collected = self.watermark;
+        for led in self.led() {
+            let told = self.told_collected(led);
+            let known = &mut self.sequences[led.0 as usize];
+            known.collected = known.collected.max(told);
         }
         let running = self.sequences.iter().zip(&self.sequencers).filter(|(_, node)| node.is_some());
         let told = running.map(|(sequence, _)| sequence.collected).filter(|_| self.is_replica);

@@ -26,8 +26,7 @@ impl Caerus {
             } else {
                 assert!(vertex.deps.is_empty(), "{txn} has a place and waits for nobody's");
             }
-            assert!(!extra.settled || vertex.state >= State::Executed, "{txn} is shown once executed");
-            if extra.local && !extra.settled {
+            if extra.local && vertex.state < State::Executed {
                 pending += 1;
                 assert!(self.pending.contains(&(vertex.bound, at.slot)), "{txn} is pending");
             }
@@ -42,9 +41,15 @@ impl Caerus {
         }
         assert_eq!(pending, self.pending.len(), "only what readers may not see yet is pending");
         assert_eq!(unordered, self.unordered, "vertices without a place are counted");
-        if let Some(sequencer) = &self.sequencer {
-            let own = &self.sequences[self.region.0 as usize];
-            assert_eq!(own.low, sequencer.low, "the sequencer knows what it promised");
+        for (sequence, sequencer) in &self.leading {
+            let known = &self.sequences[sequence.0 as usize];
+            assert_eq!(known.accepted, sequencer.term, "a leader's log is its own");
+            let told = sequencer.low.max(sequencer.floor.low);
+            assert!(known.low <= told, "the leader of {sequence} stamps above what was promised");
+        }
+        for known in &self.sequences {
+            assert!(known.accepted <= known.promised, "nobody is followed below a promise");
+            assert!(known.merged <= known.end() && known.merged <= known.stable, "what is merged is stable");
         }
         assert!(self.work.is_empty(), "a call settles everything it brings about");
     }

@@ -49,6 +49,22 @@ impl<T: Clone> Outbox<T> {
         };
         Outbox { first: 0, items: VecDeque::new(), peers: peers.map(peer).collect() }
     }
+    /// Goes on with items `first..` that other hands have sent: what each peer has of them, it will say.
+    pub fn resumed(
+        first: u64,
+        items: VecDeque<T>,
+        peers: impl Iterator<Item = (NodeId, u64)>,
+        now: Time,
+    ) -> Outbox<T> {
+        let mut outbox = Outbox::new(peers);
+        (outbox.first, outbox.items) = (first, items);
+        let end = outbox.end();
+        for peer in &mut outbox.peers {
+            (peer.acknowledged, peer.sent) = (first, end);
+            peer.resend_at = now + peer.patience_ns;
+        }
+        outbox
+    }
     pub fn push(&mut self, item: T) {
         if self.peers.is_empty() {
             self.first += 1;
@@ -144,6 +160,10 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
+    /// Everything before `next` is here.
+    pub fn starting_at(next: u64) -> Inbox<T> {
+        Inbox { next, early: BTreeMap::new() }
+    }
     /// Takes items that begin at index `first`; hands out those whose turn has come.
     pub fn receive(&mut self, first: u64, items: Vec<T>, ready: &mut Vec<T>) {
         for (index, item) in (first..).zip(items) {

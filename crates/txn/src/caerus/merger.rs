@@ -1,6 +1,6 @@
 //! The merger: from partial sequences to one order of whatever conflicts (Alg. 1 and 2, as corrected).
 //!
-//! IN: entries of each sequence, strictly in its order. OUT: transactions with their places. KEEPS:
+//! IN: stable entries of each sequence, strictly in its order. OUT: transactions with their places. KEEPS:
 //! 1. a transaction comes at most once in a sequence, and only in those of its regions;
 //! 2. two transactions that conflict in a sequence are connected by a path, from the later to the
 //!    earlier one, as long as neither has a place;
@@ -16,7 +16,7 @@
 //! A search that meets an incomplete transaction is given up and waits for that one; nothing is scanned
 //! in the background.
 
-use super::message::{Entry, Message};
+use super::message::{Append, Entry, Message};
 use super::options::Mutant;
 use super::state::{Caerus, Group, Out, Work};
 use crate::graph::component;
@@ -28,54 +28,59 @@ use base::{NodeId, PartitionId, Rank, RegionId, Time};
 use smallvec::SmallVec;
 
 impl Caerus {
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn on_append(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        sequence: RegionId,
-        first: u64,
-        entries: Vec<Entry>,
-        (low, collected): (Rank, Rank),
-        stable: u64,
-        out: &mut Out,
-    ) {
-        if self.sequencers.get(sequence.0 as usize).copied().flatten() != Some(from) || !self.is_replica {
+    pub(super) fn on_append(&mut self, now: Time, from: NodeId, mut append: Append, out: &mut Out) {
+        let (sequence, term) = (append.sequence, append.term);
+        if !self.is_replica || !self.speaks(from, sequence, term) {
             return; // A peer with another topology. Silence, never a guess.
         }
-        let end = first + entries.len() as u64;
-        let has_entries = !entries.is_empty();
-        let mut ready = Vec::new();
-        let inbox = &mut self.sequences[sequence.0 as usize].inbox;
-        inbox.receive(first, entries, &mut ready);
-        let next = inbox.next();
-        let gap = inbox.has_gap() || next < end;
-        for entry in ready {
-            self.merge(now, sequence, entry, out);
+        let known = &mut self.sequences[sequence.0 as usize];
+        if term < known.promised || term < known.led_in {
+            let term = known.promised.max(known.led_in);
+            return self.send(from, Message::Overtaken { sequence, term }, out);
+        }
+        known.promised = term;
+        known.heard_at = now;
+        self.leads(now, sequence, term);
+        let copies = self.options.copies_elsewhere;
+        let votes = self.votes();
+        let has_entries = !append.entries.is_empty();
+        let known = &mut self.sequences[sequence.0 as usize];
+        let before = known.granted;
+        if copies > 0 {
+            known.granted = before.max(append.wanted);
+        }
+        let (next, gap) = known.receive(&mut append);
+        if known.accepted == term {
+            // What has come here from another region is in two.
+            let own = known.end();
+            let here = copies == 0 || copies == 1 && votes || self.options.planted(Mutant::OwnEntriesOnly);
+            let stable = if here { own } else { append.stable };
+            self.advance(now, sequence, stable, out);
         }
         let known = &mut self.sequences[sequence.0 as usize];
-        if low > known.low {
-            let early = known.early_lows.entry(end).or_default();
-            *early = (low.max(early.0), collected.max(early.1));
+        known.release(append.everywhere);
+        let (merged, granted) = (known.merged, known.granted);
+        if has_entries || gap || granted != before {
+            self.send(from, Message::AppendAck { sequence, term, next, merged, gap, granted }, out);
         }
-        let mut reached = Rank::ZERO;
-        while let Some(entry) = known.early_lows.first_entry()
-            && *entry.key() <= next
-        {
-            let (low, collected) = entry.remove();
-            reached = reached.max(low);
-            known.collected = known.collected.max(collected);
+    }
+
+    /// Entries before `stable` are where they have to be: merges what is here of them.
+    pub(super) fn advance(&mut self, now: Time, sequence: RegionId, stable: u64, out: &mut Out) {
+        let known = &mut self.sequences[sequence.0 as usize];
+        known.stable = known.stable.max(stable);
+        while let Some(entry) = self.sequences[sequence.0 as usize].take() {
+            self.merge(now, sequence, entry, out);
         }
+        self.lower(sequence, out);
+    }
+
+    /// Readers may learn how far the sequence is complete.
+    pub(super) fn lower(&mut self, sequence: RegionId, out: &mut Out) {
+        let known = &self.sequences[sequence.0 as usize];
+        let reached = known.reached();
         if reached > known.low {
             self.low_is(sequence, reached, out);
-        }
-        if self.options.copies_elsewhere > 0 {
-            // What has come here from another region is in two.
-            let here = self.options.copies_elsewhere == 1 && sequence != self.region;
-            self.stable_is(now, sequence, stable.max(if here { next } else { 0 }), out);
-        }
-        if has_entries || gap {
-            self.send(from, Message::AppendAck { next, gap }, out);
         }
     }
 
@@ -97,10 +102,12 @@ impl Caerus {
     /// The next entry of a sequence.
     pub(super) fn merge(&mut self, now: Time, sequence: RegionId, entry: Entry, out: &mut Out) {
         let Entry { transaction, stamp, collected } = entry;
+        let leads = self.leading.get_mut(&sequence).map(|sequencer| sequencer.fresh.remove(&transaction.id));
+        let remembers = leads.is_some() || self.votes();
         let known = &mut self.sequences[sequence.0 as usize];
-        known.collected = known.collected.max(collected);
-        known.merged += 1;
-        let index = known.merged;
+        if remembers {
+            known.seen.insert(transaction.id);
+        }
         if !self.options.planted(Mutant::StampIsNow) {
             assert!(stamp > known.low, "{} is stamped above what {sequence} promised", transaction.id);
         }
@@ -114,10 +121,6 @@ impl Caerus {
         assert_ne!(vertex.extra.regions & bit, 0, "{} is ordered by {sequence}", transaction.id);
         vertex.extra.got |= bit;
         vertex.extra.collected = vertex.extra.collected.max(collected);
-        if self.options.copies_elsewhere > 0 {
-            vertex.extra.needs.resize(self.sequences.len(), 0);
-            vertex.extra.needs[sequence.0 as usize] = index;
-        }
         let is_complete = vertex.extra.got == vertex.extra.regions;
         self.raise(at, stamp);
 
@@ -151,14 +154,17 @@ impl Caerus {
         }
         self.changed(at, out);
         // Whoever was ordered elsewhere and belongs here too is ordered at once: its gateway may be gone.
-        if sequence != self.region
-            && let Some(sequencer) = &self.sequencer
-            && self.regions_of(&transaction) >> self.region.0 & 1 == 1
-            && !sequencer.seen.contains(transaction.id)
-            && !self.options.planted(Mutant::NoOrphanRule)
-        {
-            base::sometimes!("a transaction is heard of from another sequence first");
-            self.order(now, transaction, out);
+        let regions = self.regions_of(&transaction);
+        for led in self.led() {
+            if led != sequence
+                && regions >> led.0 & 1 == 1
+                && self.is_open(led)
+                && !self.is_ordered(led, transaction.id)
+                && !self.options.planted(Mutant::NoOrphanRule)
+            {
+                base::sometimes!("a transaction is heard of from another sequence first");
+                self.order(now, led, transaction.clone(), out);
+            }
         }
     }
 
@@ -222,24 +228,11 @@ impl Caerus {
                 bound = bound.next();
             }
         }
-        let needs = ahead.rank.map(|_| ahead.extra.needs.clone());
         if ahead.state < State::Done {
             ahead.extra.holders += 1;
             self.graph.live_mut(at).deps.push(to);
         }
-        if let Some(needs) = needs {
-            self.join_needs(at, &needs);
-        }
         self.raise(at, bound);
-    }
-
-    /// Whatever has to be stable for what `at` depends on has to be for `at` too.
-    fn join_needs(&mut self, at: Ref, needs: &[u64]) {
-        if self.options.planted(Mutant::OwnEntriesOnly) {
-            return;
-        }
-        let own = &mut self.graph.live_mut(at).extra.needs;
-        own.iter_mut().zip(needs).for_each(|(own, needed)| *own = *needed.max(own));
     }
 
     /// Whom an access to a whole partition conflicts with: everybody that its sequence has ordered there.
@@ -314,14 +307,6 @@ impl Caerus {
                 let closed = ahead.state >= State::Emitted || members.contains(&to);
                 let planted = self.options.planted(Mutant::PlaceIncomplete);
                 assert!(closed || planted, "{} has a place after all it depends on", vertex.id);
-            }
-        }
-        if self.options.copies_elsewhere > 0 {
-            let ahead = members.iter().flat_map(|at| self.graph.live(*at).deps.iter().chain([at]));
-            let ahead: SmallVec<[Ref; 8]> = ahead.copied().collect();
-            for to in ahead {
-                let Some(needs) = self.graph.get(to).map(|ahead| ahead.extra.needs.clone()) else { continue };
-                members.iter().for_each(|at| self.join_needs(*at, &needs));
             }
         }
         for &at in members {

@@ -1,9 +1,15 @@
 //! What nodes tell each other, and what they remind themselves of.
+//!
+//! Terms count per sequence. A term belongs to the region `term % regions`, so no two regions ever lead in the
+//! same one; a sequence begins in the term that is its region's number.
 
 pub use crate::share::Share;
 use base::txn::{Gathered, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
 use serde::{Deserialize, Serialize};
+
+/// When somebody led a sequence; see the module.
+pub type Term = u64;
 
 /// A transaction's place in one region's partial sequence. The whole transaction travels in each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,42 +29,156 @@ pub struct Floor {
     pub sequence: u64,
 }
 
+/// What a replica lets the leader of a sequence tell; whoever leads next goes on above it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The `low` of the sequence up to here.
+    pub low: Rank,
+    /// Versions given up to here.
+    pub collected: Rank,
+}
+
+impl Grant {
+    pub(super) fn max(self, other: Grant) -> Grant {
+        Grant { low: self.low.max(other.low), collected: self.collected.max(other.collected) }
+    }
+}
+
+/// Leader of a sequence → replicas: entries `first..` of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Append {
+    pub sequence: RegionId,
+    pub term: Term,
+    /// The length of the sequence when the term began: what is before was taken over.
+    pub since: u64,
+    pub first: u64,
+    pub entries: Vec<Entry>,
+    /// Whatever comes behind the entries is stamped above.
+    pub low: Rank,
+    /// Whatever comes behind them knows versions at or below this to be gone.
+    pub collected: Rank,
+    /// Entries before this are in as many other regions as have to have them.
+    pub stable: u64,
+    /// Every replica has merged the entries before this.
+    pub everywhere: u64,
+    /// The leader would like to tell this much.
+    pub wanted: Grant,
+    pub sent_at: Time,
+}
+
+/// A replica's log of a sequence that ends in `term`, as a candidate needs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tail {
+    /// The leader of this term had all of it.
+    pub accepted: Term,
+    pub end: u64,
+    pub granted: Grant,
+    /// From what the candidate has merged on; empty if the candidate's own log is as good.
+    pub entries: Vec<Entry>,
+}
+
 /// Between nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// Gateway → sequencer: order these; the `first`-th and following of this link, which is named by the
-    /// gateway's life that opened it.
-    Submit { incarnation: u32, first: u64, transactions: Vec<Transaction>, sent_at: Time },
-    /// Sequencer → gateway: everything before `next` has arrived.
-    SubmitAck { incarnation: u32, next: u64, gap: bool },
-    /// Sequencer → replicas: entries `first..` of its region's sequence. Whatever comes behind them is
-    /// stamped above `low`, and knows versions at or below `collected` to be gone. Entries before `stable`
-    /// are in as many other regions as have to have them.
-    Append {
+    /// Gateway → leader of a sequence: order these; the `first`-th and following of this link, which is named
+    /// by the term and the gateway's life that opened it.
+    Submit {
         sequence: RegionId,
+        term: Term,
+        incarnation: u32,
         first: u64,
-        entries: Vec<Entry>,
-        low: Rank,
-        collected: Rank,
-        stable: u64,
+        transactions: Vec<Transaction>,
         sent_at: Time,
     },
-    /// Replica → sequencer: everything before `next` has arrived.
-    AppendAck { next: u64, gap: bool },
-    /// Replica → sequencer of its own region: a reader needs a low of at least this.
-    LowWanted { rank: Rank },
+    /// Leader → gateway: everything before `next` has arrived.
+    SubmitAck {
+        sequence: RegionId,
+        term: Term,
+        incarnation: u32,
+        next: u64,
+        gap: bool,
+    },
+    Append(Append),
+    /// Replica → leader: everything before `next` has arrived, and everything before `merged` is settled here.
+    AppendAck {
+        sequence: RegionId,
+        term: Term,
+        next: u64,
+        merged: u64,
+        gap: bool,
+        granted: Grant,
+    },
+    /// Replica → leader in its own region: a reader needs a low of at least this.
+    LowWanted {
+        sequence: RegionId,
+        rank: Rank,
+    },
+    /// Region → regions: nothing is heard from the leader; I would lead in this term.
+    Suspect {
+        sequence: RegionId,
+        term: Term,
+    },
+    /// Neither do I hear anything: try.
+    Agreed {
+        sequence: RegionId,
+        term: Term,
+    },
+    /// Candidate → regions: follow nobody below this term. The candidate has merged `merged` entries; its log
+    /// ends at `end` and is the one of the leader of `accepted`.
+    Elect {
+        sequence: RegionId,
+        term: Term,
+        merged: u64,
+        accepted: Term,
+        end: u64,
+    },
+    /// So be it: nothing of lower terms is taken here from now on. This is my log.
+    Promise {
+        sequence: RegionId,
+        term: Term,
+        tail: Tail,
+    },
+    /// There is a term above yours: this one.
+    Overtaken {
+        sequence: RegionId,
+        term: Term,
+    },
+    /// The term's leader leads.
+    Leads {
+        sequence: RegionId,
+        term: Term,
+    },
     /// Between the nodes of a region that take part in a transaction: what was read here.
-    Reads { txn: TxnId, gathered: Vec<(PartitionId, Gathered)> },
+    Reads {
+        txn: TxnId,
+        gathered: Vec<(PartitionId, Gathered)>,
+    },
     /// Your reads have not arrived.
-    ReadsWanted { txn: TxnId },
+    ReadsWanted {
+        txn: TxnId,
+    },
     /// Node of the answering region → gateway.
-    Executed { txn: TxnId, rank: Rank, share: Share },
+    Executed {
+        txn: TxnId,
+        rank: Rank,
+        share: Share,
+    },
     /// Gateway → answering region: how did it end?
-    OutcomeWanted { txn: TxnId },
+    OutcomeWanted {
+        txn: TxnId,
+    },
     /// Node → collector: what is at or below `done` has executed here and is read by nobody here.
-    Progress { done: Rank, floor: Floor, delays_ns: Vec<u64> },
+    Progress {
+        done: Rank,
+        floor: Floor,
+        delays_ns: Vec<u64>,
+    },
     /// Collector → nodes: the same of all nodes. `delays_ns[to][from]`, by region.
-    Watermark { rank: Rank, floors: Vec<Floor>, delays_ns: Vec<Vec<u64>> },
+    Watermark {
+        rank: Rank,
+        floors: Vec<Floor>,
+        delays_ns: Vec<Vec<u64>>,
+    },
 }
 
 /// Reminders.

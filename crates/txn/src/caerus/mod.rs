@@ -37,14 +37,18 @@
 //!   heard of from another sequence is appended to the own one at once.
 //! - Nothing bounds the graph: a gateway starts only so many, and none while too many lack a place.
 //!
-//! With K > 0 ([`Options::copies_elsewhere`]) nothing is shown to a client or a reader before all entries of
-//! its closure are in K regions other than their own: whatever an answer depends on is known in K + 1.
-//! The paper waits for copies of the transaction's own entry; for K ≥ 2 an entry ahead of it in another
-//! sequence could still vanish, and take the answered order along.
+//! Lost regions. With K > 0 ([`Options::copies_elsewhere`]) an entry is merged, at any region, only once K
+//! regions other than its leader's have it: so whatever was executed, answered or shown to a reader is known in
+//! K + 1. The paper waits for copies of the answered transaction's own entry; for K ≥ 2 an entry ahead of it in
+//! another sequence could still vanish, and take the answered order along. Of K lost regions another one leads
+//! the sequences, in a later term (see `recovery`); more than K lost, or fewer than K + 1 left, and everything
+//! waits. A region that comes back with what it knew drops what only it had, which it never executed, and goes
+//! on from where it was: others keep what it lacks, however long that takes. A gateway's own region executes
+//! everything, so it answers from there.
 //!
-//! What is not here yet: a sequence is not replicated inside its region, and nobody takes over from a
-//! sequencer that is lost: its region's sequence stops, and whoever needs it waits (nothing is answered
-//! wrongly). A partition's home does not move.
+//! What is not here yet: a sequence is not replicated inside its region (a node may be, as a whole), and a
+//! region that comes back without what it knew has nobody who gives it a copy: it stays lost. A partition's
+//! home does not move.
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
@@ -56,7 +60,9 @@ mod link;
 mod merger;
 pub mod message;
 pub mod options;
+mod recovery;
 mod scheduler;
+mod sequence;
 mod sequencer;
 mod state;
 #[cfg(test)]
@@ -85,11 +91,10 @@ impl Caerus {
     }
 
     fn tick(&mut self, now: Time, out: &mut Out) {
+        self.watch(now, out);
         self.heartbeat(now, out);
         self.links.values_mut().for_each(|link| _ = link.outbox.overdue(now));
-        if let Some(sequencer) = &mut self.sequencer {
-            sequencer.log.overdue(now);
-        }
+        self.leading.values_mut().for_each(|sequencer| _ = sequencer.log.overdue(now));
         self.ask_outcomes(now, out);
         self.ask_reads(now, out);
         self.collect(now);
@@ -102,6 +107,7 @@ impl Engine for Caerus {
     type Timer = Timer;
 
     fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
+        self.sequences.iter_mut().for_each(|known| known.heard_at = now);
         out.push(EngineEffect::Timer { at: now + self.options.heartbeat_ns, timer: Timer::Tick });
         out.push(EngineEffect::Timer { at: now + self.options.collect_every_ns, timer: Timer::Collect });
     }
@@ -140,6 +146,7 @@ impl Engine for Caerus {
             Timer::Gate => self.gate_timer = None,
             Timer::Collect => {
                 self.report(now, out);
+                self.led().into_iter().for_each(|sequence| self.announce(sequence, out));
                 let at = now + self.options.collect_every_ns;
                 out.push(EngineEffect::Timer { at, timer: Timer::Collect });
             }
@@ -161,6 +168,7 @@ impl Engine for Caerus {
         self.count = 0;
         self.gate_timer = None;
         self.flush_timer = None;
+        self.sequences.iter_mut().for_each(|known| known.heard_at = now);
         out.push(EngineEffect::Timer { at: now, timer: Timer::Tick });
         out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
         self.open_gate(now, out);

@@ -25,8 +25,15 @@ pub struct Options {
     pub collect_every_ns: u64,
     /// First time that a gateway asks for an outcome, in ns. `None`: four times the widest round trip.
     pub retry_after_ns: Option<u64>,
-    /// K: how many other regions must have an entry before anything that depends on it is answered.
+    /// K: how many other regions must have an entry before anything comes of it. So many regions may be lost
+    /// without losing anything that was answered; the others go on if more than K are left.
     pub copies_elsewhere: usize,
+    /// Silence of a sequence's leader that makes others stand for it, in ns. `None`: several of the widest
+    /// round trips.
+    pub suspect_after_ns: Option<u64>,
+    /// How far ahead of their clocks leaders have it granted what they tell readers, in ns. `None`: as long as
+    /// they may be silent.
+    pub lease_ns: Option<u64>,
     /// Transactions of one gateway that are being ordered or executed at most; more of them wait.
     pub outstanding_max: usize,
     /// A gateway starts nothing while its node knows this many transactions without a final place.
@@ -49,6 +56,8 @@ impl Default for Options {
             collect_every_ns: 50 * MS,
             retry_after_ns: None,
             copies_elsewhere: 0,
+            suspect_after_ns: None,
+            lease_ns: None,
             outstanding_max: 2000,
             unordered_max: 4000,
             queue_max: 100_000,
@@ -64,6 +73,12 @@ impl Options {
     }
     pub(super) fn retry_after_ns(&self, topology: &Topology) -> u64 {
         self.retry_after_ns.unwrap_or(4 * topology.wan.widest_ns() + 20 * MS)
+    }
+    pub(super) fn suspect_after_ns(&self, topology: &Topology) -> u64 {
+        self.suspect_after_ns.unwrap_or(5 * topology.wan.widest_ns() + 300 * MS)
+    }
+    pub(super) fn lease_ns(&self, topology: &Topology) -> u64 {
+        self.lease_ns.unwrap_or_else(|| self.suspect_after_ns(topology))
     }
     /// How long silence of a node is taken for delay rather than loss.
     pub(super) fn patience_ns(&self, topology: &Topology, me: NodeId, node: NodeId) -> u64 {
@@ -107,8 +122,16 @@ pub enum Mutant {
     StampIsNow,
     /// The client is told before the rank lies in the past.
     NoReplyGate,
-    /// An answer waits for copies of the transaction's own entries, not of what is ahead of them.
+    /// A region waits for copies of its own sequence's entries only, and takes those of others as they come.
     OwnEntriesOnly,
+    /// A region that has promised to follow nobody below a term goes on following.
+    ForgetPromises,
+    /// A region leads with its own promise alone.
+    LeadAlone,
+    /// A new leader goes on with its own log, not with the best among those that promised.
+    KeepOwnLog,
+    /// A leader tells its low to readers whether or not others have granted it.
+    NoLease,
     /// Nobody completes what a lost gateway began.
     NoOrphanRule,
 }

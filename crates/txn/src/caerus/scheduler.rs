@@ -13,7 +13,7 @@ use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
 use base::order::StreamItem;
 use base::txn::{Gathered, Transaction};
-use base::{NodeId, PartitionId, Place, Rank, RegionId, SqlError, SqlState, Time, TxnId};
+use base::{NodeId, PartitionId, Place, Rank, SqlError, SqlState, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -158,45 +158,26 @@ impl Caerus {
         self.show(now, at, share, out);
     }
 
-    /// Shows what has executed to its client and to readers, once all that it depends on is stable.
+    /// Shows what has executed to its client and to readers.
     fn show(&mut self, now: Time, at: Ref, share: Share, out: &mut Out) {
-        let needs = self.graph.live(at).extra.needs.iter().enumerate();
-        let mut lacking = needs.filter(|(n, needed)| self.sequences[*n].stable < **needed);
-        if let Some((n, &needed)) = lacking.next() {
-            base::sometimes!("an answer waits for copies elsewhere");
-            self.unstable.entry((RegionId(n as u16), needed)).or_default().push((at, share));
-            return;
-        }
-        let vertex = self.graph.live_mut(at);
-        vertex.extra.settled = true;
+        let vertex = self.graph.live(at);
         let (txn, bound, regions) = (vertex.id, vertex.bound, vertex.extra.regions);
         let rank = vertex.rank.expect("what was executed has a rank");
         let everybody = vertex.transaction.as_ref().is_some_and(is_schema_change);
         self.pending.remove(&(bound, at.slot));
         self.changed(at, out);
         let gateway = txn.coordinator;
-        if !everybody && self.answering_region(gateway, regions) != self.region {
-            return;
-        }
-        if gateway == self.me {
-            self.on_executed(now, gateway, txn, rank, share);
-        } else {
+        let answers = everybody || self.answering_region(gateway, regions) == self.region;
+        // Where regions may be lost, a gateway may have to be content with its own.
+        let may_ask = self.options.copies_elsewhere > 0 && self.topology.region_of(gateway) == self.region;
+        if may_ask || answers && gateway != self.me {
             self.outcomes.insert(txn, (rank, share.clone()));
+        }
+        if gateway == self.me && answers {
+            return self.on_executed(now, gateway, txn, rank, share);
+        }
+        if answers {
             self.send(gateway, Message::Executed { txn, rank, share }, out);
-        }
-    }
-
-    /// Entries of a sequence before `stable` are in as many regions as have to have them.
-    pub(super) fn stable_is(&mut self, now: Time, sequence: RegionId, stable: u64, out: &mut Out) {
-        let known = &mut self.sequences[sequence.0 as usize];
-        if stable <= known.stable {
-            return;
-        }
-        known.stable = stable;
-        let mut due = self.unstable.split_off(&(sequence, 0));
-        self.unstable.append(&mut due.split_off(&(sequence, stable + 1)));
-        for (at, share) in due.into_values().flatten() {
-            self.show(now, at, share, out);
         }
     }
 

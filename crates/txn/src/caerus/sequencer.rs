@@ -1,95 +1,155 @@
-//! A region's partial sequence: every transaction that touches something homed here, in one order.
+//! Leading a sequence: every transaction that touches something homed in its region, in one order.
 //!
 //! KEEPS: a transaction occurs at most once; an entry never changes; no entry is stamped at or below a
-//! `low` that was told before it was appended, nor at or below its session's rank; `low` only grows.
+//! `low` that was told before it was appended, by whomever, nor at or below its session's rank; `low` only
+//! grows, and with K > 0 it is never above what K other regions have granted: so whoever leads next, having
+//! heard one of those or of this one, can stamp above it.
 
 use super::link::{Inbox, Outbox};
-use super::message::{Entry, Message};
+use super::message::{Append, Entry, Grant, Message, Term};
 use super::options::{FutureRanks, Mutant, Options};
 use super::state::{Caerus, Out, regions_in};
 use crate::engine::EngineEffect;
-use crate::graph::seen::Seen;
 use base::hash::digest;
 use base::topology::Topology;
 use base::txn::Transaction;
-use base::{NodeId, Rank, RegionId, Time};
-use std::collections::BTreeMap;
+use base::{NodeId, Rank, RegionId, Time, TxnId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What the node that orders a region keeps.
+/// What the node that leads a sequence keeps, beside the sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Sequencer {
+    pub term: Term,
+    /// What was taken over ends here; it has to be safe before anything is added.
+    pub since: u64,
+    pub is_open: bool,
     pub log: Outbox<Entry>,
     pub replicas: Vec<NodeId>,
     pub low: Rank,
+    /// What earlier leaders may have told.
+    pub floor: Grant,
     /// Nothing is appended to other nodes before this.
     pub flush_at: Time,
     /// When replicas heard last.
     pub told_at: Time,
-    /// What was ordered here.
-    pub seen: Seen,
+    /// Appended in this term and not merged.
+    pub fresh: BTreeSet<TxnId>,
     /// By gateway and its life.
     pub gateways: BTreeMap<(NodeId, u32), Inbox<Transaction>>,
+    /// What replicas have said in this term: what they granted, and how far they have merged.
+    pub peers: BTreeMap<NodeId, (Grant, u64)>,
+    pub wanted: Grant,
+    pub wanted_at: Time,
+    /// Every replica has merged the entries before this.
+    pub everywhere: u64,
 }
 
 impl Sequencer {
-    pub fn new(topology: &Topology, me: NodeId, options: &Options) -> Sequencer {
+    /// A leader that goes on with entries `first..`.
+    pub fn new(
+        topology: &Topology,
+        me: NodeId,
+        options: &Options,
+        now: Time,
+        term: Term,
+        (first, entries): (u64, VecDeque<Entry>),
+    ) -> Sequencer {
         let is_replica = |node: &NodeId| *node != me && topology.copies_at(*node).next().is_some();
         let replicas: Vec<NodeId> = topology.node_ids().filter(is_replica).collect();
         let patience = |node: &NodeId| (*node, options.patience_ns(topology, me, *node));
+        let since = first + entries.len() as u64;
         Sequencer {
-            log: Outbox::new(replicas.iter().map(patience)),
+            term,
+            since,
+            is_open: false,
+            log: Outbox::resumed(first, entries, replicas.iter().map(patience), now),
             replicas,
             low: Rank::ZERO,
+            floor: Grant::default(),
             flush_at: Time::ZERO,
             told_at: Time::ZERO,
-            seen: Seen::default(),
+            fresh: BTreeSet::new(),
             gateways: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            wanted: Grant::default(),
+            wanted_at: Time::ZERO,
+            everywhere: first,
         }
     }
 }
 
 impl Caerus {
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn on_submit(
         &mut self,
         now: Time,
         from: NodeId,
+        sequence: RegionId,
+        term: Term,
         incarnation: u32,
-        first: u64,
-        transactions: Vec<Transaction>,
+        (first, transactions): (u64, Vec<Transaction>),
         out: &mut Out,
     ) {
-        let Some(sequencer) = &mut self.sequencer else { return };
+        let Some(known) = self.sequences.get(sequence.0 as usize) else { return };
+        let led_in = known.led_in;
+        let Some(sequencer) = self.leading.get_mut(&sequence).filter(|sequencer| sequencer.term == term)
+        else {
+            if led_in > term {
+                self.send(from, Message::Leads { sequence, term: led_in }, out);
+            }
+            return;
+        };
+        if !sequencer.is_open {
+            return; // They come again.
+        }
         let mut ready = Vec::new();
         let inbox = sequencer.gateways.entry((from, incarnation)).or_default();
         inbox.receive(first, transactions, &mut ready);
         let (next, gap) = (inbox.next(), inbox.has_gap());
         for transaction in ready {
-            self.order(now, transaction, out);
+            self.order(now, sequence, transaction, out);
         }
-        self.send(from, Message::SubmitAck { incarnation, next, gap }, out);
+        self.send(from, Message::SubmitAck { sequence, term, incarnation, next, gap }, out);
     }
 
-    /// Appends a transaction to this region's sequence, unless it is there.
-    pub(super) fn order(&mut self, now: Time, transaction: Transaction, out: &mut Out) {
-        let sequencer = self.sequencer.as_ref().expect("only the sequencer orders");
-        if sequencer.seen.contains(transaction.id) {
+    /// Whether this node orders in a sequence now.
+    pub(super) fn is_open(&self, sequence: RegionId) -> bool {
+        self.leading.get(&sequence).is_some_and(|sequencer| sequencer.is_open)
+    }
+
+    /// Whether a transaction is in a sequence that is led here.
+    pub(super) fn is_ordered(&self, sequence: RegionId, txn: TxnId) -> bool {
+        self.leading.get(&sequence).is_some_and(|sequencer| sequencer.fresh.contains(&txn))
+            || self.sequences[sequence.0 as usize].seen.contains(txn)
+    }
+
+    /// Appends a transaction to a sequence that is led here, unless it is there.
+    pub(super) fn order(&mut self, now: Time, sequence: RegionId, transaction: Transaction, out: &mut Out) {
+        if self.is_ordered(sequence, transaction.id) {
             base::sometimes!("a transaction is submitted twice");
             return;
         }
-        let stamp = self.stamp(now, &transaction);
-        let sequencer = self.sequencer.as_mut().expect("just found");
-        sequencer.seen.insert(transaction.id);
-        let entry = Entry { transaction, stamp, collected: self.watermark };
+        let stamp = self.stamp(now, sequence, &transaction);
+        let known = &mut self.sequences[sequence.0 as usize];
+        let sequencer = self.leading.get_mut(&sequence).expect("only the leader orders");
+        assert!(sequencer.is_open, "nothing is added before what was taken over is safe");
+        let collected = self.watermark.max(sequencer.floor.collected).max(known.collected);
+        sequencer.fresh.insert(transaction.id);
+        let entry = Entry { transaction, stamp, collected };
         if !sequencer.replicas.is_empty() {
             sequencer.log.push(entry.clone());
         }
-        self.merge(now, self.region, entry, out);
+        known.push(entry);
+        if self.options.copies_elsewhere == 0 {
+            let end = known.end();
+            self.advance(now, sequence, end, out);
+        }
     }
 
     /// Above everything promised, everything answered, and what the session has seen; for a transaction
     /// that spans regions, where it should be complete.
-    fn stamp(&self, now: Time, transaction: &Transaction) -> Rank {
-        let sequencer = self.sequencer.as_ref().expect("only the sequencer stamps");
+    fn stamp(&self, now: Time, sequence: RegionId, transaction: &Transaction) -> Rank {
+        let sequencer = &self.leading[&sequence];
         if self.options.planted(Mutant::StampIsNow) {
             return now.rank();
         }
@@ -98,7 +158,7 @@ impl Caerus {
         if regions.count_ones() > 1 || self.options.copies_elsewhere > 0 {
             stamp = stamp + self.completion_ns(transaction, regions);
         }
-        stamp.max(sequencer.low.next()).max(transaction.min_rank.next())
+        stamp.max(sequencer.low.next()).max(sequencer.floor.low.next()).max(transaction.min_rank.next())
     }
 
     /// How long from now until every entry of the transaction should be here: the longest way from the
@@ -107,7 +167,7 @@ impl Caerus {
         let gateway = transaction.id.coordinator;
         let one_way = |a, b| self.delays.one_way_ns(a, b);
         let via = |region: RegionId| {
-            let node = self.sequencers[region.0 as usize].expect("a sequencer");
+            let node = self.leader_of(region);
             one_way(gateway, node) + one_way(node, self.me)
         };
         let longest_ns = regions_in(regions).map(via).max().unwrap_or(0);
@@ -138,117 +198,197 @@ impl Caerus {
         round_trips.get(nth).copied().unwrap_or(0)
     }
 
-    /// Promises that no later entry is stamped at or below `rank`.
-    pub(super) fn promise(&mut self, rank: Rank, out: &mut Out) {
-        let sequencer = self.sequencer.as_mut().expect("only the sequencer promises");
+    /// The most that K other regions have said; K is at least 1.
+    fn said_elsewhere<T: Ord + Copy>(
+        &self,
+        sequencer: &Sequencer,
+        of: impl Fn(NodeId) -> Option<T>,
+    ) -> Option<T> {
+        let others = self.sequencers.iter().flatten().filter(|node| **node != self.me);
+        let mut said: Vec<T> =
+            others.filter(|node| sequencer.peers.contains_key(node)).filter_map(|node| of(*node)).collect();
+        said.sort_unstable_by(|a, b| b.cmp(a));
+        said.get(self.options.copies_elsewhere - 1).copied()
+    }
+
+    /// Promises that no later entry is stamped at or below `rank`, as far as others have granted that.
+    pub(super) fn promise(&mut self, sequence: RegionId, rank: Rank, out: &mut Out) {
+        let sequencer = &self.leading[&sequence];
+        let is_bound = self.options.copies_elsewhere > 0 && !self.options.planted(Mutant::NoLease);
+        let granted = match is_bound {
+            true => {
+                self.said_elsewhere(sequencer, |node| Some(sequencer.peers[&node].0.low)).unwrap_or_default()
+            }
+            false => Rank::MAX,
+        };
+        let rank = rank.min(granted);
         if rank > sequencer.low {
-            sequencer.low = rank;
-            self.low_is(self.region, rank, out);
+            self.leading.get_mut(&sequence).expect("just found").low = rank;
+            self.sequences[sequence.0 as usize].told(rank);
+            self.lower(sequence, out);
         }
+    }
+
+    /// Which versions replicas may give up, as far as this sequence goes.
+    pub(super) fn told_collected(&self, sequence: RegionId) -> Rank {
+        let sequencer = &self.leading[&sequence];
+        match self.options.copies_elsewhere {
+            0 => self.watermark,
+            _ => self
+                .said_elsewhere(sequencer, |node| Some(sequencer.peers[&node].0.collected))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// What a message to replicas says beside entries.
+    fn append(&mut self, now: Time, sequence: RegionId) -> Append {
+        let collected = self.told_collected(sequence);
+        let bound = (now.rank() + self.clock_bound_ns()).previous();
+        let lease_ns = self.options.lease_ns(&self.topology);
+        let sequencer = self.leading.get_mut(&sequence).expect("only the leader appends");
+        if self.options.copies_elsewhere > 0 && now >= sequencer.wanted_at + lease_ns / 8 {
+            sequencer.wanted_at = now;
+            sequencer.wanted = Grant { low: bound + lease_ns, collected: self.watermark };
+        }
+        Append {
+            sequence,
+            term: sequencer.term,
+            since: sequencer.since,
+            first: sequencer.log.end(),
+            entries: Vec::new(),
+            low: sequencer.low,
+            collected,
+            stable: self.sequences[sequence.0 as usize].stable,
+            everywhere: sequencer.everywhere,
+            wanted: sequencer.wanted,
+            sent_at: now,
+        }
+    }
+
+    /// Sends what has not been sent; answers to whom all of it went.
+    fn send_unsent(&mut self, now: Time, sequence: RegionId, out: &mut Out) -> Vec<NodeId> {
+        let append = self.append(now, sequence);
+        let sequencer = self.leading.get_mut(&sequence).expect("only the leader appends");
+        let mut told = Vec::new();
+        for (to, first, entries, is_last) in sequencer.log.unsent(now) {
+            let low = if is_last { append.low } else { Rank::ZERO };
+            let message = Message::Append(Append { first, entries, low, ..append.clone() });
+            out.push(EngineEffect::Send { to, message });
+            told.extend(is_last.then_some(to));
+        }
+        told
     }
 
     /// Appends to replicas if their links are idle; answers when they will be.
     pub(super) fn flush_appends(&mut self, now: Time, out: &mut Out) -> Option<Time> {
-        let sequencer = self.sequencer.as_ref()?;
-        if !sequencer.log.has_unsent() {
-            return None;
+        let mut next: Option<Time> = None;
+        for sequence in self.led() {
+            let sequencer = &self.leading[&sequence];
+            if !sequencer.log.has_unsent() {
+                continue;
+            }
+            if now < sequencer.flush_at {
+                next = Some(next.map_or(sequencer.flush_at, |at| at.min(sequencer.flush_at)));
+                continue;
+            }
+            let low = (now.rank() + self.clock_bound_ns()).previous();
+            self.promise(sequence, low, out);
+            let sequencer = self.leading.get_mut(&sequence).expect("just found");
+            sequencer.flush_at = now + self.options.batch_ns;
+            sequencer.told_at = now;
+            self.send_unsent(now, sequence, out);
         }
-        if now < sequencer.flush_at {
-            return Some(sequencer.flush_at);
-        }
-        let low = (now.rank() + self.clock_bound_ns()).previous();
-        self.promise(low, out);
-        let sequence = self.region;
-        let (collected, stable) = (self.watermark, self.sequences[self.region.0 as usize].stable);
-        let sequencer = self.sequencer.as_mut().expect("just found");
-        sequencer.flush_at = now + self.options.batch_ns;
-        sequencer.told_at = now;
-        let low = sequencer.low;
-        for (to, first, entries, is_last) in sequencer.log.unsent(now) {
-            let low = if is_last { low } else { Rank::ZERO };
-            let message = Message::Append { sequence, first, entries, low, collected, stable, sent_at: now };
-            out.push(EngineEffect::Send { to, message });
-        }
-        None
+        next
     }
 
-    /// Tells replicas how far the sequence is complete, unless they have just heard.
+    /// Sequences that are led here, in order.
+    pub(super) fn led(&self) -> Vec<RegionId> {
+        self.leading.keys().copied().collect()
+    }
+
+    /// Tells replicas how far the sequences led here are complete, unless they have just heard.
     pub(super) fn heartbeat(&mut self, now: Time, out: &mut Out) {
-        let Some(sequencer) = &self.sequencer else { return };
-        let is_due = sequencer.told_at + self.options.heartbeat_ns <= now;
-        let low = (now.rank() + self.clock_bound_ns()).previous();
-        self.promise(low, out);
-        let (sequence, collected) = (self.region, self.watermark);
-        let stable = self.sequences[sequence.0 as usize].stable;
-        let sequencer = self.sequencer.as_mut().expect("just found");
-        if is_due && !sequencer.log.has_unsent() {
-            sequencer.told_at = now;
-            let (first, low) = (sequencer.log.end(), sequencer.low);
-            for &to in &sequencer.replicas {
-                let message = Message::Append {
-                    sequence,
-                    first,
-                    entries: Vec::new(),
-                    low,
-                    collected,
-                    stable,
-                    sent_at: now,
-                };
-                out.push(EngineEffect::Send { to, message });
+        for sequence in self.led() {
+            let low = (now.rank() + self.clock_bound_ns()).previous();
+            self.promise(sequence, low, out);
+            let sequencer = &self.leading[&sequence];
+            let is_due = sequencer.told_at + self.options.heartbeat_ns <= now;
+            if is_due && !sequencer.log.has_unsent() {
+                self.beat(now, sequence, out);
             }
         }
     }
 
-    /// A reader of this region needs a low now.
-    pub(super) fn on_low_wanted(&mut self, now: Time, from: NodeId, rank: Rank, out: &mut Out) {
-        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
-        if self.sequencer.is_none() || rank > limit {
-            return;
-        }
-        self.promise(rank, out);
-        let (sequence, collected) = (self.region, self.watermark);
-        let stable = self.sequences[sequence.0 as usize].stable;
-        let sequencer = self.sequencer.as_mut().expect("just found");
-        let low = sequencer.low;
-        let mut told = false;
-        for (to, first, entries, is_last) in sequencer.log.unsent(now) {
-            told |= to == from && is_last;
-            let low = if is_last { low } else { Rank::ZERO };
-            let message = Message::Append { sequence, first, entries, low, collected, stable, sent_at: now };
-            out.push(EngineEffect::Send { to, message });
-        }
-        if !told {
-            let first = sequencer.log.end();
-            let message = Message::Append {
-                sequence,
-                first,
-                entries: Vec::new(),
-                low,
-                collected,
-                stable,
-                sent_at: now,
-            };
-            self.send(from, message, out);
+    pub(super) fn beat(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+        let append = self.append(now, sequence);
+        let sequencer = self.leading.get_mut(&sequence).expect("only the leader beats");
+        sequencer.told_at = now;
+        for &to in &sequencer.replicas {
+            out.push(EngineEffect::Send { to, message: Message::Append(append.clone()) });
         }
     }
 
-    pub(super) fn on_append_ack(&mut self, now: Time, from: NodeId, next: u64, gap: bool, out: &mut Out) {
-        let Some(sequencer) = &mut self.sequencer else { return };
-        sequencer.log.acknowledged(now, from, next, gap);
-        let wanted = self.options.copies_elsewhere;
-        if wanted == 0 {
+    /// A reader of this region needs a low now.
+    pub(super) fn on_low_wanted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        sequence: RegionId,
+        rank: Rank,
+        out: &mut Out,
+    ) {
+        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        if !self.leading.contains_key(&sequence) || rank > limit {
             return;
         }
-        // A region has what one of its nodes has: it is lost as a whole.
-        let mut regions: BTreeMap<RegionId, u64> = BTreeMap::new();
-        for (node, has) in sequencer.log.progress() {
-            let region = regions.entry(self.topology.region_of(node)).or_default();
-            *region = has.max(*region);
+        self.promise(sequence, rank, out);
+        if !self.send_unsent(now, sequence, out).contains(&from) {
+            let append = self.append(now, sequence);
+            self.send(from, Message::Append(append), out);
         }
-        regions.remove(&self.region);
-        let mut has: Vec<u64> = regions.into_values().collect();
-        has.sort_unstable_by(|a, b| b.cmp(a));
-        let stable = has.get(wanted - 1).copied().unwrap_or(0);
-        self.stable_is(now, self.region, stable, out);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn on_append_ack(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        sequence: RegionId,
+        term: Term,
+        (next, merged): (u64, u64),
+        gap: bool,
+        granted: Grant,
+        out: &mut Out,
+    ) {
+        let Some(sequencer) = self.leading.get_mut(&sequence).filter(|sequencer| sequencer.term == term)
+        else {
+            return;
+        };
+        sequencer.log.acknowledged(now, from, next, gap);
+        if self.options.copies_elsewhere == 0 || !sequencer.replicas.contains(&from) {
+            return;
+        }
+        let peer = sequencer.peers.entry(from).or_default();
+        *peer = (peer.0.max(granted), peer.1.max(merged));
+        if let [first, rest @ ..] = &sequencer.replicas[..] {
+            let merged = |node: &NodeId| sequencer.peers.get(node).map_or(0, |(_, merged)| *merged);
+            sequencer.everywhere =
+                rest.iter().map(merged).fold(merged(first), u64::min).max(sequencer.everywhere);
+        }
+        let everywhere = sequencer.everywhere;
+        // A region has what the node that votes for it has. Who has less than what was taken over may have
+        // something else yet.
+        let has: BTreeMap<NodeId, u64> = sequencer.log.progress().collect();
+        let since = sequencer.since;
+        let sequencer = &self.leading[&sequence];
+        let stable =
+            self.said_elsewhere(sequencer, |node| has.get(&node).copied().filter(|has| *has >= since));
+        if let Some(stable) = stable {
+            self.advance(now, sequence, stable, out);
+            if !self.is_open(sequence) {
+                self.opened(now, sequence, out);
+            }
+        }
+        self.sequences[sequence.0 as usize].release(everywhere);
     }
 }

@@ -3,9 +3,10 @@
 use super::batcher::{Link, Outstanding};
 use super::closing::Closing;
 use super::collection::Collector;
-use super::link::Inbox;
-use super::message::{Entry, Message, Share, Timer};
+use super::message::{Message, Share, Term, Timer};
 use super::options::{Mutant, Options};
+use super::recovery::Candidacy;
+use super::sequence::Sequence;
 use super::sequencer::Sequencer;
 use crate::delays::Delays;
 use crate::engine::{Answer, EngineEffect, Executor};
@@ -15,7 +16,6 @@ use base::order::CloseTicket;
 use base::topology::Topology;
 use base::txn::{Gathered, Transaction};
 use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, Time, TxnId};
-use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -33,7 +33,8 @@ pub struct Caerus {
     pub(super) options: Options,
     /// It merges and executes: it keeps a copy of some partition.
     pub(super) is_replica: bool,
-    /// By region: who orders there.
+    /// By region: the node that orders there, as long as the region leads its own sequence, and that votes for
+    /// it. It has all the region has, as far as others may rely on it.
     pub(super) sequencers: Vec<Option<NodeId>>,
 
     // The gateway.
@@ -41,15 +42,17 @@ pub struct Caerus {
     pub(super) waiting: VecDeque<(Transaction, Time)>,
     pub(super) outstanding: BTreeMap<TxnId, Outstanding>,
     pub(super) deadlines: BTreeMap<(Time, TxnId), u32>,
-    pub(super) links: BTreeMap<NodeId, Link>,
+    /// To the leaders of sequences that this node does not lead.
+    pub(super) links: BTreeMap<RegionId, Link>,
     /// Answers whose rank does not lie in the past yet.
     pub(super) gate: BTreeMap<(Rank, TxnId), Answer>,
     pub(super) gate_timer: Option<Time>,
     /// Largest rank answered here: what is submitted here later is ranked above it.
     pub(super) answered: Rank,
 
-    /// This region's partial sequence, if this node orders it.
-    pub(super) sequencer: Option<Sequencer>,
+    /// Sequences that this node leads: its region's, and those of regions that were lost.
+    pub(super) leading: BTreeMap<RegionId, Sequencer>,
+    pub(super) candidacies: BTreeMap<RegionId, Candidacy>,
     pub(super) flush_timer: Option<Time>,
 
     // The merger.
@@ -69,8 +72,6 @@ pub struct Caerus {
     pub(super) exchanging: BTreeMap<TxnId, Time>,
     /// Reads of other nodes whose transaction is not known here, and since when.
     pub(super) early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
-    /// Executed here, and waiting until the entries before an index of a sequence are stable.
-    pub(super) unstable: BTreeMap<(RegionId, u64), Vec<(Ref, Share)>>,
     /// Ends that a gateway elsewhere may ask for.
     pub(super) outcomes: BTreeMap<TxnId, (Rank, Share)>,
 
@@ -90,24 +91,6 @@ pub struct Caerus {
     pub(super) work: VecDeque<Work>,
     /// Reused: whom an entry conflicts with.
     pub(super) scratch: Vec<Ref>,
-}
-
-/// One region's partial sequence as it arrives here.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sequence {
-    pub inbox: Inbox<Entry>,
-    /// No later entry is stamped at or below this.
-    pub low: Rank,
-    /// Entries merged.
-    pub merged: u64,
-    /// Entries before this are in as many regions as have to have them.
-    pub stable: u64,
-    /// Whoever is merged from now on aborts if it read below this.
-    pub collected: Rank,
-    /// Lows and the like that hold once everything before an index has arrived.
-    pub early_lows: BTreeMap<u64, (Rank, Rank)>,
-    /// Readers that wait for the low.
-    pub waiting: BTreeSet<(Rank, CloseTicket)>,
 }
 
 /// One partition, as merged and (perhaps) executed here.
@@ -134,10 +117,6 @@ pub(super) struct Extra {
     pub holders: u32,
     /// It aborts if it read below this: the largest of its entries'.
     pub collected: Rank,
-    /// By region, how many entries have to be stable before this is shown; empty if none have to.
-    pub needs: SmallVec<[u64; 6]>,
-    /// It was shown to its client and to readers, as far as this node is concerned.
-    pub settled: bool,
     /// It takes part at this node.
     pub local: bool,
     /// It takes part at no other node of this region.
@@ -208,6 +187,15 @@ impl Caerus {
         let elsewhere = sequencers.iter().flatten().count().saturating_sub(1);
         assert!(options.copies_elsewhere <= elsewhere, "K is at most the number of other regions");
         let is_sequencer = sequencers[region.0 as usize] == Some(me);
+        let mut leading = BTreeMap::new();
+        if is_sequencer {
+            let (term, nothing) = (Term::from(region.0), (0, VecDeque::new()));
+            let mut sequencer = Sequencer::new(&topology, me, &options, Time::ZERO, term, nothing);
+            sequencer.is_open = true;
+            leading.insert(region, sequencer);
+        }
+        let keeps = options.copies_elsewhere > 0;
+        let sequences = regions.iter().map(|region| Sequence::of(*region, keeps)).collect();
         Caerus {
             me,
             region,
@@ -222,9 +210,10 @@ impl Caerus {
             gate: BTreeMap::new(),
             gate_timer: None,
             answered: Rank::ZERO,
-            sequencer: is_sequencer.then(|| Sequencer::new(&topology, me, &options)),
+            leading,
+            candidacies: BTreeMap::new(),
             flush_timer: None,
-            sequences: vec![Sequence::default(); regions.len()],
+            sequences,
             partitions,
             graph: Vertices::default(),
             unordered: 0,
@@ -234,7 +223,6 @@ impl Caerus {
             kept: BTreeSet::new(),
             exchanging: BTreeMap::new(),
             early_reads: BTreeMap::new(),
-            unstable: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             closes: BTreeMap::new(),
             close_waits: BTreeMap::new(),
@@ -275,13 +263,15 @@ impl Caerus {
     pub(super) fn regions_of(&self, transaction: &Transaction) -> u64 {
         transaction.participants().map(|p| 1 << self.partition(p).home.0).fold(0, |all, bit: u64| all | bit)
     }
-    /// The region whose nodes answer: the gateway's own if it orders the transaction, else the nearest
-    /// that does.
+    /// The region whose nodes answer: the gateway's own if it orders the transaction or regions may be lost,
+    /// else the nearest that does. (A copy that comes here from another region makes an entry stable for K = 1,
+    /// so asking those who ordered it would not be faster.)
     pub(super) fn answering_region(&self, gateway: NodeId, regions: u64) -> RegionId {
         let origin = self.topology.region_of(gateway);
         let near = |region: &RegionId| (self.topology.wan.round_trip_ns(origin, *region), *region);
         let ordering = regions_in(regions);
-        if regions >> origin.0 & 1 == 1 {
+        let has_copies = self.sequencers[origin.0 as usize].is_some();
+        if regions >> origin.0 & 1 == 1 || self.options.copies_elsewhere > 0 && has_copies {
             return origin;
         }
         ordering.min_by_key(near).expect("a transaction is ordered somewhere")
@@ -297,19 +287,31 @@ impl Caerus {
 
     pub(super) fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
         match message {
-            Message::Submit { incarnation, first, transactions, sent_at } => {
+            Message::Submit { sequence, term, incarnation, first, transactions, sent_at } => {
                 self.delays.arrived(from, self.me, now.since(sent_at));
-                self.on_submit(now, from, incarnation, first, transactions, out)
+                self.on_submit(now, from, sequence, term, incarnation, (first, transactions), out)
             }
-            Message::SubmitAck { incarnation, next, gap } => {
-                self.on_submit_ack(now, from, incarnation, next, gap, out)
+            Message::SubmitAck { sequence, term, incarnation, next, gap } => {
+                self.on_submit_ack(now, from, sequence, term, incarnation, next, gap)
             }
-            Message::Append { sequence, first, entries, low, collected, stable, sent_at } => {
-                self.delays.arrived(from, self.me, now.since(sent_at));
-                self.on_append(now, from, sequence, first, entries, (low, collected), stable, out)
+            Message::Append(append) => {
+                self.delays.arrived(from, self.me, now.since(append.sent_at));
+                self.on_append(now, from, append, out)
             }
-            Message::AppendAck { next, gap } => self.on_append_ack(now, from, next, gap, out),
-            Message::LowWanted { rank } => self.on_low_wanted(now, from, rank, out),
+            Message::AppendAck { sequence, term, next, merged, gap, granted } => {
+                self.on_append_ack(now, from, sequence, term, (next, merged), gap, granted, out)
+            }
+            Message::LowWanted { sequence, rank } => self.on_low_wanted(now, from, sequence, rank, out),
+            Message::Suspect { sequence, term } => self.on_suspect(now, from, sequence, term, out),
+            Message::Agreed { sequence, term } => self.on_agreed(now, from, sequence, term, out),
+            Message::Elect { sequence, term, merged, accepted, end } => {
+                self.on_elect(now, from, sequence, term, merged, (accepted, end), out)
+            }
+            Message::Promise { sequence, term, tail } => {
+                self.on_promise(now, from, sequence, term, tail, out)
+            }
+            Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term),
+            Message::Leads { sequence, term } => self.on_leads(now, from, sequence, term),
             Message::Reads { txn, gathered } => self.on_reads(now, txn, gathered),
             Message::ReadsWanted { txn } => self.on_reads_wanted(from, txn, out),
             Message::Executed { txn, rank, share } => self.on_executed(now, from, txn, rank, share),

@@ -8,6 +8,7 @@ mod judge;
 mod latency;
 mod mutants;
 mod random;
+mod recovery;
 mod scenarios;
 
 use super::{Caerus, Message, Mutant, Options, Timer};
@@ -21,7 +22,7 @@ use base::topology::Topology;
 use base::txn::{AccessSet, Granule, Submission, TxnProgram};
 use base::wan::Wan;
 use base::{Datum, NodeId, PartitionId, Rank, SqlError, Time, Token, TxnId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Faults of the links.
@@ -49,6 +50,11 @@ struct World {
     sequence: u64,
     faults: Faults,
     rng: Rng,
+    /// Nodes that are down. What a node knew it still knows when it is back.
+    dead: BTreeSet<NodeId>,
+    /// Nodes that hear each other only.
+    cut_off: BTreeSet<NodeId>,
+    lives: u32,
     /// Messages for which this says false are lost.
     passes: Box<dyn Fn(NodeId, NodeId, &Message) -> bool>,
     submitted: BTreeMap<TxnId, (Time, Arc<AccessSet>, Rank)>,
@@ -86,6 +92,9 @@ impl World {
             sequence: 0,
             faults: Faults::default(),
             rng,
+            dead: BTreeSet::new(),
+            cut_off: BTreeSet::new(),
+            lives: 1,
             passes: Box::new(|_, _, _| true),
             submitted: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -174,7 +183,8 @@ impl World {
     fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
         assert_ne!(from, to, "a node talks to itself without the network");
         self.messages += 1;
-        if !(self.passes)(from, to, &message) || self.rng.chance(self.faults.loss) {
+        let cut = self.cut_off.contains(&from) != self.cut_off.contains(&to);
+        if cut || !(self.passes)(from, to, &message) || self.rng.chance(self.faults.loss) {
             return;
         }
         let copies = if self.rng.chance(self.faults.duplication) { 2 } else { 1 };
@@ -195,6 +205,10 @@ impl World {
         let ((at, _), event) = entry.remove_entry();
         self.now = at;
         let mut out = Vec::new();
+        let (Event::Message { to: at, .. } | Event::Timer { node: at, .. }) = &event;
+        if self.dead.contains(at) {
+            return true;
+        }
         let node = match event {
             Event::Message { to, from, message } => {
                 let (clock, n) = (self.clock(to), to.0 as usize);
@@ -209,6 +223,31 @@ impl World {
         };
         self.effects(node, out);
         true
+    }
+    fn nodes_of(&self, region: u16) -> BTreeSet<NodeId> {
+        let nodes = self.topology.node_ids();
+        nodes.filter(|node| self.topology.region_of(*node).0 == region).collect()
+    }
+    fn kill(&mut self, region: u16) {
+        let nodes = self.nodes_of(region);
+        self.dead.extend(nodes);
+    }
+    /// Everybody who is down comes back with what it knew, and all links work again.
+    fn heal(&mut self) {
+        self.cut_off.clear();
+        for node in std::mem::take(&mut self.dead) {
+            self.lives += 1;
+            let timers = |event: &Event| matches!(event, Event::Timer { node: at, .. } if *at == node);
+            self.events.retain(|_, event| !timers(event));
+            let mut out = Vec::new();
+            let clock = self.clock(node);
+            self.nodes[node.0 as usize].resume(clock, self.lives, &mut out);
+            self.effects(node, out);
+        }
+    }
+    fn cut_off(&mut self, region: u16) {
+        let nodes = self.nodes_of(region);
+        self.cut_off.extend(nodes);
     }
     fn run_until(&mut self, until: Time) {
         while self.step(until) {}
@@ -237,9 +276,9 @@ impl World {
             assert!(node.outcomes.is_empty() && node.early_reads.is_empty() && node.waiting.is_empty());
             assert!(node.closes.is_empty() && node.close_waits.is_empty());
             assert!(node.links.values().all(|link| link.outbox.is_settled()));
-            if let Some(sequencer) = &node.sequencer {
-                assert!(sequencer.log.is_settled());
-                assert!(sequencer.seen.words() <= node.topology.nodes.len());
+            assert!(node.leading.values().all(|sequencer| sequencer.log.is_settled()));
+            for known in &node.sequences {
+                assert!(known.seen.words() <= node.topology.nodes.len() && known.is_settled());
             }
             let graph = &node.graph;
             for partition in &mut node.partitions {

@@ -31,6 +31,7 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     options.future_max_ns = Some(2000 * unit);
     options.outstanding_max = *knobs.pick(&[1, 5, 2000]);
     options.copies_elsewhere = knobs.below(regions as u64) as usize;
+    options.suspect_after_ns = Some(*knobs.pick(&[600 * unit, 2000 * unit]));
     options.unordered_max = *knobs.pick(&[1, 10, 4000]);
     options.future_ranks = *knobs.pick(&[
         FutureRanks::Measured,
@@ -188,7 +189,7 @@ fn memory_stays_flat_under_load() {
     assert!(vertices_max[2] < 1000, "{vertices_max:?} at 2000 transactions per second");
     let node = &world.nodes[0];
     assert!(node.deadlines.len() < 300 && node.outcomes.len() < 500, "{}", node.outcomes.len());
-    let sequencer = node.sequencer.as_ref().unwrap();
-    assert!(sequencer.seen.words() < 50, "{} words", sequencer.seen.words());
+    let seen = &node.sequences[0].seen;
+    assert!(seen.words() < 50, "{} words", seen.words());
     assert!(node.groups.len() < 50 && node.close_waits.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use super::judge::judge;
 use super::{Event, World, access, planted};
-use crate::caerus::message::{Entry, Message};
+use crate::caerus::message::{Append, Entry, Message};
 use crate::caerus::{Caerus, FutureRanks, Mutant, Options};
 use crate::engine::{Engine, EngineEffect};
 use crate::trial::executor::Rows;
@@ -49,7 +49,9 @@ impl Merger {
     fn receive(&mut self, sequence: u16, first: u64, entries: Vec<Entry>, low: u64) {
         let (sequence, low, sent_at) = (RegionId(sequence), Rank(low), Time::ZERO);
         let collected = Rank::ZERO;
-        let message = Message::Append { sequence, first, entries, low, collected, stable: 0, sent_at };
+        let term = u64::from(sequence.0);
+        let append = Append { sequence, term, first, entries, low, collected, sent_at, ..Append::default() };
+        let message = Message::Append(append);
         let from = NodeId(sequence.0);
         self.engine.message(Time::from_ms(1), from, message, &mut self.rows, &mut Vec::new());
         self.engine.check_invariants();
@@ -257,7 +259,7 @@ fn a_place_given_before_the_next_writer_arrives_is_the_same_place() {
     // W0 has its place in region 0 long before region 1 hears of it, with W1 right behind.
     let mut world = world(2);
     world.passes = Box::new(|from, to, message| {
-        let append = matches!(message, Message::Append { .. });
+        let append = matches!(message, Message::Append(_));
         !(append && from == NodeId(0) && to == NodeId(1))
     });
     let w0 = world.submit(0, "w0.1");
@@ -531,7 +533,9 @@ fn an_entry_between_the_places_of_a_message_is_not_ours() {
         let entries = vec![Entry { transaction: named(1, "w1.1"), stamp: Rank(5), collected: Rank::ZERO }];
         let (sequence, low, sent_at) = (RegionId(sequence), Rank::ZERO, Time::ZERO);
         let (first, collected) = (0, Rank::ZERO);
-        let message = Message::Append { sequence, first, entries, low, collected, stable: 0, sent_at };
+        let term = u64::from(sequence.0);
+        let append = Append { sequence, term, first, entries, low, collected, sent_at, ..Append::default() };
+        let message = Message::Append(append);
         merger.engine.message(Time::from_ms(1), NodeId(2), message, &mut merger.rows, &mut out);
     }
     assert!(out.is_empty() && merger.engine.vertex_count() == 0);
@@ -546,40 +550,10 @@ fn a_quiet_cluster_only_beats() {
         Event::Timer { .. } => None,
     });
     for message in messages {
-        let beats = matches!(message, Message::Append { entries, .. } if entries.is_empty());
+        let beats = matches!(message, Message::Append(append) if append.entries.is_empty());
         let reports = matches!(message, Message::Progress { .. } | Message::Watermark { .. });
         assert!(beats || reports, "{message:?}");
     }
-}
-
-#[test]
-fn an_answer_waits_for_copies_of_all_that_is_ahead_of_it() {
-    // K = 2, four regions. T0 is in region 1's sequence, and T behind it in region 0's and region 1's. All
-    // regions but 0 and 1 miss T0's entry and everything behind it, so that T0 is in two places only: if
-    // both are lost, nobody knows it any more.
-    let answered = |own_entry_of_1: bool, mutant| {
-        let wan = Wan::uniform("test", &["a", "b", "c", "d"], MS, 100 * MS);
-        let topology = Topology::one_node_per_region(wan, 1).replicated();
-        let options = Options { copies_elsewhere: 2, mutant, ..Options::default() };
-        let mut world = World::with(1, topology, options);
-        world.passes = Box::new(|from, to, message| {
-            !(matches!(message, Message::Append { .. }) && from == NodeId(1) && to.0 > 1)
-        });
-        let t0 = world.submit(1, if own_entry_of_1 { "w1.1 w0.1" } else { "w0.1 w1.1" });
-        world.run_for_ms(60);
-        // T touches region 0 alone, and comes behind T0 there.
-        let t = world.submit(0, "w0.1");
-        world.run_for_ms(400);
-        assert_eq!(world.order(0, 0), [t0, t], "region 0 knows the order and executes");
-        let early = world.answers.contains_key(&t);
-        world.passes = Box::new(|_, _, _| true);
-        world.run_for_ms(3000);
-        judge(&world);
-        world.check_empty();
-        early
-    };
-    assert!(!answered(true, None) && !answered(false, None));
-    assert!(answered(true, Some(Mutant::OwnEntriesOnly)), "its own entry is in three regions");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::engine::{Answer, Engine, EngineEffect};
 use crate::graph::vertex::State as Phase;
 use crate::perseus::{Message, Mutant, Options, Perseus, Timer, Unfinished};
 use crate::trial::executor::Rows;
+use crate::trial::panics;
 use base::hash::digest;
 use base::rng::Rng;
 use base::time::SECOND;
@@ -18,7 +19,6 @@ use base::txn::{Submission, TxnProgram};
 use base::wan::Wan;
 use base::{Datum, NodeId, PartitionId, Place, RegionId, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -308,20 +308,16 @@ fn deaths_in_a_ring_of_three() {
 
 #[test]
 fn what_is_planted_in_recovery_is_caught() {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
     let cases: [&[(u16, &str)]; 2] =
         [&[(3, "w0.1 w1.1 w2.1")], &[(3, "w0.1 w1.1 w2.1"), (1, "w0.1 w1.1 w2.1")]];
     let caught = |mutant| {
         (0..40).any(|seed| {
             let unfinished = [Unfinished::Complete, Unfinished::Abandon][seed as usize % 2];
             let case = cases[seed as usize / 2 % 2];
-            let run = || explore(3, &options(unfinished, Some(mutant)), case, 1200, seed);
-            catch_unwind(AssertUnwindSafe(run)).is_err()
+            panics(|| _ = explore(3, &options(unfinished, Some(mutant)), case, 1200, seed))
         })
     };
     let mutants = [Mutant::RecoverFromMajority, Mutant::BallotNotPromised, Mutant::UnknownIsEmpty];
     let missed: Vec<Mutant> = mutants.into_iter().filter(|mutant| !caught(*mutant)).collect();
-    std::panic::set_hook(hook);
     assert!(missed.is_empty(), "{missed:?} go unnoticed");
 }

@@ -5,20 +5,15 @@ use super::random::{Gateways, run, run_with};
 use super::{World, access, planted};
 use crate::engine::Engine;
 use crate::perseus::{FutureRanks, Mutant, Options};
+use crate::trial::panics;
 use base::Rank;
 use base::time::MS;
 use base::txn::Granule;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Whether some seed notices the fault.
 fn caught(mutant: Mutant, seeds: std::ops::Range<u64>) -> bool {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
     let mut seeds = seeds;
-    let caught = seeds
-        .any(|seed| catch_unwind(AssertUnwindSafe(|| judge(&run(seed, 80, Some(planted(mutant)))))).is_err());
-    std::panic::set_hook(hook);
-    caught
+    seeds.any(|seed| panics(|| judge(&run(seed, 80, Some(planted(mutant))))))
 }
 
 #[test]
@@ -43,12 +38,8 @@ fn random_worlds_catch_what_is_planted() {
 
 #[test]
 fn requests_that_are_forgotten_are_done_twice() {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
     let run = |seed| judge(&run_with(seed, 80, Some(planted(Mutant::ForgetRequests)), Gateways::Mortal));
-    let caught = (0..50).any(|seed| catch_unwind(AssertUnwindSafe(|| run(seed))).is_err());
-    std::panic::set_hook(hook);
-    assert!(caught);
+    assert!((0..50).any(|seed| panics(|| run(seed))));
 }
 
 #[test]
