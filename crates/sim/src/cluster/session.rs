@@ -32,7 +32,8 @@ pub struct Habits {
     pub roam: f64,
     /// Probability of taking up, or leaving, a token.
     pub share: f64,
-    /// Nodes may lose their leases or their memory, and then refuse cuts that they cannot serve any more.
+    /// Nodes may lose their leases or their memory, and then refuse cuts that they cannot serve any more, or have
+    /// missed how a transaction ended.
     pub may_be_too_late: bool,
     /// How often, relative to each other: appends, procedures, statements that read and write,
     /// interactive transactions, queries, strong row reads, comparisons of rows with columns.
@@ -434,8 +435,18 @@ impl Session {
         self.sources = vec![entry];
     }
 
+    /// Whether the gateway was cut off beyond its lease and has missed how its transaction ended.
+    fn is_unknown(&self, outcome: &Outcome) -> bool {
+        let unknown = SqlState::TRANSACTION_RESOLUTION_UNKNOWN;
+        self.habits.may_be_too_late && matches!(outcome, Outcome::Aborted(error) if error.state == unknown)
+    }
+
     fn one_shot_ended(&mut self, now: Time, entry: Entry, plan: &Plan, answer: Submitted) {
         let mut book = self.book.borrow_mut();
+        if self.is_unknown(&answer.outcome) {
+            base::sometimes!("a client is told that the end of its transaction is not known");
+            return lose_plan(&mut book, entry, plan);
+        }
         match (&answer.outcome, plan) {
             (Outcome::Committed { results }, Plan::Statements { parts, fails }) => {
                 assert!(!fails, "a duplicate key was accepted");
@@ -587,6 +598,7 @@ impl Session {
         let mut book = self.book.borrow_mut();
         writes.iter().for_each(|(item, value)| book.write(entry, item, *value));
         match answer.outcome {
+            outcome if self.is_unknown(&outcome) => book.unknown(entry),
             Outcome::Committed { .. } => {
                 book.count("interactive commits");
                 book.commit(entry, now);
@@ -627,23 +639,7 @@ impl Session {
         let mut book = self.book.borrow_mut();
         match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing | Doing::Unpinning => {}
-            Doing::OneShot { entry, plan, .. } => {
-                match plan {
-                    Plan::Statements { parts, .. } => {
-                        for part in parts {
-                            if let Part::Append(item, value) = part {
-                                book.write(entry, &item, Some(value));
-                            }
-                        }
-                    }
-                    Plan::Procedure { targets, value } => {
-                        for target in targets {
-                            book.write(entry, &target.item().expect("a row"), Some(value));
-                        }
-                    }
-                }
-                book.unknown(entry);
-            }
+            Doing::OneShot { entry, plan, .. } => lose_plan(&mut book, entry, &plan),
             Doing::Committing { entry, writes, .. } => {
                 writes.iter().for_each(|(item, value)| book.write(entry, item, *value));
                 book.unknown(entry);
@@ -655,6 +651,25 @@ impl Session {
             | Doing::StrongRead { entry, .. } => book.unknown(entry),
         }
     }
+}
+
+/// Nobody knows whether a one-shot transaction took effect.
+fn lose_plan(book: &mut Book, entry: Entry, plan: &Plan) {
+    match plan {
+        Plan::Statements { parts, .. } => {
+            for part in parts {
+                if let Part::Append(item, value) = part {
+                    book.write(entry, item, Some(*value));
+                }
+            }
+        }
+        Plan::Procedure { targets, value } => {
+            for target in targets {
+                book.write(entry, &target.item().expect("a row"), Some(*value));
+            }
+        }
+    }
+    book.unknown(entry);
 }
 
 impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Session {

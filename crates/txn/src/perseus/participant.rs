@@ -288,13 +288,16 @@ impl Perseus {
     pub(super) fn on_commit(
         &mut self,
         now: Time,
+        from: NodeId,
         txn: TxnId,
         decision: Decision,
         fragments: Vec<Fragment>,
         out: &mut Out,
     ) {
         let Some(at) = self.graph.find(txn) else {
+            // Whoever still asks was given up, and missed the end.
             base::sometimes!("a commit arrives after its transaction was collected");
+            self.send(from, Message::Gone { txn }, out);
             return;
         };
         for fragment in &fragments {

@@ -279,7 +279,7 @@ impl Perseus {
                 }
             }
             Message::Commit { txn, decision, fragments } => {
-                self.on_commit(now, txn, decision, fragments, out)
+                self.on_commit(now, from, txn, decision, fragments, out)
             }
             Message::Recover { txn, participants, ballot, payload_wanted } => {
                 self.on_recover(now, from, txn, participants, ballot, payload_wanted, out)
