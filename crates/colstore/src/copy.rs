@@ -36,6 +36,9 @@ impl ColumnStore {
 
     /// Rows of a table in the copy.
     pub fn copy_rows(&mut self, partition: PartitionId, table: TableId, rows: &[(Key, Row)]) {
+        if self.options.follows_only {
+            return;
+        }
         let stream = &self.partitions[&partition];
         let at = Mark { rank: Rank::ZERO, position: stream.position };
         let version = stream.catalogs.last().expect("never empty").1;
@@ -72,6 +75,8 @@ impl ColumnStore {
         if self.assumed.contains(&version) {
             let nth = self.nth_catalog(version);
             self.catalogs[nth].1 = catalog.clone();
+            // This copy, which has it too, may end below the one that brought it first.
+            self.catalogs[..=nth].iter_mut().for_each(|(known, _)| *known = rank.min(*known));
         }
     }
 

@@ -57,6 +57,9 @@ pub struct Options {
     pub unread_bytes_max: usize,
     /// This many small segments are merged into one.
     pub small_segments_max: usize,
+    /// Follows logs and the catalog, and keeps no rows: for a node that follows an order on behalf of others.
+    /// Nothing can be read.
+    pub follows_only: bool,
 }
 
 impl Default for Options {
@@ -71,6 +74,7 @@ impl Default for Options {
             unread_times: 4,
             unread_bytes_max: 16 << 20,
             small_segments_max: 3,
+            follows_only: false,
         }
     }
 }

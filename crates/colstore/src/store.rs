@@ -107,7 +107,7 @@ impl ColumnStore {
         if record.schema.is_some() {
             self.change_catalog(record);
         }
-        if record.writes.is_empty() {
+        if record.writes.is_empty() || self.options.follows_only {
             return;
         }
         let at = Mark { rank: record.rank, position: record.position };
@@ -191,6 +191,10 @@ impl ColumnStore {
         table: TableId,
         partitions: &BTreeSet<PartitionId>,
     ) -> SqlResult<TableSnapshot> {
+        if self.options.follows_only {
+            return Err(SqlError::unsupported("a query at a node that keeps no columns,")
+                .hint("Connect to a node that keeps columns of the table."));
+        }
         let catalog = self.catalog_at(cut)?;
         let base = match cut {
             Cut::Rank(t) => *t,

@@ -252,6 +252,7 @@ impl World {
             unread_times: *knobs.pick(&[1, 3]),
             unread_bytes_max: *knobs.pick(&[1_000, 1 << 20]),
             small_segments_max: 2,
+            follows_only: false,
         };
         let partitions = (0..PARTITIONS).map(PartitionId);
         let store = ColumnStore::with_options(partitions.clone(), Arc::new(catalog.clone()), options);
@@ -599,6 +600,7 @@ fn a_thousand_rows() -> ColumnStore {
         unread_times: 4,
         unread_bytes_max: 1 << 20,
         small_segments_max: 2,
+        follows_only: false,
     };
     let mut store = ColumnStore::with_options([PartitionId(0)], Arc::new(catalog), options);
     for i in 0..1000 {
@@ -719,4 +721,48 @@ fn values_of_a_kindred_type_are_cast() {
     for (data_type, given, kept) in cases {
         assert_eq!(datum_at(data_type, &array_of(data_type, &[given]), 0), kept);
     }
+}
+
+/// A catalog with both tables.
+fn both_tables() -> Arc<Catalog> {
+    let mut catalog = Catalog::default();
+    let actions = tables().into_iter().map(SchemaAction::CreateTable).collect();
+    catalog.apply(&SchemaChange { base_version: 0, actions }).expect("empty so far");
+    Arc::new(catalog)
+}
+
+#[test]
+fn a_table_is_there_at_every_cut_that_has_a_copy_whichever_copy_came_first() {
+    let (first, second, table) = (PartitionId(0), PartitionId(1), tables()[1].id);
+    let mut store = ColumnStore::new([first, second], Arc::default());
+    store.begin_copy(first, LogPosition(9), Rank(100), &both_tables());
+    store.begin_copy(second, LogPosition(4), Rank(50), &both_tables());
+    let mut read = |rank, partition| {
+        let snapshot = store.snapshot(&Cut::Rank(rank), table, &BTreeSet::from([partition]));
+        snapshot.map(|_| ()).map_err(|error| error.state)
+    };
+    assert_eq!(read(Rank(60), second), Ok(()));
+    assert_eq!(read(Rank(60), first), Err(SqlState::SNAPSHOT_TOO_OLD));
+    assert_eq!(read(Rank(40), second), Err(SqlState::SNAPSHOT_TOO_OLD));
+}
+
+#[test]
+fn who_only_follows_keeps_positions_and_no_rows() {
+    let options = Options { follows_only: true, ..Options::default() };
+    let mut store = ColumnStore::with_options([PartitionId(0)], both_tables(), options);
+    let values = [Datum::text("k"), Datum::Int(1)];
+    let (table, key, row) = (tables()[1].id, Key::of(&values[..1]), Some(Row::of(&values)));
+    store.apply(&CommitRecord {
+        txn: TxnId::MIN,
+        rank: Rank(1),
+        partition: PartitionId(0),
+        position: LogPosition(1),
+        writes: vec![RowWrite { table, key, row }],
+        touched: BTreeSet::from([table]),
+        schema: None,
+    });
+    assert_eq!(store.status().versions, 0);
+    assert_eq!(store.applied(PartitionId(0)), (LogPosition(1), Rank(1)));
+    let refused = store.snapshot(&Cut::Rank(Rank(1)), tables()[1].id, &BTreeSet::from([PartitionId(0)]));
+    assert_eq!(refused.map(|_| ()).map_err(|error| error.state), Err(SqlState::FEATURE_NOT_SUPPORTED));
 }

@@ -114,6 +114,8 @@ pub enum Timer<T> {
     },
     /// Send what has gathered for remote subscribers.
     Flush,
+    /// Acknowledge what has arrived on streams meanwhile.
+    Ack,
     /// A subscriber has not acknowledged; send again from where it stands.
     Resend,
     /// Publish how far each partition is complete, for readers that do not ask.

@@ -7,6 +7,7 @@
 mod asking;
 mod calibrating;
 mod copying;
+mod holding;
 mod reading;
 mod rivals;
 mod streaming;
@@ -43,6 +44,9 @@ use txn::engine::{Answer, Engine, EngineEffect, EngineEffects};
 pub struct Options {
     /// Records for remote subscribers gather this long before they are sent.
     pub flush_ns: u64,
+    /// What arrives on streams is acknowledged this long after the first of it: shorter than what a sender waits
+    /// before it sends again, and long enough that acknowledging costs a partition little.
+    pub ack_ns: u64,
     /// How often a partition tells how far it is complete.
     pub low_interval_ns: u64,
     /// How often versions are collected and columns merged.
@@ -56,6 +60,9 @@ pub struct Options {
     pub rival: Option<Rival>,
     /// A subscriber that was silent for longer holds up nobody any more, and gets a copy when it returns.
     pub lease_ns: u64,
+    /// Columns of subscribed partitions are kept here; off for a node that only follows their order, where every
+    /// query is refused.
+    pub keeps_columns: bool,
     /// How far cuts are moved up while their queries wait.
     pub dynamic: Dynamic,
     /// Queries at `rss` and `regular` run by the published algorithm, which keeps no promise; for comparison.
@@ -69,12 +76,14 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             flush_ns: 2 * MS,
+            ack_ns: 10 * MS,
             low_interval_ns: 20 * MS,
             maintain_interval_ns: 20 * MS,
             merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,
             rival: None,
             lease_ns: 10 * base::time::SECOND,
+            keeps_columns: true,
             dynamic: Dynamic::default(),
             printed: None,
             #[cfg(feature = "mutants")]
@@ -113,6 +122,8 @@ pub struct Node<E: Engine> {
     floors: Floors,
     floor_told: Option<Rank>,
     low_pending: BTreeSet<PartitionId>,
+    /// Streams on which something has arrived that is not acknowledged; a timer is set while there are any.
+    unacknowledged: BTreeSet<PartitionId>,
     flush_armed: bool,
     resend_armed: bool,
     /// A merge of columns is being computed.
@@ -199,7 +210,11 @@ impl<E: Engine> Node<E> {
         };
         let rival = options.rival.map(|kind| rivals::RivalState::new(kind, id, &topology));
         let columns = Columns {
-            store: ColumnStore::new(subscribes, Arc::default()),
+            store: ColumnStore::with_options(
+                subscribes,
+                Arc::default(),
+                colstore::Options { follows_only: !options.keeps_columns, ..colstore::Options::default() },
+            ),
             graph: DependencyGraph::default(),
             low: BTreeMap::new(),
             heard,
@@ -230,6 +245,7 @@ impl<E: Engine> Node<E> {
             floors: Floors::default(),
             floor_told: None,
             low_pending: BTreeSet::new(),
+            unacknowledged: BTreeSet::new(),
             flush_armed: false,
             resend_armed: false,
             merging: false,
@@ -422,6 +438,10 @@ impl<E: Engine> Node<E> {
             Timer::Flush => {
                 self.flush_armed = false;
                 self.flush(now, out);
+            }
+            Timer::Ack => {
+                let streams = std::mem::take(&mut self.unacknowledged);
+                streams.into_iter().for_each(|partition| self.acknowledge(partition, out));
             }
             Timer::Resend => {
                 self.resend_armed = false;

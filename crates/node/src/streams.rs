@@ -24,7 +24,8 @@ const BATCH_ITEMS_MAX: usize = 512;
 /// What travels on a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Feed {
-    Item(StreamItem),
+    /// Shared by all who get it.
+    Item(Arc<StreamItem>),
     /// A copy of the partition begins, as of the end of its log. Cuts below `rank` cannot be read from it.
     CopyBegins {
         position: LogPosition,
@@ -52,7 +53,7 @@ pub enum Feed {
 pub struct Outgoing {
     /// Index of the first item still kept.
     first: u64,
-    items: VecDeque<StreamItem>,
+    items: VecDeque<Arc<StreamItem>>,
     subscribers: BTreeMap<NodeId, Subscriber>,
 }
 
@@ -109,7 +110,7 @@ impl Outgoing {
 
     pub fn push(&mut self, item: StreamItem) {
         if self.subscribers.values().any(|s| !s.lapsed) {
-            self.items.push_back(item);
+            self.items.push_back(Arc::new(item));
         } else if !self.subscribers.is_empty() {
             self.first += 1;
         }
@@ -240,6 +241,11 @@ impl Outgoing {
         }
     }
 
+    /// Items kept for subscribers, of logs and of copies.
+    pub fn held(&self) -> usize {
+        self.items.len() + self.subscribers.values().map(|s| s.copy.len()).sum::<usize>()
+    }
+
     /// Index of the next item.
     pub fn end(&self) -> u64 {
         self.first + self.items.len() as u64
@@ -286,6 +292,13 @@ impl Incoming {
             self.next = 0;
             self.early.clear();
         }
+        if first <= self.next && self.early.is_empty() {
+            // In order, as almost always.
+            let known = usize::try_from(self.next - first).expect("as many as were sent");
+            let ready: Vec<Feed> = items.into_iter().skip(known).collect();
+            self.next += ready.len() as u64;
+            return (begins, ready);
+        }
         for (index, item) in (first..).zip(items) {
             if index >= self.next {
                 self.early.insert(index, item);
@@ -297,6 +310,11 @@ impl Incoming {
             self.next += 1;
         }
         (begins, ready)
+    }
+
+    /// Items that wait for others before them.
+    pub fn held(&self) -> usize {
+        self.early.len()
     }
 
     pub fn ack(&self) -> Ack {

@@ -229,6 +229,12 @@ impl Engine for AnyEngine {
             AnyEngine::Caerus(hosted) => hosted.engine.counters(),
         }
     }
+    fn held(&self) -> BTreeMap<&'static str, u64> {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.held(),
+            AnyEngine::Caerus(hosted) => hosted.engine.held(),
+        }
+    }
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
         match self {
             AnyEngine::Perseus(hosted) => hosted.engine.calibrate(now, partition),

@@ -132,6 +132,10 @@ pub trait Engine {
     fn counters(&self) -> BTreeMap<&'static str, u64> {
         BTreeMap::new()
     }
+    /// Entries kept now, by what they are: for whoever checks that memory stays bounded.
+    fn held(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::new()
+    }
     /// How far a partition of this node has executed. What comes later is ranked above the answer's `low`.
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration;
     /// A rank at or below which everything that touches the partition is on its stream, now and for good;

@@ -62,7 +62,8 @@ impl<E: Engine> Node<E> {
         }
         let graph = self.streams.published.get(&partition).unwrap_or(&self.columns.graph);
         let (vertices, logged) = graph.copy_of(partition);
-        copy.extend(vertices.into_iter().map(|vertex| Feed::Item(base::order::StreamItem::Vertex(vertex))));
+        let vertices = vertices.into_iter().map(base::order::StreamItem::Vertex);
+        copy.extend(vertices.map(|vertex| Feed::Item(Arc::new(vertex))));
         let logged = logged.into_iter();
         copy.extend(logged.map(|(position, txn, rank)| Feed::CopyLogged { position, txn, rank }));
         copy.push(Feed::CopyEnds { low: calibration.low });

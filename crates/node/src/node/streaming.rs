@@ -74,7 +74,15 @@ impl<E: Engine> Node<E> {
         if !good {
             return self.begin_copy(now, partition, out);
         }
-        self.acknowledge(partition, out);
+        // Writers wait for what synchronous replicas say.
+        if begins || self.options.rival == Some(Rival::SynchronousReplica) {
+            self.acknowledge(partition, out);
+        } else {
+            if self.unacknowledged.is_empty() {
+                out.timer(Timer::Ack, now + self.options.ack_ns);
+            }
+            self.unacknowledged.insert(partition);
+        }
         if !ready.is_empty() {
             self.finish_queries(now, out);
         }

@@ -70,6 +70,16 @@ impl Collection {
             floors: BTreeMap::new(),
         }
     }
+    /// Entries kept, by what they are.
+    pub fn held(&self) -> BTreeMap<&'static str, u64> {
+        let own: usize = self.own.iter().map(|life| life.ranks.len()).sum();
+        BTreeMap::from([
+            ("words of collected ids", self.seen.words() as u64),
+            ("vertices learned", self.learned.len() as u64),
+            ("vertices to collect", self.heap.len() as u64),
+            ("ranks of own transactions", own as u64),
+        ])
+    }
     /// The next own transaction exists.
     pub fn begun(&mut self, txn: TxnId) {
         if self.own.last().is_none_or(|life| life.incarnation != txn.incarnation) {

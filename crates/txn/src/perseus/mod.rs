@@ -142,6 +142,25 @@ impl Engine for Perseus {
         ])
     }
 
+    fn held(&self) -> BTreeMap<&'static str, u64> {
+        let granules: usize = self.partitions.iter().map(|partition| partition.index.len()).sum();
+        let mut held = self.collection.held();
+        held.extend([
+            ("vertices", self.graph.len() as u64),
+            ("granules in conflict indexes", granules as u64),
+            ("components under way", self.groups.len() as u64),
+            ("transactions pre-accepted", self.pending.len() as u64),
+            ("transactions coordinated", (self.coordinating.len() + self.origins.len()) as u64),
+            ("transactions recovered", (self.recovering.len() + self.attending.len()) as u64),
+            ("inquiries", self.inquiries.len() as u64),
+            ("deadlines", self.deadlines.len() as u64),
+            ("answers at the gate", self.gate.len() as u64),
+            ("closes", (self.closes.len() + self.close_waits.len()) as u64),
+            ("requests remembered", self.requests.len() as u64),
+        ]);
+        held
+    }
+
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
         let low = self.raise_low(now, partition);
         let partition = self.partition(partition);
