@@ -2,7 +2,8 @@
 //! `cargo run -p sim --release --example experiment -- NAME SCALE SEED DIR [THREADS [PART…]]`.
 //!
 //! The same figures and files as `meridian sim experiment NAME --scale SCALE --seed SEED --out DIR`. Parts are
-//! numbered from 0; without any, all run.
+//! numbered from 0; without any, all run. Each leaves `DIR/parts/NAME-SCALE-SEED-PART.json` when it ends; a part
+//! that is there already does not run again, so that a long run can be broken off and taken up.
 
 #![allow(
     clippy::disallowed_types,
@@ -34,6 +35,8 @@ fn main() {
         None | Some([]) => (0..names.len()).collect(),
         Some(parts) => parts.to_vec(),
     };
+    let parts_folder = Path::new(folder).join("parts");
+    std::fs::create_dir_all(&parts_folder).expect("a folder that can be made");
     let found: Vec<Mutex<Option<Findings>>> = parts.iter().map(|_| Mutex::new(None)).collect();
     let (next, begin) = (AtomicUsize::new(0), Instant::now());
     std::thread::scope(|scope| {
@@ -42,9 +45,16 @@ fn main() {
                 loop {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&part) = parts.get(nth) else { return };
+                    let kept = parts_folder.join(format!("{name}-{}-{seed}-{part}.json", scale.name()));
+                    let known = std::fs::read_to_string(&kept).ok().and_then(|text| files::found(&text));
+                    if let Some(findings) = known {
+                        *found[nth].lock().expect("nobody panics with it") = Some(findings);
+                        continue;
+                    }
                     let start = Instant::now();
                     let findings = (experiment.run)(scale, seed, part, &mut |_| {});
                     let seconds = start.elapsed().as_secs_f64();
+                    std::fs::write(kept, files::kept(&findings)).expect("a file that can be written");
                     eprintln!("{}: {seconds:.1} s", names[part]);
                     for row in &findings.rows {
                         let cells = row.iter().map(|(name, value)| format!("{name} {}", shown(value)));
@@ -59,7 +69,6 @@ fn main() {
     let findings = findings.map(|part| part.expect("every part has run")).collect();
     let report = experiment.report(scale, seed, findings);
     print!("{}", report.to_text());
-    std::fs::create_dir_all(folder).expect("a folder that can be made");
     for (name, text) in files::files(experiment, &report).expect("plots can be drawn") {
         std::fs::write(Path::new(folder).join(name), text).expect("a file that can be written");
     }

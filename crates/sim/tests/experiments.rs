@@ -106,3 +106,48 @@ fn global_queries_take_one_round_trip_and_the_others_run() {
         }
     }
 }
+
+#[test]
+fn the_22_queries_are_fresh_and_isolation_and_throughput_are_told() {
+    let of = |name: &str| {
+        experiment(&ExperimentOptions { name: name.into(), scale: Scale::Small, seed: 1 }).unwrap()
+    };
+    let fig6 = of("perseus-fig6");
+    let rows = fig6.rows.iter().filter(|row| sim::experiment::cell(row, "system") == "PERSEUS");
+    let delays: Vec<f64> = rows.filter_map(|row| sim::experiment::number(row, "total_ms")).collect();
+    assert_eq!(delays.len(), 2 * 22);
+    assert!(delays.iter().all(|ms| (1.0..15.0).contains(ms)), "{}", fig6.to_text());
+
+    let fig9 = of("perseus-fig9");
+    for (saturated, figure) in
+        [("transactions while queries", "tp_per_s"), ("queries while transactions", "queries_per_s")]
+    {
+        let rows = fig9.rows.iter().filter(|row| sim::experiment::cell(row, "saturated") == saturated);
+        let figures: Vec<f64> = rows.filter_map(|row| sim::experiment::number(row, figure)).collect();
+        assert!(figures.len() == 15 && figures.iter().all(|per_s| *per_s > 0.0), "{}", fig9.to_text());
+    }
+
+    let fig12 = of("perseus-fig12");
+    let of = |shipping: &str, column: &str| {
+        fig12.figure(&[("shipping", shipping), ("clients", "200")], column).unwrap()
+    };
+    let (with, without) = ("updates and graph are shipped", "nothing is shipped");
+    assert!(of(with, "tp_per_s") > 0.5 * of(without, "tp_per_s"), "{}", fig12.to_text());
+    assert_eq!(of(without, "graph_bytes_streamed_per_txn"), 0.0);
+    assert!((5.0..200.0).contains(&of(with, "graph_bytes_streamed_per_txn")), "{}", fig12.to_text());
+    assert!(of(with, "megabits_per_node") > of(with, "graph_megabits_per_node"), "{}", fig12.to_text());
+}
+
+/// Three minutes here; an hour by `--scale paper`.
+#[test]
+fn memory_stays_flat() {
+    let options = ExperimentOptions { name: "perseus-hour".into(), scale: Scale::Small, seed: 1 };
+    let report = experiment(&options).unwrap();
+    assert!(report.claims.iter().all(|claim| claim.holds()), "{}", report.to_text());
+    for entries in
+        ["vertices", "row versions", "stream items", "vertices of readers", "words of collected ids"]
+    {
+        let most = report.figure(&[("entries", entries)], "most_in_second_half").unwrap();
+        assert!(most > 0.0, "{entries}\n{}", report.to_text());
+    }
+}

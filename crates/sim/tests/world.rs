@@ -305,3 +305,43 @@ fn the_last_events_can_be_read() {
     assert_eq!(tail.len(), 5);
     assert!(tail.iter().all(|line| line.contains(" n")), "{tail:?}");
 }
+
+/// Has a machine work, and notes when that was done.
+struct Worker {
+    node: NodeId,
+    works_ns: Vec<u64>,
+    done: Rc<RefCell<Vec<Time>>>,
+}
+
+impl Client<Tally> for Worker {
+    fn step(&mut self, now: Time, event: ClientEvent<Tally>, out: &mut ClientEffects<Tally>) {
+        match event {
+            ClientEvent::Start => self.works_ns.iter().for_each(|ns| out.work(self.node, *ns, *ns)),
+            _ => self.done.borrow_mut().push(now),
+        }
+    }
+    fn is_done(&self) -> bool {
+        self.done.borrow().len() == self.works_ns.len()
+    }
+}
+
+#[test]
+fn what_clients_have_a_machine_do_gets_what_its_node_leaves() {
+    let works = |node: u16, asks: u32| {
+        let cost = Cost { event_ns: MS, cores: 4, ..Cost::default() };
+        let mut world = world(Setup { cost, ..Setup::calm(topology(0), 8) });
+        let done = Rc::new(RefCell::new(Vec::new()));
+        world.client(Worker { node: NodeId(node), works_ns: vec![400 * MS, 200 * MS], done: done.clone() });
+        if asks > 0 {
+            add(&mut world, node, asks);
+        }
+        world.run_to_rest(BEGIN + 60 * SECOND).unwrap();
+        done.borrow().iter().map(|at| at.since(BEGIN)).collect::<Vec<u64>>()
+    };
+    let alone = works(0, 0);
+    // Four cores: a quarter of the time, and what a few timers take.
+    assert!((100 * MS..102 * MS).contains(&alone[0]), "{alone:?}");
+    assert!((150 * MS..153 * MS).contains(&alone[1]), "{alone:?}");
+    let beside = works(0, 50);
+    assert!(alone[1] < beside[1], "{beside:?}");
+}

@@ -38,8 +38,14 @@ pub const EXPERIMENT: Experiment = Experiment {
 const TP_NODES: u16 = 2;
 const PARTITIONS_PER_NODE: u16 = 2;
 const CLOCK_BOUND_NS: u64 = MS;
-const COST: Cost =
-    Cost { event_ns: 20 * US, kilobyte_ns: 2 * US, computation_ns: 5 * MS, send_ns: 0, send_kilobyte_ns: 0 };
+const COST: Cost = Cost {
+    event_ns: 20 * US,
+    kilobyte_ns: 2 * US,
+    computation_ns: 5 * MS,
+    send_ns: 0,
+    send_kilobyte_ns: 0,
+    cores: 1,
+};
 const INSIDE: Jitter = Jitter::Tail { half_ns: 50 * US };
 const ACROSS: Jitter = Jitter::Tail { half_ns: MS };
 /// A local query of each region comes about this often.

@@ -2,9 +2,10 @@
 //! writes them.
 
 use super::plot::{Plot, Shape};
-use super::{Experiment, Report, cell, shown};
+use super::{Claim, Experiment, Findings, Line, Report, cell, shown};
 use pages::plot::{Series, linear, stacks};
 use pages::{Page, Undrawable};
+use serde_json::{Value, json};
 
 /// File names and what goes into them.
 ///
@@ -23,6 +24,31 @@ pub fn files(experiment: &Experiment, report: &Report) -> Result<Vec<(String, St
         files.push((format!("{name}-{}.svg", n + 1), svg(plot)?));
     }
     Ok(files)
+}
+
+/// What one part found, to be kept while others run; columns stay in their order.
+pub fn kept(findings: &Findings) -> String {
+    let claims = findings.claims.iter().map(|c| json!([c.what, c.bound, c.found]));
+    json!([findings.conditions, findings.rows, claims.collect::<Vec<_>>()]).to_string()
+}
+
+/// Reads what [`kept`] wrote; `None` if this is something else.
+pub fn found(text: &str) -> Option<Findings> {
+    // Columns have names that live as long as the program.
+    let name = |name: &Value| Some(&*name.as_str()?.to_string().leak());
+    let line = |line: &Value| -> Option<Line> {
+        line.as_array()?.iter().map(|cell| Some((name(&cell[0])?, cell[1].clone()))).collect()
+    };
+    let claim = |claim: &Value| {
+        let (what, bound, found) = (claim[0].as_str()?.into(), claim[1].as_f64()?, claim[2].as_f64()?);
+        Some(Claim { what, bound, found })
+    };
+    let all: Value = serde_json::from_str(text).ok()?;
+    Some(Findings {
+        conditions: line(&all[0])?,
+        rows: all[1].as_array()?.iter().map(line).collect::<Option<_>>()?,
+        claims: all[2].as_array()?.iter().map(claim).collect::<Option<_>>()?,
+    })
 }
 
 /// A plot by itself.
@@ -60,4 +86,20 @@ fn page(experiment: &Experiment, report: &Report) -> Result<String, Undrawable> 
         report.conditions.iter().map(|(name, value)| vec![name.to_string(), shown(value)]).collect();
     page.table(&["condition".into(), "value".into()], &conditions);
     Ok(page.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_part_found_can_be_put_away_and_taken_up_again() {
+        let findings = Findings {
+            conditions: vec![("rows", json!(3))],
+            rows: vec![vec![("system", json!("a")), ("p50_ms", json!(2.5))], vec![("system", json!("b"))]],
+            claims: vec![Claim { what: "p50".into(), bound: 2.0, found: 2.5 }],
+        };
+        assert_eq!(found(&kept(&findings)), Some(findings));
+        assert_eq!(found("[]"), None);
+    }
 }

@@ -39,8 +39,14 @@ const REGIONS: u16 = 3;
 const TP_NODES: u16 = 2;
 const PARTITIONS_PER_NODE: u16 = 5;
 const CLOCK_BOUND_NS: u64 = MS;
-const COST: Cost =
-    Cost { event_ns: 20 * US, kilobyte_ns: 2 * US, computation_ns: 5 * MS, send_ns: 0, send_kilobyte_ns: 0 };
+const COST: Cost = Cost {
+    event_ns: 20 * US,
+    kilobyte_ns: 2 * US,
+    computation_ns: 5 * MS,
+    send_ns: 0,
+    send_kilobyte_ns: 0,
+    cores: 1,
+};
 const INSIDE: Jitter = Jitter::Tail { half_ns: 50 * US };
 const ACROSS: Jitter = Jitter::Tail { half_ns: MS };
 /// A local and a global query of each region come about this often.

@@ -66,10 +66,14 @@ pub const ALL: &[Experiment] = &[
     caerus::EXPERIMENT,
     perseus::table3::EXPERIMENT,
     perseus::table4::EXPERIMENT,
+    perseus::fig6::EXPERIMENT,
     perseus::fig7::EXPERIMENT,
     perseus::fig8::EXPERIMENT,
+    perseus::fig9::EXPERIMENT,
     perseus::fig10::EXPERIMENT,
     perseus::fig11::EXPERIMENT,
+    perseus::fig12::EXPERIMENT,
+    perseus::hour::EXPERIMENT,
 ];
 
 impl Experiment {

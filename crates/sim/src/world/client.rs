@@ -44,11 +44,13 @@ pub struct ClientEffects<P: Process> {
     pub(crate) asks: Vec<(RequestId, NodeId, P::Request)>,
     pub(crate) wakes: Vec<(Time, u64)>,
     pub(crate) vanished: Vec<RequestId>,
+    pub(crate) work: Vec<(NodeId, u64, u64)>,
 }
 
 impl<P: Process> ClientEffects<P> {
     pub(crate) fn new(next_request: u64) -> ClientEffects<P> {
-        ClientEffects { next_request, asks: Vec::new(), wakes: Vec::new(), vanished: Vec::new() }
+        let (asks, wakes, vanished, work) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        ClientEffects { next_request, asks, wakes, vanished, work }
     }
     /// Asks a node; the answer carries the id.
     pub fn ask(&mut self, node: NodeId, request: P::Request) -> RequestId {
@@ -60,6 +62,11 @@ impl<P: Process> ClientEffects<P> {
     /// [`ClientEvent::Wake`] with this number, at this true time.
     pub fn wake_at(&mut self, at: Time, number: u64) {
         self.wakes.push((at, number));
+    }
+    /// Has a node's machine do something beside the node, after what others have it do already; then comes
+    /// [`ClientEvent::Wake`] with this number. `cpu_ns`: of one core; all cores work on it at once.
+    pub fn work(&mut self, node: NodeId, cpu_ns: u64, number: u64) {
+        self.work.push((node, cpu_ns, number));
     }
     /// Goes away without waiting for this answer.
     pub fn vanish(&mut self, id: RequestId) {

@@ -15,6 +15,7 @@ pub mod queue;
 pub mod trace;
 
 mod run;
+mod work;
 
 pub use run::Stuck;
 
@@ -46,6 +47,9 @@ pub struct Cost {
     pub send_kilobyte_ns: u64,
     /// From an effect that asks for a long computation to its result, which costs the node nothing.
     pub computation_ns: u64,
+    /// Cores of a machine, for what clients have it do beside its node; 0 is one. Steps and computations come
+    /// first: what they take, that work does not get.
+    pub cores: u32,
 }
 
 /// How messages travel.
@@ -146,6 +150,19 @@ struct Host<P: Process> {
     inbox: VecDeque<Arrival<P>>,
     /// A [`Happening::Free`] is on its way.
     wakes: bool,
+    /// What steps and computations have taken of this machine so far, in ns of one core.
+    used_ns: u64,
+    /// Clients' work, first in, first out; of the first, when it began and `used_ns` then.
+    work: VecDeque<Work>,
+    work_began: (Time, u64),
+}
+
+/// Something that a client has a machine do; see [`client::ClientEffects::work`].
+struct Work {
+    client: ClientId,
+    number: u64,
+    /// Of one core.
+    left_ns: u64,
 }
 
 /// What happens at an instant.
@@ -161,6 +178,10 @@ enum Happening<P: Process> {
     Client {
         client: ClientId,
         event: ClientEvent<P>,
+    },
+    /// The first work of a machine may be done.
+    Worked {
+        node: NodeId,
     },
     Fault(Fault),
 }
@@ -231,6 +252,9 @@ impl<P: Process> World<P> {
             busy_until: BEGIN,
             inbox: VecDeque::new(),
             wakes: false,
+            used_ns: 0,
+            work: VecDeque::new(),
+            work_began: (BEGIN, 0),
         });
         let mut world = World {
             now: BEGIN,

@@ -30,6 +30,7 @@ impl<P: Process> World<P> {
             Happening::Arrive { node, arrival } => self.arrive(node, arrival),
             Happening::Free { node } => self.free(node),
             Happening::Client { client, event } => self.step_client(client, event),
+            Happening::Worked { node } => self.worked(node),
             Happening::Fault(fault) => self.apply(fault),
         }
         true
@@ -240,7 +241,9 @@ impl<P: Process> World<P> {
             done = self.carry_out(node, local, done, effect);
         }
         self.effects = effects;
-        self.nodes[node.0 as usize].busy_until = done;
+        let host = &mut self.nodes[node.0 as usize];
+        host.busy_until = done;
+        host.used_ns += done.since(now);
     }
 
     fn trace_event(&mut self, (at, node): (u64, u64), kind: u64, detail: u64) {
@@ -297,7 +300,9 @@ impl<P: Process> World<P> {
                 self.queue.push(done + self.client_one_way_ns, Happening::Client { client, event });
             }
             Effect::Compute(work) => {
-                let life = self.nodes[node.0 as usize].life;
+                let host = &mut self.nodes[node.0 as usize];
+                host.used_ns += self.cost.computation_ns;
+                let life = host.life;
                 let at = done + self.cost.computation_ns;
                 let arrival = Arrival::Computed { life, computed: work() };
                 self.queue.push(at, Happening::Arrive { node, arrival });
@@ -334,6 +339,9 @@ impl<P: Process> World<P> {
             self.pending.insert(request_id, (id, node));
             let arrival = Arrival::Request { id: request_id, request };
             self.queue.push(now + self.client_one_way_ns, Happening::Arrive { node, arrival });
+        }
+        for (node, cpu_ns, number) in effects.work {
+            self.begin_work(node, id, cpu_ns, number);
         }
         for (at, number) in effects.wakes {
             let event = ClientEvent::Wake(number);

@@ -39,6 +39,16 @@ pub fn query(number: usize, scope: Scope<'_>) -> String {
     out + rest
 }
 
+/// The tables of TPC-C that query `number` (1 to 22) reads, each once.
+pub fn tables(number: usize) -> Vec<&'static str> {
+    let mut words =
+        TEXTS[number - 1].split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect::<Vec<_>>();
+    words.sort_unstable();
+    words.dedup();
+    let names = crate::tpcc::Table::ALL.map(|table| table.spec().name);
+    names.into_iter().filter(|name| words.contains(name)).collect()
+}
+
 fn predicate(column: &str, warehouses: &[i32]) -> String {
     match warehouses {
         [] => panic!("a scope names at least one warehouse"),
@@ -277,6 +287,13 @@ mod tests {
             assert_eq!(scoped.matches("w_id in (777, 778)").count(), occurrences, "Q{number}: {scoped}");
             assert_eq!(all.matches("777").count(), 0);
         }
+    }
+
+    #[test]
+    fn a_query_names_its_tables() {
+        assert_eq!(tables(1), ["order_line"]);
+        assert_eq!(tables(3), ["customer", "orders", "new_order", "order_line"]);
+        assert!({ QUERIES }.all(|number| !tables(number).is_empty()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub const COST: Cost = Cost {
     send_ns: 2 * US,
     send_kilobyte_ns: 2 * US,
     computation_ns: 5 * MS,
+    cores: 24,
 };
 const INSIDE: Jitter = Jitter::Tail { half_ns: 50 * US };
 const ACROSS: Jitter = Jitter::Tail { half_ns: MS };
@@ -42,11 +43,13 @@ pub struct Deployment {
     pub across_ns: u64,
     /// Jitter across data centres, each way.
     pub jitter: Jitter,
+    /// What work costs is so many times [`COST`].
+    pub cost_times: u64,
 }
 
 impl Deployment {
     pub fn new(tp_nodes: u16, analytics: Analytics) -> Deployment {
-        Deployment { tp_nodes, analytics, across_ns: 100 * MS, jitter: ACROSS }
+        Deployment { tp_nodes, analytics, across_ns: 100 * MS, jitter: ACROSS, cost_times: 1 }
     }
 
     pub fn topology(&self) -> Topology {
@@ -87,7 +90,18 @@ impl Deployment {
     pub fn setup(&self, seed: u64) -> Setup {
         let class = |jitter| LinkFaults { jitter, in_order: true, ..LinkFaults::default() };
         let links = Links { inside: class(INSIDE), across: class(self.jitter) };
-        Setup { links, cost: COST, wire: Wire::Measured, ..Setup::calm(self.topology(), seed) }
+        Setup { links, cost: self.cost(), wire: Wire::Measured, ..Setup::calm(self.topology(), seed) }
+    }
+
+    fn cost(&self) -> Cost {
+        let times = self.cost_times;
+        Cost {
+            event_ns: times * COST.event_ns,
+            kilobyte_ns: times * COST.kilobyte_ns,
+            send_ns: times * COST.send_ns,
+            send_kilobyte_ns: times * COST.send_kilobyte_ns,
+            ..COST
+        }
     }
 
     /// The node that answers local queries of a data centre.
@@ -99,6 +113,7 @@ impl Deployment {
     }
 
     pub fn conditions(&self) -> Vec<(&'static str, Value)> {
+        let cost = self.cost();
         let analytics = match self.analytics {
             Analytics::PerDataCentre => "5, each with the columns of one data centre's TP nodes",
             Analytics::Whole => "1, with the columns of all TP nodes",
@@ -111,9 +126,9 @@ impl Deployment {
             ("analytical nodes per data centre", json!(analytics)),
             ("clock bound (ms)", json!(CLOCK_BOUND_NS as f64 / 1e6)),
             ("replicas per partition", json!(1)),
-            ("cost of an event (µs)", json!(COST.event_ns as f64 / 1e3)),
-            ("cost of a message sent (µs)", json!(COST.send_ns as f64 / 1e3)),
-            ("cost of a KiB received, and sent (µs)", json!(COST.kilobyte_ns as f64 / 1e3)),
+            ("cost of an event (µs)", json!(cost.event_ns as f64 / 1e3)),
+            ("cost of a message sent (µs)", json!(cost.send_ns as f64 / 1e3)),
+            ("cost of a KiB received, and sent (µs)", json!(cost.kilobyte_ns as f64 / 1e3)),
         ]
     }
 }

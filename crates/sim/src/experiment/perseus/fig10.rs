@@ -2,7 +2,7 @@
 //! keeps the columns of twenty TP nodes at most, whatever there are.
 
 use super::deployment::{Analytics, Deployment, Window};
-use super::scenes::{self, Clients, Scope, breakdown, throughput};
+use super::scenes::{self, Clients, EVERY_SECOND, Scope, breakdown, throughput};
 use super::systems::{self, System};
 use crate::experiment::plot::Plot;
 use crate::experiment::{Claim, Experiment, Findings, Report, Scale, number};
@@ -35,7 +35,8 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
     let deployment = Deployment::new(tp_nodes, Analytics::LocalGroups { nodes_each: 20 });
     let homes = i64::from(tp_nodes) * 5;
     let sizes = Micro { homes, keys_per_home: 100, skew: 0.0, keys_per_transaction: 4, remote: 0.1 };
-    let clients = Clients { terminals: homes as u32 * 2, think_ns: 400 * MS, analysts: 4 };
+    let clients =
+        Clients { terminals: homes as u32 * 2, think_ns: 400 * MS, analysts: 4, queries: EVERY_SECOND };
     let span = match scale {
         Scale::Small => Window::seconds(1, 2),
         Scale::Paper => Window::seconds(1, 3),

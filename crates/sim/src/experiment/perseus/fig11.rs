@@ -2,7 +2,7 @@
 
 use super::deployment::{Analytics, Deployment, Window};
 use super::load::Measured;
-use super::scenes::{self, Clients, breakdown};
+use super::scenes::{self, Clients, EVERY_SECOND, breakdown};
 use super::systems::{self, System};
 use crate::experiment::plot::Plot;
 use crate::experiment::{Experiment, Findings, Line, Report, Scale};
@@ -36,7 +36,8 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
         Scale::Small => (2, 50, 3, 2),
         Scale::Paper => (20, 1_000, 10, 10),
     };
-    let clients = Clients { terminals: warehouses as u32, think_ns: 200 * MS, analysts: 20 };
+    let clients =
+        Clients { terminals: warehouses as u32, think_ns: 200 * MS, analysts: 20, queries: EVERY_SECOND };
     let mut deployment = Deployment::new(tp_nodes, Analytics::PerDataCentre);
     let mut faults = Vec::new();
     let mut span = Window::seconds(1, span_s);
@@ -51,7 +52,8 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
             faults.push((n as u64 * step_s * SECOND, Fault::Distances(wan)));
         }
     }
-    let measured = scenes::tpcc(&deployment, &system, warehouses, clients, &faults, span, seed, tell);
+    let measured =
+        scenes::tpcc(&deployment, &system, warehouses, clients, scenes::CH_Q1, &faults, span, seed, tell);
     let begin = |spread: Value, second: Value| -> Line {
         vec![("mode", json!(system.mode)), ("spread_ms", spread), ("second", second)]
     };

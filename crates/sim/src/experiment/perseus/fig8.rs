@@ -1,7 +1,7 @@
 //! `perseus-fig8`: skew. The micro-workload with ever more of its transactions on ever fewer keys.
 
 use super::deployment::{Analytics, Deployment, Window};
-use super::scenes::{self, Clients, Scope, breakdown, throughput};
+use super::scenes::{self, Clients, EVERY_SECOND, Scope, breakdown, throughput};
 use super::systems::{self, System};
 use crate::experiment::plot::Plot;
 use crate::experiment::{Experiment, Findings, Report, Scale};
@@ -36,7 +36,7 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
     let deployment = Deployment::new(tp_nodes, Analytics::PerDataCentre);
     let homes = i64::from(tp_nodes) * 5 * 4;
     let sizes = Micro { homes, keys_per_home, skew, keys_per_transaction: 4, remote: 0.1 };
-    let clients = Clients { terminals, think_ns: 400 * MS, analysts: 4 };
+    let clients = Clients { terminals, think_ns: 400 * MS, analysts: 4, queries: EVERY_SECOND };
     let measured = scenes::micro(&deployment, &system, &sizes, clients, Scope::Local, span, seed, tell);
     let mut row = vec![("system", json!(system.name)), ("mode", json!(system.mode)), ("skew", json!(skew))];
     row.extend(breakdown(&measured, None, None));
@@ -53,5 +53,8 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
 
 fn conclude(report: &mut Report) {
     let (caption, axes) = ("Visibility delay of local queries (ms) by skew", ("skew", "total_ms"));
+    report.plots.push(Plot::lines(caption, &report.rows, "mode", axes));
+    let (caption, axes) =
+        ("Bytes of graph per transaction on a stream, by skew", ("skew", "graph_bytes_streamed_per_txn"));
     report.plots.push(Plot::lines(caption, &report.rows, "mode", axes));
 }

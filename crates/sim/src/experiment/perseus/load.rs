@@ -1,6 +1,6 @@
 //! Clients in closed loops, and what they saw within the measured window.
 
-use super::deployment::{Deployment, Window};
+use super::deployment::{Analytics, Deployment, Window};
 use super::systems::System;
 use crate::experiment::populate::submission;
 use crate::world::client::{Client, ClientEffects, ClientEvent};
@@ -19,17 +19,28 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use txn::engine::Engine;
 use txn::perseus::Perseus;
 
 pub type Cluster = World<Node<Perseus>>;
 
 /// A world of this system's nodes.
 pub fn world(deployment: &Deployment, system: &System, seed: u64, procedures: Arc<Procedures>) -> Cluster {
-    let (setup, engine, options) = (deployment.setup(seed), system.engine(), system.node());
+    let (setup, options) = (deployment.setup(seed), system.node());
+    let engine = txn::perseus::Options { measure_graph: true, ..system.engine() };
     let topology = Arc::new(setup.topology.clone());
+    let asked: BTreeSet<NodeId> = match deployment.analytics {
+        Analytics::None => BTreeSet::new(),
+        _ => {
+            let regions = (0..topology.wan.region_count() as u16).map(base::RegionId);
+            regions.map(|region| deployment.local_analyst(&topology, region)).collect()
+        }
+    };
     World::new(setup, move |id, life, _: &[Vec<u8>]| {
         let engine = Perseus::new(topology.clone(), id, life, engine.clone());
-        Node::new(id, topology.clone(), procedures.clone(), engine, options.clone())
+        // What nobody asks costs no memory. In virtual time it costs the same.
+        let options = node::Options { keeps_columns: asked.contains(&id), ..options.clone() };
+        Node::new(id, topology.clone(), procedures.clone(), engine, options)
     })
 }
 
@@ -51,8 +62,12 @@ pub struct Seen {
     pub single_region_us: Vec<u32>,
     pub multi_region_us: Vec<u32>,
     pub queries: Vec<Freshness>,
+    /// Which of its analyst's queries each was.
+    pub kinds: Vec<u8>,
     /// When each query was asked, ns since the window's begin.
     pub asked_ns: Vec<u64>,
+    /// Queries that were read to their end.
+    pub queries_done: u64,
 }
 
 impl Shared {
@@ -118,29 +133,45 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Terminal {
     }
 }
 
-/// An analyst in a closed loop: opens a snapshot of some tables at some partitions, thinks, opens another.
+/// An analyst in a closed loop: opens a snapshot of some tables at some partitions, has the node's machine read
+/// it, thinks, opens another.
 pub struct Analyst {
     pub shared: Rc<Shared>,
     pub node: NodeId,
     pub consistency: Consistency,
-    pub tables: Vec<TableId>,
+    /// What its queries read, one after another.
+    pub queries: Rc<Vec<Vec<TableId>>>,
+    /// The next one.
+    pub turn: usize,
     pub partitions: BTreeSet<PartitionId>,
+    /// What a query takes of a core, beside its snapshot.
+    pub cpu_ns: u64,
     pub think_ns: u64,
     pub rng: Rng,
     pub asked_at: Option<Time>,
 }
+
+/// Wakes an analyst whose query is done.
+const DONE: u64 = 1;
 
 impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Analyst {
     fn step(&mut self, now: Time, event: ClientEvent<P>, out: &mut ClientEffects<P>) {
         let shared = self.shared.clone();
         match event {
             ClientEvent::Start => out.wake_at(now + self.rng.below(2 * self.think_ns + 1), 0),
+            ClientEvent::Wake(DONE) => {
+                if shared.begin <= now && now < shared.until {
+                    shared.seen.borrow_mut().queries_done += 1;
+                }
+                out.wake_at(now + self.rng.below(2 * self.think_ns + 1), 0);
+            }
             ClientEvent::Wake(_) if now < shared.until => {
+                let tables = &self.queries[self.turn % self.queries.len()];
                 let open = OpenSnapshot {
                     at: None,
                     consistency: self.consistency,
                     token: Token::default(),
-                    tables: self.tables.iter().map(|table| (*table, self.partitions.clone())).collect(),
+                    tables: tables.iter().map(|table| (*table, self.partitions.clone())).collect(),
                 };
                 out.ask(self.node, Request::OpenSnapshot(open));
                 self.asked_at = Some(now);
@@ -152,10 +183,12 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Analyst {
                 if shared.measures(asked_at) {
                     let mut seen = shared.seen.borrow_mut();
                     seen.queries.push(snapshot.freshness);
+                    seen.kinds.push((self.turn % self.queries.len()) as u8);
                     seen.asked_ns.push(asked_at.since(shared.begin));
                 }
+                self.turn += 1;
                 if now < shared.until {
-                    out.wake_at(now + self.rng.below(2 * self.think_ns + 1), 0);
+                    out.work(self.node, self.cpu_ns, DONE);
                 }
             }
             _ => panic!("an answer to another question"),
@@ -171,6 +204,8 @@ pub struct Measured {
     pub seen: Seen,
     pub before: Counters,
     pub after: Counters,
+    /// Bytes of dependency graph between engines, and on streams (to one subscriber each).
+    pub graph_bytes: [u64; 2],
     pub measured_ns: u64,
 }
 
@@ -180,6 +215,12 @@ impl Measured {
     }
     pub fn messages_per_commit(&self) -> f64 {
         (self.after.messages() - self.before.messages()) as f64 / self.seen.committed.max(1) as f64
+    }
+    /// Bytes of dependency graph for each transaction that was answered: between engines, and on streams, once
+    /// whatever the number of subscribers.
+    pub fn graph_bytes_per_txn(&self) -> [f64; 2] {
+        let answered = (self.seen.committed + self.seen.aborted).max(1) as f64;
+        self.graph_bytes.map(|bytes| bytes as f64 / answered)
     }
     /// The mean of a part of the queries' delays, in ms.
     pub fn mean_ms(&self, of: impl Fn(&Freshness) -> u64) -> f64 {
@@ -216,11 +257,18 @@ pub fn measure(world: &mut Cluster, shared: &Rc<Shared>, tell: &mut dyn FnMut(f6
         }
     };
     run(world, shared.begin);
-    let before = world.counters().clone();
+    let (before, graph_before) = (world.counters().clone(), graph_bytes(world));
     run(world, shared.until);
-    let after = world.counters().clone();
+    let (after, graph_after) = (world.counters().clone(), graph_bytes(world));
+    let graph_bytes = [0, 1].map(|n| graph_after[n] - graph_before[n]);
     let limit = shared.until + 60 * base::time::SECOND;
     world.run_to_rest(limit).unwrap_or_else(|stuck| panic!("{stuck}"));
     let seen = std::mem::take(&mut *shared.seen.borrow_mut());
-    Measured { seen, before, after, measured_ns: shared.until.since(shared.begin) }
+    Measured { seen, before, after, graph_bytes, measured_ns: shared.until.since(shared.begin) }
+}
+
+fn graph_bytes(world: &Cluster) -> [u64; 2] {
+    let nodes = world.topology().node_ids().filter_map(|node| world.node(node));
+    let counters: Vec<_> = nodes.map(|node| node.engine().counters()).collect();
+    ["graph bytes sent", "graph bytes streamed"].map(|name| counters.iter().map(|c| c[name]).sum())
 }

@@ -14,7 +14,11 @@ pub mod systems;
 
 pub mod fig10;
 pub mod fig11;
+pub mod fig12;
+pub mod fig6;
 pub mod fig7;
 pub mod fig8;
+pub mod fig9;
+pub mod hour;
 pub mod table3;
 pub mod table4;

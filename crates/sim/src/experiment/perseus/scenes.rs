@@ -28,9 +28,22 @@ use workload::tpce::{self, Tpce};
 pub struct Clients {
     pub terminals: u32,
     pub think_ns: u64,
-    /// Per data centre, a query a second each.
+    /// Per data centre.
     pub analysts: u16,
+    pub queries: Queries,
 }
+
+/// How analysts ask.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Queries {
+    /// An analyst thinks so long after a query, on average.
+    pub think_ns: u64,
+    /// What a query takes of a core of its node's machine, once it has its snapshot.
+    pub cpu_ns: u64,
+}
+
+/// A query a second, of which only the snapshot counts.
+pub const EVERY_SECOND: Queries = Queries { think_ns: 1000 * MS, cpu_ns: 0 };
 
 /// What analysts read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +56,10 @@ pub enum Scope {
     Global,
 }
 
-/// A cluster with its tables loaded, before any client.
-struct Scene {
-    world: Cluster,
-    shared: Rc<Shared>,
+/// A cluster with its tables loaded, and its clients.
+pub(super) struct Scene {
+    pub world: Cluster,
+    pub shared: Rc<Shared>,
     rng: Rng,
 }
 
@@ -76,13 +89,14 @@ impl Scene {
         &mut self,
         deployment: &Deployment,
         system: &System,
-        count: u16,
-        tables: &[&str],
+        clients: Clients,
+        queries: &[&[&str]],
         scope: Scope,
     ) {
         let topology = self.shared.topology.clone();
         let id = |name: &&str| self.shared.catalog.require(name).expect("a table that was made").id;
-        let tables: Vec<TableId> = tables.iter().map(id).collect();
+        let queries: Rc<Vec<Vec<TableId>>> =
+            Rc::new(queries.iter().map(|tables| tables.iter().map(id).collect()).collect());
         for region in (0..topology.wan.region_count() as u16).map(RegionId) {
             let partitions: BTreeSet<PartitionId> = match scope {
                 Scope::Local => topology.partitions_in(region).collect(),
@@ -92,14 +106,16 @@ impl Scene {
                 }
                 Scope::Global => topology.partition_ids().collect(),
             };
-            for n in 0..count {
+            for n in 0..clients.analysts {
                 let analyst = Analyst {
                     shared: self.shared.clone(),
                     node: deployment.local_analyst(&topology, region),
                     consistency: system.consistency,
-                    tables: tables.clone(),
+                    queries: queries.clone(),
+                    turn: usize::from(n),
                     partitions: partitions.clone(),
-                    think_ns: 1000 * MS,
+                    cpu_ns: clients.queries.cpu_ns,
+                    think_ns: clients.queries.think_ns,
                     rng: self.rng.fork_nth("analyst", u64::from(region.0 * 1000 + n)),
                     asked_at: None,
                 };
@@ -112,14 +128,18 @@ impl Scene {
     }
 }
 
-/// TPC-C in closed loops, each client at its warehouse; analysts of each data centre read its `order_line`.
-/// `faults` happen so many ns after the window begins.
+/// CH's first query reads this.
+pub const CH_Q1: &[&[&str]] = &[&["order_line"]];
+
+/// TPC-C in closed loops, each client at its warehouse; analysts of each data centre read tables of their own
+/// data centre, one set after another. `faults` happen so many ns after the window begins.
 #[allow(clippy::too_many_arguments)]
 pub fn tpcc(
     deployment: &Deployment,
     system: &System,
     warehouses: i32,
     clients: Clients,
+    queries: &[&[&str]],
     faults: &[(u64, Fault)],
     span: Window,
     seed: u64,
@@ -136,7 +156,7 @@ pub fn tpcc(
         scene.terminal(u64::from(n), gateway, clients.think_ns, calls);
     }
     if clients.analysts > 0 {
-        scene.analysts(deployment, system, clients.analysts, &["order_line"], Scope::Local);
+        scene.analysts(deployment, system, clients, queries, Scope::Local);
     }
     for (after_ns, fault) in faults {
         scene.world.fault_at(scene.shared.begin + *after_ns, fault.clone());
@@ -172,7 +192,7 @@ pub fn tpce(
         let calls: Calls = Box::new(move |now| inputs.next_call((now.0 / 1000) as i64));
         scene.terminal(u64::from(n), gateway, clients.think_ns, calls);
     }
-    scene.analysts(deployment, system, clients.analysts, tables, Scope::Global);
+    scene.analysts(deployment, system, clients, &[tables], Scope::Global);
     scene.measure(tell)
 }
 
@@ -188,6 +208,19 @@ pub fn micro(
     seed: u64,
     tell: &mut dyn FnMut(f64),
 ) -> Measured {
+    micro_scene(deployment, system, sizes, clients, scope, span, seed).measure(tell)
+}
+
+/// The same, before it begins.
+pub(super) fn micro_scene(
+    deployment: &Deployment,
+    system: &System,
+    sizes: &Micro,
+    clients: Clients,
+    scope: Scope,
+    span: Window,
+    seed: u64,
+) -> Scene {
     let fill = |world: &mut Cluster| {
         let topology = world.topology().clone();
         let change = populate::schema(std::iter::once(&micro::MICRO), &Placement::Hash, 1, &topology);
@@ -204,8 +237,8 @@ pub fn micro(
         let calls: Calls = Box::new(move |_| inputs.next_call());
         scene.terminal(u64::from(n), gateway, clients.think_ns, calls);
     }
-    scene.analysts(deployment, system, clients.analysts, &[micro::MICRO.name], scope);
-    scene.measure(tell)
+    scene.analysts(deployment, system, clients, &[&[micro::MICRO.name]], scope);
+    scene
 }
 
 fn home(catalog: &Catalog, topology: &Topology, table: &str, value: i64) -> NodeId {
@@ -240,5 +273,7 @@ pub fn throughput(measured: &Measured) -> Line {
         ("single_region_p99_ms", json!(latency_ms(&measured.seen.single_region_us, 0.99))),
         ("multi_region_p50_ms", json!(latency_ms(&measured.seen.multi_region_us, 0.5))),
         ("messages_per_txn", json!(measured.messages_per_commit())),
+        ("graph_bytes_per_txn", json!(measured.graph_bytes_per_txn()[0])),
+        ("graph_bytes_streamed_per_txn", json!(measured.graph_bytes_per_txn()[1])),
     ]
 }

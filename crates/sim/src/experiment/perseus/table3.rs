@@ -5,7 +5,7 @@
 
 use super::deployment::{Analytics, Deployment, Window};
 use super::load::Measured;
-use super::scenes::{self, Clients, breakdown, throughput};
+use super::scenes::{self, Clients, EVERY_SECOND, breakdown, throughput};
 use super::systems::{self, System};
 use crate::experiment::plot::Plot;
 use crate::experiment::{Claim, Experiment, Findings, Line, Report, Scale, number};
@@ -99,6 +99,7 @@ impl Size {
             terminals: self.warehouses as u32 * self.clients_per_warehouse,
             think_ns: (1e9 / self.per_client_per_s) as u64,
             analysts: self.analysts,
+            queries: EVERY_SECOND,
         }
     }
     pub fn conditions(&self) -> Vec<(&'static str, Value)> {
@@ -127,6 +128,7 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
         &contestant.system,
         size.warehouses,
         size.clients(),
+        scenes::CH_Q1,
         &[],
         size.window,
         seed,

@@ -5,7 +5,7 @@
 //! of five with a fifth each: a query needs one node, which leaves out a round trip inside.
 
 use super::deployment::{Analytics, Deployment, Window};
-use super::scenes::{self, Clients, breakdown, throughput};
+use super::scenes::{self, Clients, EVERY_SECOND, breakdown, throughput};
 use super::systems::{self, System};
 use crate::experiment::plot::Plot;
 use crate::experiment::{Claim, Experiment, Findings, Report, Scale};
@@ -53,13 +53,18 @@ impl Size {
             Scale::Small => Size {
                 tp_nodes: 2,
                 tpce: sizes(200),
-                clients: Clients { terminals: 200, think_ns: 500 * MS, analysts: 4 },
+                clients: Clients { terminals: 200, think_ns: 500 * MS, analysts: 4, queries: EVERY_SECOND },
                 window: Window::seconds(1, 2),
             },
             Scale::Paper => Size {
                 tp_nodes: 20,
                 tpce: sizes(7_000),
-                clients: Clients { terminals: 7_000, think_ns: 700 * MS, analysts: 20 },
+                clients: Clients {
+                    terminals: 7_000,
+                    think_ns: 700 * MS,
+                    analysts: 20,
+                    queries: EVERY_SECOND,
+                },
                 window: Window::seconds(2, 10),
             },
         }
