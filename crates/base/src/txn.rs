@@ -47,6 +47,8 @@ pub enum TxnProgram {
     Validated(Validated),
     /// DDL.
     Schema(SchemaChange),
+    /// DDL and rows, in one.
+    Migration(Migration),
 }
 
 /// One statement. Column numbers index the table's columns.
@@ -101,6 +103,31 @@ pub struct Validated {
     pub reads: Vec<ReadGranule>,
     /// Final state of each row written, one entry per row.
     pub writes: Vec<ValidatedWrite>,
+}
+
+/// A change of the catalog together with rows. What was read is judged before the change; rows are written
+/// after it, and name the versions of their tables that the change makes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Migration {
+    pub change: SchemaChange,
+    pub rows: Validated,
+}
+
+impl TxnProgram {
+    /// The change of the catalog in it, if there is one.
+    pub fn schema_change(&self) -> Option<&SchemaChange> {
+        match self {
+            TxnProgram::Schema(change) | TxnProgram::Migration(Migration { change, .. }) => Some(change),
+            _ => None,
+        }
+    }
+    /// What an interactive transaction read and wrote.
+    pub fn validated(&self) -> Option<&Validated> {
+        match self {
+            TxnProgram::Validated(rows) | TxnProgram::Migration(Migration { rows, .. }) => Some(rows),
+            _ => None,
+        }
+    }
 }
 
 /// Something that was read: no version in it may be newer than the cut.

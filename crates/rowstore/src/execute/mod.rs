@@ -13,6 +13,7 @@
 
 mod declared;
 mod insert;
+mod migration;
 mod overlay;
 mod procedure;
 mod schema;
@@ -25,6 +26,7 @@ use base::commit::RowWrite;
 use base::error::SqlResult;
 use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram};
 use base::{Datum, Key, PartitionId, Place, TableId, TxnId};
+use migration::Written;
 use overlay::Overlay;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -76,8 +78,8 @@ impl Store {
     pub fn gather(&mut self, transaction: &Transaction) -> Gathered {
         let gathered = match &*transaction.program {
             TxnProgram::Procedure { name, args } => self.gather_procedure(transaction, name, args),
-            TxnProgram::Schema(change) => self.gather_schema(change).map(|()| Vec::new()),
-            TxnProgram::Statements(_) | TxnProgram::Validated(_) => {
+            TxnProgram::Schema(change) => self.gather_schema(change, &Written::default()).map(|_| Vec::new()),
+            TxnProgram::Statements(_) | TxnProgram::Validated(_) | TxnProgram::Migration(_) => {
                 self.prepare(transaction).map(|prepared| {
                     let values = prepared.departures.clone();
                     self.prepared.insert(transaction.id, prepared);
@@ -103,13 +105,15 @@ impl Store {
             TxnProgram::Procedure { name, args } => {
                 self.apply_procedure(transaction, name, args, place, exchange)
             }
-            TxnProgram::Schema(change) => self.apply_schema(change, place),
+            TxnProgram::Schema(change) => self.apply_schema(change, &Written::default(), place),
             TxnProgram::Statements(_) | TxnProgram::Validated(_) => {
-                let prepared = match self.prepared.take(transaction.id) {
-                    Some(prepared) => prepared,
-                    None => self.prepare(transaction).expect("it was gathered without an error"),
-                };
+                let prepared = self.take_prepared(transaction);
                 self.commit(prepared, place, exchange)
+            }
+            TxnProgram::Migration(migration) => {
+                let prepared = self.take_prepared(transaction);
+                let changed = self.apply_schema(&migration.change, &Written::of(&migration.rows), place);
+                Applied { schema: changed.schema, ..self.commit(prepared, place, exchange) }
             }
         }
     }
@@ -129,10 +133,18 @@ impl Store {
         self.prepared.take(txn);
     }
 
+    fn take_prepared(&mut self, transaction: &Transaction) -> Prepared {
+        match self.prepared.take(transaction.id) {
+            Some(prepared) => prepared,
+            None => self.prepare(transaction).expect("it was gathered without an error"),
+        }
+    }
+
     fn prepare(&self, transaction: &Transaction) -> SqlResult<Prepared> {
         match &*transaction.program {
             TxnProgram::Statements(statements) => self.run_statements(transaction, statements),
             TxnProgram::Validated(validated) => self.validate(transaction, validated),
+            TxnProgram::Migration(migration) => self.migrate(transaction, migration),
             _ => unreachable!("only these are prepared"),
         }
     }

@@ -35,6 +35,8 @@ impl Overlay {
 /// One transaction being prepared.
 pub(crate) struct Run<'a> {
     pub store: &'a Store,
+    /// Tables as they will be, in the place of the store's: those that the transaction itself changes.
+    pub changed: Option<&'a BTreeMap<TableId, TableStore>>,
     pub transaction: &'a Transaction,
     pub declared: Declared<'a>,
     pub prepared: Prepared,
@@ -43,12 +45,26 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     pub fn new(store: &'a Store, transaction: &'a Transaction) -> Run<'a> {
         let declared = Declared::new(transaction.access.at(store.partition));
-        Run { store, transaction, declared, prepared: Prepared::default() }
+        Run { store, changed: None, transaction, declared, prepared: Prepared::default() }
+    }
+
+    /// The same, with tables that the transaction itself changes.
+    pub fn over(
+        store: &'a Store,
+        changed: &'a BTreeMap<TableId, TableStore>,
+        transaction: &'a Transaction,
+    ) -> Run<'a> {
+        Run { changed: Some(changed), ..Run::new(store, transaction) }
+    }
+
+    /// The table with this id.
+    pub fn find(&self, id: TableId) -> Option<&'a TableStore> {
+        self.changed.and_then(|changed| changed.get(&id)).or_else(|| self.store.table(id))
     }
 
     /// The table, if it is as it was when the transaction was planned.
     pub fn table(&self, id: TableId, schema_version: u64) -> SqlResult<&'a TableStore> {
-        self.store.table(id).filter(|t| t.desc.version == schema_version).ok_or_else(stale_schema)
+        self.find(id).filter(|t| t.desc.version == schema_version).ok_or_else(stale_schema)
     }
 
     /// Whether this participant's results count: rows of a replicated table are the same at all.

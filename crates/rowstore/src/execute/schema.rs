@@ -1,5 +1,6 @@
 //! Changes of the catalog, and what they ask of rows that are there already.
 
+use super::migration::Written;
 use super::violation::{cannot_index, check_row};
 use crate::store::{IndexStore, Store, TableStore};
 use base::error::{SqlError, SqlResult, SqlState};
@@ -10,23 +11,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Store {
-    pub(super) fn gather_schema(&self, change: &SchemaChange) -> SqlResult<()> {
+    /// The catalog after a change. Errors: it does not apply; a row that is there already and is not
+    /// written by the same transaction is against a new constraint.
+    pub(super) fn gather_schema(&self, change: &SchemaChange, written: &Written<'_>) -> SqlResult<Catalog> {
         let mut next = Catalog::clone(&self.catalog);
         next.apply(change)?;
         for action in &change.actions {
             let SchemaAction::AlterTable(altered) = action else { continue };
             // A table made by this very change has no rows yet.
             if let Some(table) = self.table(altered.id) {
-                self.check_altered(table, altered)?;
+                self.check_altered(table, altered, written)?;
             }
         }
-        Ok(())
+        Ok(next)
     }
 
     /// Holds existing rows against the constraints that a new description adds.
-    fn check_altered(&self, table: &TableStore, altered: &Table) -> SqlResult<()> {
+    fn check_altered(&self, table: &TableStore, altered: &Table, written: &Written<'_>) -> SqlResult<()> {
         let old = &table.desc;
-        let rows = || table.rows.iter().filter_map(|(key, slot)| Some((key, slot.latest()?)));
+        let rows = || written.untouched(table);
         for (number, column) in altered.columns.iter().enumerate() {
             let was_not_null = old.columns.get(number).is_some_and(|c| c.not_null);
             if column.not_null && !was_not_null && rows().any(|(_, r)| altered.value_of(r, number).is_null())
@@ -58,7 +61,7 @@ impl Store {
         }
         for index in new_indexes(old, altered).filter(|index| index.unique) {
             if !altered.index_is_local(index, &self.topology) {
-                if table.live > 0 {
+                if rows().next().is_some() {
                     return Err(SqlError::unsupported(
                         "a unique index without the partition column over a table that has rows",
                     )
@@ -67,7 +70,7 @@ impl Store {
                 continue;
             }
             let mut seen: BTreeSet<Key> = BTreeSet::new();
-            for (key, row) in rows() {
+            for (key, row) in written.keeping(table, altered, index) {
                 if !seen.insert(altered.index_entry_of_row(index, row, &key)) {
                     return Err(cannot_index(altered, index, &altered.complete(row)));
                 }
@@ -76,7 +79,14 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn apply_schema(&mut self, change: &SchemaChange, place: Place) -> Applied {
+    /// Changes the catalog at a place. New indexes are filled with all rows but those whose entry
+    /// changes in the same transaction: they enter as they are written.
+    pub(super) fn apply_schema(
+        &mut self,
+        change: &SchemaChange,
+        written: &Written<'_>,
+        place: Place,
+    ) -> Applied {
         let mut next = Catalog::clone(&self.catalog);
         next.apply(change).expect("it was gathered without an error");
         let before = std::mem::replace(&mut self.catalog, Arc::new(next));
@@ -102,8 +112,8 @@ impl Store {
                     table.indexes.retain(|i| desc.indexes.iter().any(|d| d.id == i.desc.id));
                     for index in added {
                         let mut store = IndexStore::new(desc, &index, &self.topology, place);
-                        for (key, slot) in table.rows.iter() {
-                            store.follow(desc, &key, None, slot.latest(), place, &mut |_, _| ());
+                        for (key, row) in written.keeping(table, desc, &index) {
+                            store.follow(desc, &key, None, Some(row), place, &mut |_, _| ());
                         }
                         table.indexes.push(store);
                     }

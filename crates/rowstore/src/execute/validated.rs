@@ -14,14 +14,19 @@ use std::collections::BTreeMap;
 impl Store {
     pub(super) fn validate(&self, transaction: &Transaction, validated: &Validated) -> SqlResult<Prepared> {
         let mut run = Run::new(self, transaction);
-        for read in validated.reads.iter().filter(|read| read.partition == self.partition) {
+        self.check_reads(&run, &validated.reads)?;
+        run.take_writes(&validated.writes)?;
+        Ok(run.prepared)
+    }
+
+    pub(super) fn check_reads(&self, run: &Run<'_>, reads: &[ReadGranule]) -> SqlResult<()> {
+        for read in reads.iter().filter(|read| read.partition == self.partition) {
             if !run.declared.has_range(read.table, &read.range, AccessMode::Read) {
                 return Err(undeclared_range(&self.catalog, read.table));
             }
             self.check_read(read)?;
         }
-        run.take_writes(&validated.writes)?;
-        Ok(run.prepared)
+        Ok(())
     }
 
     fn check_read(&self, read: &ReadGranule) -> SqlResult<()> {
@@ -60,7 +65,7 @@ impl Store {
 }
 
 impl<'a> Run<'a> {
-    fn take_writes(&mut self, writes: &'a [ValidatedWrite]) -> SqlResult<()> {
+    pub(super) fn take_writes(&mut self, writes: &'a [ValidatedWrite]) -> SqlResult<()> {
         // Uniqueness is asked of the final state: whoever leaves an entry has left before anyone enters.
         let mut ends: BTreeMap<(TableId, &Key), Option<Vec<Datum>>> = BTreeMap::new();
         let mut here: BTreeMap<(TableId, &Key), &ValidatedWrite> = BTreeMap::new();
@@ -70,7 +75,7 @@ impl<'a> Run<'a> {
             write.partition == partition || matches!(table.desc.placement, Placement::Replicated)
         };
         for write in writes {
-            let table = self.store.table(write.table);
+            let table = self.find(write.table);
             let Some(table) = table.filter(|t| t.desc.version == write.schema_version) else {
                 return Err(stale_schema());
             };
@@ -107,7 +112,7 @@ impl<'a> Run<'a> {
             self.put(table, write.key.clone(), before.as_ref(), after)?;
         }
         for ((id, key), values) in &ends {
-            let table = self.store.table(*id).expect("seen above");
+            let table = self.find(*id).expect("seen above");
             let Some(values) = values else { continue };
             for index in table.indexes.iter().filter(|index| !index.local) {
                 let entry = |values: &[Datum], key: &Key| table.desc.index_entry(&index.desc, values, key);
@@ -121,7 +126,7 @@ impl<'a> Run<'a> {
         }
         // First every departure, then every arrival.
         for ((id, key), write) in &here {
-            let table = self.store.table(*id).expect("seen above");
+            let table = self.find(*id).expect("seen above");
             let values = write.row.as_ref().and(ends[&(*id, *key)].as_deref());
             if let Some(values) = values {
                 check_row(&table.desc, values)?;
@@ -132,7 +137,7 @@ impl<'a> Run<'a> {
             self.depart(table, key, values);
         }
         for ((id, key), write) in &here {
-            let table = self.store.table(*id).expect("seen above");
+            let table = self.find(*id).expect("seen above");
             let before: Option<Row> = table.rows.latest(key).cloned();
             let values = ends[&(*id, *key)].as_deref();
             let after = write.row.clone().map(|row| (row, values.expect("a row has values")));
@@ -149,7 +154,10 @@ impl<'a> Run<'a> {
         for index in table.indexes.iter().filter(|index| index.desc.unique && index.local) {
             let old = table.desc.index_entry_of_row(&index.desc, before, key);
             let new = after.map(|values| table.desc.index_entry(&index.desc, values, key));
-            if index.has_single_owner(&old) && new.as_ref() != Some(&old) {
+            if index.has_single_owner(&old)
+                && new.as_ref() != Some(&old)
+                && self.unique_owner(index, &old).as_ref() == Some(key)
+            {
                 self.prepared.overlay.owners.entry(index.desc.id).or_default().insert(old, None);
             }
         }

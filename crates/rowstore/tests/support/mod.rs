@@ -169,6 +169,19 @@ impl World {
             Outcome::Aborted(error) => Err(error),
         }
     }
+    /// A change of the catalog with rows, as they will be described.
+    pub fn migrate(
+        &mut self,
+        actions: Vec<SchemaAction>,
+        writes: Vec<ValidatedWrite>,
+    ) -> Result<(), SqlError> {
+        let change = SchemaChange { base_version: self.catalog().version, actions };
+        let rows = Validated { reads: Vec::new(), writes };
+        match self.run(TxnProgram::Migration(Migration { change, rows })) {
+            Outcome::Committed { .. } => Ok(()),
+            Outcome::Aborted(error) => Err(error),
+        }
+    }
     /// Where a row lives.
     pub fn home(&self, table: TableId, values: &[Datum]) -> PartitionId {
         match self.catalog().table(table).unwrap().locate_row(values, &self.topology) {

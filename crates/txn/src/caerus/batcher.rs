@@ -13,7 +13,7 @@ use super::state::{Caerus, Out, regions_in};
 use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::Nodes;
 use crate::share::merge;
-use base::txn::{Outcome, Submission, Transaction, TxnProgram};
+use base::txn::{Outcome, Submission, Transaction};
 use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -282,5 +282,5 @@ impl Caerus {
 
 /// Whether every region tells the gateway how it ended there.
 pub(super) fn is_schema_change(transaction: &Transaction) -> bool {
-    matches!(*transaction.program, TxnProgram::Schema(_))
+    transaction.program.schema_change().is_some()
 }

@@ -23,7 +23,7 @@ use crate::graph::component;
 use crate::graph::participants::Participants;
 use crate::graph::vertex::{Ref, State};
 use base::order::CloseTicket;
-use base::txn::{AccessMode, Granule, Transaction, TxnProgram};
+use base::txn::{AccessMode, Granule, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time};
 use smallvec::SmallVec;
 
@@ -416,8 +416,5 @@ impl Caerus {
 
 /// The earliest cut at which an interactive transaction read what it has to find unchanged.
 pub(super) fn cut_of(transaction: &Transaction) -> Option<Rank> {
-    match &*transaction.program {
-        TxnProgram::Validated(validated) => validated.reads.iter().map(|read| read.at).min(),
-        _ => None,
-    }
+    transaction.program.validated()?.reads.iter().map(|read| read.at).min()
 }

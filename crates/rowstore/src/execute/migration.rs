@@ -1,0 +1,114 @@
+//! A change of the catalog together with rows.
+//!
+//! IN: rows as tables will describe them after the change. KEEPS: what was read is judged by the tables as
+//! they are; constraints hold for the final state, so a row that the transaction itself writes is judged by
+//! what it writes, and all others as they are.
+
+use super::Prepared;
+use super::overlay::Run;
+use crate::store::{Store, TableStore};
+use base::error::SqlResult;
+use base::schema::{Catalog, Index, Table};
+use base::txn::{Migration, Transaction, Validated};
+use base::{Key, Place, Rank, Row, TableId, TxnId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Rows that a transaction writes.
+#[derive(Default)]
+pub(crate) struct Written<'a>(BTreeMap<TableId, BTreeMap<&'a Key, Option<&'a Row>>>);
+
+impl<'a> Written<'a> {
+    pub fn of(rows: &'a Validated) -> Written<'a> {
+        let mut written = Written::default();
+        for write in &rows.writes {
+            written.0.entry(write.table).or_default().insert(&write.key, write.row.as_ref());
+        }
+        written
+    }
+
+    /// Rows of a table that it leaves alone.
+    pub fn untouched<'s>(&'s self, table: &'s TableStore) -> impl Iterator<Item = (Key, &'s Row)> + 's {
+        let own = self.0.get(&table.desc.id);
+        let rows = table.rows.iter().filter_map(|(key, slot)| Some((key, slot.latest()?)));
+        rows.filter(move |(key, _)| own.is_none_or(|own| !own.contains_key(key)))
+    }
+
+    /// Rows that have the same entry in an index as before: those that are left alone, and those whose
+    /// new state has it too. All others enter as they are written.
+    pub fn keeping<'s>(
+        &'s self,
+        table: &'s TableStore,
+        desc: &'s Table,
+        index: &'s Index,
+    ) -> impl Iterator<Item = (Key, &'s Row)> + 's {
+        let own = self.0.get(&table.desc.id);
+        let rows = table.rows.iter().filter_map(|(key, slot)| Some((key, slot.latest()?)));
+        rows.filter(move |(key, row)| match own.and_then(|own| own.get(key)) {
+            None => true,
+            Some(None) => false,
+            Some(Some(new)) => {
+                desc.index_entry_of_row(index, new, key) == desc.index_entry_of_row(index, row, key)
+            }
+        })
+    }
+
+    /// Keys written in a table, with their new rows.
+    fn in_table(&self, id: TableId) -> impl Iterator<Item = (&'a Key, Option<&'a Row>)> + '_ {
+        self.0.get(&id).into_iter().flatten().map(|(key, row)| (*key, *row))
+    }
+}
+
+impl Store {
+    pub(super) fn migrate(&self, transaction: &Transaction, migration: &Migration) -> SqlResult<Prepared> {
+        let written = Written::of(&migration.rows);
+        self.check_reads(&Run::new(self, transaction), &migration.rows.reads)?;
+        let next = self.gather_schema(&migration.change, &written)?;
+        let changed = self.changed_tables(&next, &written);
+        let mut run = Run::over(self, &changed, transaction);
+        run.take_writes(&migration.rows.writes)?;
+        Ok(run.prepared)
+    }
+
+    /// Tables that are written and not as they were, as far as whoever writes these rows will ask: the rows
+    /// themselves, their index entries, and new indexes.
+    fn changed_tables(&self, next: &Catalog, written: &Written<'_>) -> BTreeMap<TableId, TableStore> {
+        let ids: BTreeSet<TableId> = written.0.keys().copied().collect();
+        let descs = ids.into_iter().filter_map(|id| next.table(id));
+        let is_new = |desc: &&Arc<Table>| self.table(desc.id).is_none_or(|t| t.desc != **desc);
+        descs.filter(is_new).map(|desc| (desc.id, self.changed_table(desc, written))).collect()
+    }
+
+    fn changed_table(&self, desc: &Arc<Table>, written: &Written<'_>) -> TableStore {
+        // Nobody asks when: the store is thrown away when the rows are checked.
+        let place = Place::new(Rank::ZERO, TxnId::MIN);
+        let mut made = TableStore::new(desc.clone(), &self.topology, place);
+        let Some(old) = self.table(desc.id) else { return made };
+        for (key, _) in written.in_table(desc.id) {
+            if let Some(row) = old.rows.latest(key) {
+                made.rows.write(key, Some(row.clone()), place);
+            }
+        }
+        for index in &mut made.indexes {
+            let Some(known) = old.index(index.desc.id) else {
+                let added = index.desc.clone();
+                for (key, row) in written.keeping(old, desc, &added) {
+                    index.follow(desc, &key, None, Some(row), place, &mut |_, _| ());
+                }
+                continue;
+            };
+            for (key, row) in written.in_table(desc.id) {
+                for row in old.rows.latest(key).into_iter().chain(row) {
+                    let entry = desc.index_entry_of_row(&index.desc, row, key);
+                    if let Some(owner) = known.entries.latest(&entry) {
+                        index.entries.write(&entry, Some(owner.clone()), place);
+                    }
+                    if let Some(owner) = known.homes.latest(&entry) {
+                        index.homes.write(&entry, Some(owner.clone()), place);
+                    }
+                }
+            }
+        }
+        made
+    }
+}
