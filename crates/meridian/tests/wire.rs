@@ -2,6 +2,8 @@
 
 #[path = "wire/bytes.rs"]
 mod bytes;
+#[path = "wire/clients.rs"]
+mod clients;
 #[path = "wire/config.rs"]
 mod config;
 #[path = "wire/conflicts.rs"]

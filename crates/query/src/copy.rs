@@ -292,6 +292,8 @@ mod tests {
             null: if csv { String::new() } else { "\\N".into() },
             header: false,
             columns: 3,
+            binary: false,
+            types: Vec::new(),
         }
     }
 

@@ -3,10 +3,10 @@
 use crate::analytics::Analytics;
 use crate::cluster::Cluster;
 use crate::locks::Locks;
-use base::schema::Sequence;
+use base::schema::{Catalog, Sequence};
 use base::{SqlError, SqlState, TableId};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Limits of analytical queries.
@@ -34,6 +34,8 @@ pub struct Gateway {
     pub(crate) locks: Arc<Locks>,
     next_row_id: AtomicI64,
     sequences: Mutex<BTreeMap<TableId, i64>>,
+    /// Ids below were given to tables and sequences by transactions here, committed or not.
+    ids_given: AtomicU32,
 }
 
 /// Values of a sequence that one gateway hands out before it skips the other gateways' blocks.
@@ -55,6 +57,7 @@ impl Gateway {
             locks: Arc::default(),
             next_row_id: AtomicI64::new(start_us),
             sequences: Mutex::default(),
+            ids_given: AtomicU32::new(0),
         })
     }
 
@@ -77,6 +80,21 @@ impl Gateway {
     /// A version 4 UUID.
     pub(crate) fn random_uuid(&self) -> [u8; 16] {
         *uuid::Uuid::new_v4().as_bytes()
+    }
+
+    /// Keeps ids to what an open transaction has made with them: a sequence that comes to nothing must not
+    /// hand its count on to another.
+    pub(crate) fn keep_ids(&self, next_id: u32) {
+        self.ids_given.fetch_max(next_id, Ordering::Relaxed);
+    }
+
+    /// A catalog to plan changes against, whose next id is free for this gateway.
+    pub(crate) fn with_free_ids(&self, catalog: Arc<Catalog>) -> Arc<Catalog> {
+        let next_id = self.ids_given.load(Ordering::Relaxed);
+        match next_id > catalog.next_id {
+            true => Arc::new(Catalog { next_id, ..catalog.as_ref().clone() }),
+            false => catalog,
+        }
     }
 
     /// The next value of a sequence. Gateways take turns in blocks that follow from the node's

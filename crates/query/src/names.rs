@@ -170,3 +170,8 @@ pub fn is_serial(ast: &Ast) -> bool {
         Some("smallserial" | "serial2" | "serial" | "serial4" | "bigserial" | "serial8")
     )
 }
+/// Whether a type is `numeric` without precision: whatever is cast to it keeps its digits.
+pub fn is_unlimited_numeric(data_type: &Ast) -> bool {
+    let (Ast::Numeric(limits) | Ast::Decimal(limits) | Ast::Dec(limits)) = data_type else { return false };
+    *limits == ExactNumberInfo::None
+}

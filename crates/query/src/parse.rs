@@ -5,7 +5,7 @@ use base::error::{SqlResult, SqlState};
 use datafusion::sql::sqlparser::ast::Statement;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
 /// The statements of a text, in order. Errors: 42601 with the place and what was found there.
 pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
@@ -17,7 +17,66 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     if tokens.iter().all(|t| blank(&t.token)) {
         return Ok(Vec::new());
     }
+    let tokens = with_whole_fetches(tokens);
     Parser::new(&dialect).with_tokens_with_locations(tokens).parse_statements().map_err(failed)
+}
+
+/// FETCH in the one form that the parser knows: with a direction, its number, and FROM. MOVE becomes a FETCH
+/// into a place of its own.
+fn with_whole_fetches(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_word = |t: &TokenWithSpan, word: &str| match &t.token {
+        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    let is_fetch = |t: &TokenWithSpan| is_word(t, "fetch") || is_word(t, "move");
+    if !tokens.iter().any(is_fetch) {
+        return tokens;
+    }
+    let mut whole = Vec::with_capacity(tokens.len() + 4);
+    for statement in tokens.split_inclusive(|t| matches!(t.token, Token::SemiColon)) {
+        let words: Vec<&TokenWithSpan> = statement
+            .iter()
+            .filter(|t| !matches!(t.token, Token::Whitespace(_) | Token::SemiColon | Token::EOF))
+            .collect();
+        let [verb, direction @ .., name] = words.as_slice() else {
+            whole.extend_from_slice(statement);
+            continue;
+        };
+        if !is_fetch(verb) {
+            whole.extend_from_slice(statement);
+            continue;
+        }
+        let direction = match direction {
+            [direction @ .., last] if is_word(last, "from") || is_word(last, "in") => direction,
+            direction => direction,
+        };
+        let span = verb.span;
+        let word = |text: &str| TokenWithSpan { token: Token::make_word(text, None), span };
+        let number = |text: &str| TokenWithSpan { token: Token::Number(text.into(), false), span };
+        let blank = || TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span };
+        let minus = |t: &TokenWithSpan| matches!(t.token, Token::Minus);
+        let direction: Vec<TokenWithSpan> = match direction {
+            [] => vec![word("NEXT")],
+            [way] if is_word(way, "forward") || is_word(way, "backward") => {
+                vec![(*way).clone(), number("1")]
+            }
+            [sign, count] if minus(sign) => vec![word("BACKWARD"), (*count).clone()],
+            given => given.iter().map(|t| (*t).clone()).collect(),
+        };
+        let mut parts = vec![word("FETCH")];
+        parts.extend(direction);
+        parts.extend([word("FROM"), (*name).clone()]);
+        if is_word(verb, "move") {
+            let place = Token::make_word(crate::session::MOVE, Some('"'));
+            parts.extend([word("INTO"), TokenWithSpan { token: place, span }]);
+        }
+        for part in parts {
+            whole.extend([part, blank()]);
+        }
+        let end = statement.iter().filter(|t| matches!(t.token, Token::SemiColon | Token::EOF));
+        whole.extend(end.cloned());
+    }
+    whole
 }
 
 /// PostgreSQL's wording of a parser's complaint.
@@ -89,6 +148,25 @@ mod tests {
         assert_eq!(error.message, "syntax error at or near \"selec\"");
         assert_eq!(error.position, Some(11));
         assert_eq!(parse("select (1").unwrap_err().message, "syntax error at end of input");
+    }
+
+    #[test]
+    fn fetch_and_move_are_read_in_all_their_forms() {
+        for (sql, wanted) in [
+            ("fetch c", "FETCH NEXT FROM c"),
+            ("FETCH FROM c", "FETCH NEXT FROM c"),
+            ("fetch 5 from \"C d\";", "FETCH 5 FROM \"C d\""),
+            ("fetch forward in c", "FETCH FORWARD 1 FROM c"),
+            ("fetch -2 from c", "FETCH BACKWARD 2 FROM c"),
+            ("fetch all c", "FETCH ALL FROM c"),
+            ("fetch absolute 3 c", "FETCH ABSOLUTE 3 FROM c"),
+            ("move forward all in c", "FETCH FORWARD ALL FROM c INTO \"meridian move\""),
+            ("move 2 c", "FETCH 2 FROM c INTO \"meridian move\""),
+            ("select 1 fetch first 1 rows only", "SELECT 1 FETCH FIRST 1 ROWS ONLY"),
+        ] {
+            assert_eq!(parse(sql).unwrap()[0].to_string(), wanted, "{sql}");
+        }
+        assert_eq!(parse("fetch 1 from c; fetch 2 from c; close c").unwrap().len(), 3);
     }
 
     #[test]

@@ -175,9 +175,13 @@ pub struct CopyFormat {
     pub header: bool,
     /// Columns per line.
     pub columns: usize,
+    /// PostgreSQL's binary format, which the front end writes and reads.
+    pub binary: bool,
+    /// Types of the columns that data comes in for.
+    pub types: Vec<DataType>,
 }
 
-/// Rows to be written out as text.
+/// Rows to be written out.
 pub struct CopyOut {
     pub format: CopyFormat,
     pub(crate) rows: Rows,
@@ -201,6 +205,17 @@ impl CopyOut {
             }))
         }));
         Ok(lines)
+    }
+
+    /// The next rows, none at the end.
+    pub async fn next_rows(&mut self) -> SqlResult<Vec<Vec<Datum>>> {
+        let rows = self.rows.stream.next_rows(1024).await?;
+        self.count += rows.len() as u64;
+        Ok(rows)
+    }
+
+    pub fn columns(&self) -> &[Column] {
+        &self.rows.columns
     }
 
     fn line(&self, fields: impl Iterator<Item = Option<String>>) -> Vec<u8> {

@@ -4,8 +4,12 @@
 //! after the previous one's reply; the token only grows; after an error inside a transaction block
 //! nothing runs until ROLLBACK.
 
+mod calling;
 mod cancel;
+mod catalog;
 mod copying;
+mod create_as;
+mod cursor;
 mod ddl;
 mod explain;
 mod join;
@@ -37,6 +41,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use transaction::Transaction;
 
+pub(crate) use cursor::MOVE;
 pub(crate) use plan::PlanContext as Context;
 pub(crate) use prepared::type_of;
 pub(crate) use transaction::Transaction as OpenTransaction;
@@ -56,6 +61,7 @@ pub struct Session {
     /// The queue's statements share one transaction.
     queue_is_block: bool,
     copy: Option<copying::CopyState>,
+    cursors: BTreeMap<String, cursor::Cursor>,
     notices: Vec<Notice>,
     changed: Vec<(String, String)>,
     cancel: CancelHandle,
@@ -86,6 +92,7 @@ impl Session {
             queue: VecDeque::new(),
             queue_is_block: false,
             copy: None,
+            cursors: BTreeMap::new(),
             notices: Vec::new(),
             changed: Vec::new(),
             cancel: CancelHandle::default(),
@@ -157,12 +164,13 @@ impl Session {
             ));
         }
         self.refuse_if_failed(statement)?;
+        let is_alone = self.transaction.is_none();
         for attempt in 0.. {
             self.look_up_catalog();
             let plan = prepared.plan(self, parameters)?;
             match self.run(&plan, &prepared.scalars(parameters)).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
-                Err(e) if is_stale(&e) && self.transaction.is_none() && attempt < 16 => {
+                Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && attempt < 16 => {
                     self.refresh_catalog().await?;
                 }
                 result => return result,
@@ -222,11 +230,13 @@ impl Session {
             self.begin(self.settings.read_only, true);
         }
         let mut retries = 0;
+        // A COMMIT that failed is no transaction's end any more: it is not said again.
+        let is_alone = self.transaction.is_none();
         loop {
             self.look_up_catalog();
             let plan = Prepared::plan_once(self, &statement)?;
             match self.run(&plan, &[]).await {
-                Err(e) if is_stale(&e) && self.transaction.is_none() && retries < 16 => {
+                Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && retries < 16 => {
                     retries += 1;
                     self.refresh_catalog().await?;
                 }
@@ -387,9 +397,14 @@ impl Session {
     /// The catalog that names are looked up in: the node's, or the open transaction's with its own changes.
     fn catalog(&self) -> Arc<Catalog> {
         match self.transaction.as_ref().and_then(|t| t.catalog.as_ref()) {
-            Some((_, catalog)) => catalog.clone(),
+            Some(own) => own.now.clone(),
             None => self.known.clone(),
         }
+    }
+
+    /// Whether the open transaction has changed the catalog.
+    fn has_own_catalog(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|t| t.catalog.is_some())
     }
 
     /// Asks the node for its catalog, once per statement.

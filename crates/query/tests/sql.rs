@@ -6,10 +6,14 @@ mod support;
 mod analytics;
 #[path = "sql/ch.rs"]
 mod ch;
+#[path = "sql/cursors.rs"]
+mod cursors;
 #[path = "sql/ddl.rs"]
 mod ddl;
 #[path = "sql/dml.rs"]
 mod dml;
+#[path = "sql/migrations.rs"]
+mod migrations;
 #[path = "sql/queries.rs"]
 mod queries;
 #[path = "sql/transactions.rs"]

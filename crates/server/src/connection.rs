@@ -328,18 +328,31 @@ impl Conversation {
         format: &CopyFormat,
     ) -> Result<SqlResult<()>, Ended> {
         let columns = format.columns as i16;
-        let formats = vec![0; format.columns];
-        stream.send(Out::CopyInResponse(CopyInResponse::new(0, columns, formats)))?;
+        let code = i8::from(format.binary);
+        let formats = vec![i16::from(code); format.columns];
+        stream.send(Out::CopyInResponse(CopyInResponse::new(code, columns, formats)))?;
         stream.flush().await?;
+        let mut binary = format.binary.then(|| crate::copy::Reader::new(format.types.clone()));
         loop {
             match stream.receive().await? {
                 In::CopyData(data) => {
-                    let taken = stream.attended(self.session.copy_data(&data.data)).await?;
-                    if taken.is_err() {
-                        return Ok(taken);
+                    let taken = match &mut binary {
+                        None => stream.attended(self.session.copy_data(&data.data)).await?,
+                        Some(reader) => match reader.feed(&data.data) {
+                            Ok(rows) => stream.attended(self.session.copy_rows(rows)).await?,
+                            Err(error) => Err(error),
+                        },
+                    };
+                    if let Err(error) = taken {
+                        self.session.copy_fail("bad data");
+                        return Ok(Err(error));
                     }
                 }
                 In::CopyDone(_) => {
+                    if let Some(Err(error)) = binary.as_ref().map(crate::copy::Reader::finish) {
+                        self.session.copy_fail("bad data");
+                        return Ok(Err(error));
+                    }
                     return Ok(match stream.attended(self.session.copy_done()).await? {
                         Ok(Response::Command(tag)) => {
                             stream.send(Out::CommandComplete(CommandComplete::new(tag)))?;
@@ -449,8 +462,29 @@ pub async fn send_some_rows(
 
 async fn send_copy(stream: &mut Stream, mut copy: CopyOut) -> Result<SqlResult<()>, Ended> {
     let columns = copy.format.columns;
-    stream.send(Out::CopyOutResponse(CopyOutResponse::new(0, columns as i16, vec![0; columns])))?;
-    loop {
+    let code = i8::from(copy.format.binary);
+    let formats = vec![i16::from(code); columns];
+    stream.send(Out::CopyOutResponse(CopyOutResponse::new(code, columns as i16, formats)))?;
+    if copy.format.binary {
+        // The header comes with the first row, or with the end: drivers look for it there.
+        let mut begun = crate::copy::header();
+        loop {
+            let rows = match stream.attended(copy.next_rows()).await? {
+                Ok(rows) if rows.is_empty() => break,
+                Ok(rows) => rows,
+                Err(error) => return Ok(Err(error)),
+            };
+            for row in rows {
+                let mut data = std::mem::take(&mut begun);
+                data.extend_from_slice(&crate::copy::row(&row, copy.columns()));
+                stream.send(Out::CopyData(CopyData::new(data.freeze())))?;
+                stream.flush_if_full().await?;
+            }
+        }
+        begun.extend_from_slice(&crate::copy::trailer());
+        stream.send(Out::CopyData(CopyData::new(begun.freeze())))?;
+    }
+    while !copy.format.binary {
         let lines = match stream.attended(copy.next_lines()).await? {
             Ok(lines) if lines.is_empty() => break,
             Ok(lines) => lines,

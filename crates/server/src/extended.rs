@@ -91,6 +91,11 @@ impl Portals {
         } else {
             match self.open.get(&name) {
                 Some(portal) => (portal.prepared.clone(), portal.formats.clone()),
+                // Cursors are portals by another name.
+                None if let Some(columns) = session.cursor_columns(&name) => {
+                    stream.send(Out::RowDescription(row_description(&columns, &[])))?;
+                    return Ok(Ok(()));
+                }
                 None => return Ok(Err(no_portal(&name))),
             }
         };

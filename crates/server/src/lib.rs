@@ -4,9 +4,10 @@
 //! conversation itself (who may say what when) is here, because a client that vanishes, cancels or
 //! sends garbage must cost nobody else anything.
 //!
-//! Suggested reading order: [`Server`], `connection`, `startup`, `extended`, `values`.
+//! Suggested reading order: [`Server`], `connection`, `startup`, `extended`, `values`, `copy`.
 
 mod connection;
+mod copy;
 mod errors;
 mod extended;
 mod startup;

@@ -8,7 +8,9 @@ async fn every_region_reads_and_writes_everything_with_full_replicas() {
     let sessions = [server.session(0).await, server.session(1).await, server.session(2).await];
     assert_eq!(value(&sessions[0], "SHOW meridian.engine").await, "caerus");
     run(&sessions[0], "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL CHECK (v >= 0))").await;
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    for session in &sessions {
+        until_there(session, "SELECT id FROM t").await;
+    }
     for (n, session) in sessions.iter().enumerate() {
         run(session, &format!("INSERT INTO t VALUES ({}, 0), ({}, 0)", 2 * n, 2 * n + 1)).await;
     }
@@ -26,9 +28,17 @@ async fn every_region_reads_and_writes_everything_with_full_replicas() {
         assert_eq!(rows(session, "SELECT count(*), sum(v) FROM t").await.unwrap(), ["6|48"]);
     }
     run(&sessions[1], "ALTER TABLE t ADD COLUMN w int").await;
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    until_there(&sessions[2], "SELECT w FROM t").await;
     run(&sessions[2], "UPDATE t SET w = id WHERE v > 10").await;
     assert_eq!(rows(&sessions[0], "SELECT w FROM t WHERE w IS NOT NULL").await.unwrap(), ["3"]);
     run(&sessions[0], "DROP TABLE t").await;
     assert!(server.is_alive());
+}
+
+/// Asks again until a region knows what another has changed of the catalog.
+async fn until_there(session: &tokio_postgres::Client, sql: &str) {
+    while let Err(error) = rows(session, sql).await {
+        assert!(["42P01", "42703"].contains(&state(&error)), "{error:?}");
+        tokio::task::yield_now().await;
+    }
 }

@@ -58,6 +58,8 @@ impl Analytics {
         options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.enable_options_value_normalization = false;
         options.execution.collect_statistics = true;
+        // `now()` has a zone, and what is computed from it.
+        options.execution.time_zone = Some("+00:00".into());
         // Grouping before the groups are dealt out is given up early where most rows are groups of their own.
         options.execution.skip_partial_aggregation_probe_rows_threshold = 16_384;
         // What counts below a collapse may be null for the planner; it never is.

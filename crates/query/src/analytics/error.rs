@@ -29,6 +29,9 @@ fn from_ref(error: &DataFusionError) -> SqlError {
         },
         E::ArrowError(inner, _) => from_arrow(inner),
         E::SQL(inner, _) => SqlError::new(SqlState::SYNTAX_ERROR, inner.to_string()),
+        E::NotImplemented(what) if what.contains("OuterReferenceColumn") => {
+            SqlError::unsupported("LATERAL that computes without tables, or this correlated subquery")
+        }
         E::NotImplemented(what) => SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, first_line(what)),
         E::SchemaError(inner, _) => schema(inner),
         E::ResourcesExhausted(what) => SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")

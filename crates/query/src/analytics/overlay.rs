@@ -18,6 +18,8 @@ pub(super) struct Overlay {
     written: BTreeSet<Key>,
     /// Their new values, where there are some.
     rows: Vec<Arc<Vec<Datum>>>,
+    /// These are all rows there are: the snapshot has no say.
+    pub is_whole: bool,
 }
 
 impl Overlay {
@@ -28,7 +30,12 @@ impl Overlay {
             written.insert(key.clone());
             rows.extend(new.cloned());
         }
-        Overlay { table: table.clone(), written, rows }
+        Overlay { table: table.clone(), written, rows, is_whole: false }
+    }
+
+    /// All rows of a table that the transaction itself has made or altered.
+    pub fn whole(table: &Arc<Table>, rows: Vec<Arc<Vec<Datum>>>) -> Overlay {
+        Overlay { table: table.clone(), written: BTreeSet::new(), rows, is_whole: true }
     }
 
     /// The projection followed by the key's columns.

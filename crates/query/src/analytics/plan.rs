@@ -75,7 +75,18 @@ pub(crate) fn plan_with(
     parameters: &mut ParameterTypes,
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
-    fenced(|| plan_now(context, statement, parameters, with_hidden))
+    let declared = parameters.clone();
+    match fenced(|| plan_now(context, statement, parameters, with_hidden)) {
+        // A function of something whose type nobody knows is one of text.
+        Err(e) if e.state == base::SqlState::UNDEFINED_FUNCTION => {
+            *parameters = declared.clone();
+            let Some(typed) = super::rewrite::with_typed_arguments(statement, &declared) else {
+                return Err(e);
+            };
+            fenced(|| plan_now(context, &typed, parameters, with_hidden)).map_err(|_| e)
+        }
+        planned => planned,
+    }
 }
 
 /// Runs planning behind a fence: a panic in it is this statement's error, not the server's end.
@@ -101,7 +112,7 @@ fn plan_now(
         Some(empty) => empty,
         None => {
             let mut rewritten = statement.clone();
-            super::rewrite::rewrite(&mut rewritten)?;
+            super::rewrite::rewrite(&mut rewritten, analytics)?;
             let for_catalog = analytics.system.rewrite(&rewritten);
             let asks_catalog = for_catalog.is_some();
             let rewritten = for_catalog.unwrap_or(rewritten);
@@ -165,6 +176,11 @@ impl QueryPlan {
     /// Whether a cut has to be chosen for it.
     pub(crate) fn reads_tables(&self) -> bool {
         !self.tables.is_empty()
+    }
+
+    /// Tables it reads.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
     }
 
     /// Whether its tables are those of a catalog (a transaction may have a catalog of its own).

@@ -1,12 +1,17 @@
 //! What PostgreSQL writes one way and DataFusion another, changed in the statement before planning.
 
+use super::context::Analytics;
+use crate::lower::scope::ParameterTypes;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
-use datafusion::sql::sqlparser::ast::{self, Expr, Statement, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
+};
 use std::ops::ControlFlow;
 
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
-pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
+pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
+    let _ = statement.visit(&mut CallsInFrom { analytics });
     let outcome = visit_expressions_mut(statement, |e| match replacement(e) {
         Ok(None) => ControlFlow::Continue(()),
         Ok(Some(new)) => {
@@ -24,6 +29,29 @@ pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
 fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
     match e {
         Expr::Function(function) => Ok(function_replacement(function)),
+        Expr::Cast { kind, expr, data_type, array, format }
+            if crate::names::is_unlimited_numeric(data_type) =>
+        {
+            Ok(exact_numeric(expr).map(|data_type| Expr::Cast {
+                kind: kind.clone(),
+                expr: expr.clone(),
+                data_type,
+                array: *array,
+                format: format.clone(),
+            }))
+        }
+        Expr::Like { escape_char: Some(escape), pattern, .. }
+        | Expr::ILike { escape_char: Some(escape), pattern, .. } => {
+            let Some(plain) = with_backslash(pattern, escape) else { return Ok(None) };
+            let mut like = e.clone();
+            if let Expr::Like { escape_char, pattern, .. } | Expr::ILike { escape_char, pattern, .. } =
+                &mut like
+            {
+                *escape_char = None;
+                **pattern = plain;
+            }
+            Ok(Some(like))
+        }
         Expr::TypedString(typed) => {
             let Ok(to @ (DataType::Date | DataType::Timestamp | DataType::TimestampTz)) =
                 crate::names::data_type(&typed.data_type)
@@ -39,6 +67,104 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
         }
         _ => Ok(None),
     }
+}
+
+/// Functions behind FROM. A column of a set that has an alias is called by it; a function that is no set is a
+/// set of one row.
+struct CallsInFrom<'a> {
+    analytics: &'a Analytics,
+}
+
+impl VisitorMut for CallsInFrom<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let Some(function) = crate::names::parts(name).ok().and_then(|mut parts| parts.pop()) else {
+            return ControlFlow::Continue(());
+        };
+        let state = &self.analytics.state;
+        if state.table_functions().contains_key(&function) {
+            if let Some(alias) = alias.as_mut().filter(|a| a.columns.is_empty()) {
+                let column = ast::TableAliasColumnDef { name: alias.name.clone(), data_type: None };
+                alias.columns.push(column);
+            }
+        } else if state.scalar_functions().contains_key(&function) {
+            let shown = alias.as_ref().map_or_else(|| ast::Ident::new(&function), |a| a.name.clone());
+            let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
+            let text = format!("SELECT 1 FROM (SELECT {name}({}) AS {shown}) AS {shown}", given.join(", "));
+            if let Some(mut derived) = first_factor(&text) {
+                if let (TableFactor::Derived { alias: made, .. }, Some(alias)) = (&mut derived, alias.take())
+                {
+                    *made = Some(alias);
+                }
+                *factor = derived;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The statement with a type for each parameter that stands alone as a function's argument: the declared
+/// one, or text. `None` if there is no such parameter.
+pub(super) fn with_typed_arguments(statement: &Statement, declared: &ParameterTypes) -> Option<Statement> {
+    let mut statement = statement.clone();
+    let mut has_any = false;
+    let _: ControlFlow<()> = visit_expressions_mut(&mut statement, |e| {
+        if let Expr::Function(function) = e
+            && let ast::FunctionArguments::List(list) = &mut function.args
+        {
+            for argument in &mut list.args {
+                has_any |= type_argument(argument, declared).is_some();
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    has_any.then_some(statement)
+}
+
+fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> Option<()> {
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else { return None };
+    let Expr::Value(value) = &*e else { return None };
+    let ast::Value::Placeholder(name) = &value.value else { return None };
+    let number = crate::lower::expr::placeholder(name).ok()?;
+    let data_type = declared.0.get(number).copied().flatten().unwrap_or(DataType::Text);
+    *e = crate::lower::insert::parse_expr(&format!("CAST({name} AS {})", data_type.name())).ok()?;
+    Some(())
+}
+
+fn first_factor(text: &str) -> Option<TableFactor> {
+    let Some(Statement::Query(query)) = crate::parse::parse(text).ok()?.pop() else { return None };
+    match *query.body {
+        ast::SetExpr::Select(mut select) => select.from.pop().map(|from| from.relation),
+        _ => None,
+    }
+}
+
+/// A numeral cast to `numeric` without precision, with the scale that it has.
+fn exact_numeric(e: &Expr) -> Option<ast::DataType> {
+    let Expr::Value(value) = e else { return None };
+    let (ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text)) = &value.value else {
+        return None;
+    };
+    let scale = base::decimal::Decimal::parse(text.trim())?.scale();
+    let precision = u64::from(base::decimal::PRECISION_MAX);
+    Some(ast::DataType::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, i64::from(scale))))
+}
+
+/// A pattern whose escape character is not the backslash, in the words of one whose is.
+fn with_backslash(pattern: &Expr, escape: &ast::ValueWithSpan) -> Option<Expr> {
+    let ast::Value::SingleQuotedString(escape) = &escape.value else { return None };
+    if escape == "\\" {
+        return None;
+    }
+    crate::lower::insert::parse_expr(&format!(
+        "meridian_like_pattern({pattern}, '{}')",
+        escape.replace('\'', "''")
+    ))
+    .ok()
 }
 
 fn function_replacement(function: &ast::Function) -> Option<Expr> {

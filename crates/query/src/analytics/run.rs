@@ -33,6 +33,8 @@ pub(crate) struct How<'a> {
     pub token: Token,
     /// The open transaction, whose own writes are seen.
     pub transaction: Option<&'a crate::session::OpenTransaction>,
+    /// All rows of tables that the transaction itself has made or altered.
+    pub own_tables: BTreeMap<TableId, Vec<Arc<Vec<Datum>>>>,
 }
 
 /// A query under way.
@@ -84,18 +86,24 @@ pub(crate) async fn run(
     let mut state = analytics.state.clone();
     state.mark_start_execution();
     let logical = fenced(|| plan.bound(&state, parameters))?;
-    let reads = reads(gateway, &logical)?;
+    let mut reads = reads(gateway, &logical)?;
+    let mut cell = SnapshotCell::default();
+    for (id, rows) in how.own_tables {
+        reads.remove(&id);
+        if let Some(table) = plan.tables.get(&id) {
+            cell.overlays.insert(id, Arc::new(Overlay::whole(table, rows)));
+        }
+    }
     if reads.is_empty() {
         let physical = physical_plan(&state, &logical).await?;
         let operators = Operators(physical.clone());
-        let stream = execute(gateway, plan, physical, SnapshotCell::default())?;
+        let stream = execute(gateway, plan, physical, cell)?;
         let timing = Timing::default();
         return Ok(Answer { stream, token: None, freshness: None, reads, operators, timing });
     }
-    let mut cell = SnapshotCell::default();
     if let Some(transaction) = how.transaction {
         for id in transaction.written_tables() {
-            if let Some(table) = plan.tables.get(&id) {
+            if let Some(table) = plan.tables.get(&id).filter(|_| reads.contains_key(&id)) {
                 cell.overlays.insert(id, Arc::new(Overlay::of(table, transaction)));
             }
         }
@@ -127,7 +135,7 @@ pub(crate) async fn run(
     } else {
         let snapshot = open(gateway, request).await?;
         timing.opened_ns = since_start();
-        check_versions(plan, &snapshot)?;
+        check_versions(plan, &reads, &snapshot)?;
         remember(analytics, &snapshot.tables);
         // Plan again from the start: figures enter where tables are named.
         let logical = fenced(|| with_statistics(analytics, &logical))?;
@@ -135,7 +143,7 @@ pub(crate) async fn run(
         timing.planned_ns = since_start();
         (snapshot, physical)
     };
-    check_versions(plan, &snapshot)?;
+    check_versions(plan, &reads, &snapshot)?;
     remember(analytics, &snapshot.tables);
     cell.tables.set(snapshot.tables).unwrap_or_else(|_| unreachable!("set once"));
     let operators = Operators(physical.clone());
@@ -212,11 +220,19 @@ fn reads(gateway: &Gateway, plan: &LogicalPlan) -> SqlResult<BTreeMap<TableId, B
     Ok(reads)
 }
 
-fn check_versions(plan: &QueryPlan, snapshot: &Snapshot) -> SqlResult<()> {
+fn check_versions(
+    plan: &QueryPlan,
+    reads: &BTreeMap<TableId, BTreeSet<PartitionId>>,
+    snapshot: &Snapshot,
+) -> SqlResult<()> {
     let same = |table: &Arc<base::schema::Table>| {
         snapshot.catalog.table(table.id).is_some_and(|t| t.version == table.version)
     };
-    if plan.tables.values().all(same) { Ok(()) } else { Err(base::schema::stale_schema()) }
+    if plan.tables.values().filter(|t| reads.contains_key(&t.id)).all(same) {
+        Ok(())
+    } else {
+        Err(base::schema::stale_schema())
+    }
 }
 
 fn has_statistics(analytics: &Analytics, reads: &BTreeMap<TableId, BTreeSet<PartitionId>>) -> bool {

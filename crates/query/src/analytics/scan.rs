@@ -196,10 +196,11 @@ impl ExecutionPlan for ColumnScan {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let cell = context.session_config().get_extension::<SnapshotCell>();
         let snapshot = cell.as_ref().and_then(|c| c.tables.get()).and_then(|t| t.get(&self.table.id));
-        let Some(snapshot) = snapshot.cloned() else {
-            return internal_err!("no snapshot of {} was opened", self.table.name);
-        };
+        let snapshot = snapshot.cloned();
         let overlay = cell.as_ref().and_then(|c| c.overlays.get(&self.table.id)).cloned();
+        if snapshot.is_none() && !overlay.as_ref().is_some_and(|o| o.is_whole) {
+            return internal_err!("no snapshot of {} was opened", self.table.name);
+        }
         let batch_rows = context.session_config().batch_size();
         let mut small = BatchCoalescer::new(self.schema.clone(), batch_rows);
         small = small.with_biggest_coalesce_batch_size(Some(batch_rows / 4));
@@ -235,7 +236,8 @@ impl ExecutionPlan for ColumnScan {
 
 /// One stream's way through the pieces.
 struct Read {
-    snapshot: Arc<TableSnapshot>,
+    /// `None`: the transaction's own rows are all there are.
+    snapshot: Option<Arc<TableSnapshot>>,
     schema: SchemaRef,
     projection: Vec<usize>,
     predicates: Vec<ColumnPredicate>,
@@ -279,13 +281,14 @@ impl Read {
             let own = self.filters.of_batch(&self.projection, own)?;
             return self.shaped(own).map(Some);
         }
+        let Some(snapshot) = self.snapshot.clone() else { return Ok(None) };
         while self.left > 0 {
             let Some(block) = self.blocks.next() else {
                 let unit = self.next_unit.fetch_add(1, Ordering::Relaxed);
-                if unit >= self.snapshot.unit_count() {
+                if unit >= snapshot.unit_count() {
                     return Ok(None);
                 }
-                self.blocks = self.snapshot.blocks(unit).collect::<Vec<_>>().into_iter();
+                self.blocks = snapshot.blocks(unit).collect::<Vec<_>>().into_iter();
                 continue;
             };
             self.filters.refresh()?;

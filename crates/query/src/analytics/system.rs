@@ -7,6 +7,7 @@
 
 mod functions;
 mod pg_tables;
+mod vectors;
 mod views;
 
 use crate::session::Context;
@@ -86,16 +87,23 @@ impl SystemTables {
         if !asks.iter().any(|word| text.contains(word)) {
             return None;
         }
+        if let Some(types) = asyncpg_types(statement) {
+            return Some(self.parser.rewrite(types));
+        }
         let mut rewritten = statement.clone();
         // Correlated subqueries that DataFusion cannot plan, as functions.
         let _: ControlFlow<()> = visit_expressions_mut(&mut rewritten, |e| {
             let replacement = match e {
                 ast::Expr::Subquery(query) => replaced_subquery(query),
                 ast::Expr::Exists { subquery, .. } => replaced_exists(subquery),
-                // `ARRAY(SELECT …)` gathers role memberships and access rights, of which there are none.
-                ast::Expr::Function(f) if matches!(f.args, ast::FunctionArguments::Subquery(_)) => {
-                    crate::lower::insert::parse_expr("CAST(NULL AS text)").ok()
-                }
+                // `ARRAY(SELECT …)` gathers a constraint's columns, or role memberships and access rights, of
+                // which there are none.
+                ast::Expr::Function(f) => match &f.args {
+                    ast::FunctionArguments::Subquery(query) => {
+                        vectors::names_of_columns(query).or_else(|| parse("CAST(NULL AS text)"))
+                    }
+                    _ => None,
+                },
                 _ => None,
             };
             if let Some(replacement) = replacement {
@@ -103,6 +111,7 @@ impl SystemTables {
             }
             ControlFlow::Continue(())
         });
+        vectors::expand(&mut rewritten);
         Some(self.parser.rewrite(rewritten))
     }
 
@@ -177,15 +186,95 @@ impl Made {
     }
 }
 
-/// Subqueries of psql's `\d`: a column's default, a column's collation.
+/// asyncpg's question about types that it does not know. Here these are arrays only: no domains, ranges or
+/// composites, whose parts it would follow recursively.
+fn asyncpg_types(statement: &Statement) -> Option<Statement> {
+    let Statement::Query(query) = statement else { return None };
+    let names = |cte: &ast::Cte| cte.alias.name.value == "typeinfo_tree";
+    if !query.with.as_ref().is_some_and(|with| with.cte_tables.iter().any(names)) {
+        return None;
+    }
+    let mut wanted = None;
+    let mut statement = statement.clone();
+    let _: ControlFlow<()> = visit_expressions_mut(&mut statement, |e| {
+        let mut condition = e.clone();
+        if let ast::Expr::InList { expr, .. } | ast::Expr::AnyOp { left: expr, .. } = &mut condition
+            && wanted.is_none()
+            && expr.to_string() == "ti.oid"
+            && let Some(oid) = parse("t.oid")
+        {
+            *expr = Box::new(oid);
+            wanted = Some(condition);
+        }
+        ControlFlow::Continue(())
+    });
+    let text = format!(
+        "SELECT t.oid, n.nspname AS ns, t.typname AS name, t.typtype AS kind, CAST(NULL AS integer) AS basetype, \
+         t.typelem AS elemtype, e.typdelim AS elemdelim, CAST(NULL AS integer) AS range_subtype, \
+         CAST(NULL AS text) AS attrtypoids, CAST(NULL AS text) AS attrnames, 0 AS depth, \
+         CAST(NULL AS text) AS basetype_name, e.typname AS elemtype_name, CAST(NULL AS text) AS range_subtype_name \
+         FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+         LEFT JOIN pg_catalog.pg_type e ON t.typelem = e.oid WHERE {}",
+        wanted?
+    );
+    crate::parse::parse(&text).ok()?.pop()
+}
+
+/// Subqueries about one row of the catalog: a column's default (of which clients say which column they mean
+/// in many ways), its sequence, its collation, a foreign key's target. The last three are not there.
 fn replaced_subquery(query: &ast::Query) -> Option<ast::Expr> {
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
     let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
-    let text = match first.as_str() {
-        "pg_attrdef" => "meridian_column_default(a.attrelid, a.attnum)",
-        "pg_collation" => "CAST(NULL AS text)",
-        _ => return None,
-    };
+    let conditions = select.selection.as_ref()?;
+    match first.as_str() {
+        "pg_attrdef" => {
+            let relation = equal_to(conditions, "adrelid")?;
+            let column = equal_to(conditions, "adnum")?;
+            parse(&format!("meridian_column_default({relation}, {column})"))
+        }
+        "pg_collation" | "pg_sequence" => parse("CAST(NULL AS text)"),
+        // No type is made of a table.
+        "pg_class" if equal_to(conditions, "oid").is_some_and(|e| e.to_string().ends_with("typrelid")) => {
+            parse("false")
+        }
+        "pg_type" => {
+            let shown = select.projection.first()?.to_string();
+            shown.ends_with("typcollation").then(|| parse("0"))?
+        }
+        "pg_attribute" | "pg_class" => {
+            equal_to(conditions, "attnum").filter(|e| e.to_string().contains("confkey"))?;
+            parse("CAST(NULL AS text)")
+        }
+        _ => None,
+    }
+}
+
+/// What a condition wants a column to be equal to.
+fn equal_to(condition: &ast::Expr, column: &str) -> Option<ast::Expr> {
+    match condition {
+        ast::Expr::Nested(e) => equal_to(e, column),
+        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::And, right } => {
+            equal_to(left, column).or_else(|| equal_to(right, column))
+        }
+        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right } => {
+            let is_it = |e: &ast::Expr| match e {
+                ast::Expr::Identifier(name) => crate::names::fold(name) == column,
+                ast::Expr::CompoundIdentifier(names) => {
+                    names.last().is_some_and(|name| crate::names::fold(name) == column)
+                }
+                _ => false,
+            };
+            match (is_it(left), is_it(right)) {
+                (true, _) => Some(right.as_ref().clone()),
+                (_, true) => Some(left.as_ref().clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Option<ast::Expr> {
     crate::lower::insert::parse_expr(text).ok()
 }
 
@@ -195,7 +284,7 @@ fn replaced_exists(query: &ast::Query) -> Option<ast::Expr> {
     let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
     let asks = select.selection.as_ref()?.to_string();
     let is_deferrable = asks.ends_with("condeferrable") || asks.ends_with("condeferred");
-    (first == "pg_constraint" && is_deferrable).then(|| crate::lower::insert::parse_expr("false").ok())?
+    (first == "pg_constraint" && is_deferrable).then(|| parse("false"))?
 }
 
 fn relation_name(relation: &ast::TableFactor) -> Option<String> {

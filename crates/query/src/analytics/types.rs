@@ -198,6 +198,8 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
                 TimeUnit::Nanosecond => each!(TimestampNanosecondArray, us),
             }
         }
+        // Has no mask of nulls, for it has nothing else.
+        Arrow::Null => rows.iter_mut().for_each(|row| row.push(Datum::Null)),
         _ => append_as_text(array, rows)?,
     }
     Ok(())

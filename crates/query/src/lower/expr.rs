@@ -54,6 +54,20 @@ pub struct ExprLowering<'a> {
     pub aggregates: Option<&'a mut Vec<super::aggregate::Aggregate>>,
 }
 
+/// A number or numeral cast to `numeric` without precision: it keeps the digits that it has.
+fn exact_numeric(typed: &Typed) -> Lowered<Option<Typed>> {
+    let constant = |value| Ok(Some(Typed::known(Expr::Constant(Datum::Decimal(value)), NUMERIC)));
+    match (&typed.kind, &typed.expr) {
+        (Kind::Literal, Expr::Constant(Datum::Text(text))) => match Decimal::parse(text.trim()) {
+            Some(value) => constant(value),
+            None => Ok(None),
+        },
+        (Kind::Known(_), Expr::Constant(Datum::Int(i))) => constant(Decimal::new(i128::from(*i), 0)),
+        (Kind::Known(DataType::Numeric { .. }), expr) => Ok(Some(Typed::known(expr.clone(), NUMERIC))),
+        _ => Ok(None),
+    }
+}
+
 /// Kinds of types that compare with each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
@@ -515,12 +529,16 @@ impl ExprLowering<'_> {
         if matches!(to, ast::DataType::Regclass | ast::DataType::Array(_) | ast::DataType::Interval { .. }) {
             return Err(Refusal::TooRich);
         }
+        let is_unlimited = names::is_unlimited_numeric(to);
         let to = match names::data_type(to) {
             Ok(to) => to,
             Err(error) if error.state == SqlState::FEATURE_NOT_SUPPORTED => return Err(Refusal::TooRich),
             Err(error) => return Err(error.into()),
         };
         let typed = self.lower(e)?;
+        if is_unlimited && let Some(exact) = exact_numeric(&typed)? {
+            return Ok(exact);
+        }
         match (&typed.kind, &typed.expr) {
             (Kind::Literal, Expr::Constant(Datum::Text(text))) => {
                 let value = base::expr::cast(Datum::text(text), to)?;

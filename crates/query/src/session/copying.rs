@@ -18,7 +18,7 @@ use base::{Datum, SqlError};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 
 /// Most rows of one atomic COPY.
-const ROWS_MAX: usize = 2_000_000;
+pub(super) const ROWS_MAX: usize = 2_000_000;
 
 /// From so many rows on a copy declares whole tables rather than keys.
 const KEYS_MAX: usize = 2_000;
@@ -35,6 +35,8 @@ pub(super) struct CopyState {
     written: u64,
     /// Rows per commit; 0: all at once.
     batch_rows: usize,
+    /// The front end reads the data.
+    is_binary: bool,
 }
 
 impl Session {
@@ -80,6 +82,7 @@ impl Session {
         let targets = lowering.insert_targets(&table, &names)?;
         let defaults = lowering.defaults(&table)?;
         format.columns = targets.len();
+        format.types = targets.iter().map(|c| table.columns[*c].data_type).collect();
         let batch_rows = self.settings.get("meridian.copy_batch_rows").parse().unwrap_or(0);
         self.copy = Some(CopyState {
             plan: InsertPlan {
@@ -95,6 +98,7 @@ impl Session {
             rows: Vec::new(),
             written: 0,
             batch_rows,
+            is_binary: format.binary,
         });
         Ok(Response::CopyIn(format))
     }
@@ -125,6 +129,16 @@ impl Session {
     /// Data of a COPY FROM STDIN, cut anywhere. After an error the copy is over.
     pub async fn copy_data(&mut self, data: &[u8]) -> SqlResult<()> {
         let result = self.take_data(Some(data)).await;
+        if result.is_err() {
+            self.copy = None;
+            self.note_failure();
+        }
+        result
+    }
+
+    /// Rows of a binary COPY FROM STDIN. After an error the copy is over.
+    pub async fn copy_rows(&mut self, rows: Vec<Vec<Datum>>) -> SqlResult<()> {
+        let result = self.take_rows(rows).await;
         if result.is_err() {
             self.copy = None;
             self.note_failure();
@@ -181,6 +195,26 @@ impl Session {
             Some(data) => records.feed(data, &mut take)?,
             None => records.finish(&mut take)?,
         }
+        self.keep_copied(copy).await
+    }
+
+    async fn take_rows(&mut self, given: Vec<Vec<Datum>>) -> SqlResult<()> {
+        let Some(mut copy) = self.copy.take() else {
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"));
+        };
+        let (catalog, gateway) = (self.catalog(), self.gateway.clone());
+        let binding =
+            Binding { parameters: &[], now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        for row in given {
+            let CopyState { plan, targets, rows, .. } = &mut copy;
+            rows.push(complete_row(&plan.table, &plan.defaults, targets, row, &binding)?);
+        }
+        self.keep_copied(copy).await
+    }
+
+    /// Goes on with a copy that has taken rows; some may be written by now.
+    async fn keep_copied(&mut self, mut copy: CopyState) -> SqlResult<()> {
+        let rows = &copy.rows;
         if rows.len() > ROWS_MAX {
             return Err(SqlError::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
@@ -198,8 +232,13 @@ impl Session {
     }
 
     async fn finish_copy(&mut self) -> SqlResult<Response> {
-        self.take_data(None).await?;
-        let copy = self.copy.take().expect("put back after its data was taken");
+        if !self.copy.as_ref().is_some_and(|copy| copy.is_binary) {
+            self.take_data(None).await?;
+        }
+        let copy = self
+            .copy
+            .take()
+            .ok_or_else(|| SqlError::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
         let written = copy.written + self.write_copied(&copy.plan, copy.rows).await?;
         Ok(Response::Command(format!("COPY {written}")))
     }
@@ -242,17 +281,17 @@ fn coarse(access: &AccessSet, plan: &InsertPlan) -> AccessSet {
     whole
 }
 
-/// Options of both syntaxes. Errors: 22023, 0A000 for the binary format.
+/// Options of both syntaxes. Errors: 22023, 42601.
 fn copy_format(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) -> SqlResult<CopyFormat> {
-    let mut csv = false;
+    let (mut csv, mut binary) = (false, false);
     let mut header = false;
     let (mut delimiter, mut quote, mut escape, mut null) = (None, None, None, None);
     for option in options {
         match option {
             ast::CopyOption::Format(name) => match name.value.to_lowercase().as_str() {
-                "text" => csv = false,
-                "csv" => csv = true,
-                "binary" => return Err(SqlError::unsupported("COPY in binary format")),
+                "text" => (csv, binary) = (false, false),
+                "csv" => (csv, binary) = (true, false),
+                "binary" => (csv, binary) = (false, true),
                 other => {
                     return Err(SqlError::new(
                         SqlState::INVALID_PARAMETER_VALUE,
@@ -273,7 +312,7 @@ fn copy_format(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) ->
     }
     for option in legacy {
         match option {
-            ast::CopyLegacyOption::Binary => return Err(SqlError::unsupported("COPY in binary format")),
+            ast::CopyLegacyOption::Binary => (csv, binary) = (false, true),
             ast::CopyLegacyOption::Delimiter(c) => delimiter = Some(*c),
             ast::CopyLegacyOption::Null(text) => null = Some(text.clone()),
             ast::CopyLegacyOption::Header => header = true,
@@ -290,6 +329,9 @@ fn copy_format(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) ->
             }
             other => return Err(SqlError::unsupported(format!("the COPY option {other}"))),
         }
+    }
+    if binary && (delimiter.is_some() || null.is_some() || header || quote.is_some() || escape.is_some()) {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "cannot specify text options in BINARY mode"));
     }
     let byte = |c: Option<char>, default: u8, what: &str| match c {
         None => Ok(default),
@@ -311,5 +353,7 @@ fn copy_format(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) ->
         null: null.unwrap_or_else(|| if csv { String::new() } else { "\\N".into() }),
         header,
         columns: 0,
+        binary,
+        types: Vec::new(),
     })
 }

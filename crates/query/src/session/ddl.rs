@@ -4,11 +4,11 @@ use super::Session;
 use crate::ddl::{self, DdlContext};
 use crate::lower::modify::ModifyPlan;
 use crate::response::Response;
-use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
+use base::schema::{Catalog, SchemaChange, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
+use base::{Datum, SqlError};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::sync::Arc;
 
@@ -16,19 +16,27 @@ use std::sync::Arc;
 const ATTEMPTS: usize = 64;
 
 impl Session {
-    pub(super) async fn run_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
-        if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
-            // A text of several statements: what came before is committed with it in order, not atomically.
-            self.end_implicit().await?;
-        }
+    pub(super) async fn run_ddl(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
         if self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only) {
             return Err(SqlError::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 format!("cannot execute {} in a read-only transaction", ddl::first_words(statement)),
             ));
         }
+        if let Statement::CreateTable(create) = statement
+            && create.query.is_some()
+        {
+            return match self.transaction {
+                Some(_) => Box::pin(self.create_as(create, parameters)).await,
+                None => Box::pin(self.run_alone(statement, parameters)).await,
+            };
+        }
         if self.transaction.is_some() {
-            return self.collect_ddl(statement);
+            return self.collect_ddl(statement).await;
         }
         let mut attempts = 0;
         loop {
@@ -39,6 +47,9 @@ impl Session {
             if planned.actions.is_empty() {
                 notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
                 return Ok(Response::Command(tag.into()));
+            }
+            if self.asks_for_rows(&planned.actions) {
+                return Box::pin(self.run_alone(statement, parameters)).await;
             }
             let base_version = self.catalog().version;
             match self.submit_schema(SchemaChange { base_version, actions: planned.actions }).await {
@@ -55,8 +66,8 @@ impl Session {
         }
     }
 
-    fn plan_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
-        let catalog = self.catalog();
+    pub(super) fn plan_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
+        let catalog = self.gateway.with_free_ids(self.catalog());
         let cluster = self.cluster();
         let context = DdlContext {
             catalog: &catalog,
@@ -70,39 +81,28 @@ impl Session {
         ddl::plan(&context, statement)
     }
 
-    /// Inside a transaction block changes are collected; its own statements see them at once.
-    fn collect_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
-        let planned = self.plan_ddl(statement)?;
-        let current = self.catalog();
-        let transaction = self.transaction.as_mut().expect("an open transaction");
-        if transaction.has_writes() {
-            return Err(SqlError::unsupported("changing the catalog after writing rows in one transaction"));
+    /// Inside a transaction changes are collected; its own statements see them at once.
+    pub(super) async fn collect_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
+        if !self.has_own_catalog() {
+            // What others have ordered meanwhile would only make COMMIT fail.
+            self.refresh_catalog().await?;
+            self.look_up_catalog();
         }
-        let base_version = transaction.catalog.as_ref().map_or(current.version, |(v, _)| *v);
-        let mut next = current.as_ref().clone();
-        next.apply(&SchemaChange { base_version: next.version, actions: planned.actions.clone() })?;
-        transaction.schema.extend(planned.actions);
-        transaction.catalog = Some((base_version, Arc::new(next)));
+        let planned = self.plan_ddl(statement)?;
+        if !planned.actions.is_empty() {
+            let known = self.known.clone();
+            self.open().change_catalog(&known, &planned.actions)?;
+            self.gateway.keep_ids(self.catalog().next_id);
+            self.enter_rows(&planned.actions).await?;
+        }
         planned.notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
         Ok(Response::Command(planned.tag.into()))
     }
 
     /// Orders a change at every partition.
     pub(super) async fn submit_schema(&mut self, change: SchemaChange) -> SqlResult<()> {
-        let mut access = AccessSet::default();
-        for partition in self.cluster().topology().partition_ids() {
-            access.add(partition, Granule::Partition, AccessMode::Write);
-        }
+        let access = super::catalog::everywhere(self.cluster().topology());
         self.submit(TxnProgram::Schema(change), access).await.map(|_| ())
-    }
-
-    /// Orders what a transaction block collected.
-    pub(super) async fn commit_schema(
-        &mut self,
-        base_version: u64,
-        actions: Vec<SchemaAction>,
-    ) -> SqlResult<()> {
-        self.submit_schema(SchemaChange { base_version, actions }).await
     }
 
     pub(super) async fn run_truncate(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {

@@ -83,6 +83,9 @@ pub fn plan(
         parameters,
     };
     match statement {
+        Statement::Query(query) if super::create_as::is_select_into(query) => {
+            Ok(Plan::Utility(statement.clone()))
+        }
         Statement::Query(query) => plan_query(context, statement, query, parameters),
         Statement::Insert(insert) => {
             let plan = lowering.insert(insert).map_err(|r| too_rich(r, "this form of INSERT"))?;

@@ -6,6 +6,7 @@ use crate::arrays;
 use crate::lower::scope::ParameterTypes;
 use crate::response::{Column, ParameterType};
 use base::error::SqlResult;
+use base::schema::Catalog;
 use base::{DataType, Datum};
 use datafusion::sql::sqlparser::ast::Statement;
 use std::borrow::Cow;
@@ -28,7 +29,9 @@ pub struct Prepared {
 /// A plan and what it was made for.
 #[derive(Clone)]
 struct Planned {
-    catalog_version: u64,
+    catalog: Arc<Catalog>,
+    /// The catalog is an open transaction's own: its version may come to mean another.
+    is_own: bool,
     settings_epoch: u64,
     plan: Arc<Plan>,
 }
@@ -57,7 +60,8 @@ impl Prepared {
         arrays::write_out(&mut written_out, &arrays)?;
         let plan = plan::plan(&session.context(&catalog), &written_out, &mut parameters)?;
         let planned = Planned {
-            catalog_version: catalog.version,
+            catalog: catalog.clone(),
+            is_own: session.has_own_catalog(),
             settings_epoch: session.settings.epoch,
             plan: Arc::new(plan),
         };
@@ -69,7 +73,12 @@ impl Prepared {
                     is_array: arrays.contains(&n),
                 })
                 .collect(),
-            columns: planned.plan.columns(),
+            columns: match &statement {
+                Statement::Fetch { name, into: None, .. } => {
+                    session.cursor_columns(&crate::names::fold(name))
+                }
+                _ => planned.plan.columns(),
+            },
             // With arrays it is planned for its values, each time.
             statement: Some(if arrays.is_empty() { written_out } else { statement }),
             arrays,
@@ -89,20 +98,18 @@ impl Prepared {
             arrays::bind(&mut bound, &self.arrays, &types, values)?;
             return plan::plan(&session.context(&catalog), &bound, &mut parameters).map(Arc::new);
         }
-        if session.transaction.as_ref().is_some_and(|t| t.catalog.is_some()) {
-            // The open transaction's own catalog is nobody else's.
-            return plan::plan(&session.context(&catalog), statement, &mut parameters).map(Arc::new);
-        }
+        let is_own = session.has_own_catalog();
         let mut planned = self.planned.lock().expect("planning does not panic while it holds the lock");
         if let Some(planned) = planned.as_ref()
-            && planned.catalog_version == catalog.version
+            && (Arc::ptr_eq(&planned.catalog, &catalog)
+                || (!planned.is_own && !is_own && planned.catalog.version == catalog.version))
             && planned.settings_epoch == epoch
         {
             return Ok(planned.plan.clone());
         }
         let plan = Arc::new(plan::plan(&session.context(&catalog), statement, &mut parameters)?);
         *planned =
-            Some(Planned { catalog_version: catalog.version, settings_epoch: epoch, plan: plan.clone() });
+            Some(Planned { catalog: catalog.clone(), is_own, settings_epoch: epoch, plan: plan.clone() });
         Ok(plan)
     }
 

@@ -11,8 +11,9 @@ use crate::session::transaction::SeenRow;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::Table;
-use base::{Datum, SqlError};
+use base::{Datum, SqlError, TableId};
 use datafusion::sql::sqlparser::ast::{self, Statement};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Session {
@@ -34,11 +35,13 @@ impl Session {
             true => Some(self.pinned().await?.1),
             false => None,
         };
+        let own_tables = self.own_tables(plan).await?;
         let how = How {
             at,
             consistency: self.settings.consistency,
             token: self.token.clone(),
             transaction: self.transaction.as_ref(),
+            own_tables,
         };
         let gateway = self.gateway.clone();
         let answer = analytics::run(&gateway, plan, parameters, how).await?;
@@ -57,6 +60,19 @@ impl Session {
             }
         }
         Ok(answer)
+    }
+
+    /// Rows of those of a query's tables that the open transaction has made or altered.
+    async fn own_tables(&mut self, plan: &QueryPlan) -> SqlResult<BTreeMap<TableId, Vec<Arc<Vec<Datum>>>>> {
+        let mut own_tables = BTreeMap::new();
+        let Some(own) = self.transaction.as_ref().and_then(|t| t.catalog.clone()) else {
+            return Ok(own_tables);
+        };
+        for table in plan.tables().filter(|table| own.has_changed(table.id)) {
+            let rows = self.all_rows(table).await?;
+            own_tables.insert(table.id, rows.into_iter().map(|row| row.values).collect());
+        }
+        Ok(own_tables)
     }
 
     /// All rows of a query inside a statement.

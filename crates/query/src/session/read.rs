@@ -196,6 +196,28 @@ impl Session {
         reads: Vec<RowRead>,
         at: Option<Rank>,
     ) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
+        let Some(own) = self.transaction.as_ref().and_then(|t| t.catalog.clone()) else {
+            return self.ask_rows(reads, at).await;
+        };
+        let asked: Vec<RowRead> = reads.iter().filter_map(|read| own.stored(read)).collect();
+        let (at, answered) = match asked.is_empty() {
+            true => (self.open().cut, Vec::new()),
+            false => self.ask_rows(asked, at).await?,
+        };
+        let mut answered = answered.into_iter();
+        let mut all = Vec::with_capacity(reads.len());
+        for read in &reads {
+            let rows = own.stored(read).and_then(|_| answered.next()).unwrap_or_default();
+            all.push(own.answer(read, rows)?);
+        }
+        Ok((at, all))
+    }
+
+    async fn ask_rows(
+        &mut self,
+        reads: Vec<RowRead>,
+        at: Option<Rank>,
+    ) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
         let request = Request::ReadRows(ReadRows {
             at,
             consistency: self.settings.consistency,

@@ -4,10 +4,11 @@
 //! back, and only rows that are read to be written are read at a new one; every granule read is recorded
 //! with its cut once it was asked for; savepoints are lengths of the undo log.
 
+use super::catalog::OwnCatalog;
 use crate::locks::RowLocks;
 use crate::lower::access;
 use base::key::KeyRange;
-use base::schema::{Catalog, Index, SchemaAction, Table};
+use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
 use base::{Datum, Key, PartitionId, Rank, Row, TableId};
@@ -37,8 +38,8 @@ pub struct Transaction {
     pub locks: Option<RowLocks>,
     /// Changes of the catalog, ordered at COMMIT.
     pub schema: Vec<SchemaAction>,
-    /// The catalog with them, and the version it began with.
-    pub catalog: Option<(u64, Arc<Catalog>)>,
+    /// The catalog with them, and the one it began with.
+    pub catalog: Option<OwnCatalog>,
 }
 
 /// What was read: where, of which table or index, which keys, and which columns (`None`: all).
@@ -71,6 +72,19 @@ impl Content {
     fn values(&self, table: &Table) -> &Arc<Vec<Datum>> {
         let packed = || self.packed.as_ref().expect("content is packed where it has no values");
         self.values.get_or_init(|| Arc::new(table.complete(packed())))
+    }
+    /// The same row of a table that has more columns now.
+    fn widened(&self, table: &Table) -> Content {
+        match &self.packed {
+            Some(row) => Content::packed(row.clone()),
+            None => {
+                let mut values =
+                    self.values.get().expect("content has values where it is not packed").to_vec();
+                let missing = table.columns.iter().skip(values.len()).map(|c| c.missing.clone());
+                values.extend(missing.collect::<Vec<_>>());
+                Content::of(Arc::new(values))
+            }
+        }
     }
     fn row(&self) -> Row {
         match (&self.packed, self.values.get()) {
@@ -133,6 +147,10 @@ impl Transaction {
     pub fn has_writes(&self) -> bool {
         !self.writes.is_empty()
     }
+    /// Whether rows were read that have to be found unchanged.
+    pub fn has_reads(&self) -> bool {
+        !self.reads.is_empty()
+    }
     /// Whether COMMIT has something to send: rows, or reads at several cuts, which must come out as one.
     /// What was read at one cut alone is serializable as it is.
     pub fn needs_validation(&self) -> bool {
@@ -160,6 +178,12 @@ impl Transaction {
         if self.read_only {
             return;
         }
+        let stored = match &self.catalog {
+            Some(own) => own.granule(table, range),
+            None => Some((table, range)),
+        };
+        // What the transaction itself has made, nobody else can have changed.
+        let Some((table, range)) = stored else { return };
         let first = self.reads.entry((partition, table, range, columns.cloned())).or_insert(at);
         *first = at.min(*first);
     }
@@ -279,6 +303,32 @@ impl Transaction {
         self.undo.push((at, before));
     }
 
+    /// Buffered rows follow their tables: they get the columns that were added, or go with the table.
+    pub(super) fn adopt(&mut self) {
+        let Some(own) = &self.catalog else { return };
+        let now = own.now.clone();
+        let is_old = |(_, b): &(&(TableId, Key), &Buffered)| {
+            now.table(b.table.id).is_none_or(|table| !Arc::ptr_eq(table, &b.table))
+        };
+        let old: Vec<(TableId, Key)> = self.writes.iter().filter(is_old).map(|(at, _)| at.clone()).collect();
+        for at in old {
+            let buffered = self.writes[&at].clone();
+            let before = match now.table(at.0) {
+                None => self.writes.remove(&at),
+                Some(table) => {
+                    let follow = |content: &Content| content.widened(table);
+                    let next = Buffered {
+                        table: table.clone(),
+                        old: buffered.old.as_ref().map(follow),
+                        new: buffered.new.as_ref().map(follow),
+                    };
+                    self.writes.insert(at.clone(), next)
+                }
+            };
+            self.undo.push((at, before));
+        }
+    }
+
     pub fn savepoint(&mut self, name: String) {
         self.savepoints.push((name, self.undo.len(), self.schema.len()));
     }
@@ -301,8 +351,13 @@ impl Transaction {
             };
         }
         if self.schema.len() > schema {
-            self.schema.truncate(schema);
-            self.catalog = None;
+            let mut actions = std::mem::take(&mut self.schema);
+            actions.truncate(schema);
+            let own = self.catalog.take().expect("changes come with their catalog");
+            if !actions.is_empty() {
+                self.rebuild(own.base, actions).expect("these changes were taken before");
+                self.adopt();
+            }
         }
         self.has_failed = false;
         true
@@ -324,7 +379,7 @@ impl Transaction {
         }
         let mut writes = Vec::with_capacity(self.writes.len());
         for ((_, key), buffered) in &self.writes {
-            let table = &buffered.table;
+            let table = self.committed(&buffered.table);
             if let Some(old) = &buffered.old {
                 // Departing entries that live elsewhere are removed there.
                 for index in table.indexes.iter().filter(|i| !table.index_is_local(i, topology)) {

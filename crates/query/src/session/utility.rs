@@ -26,7 +26,8 @@ pub(super) fn joins_block(statement: &Statement) -> bool {
             | Statement::Update(_)
             | Statement::Delete(_)
             | Statement::Copy { .. }
-    )
+            | Statement::Declare { .. }
+    ) || crate::ddl::is_ddl(statement)
 }
 
 /// Columns that a utility statement answers with.
@@ -110,7 +111,6 @@ impl Session {
                 if !block.rollback_to(&name) {
                     return Err(no_savepoint(&name));
                 }
-                self.rebuild_catalog()?;
                 done("ROLLBACK")
             }
             Statement::Savepoint { name } => {
@@ -149,6 +149,7 @@ impl Session {
                 }
                 if matches!(object_type, ast::DiscardObject::ALL) {
                     self.prepared.clear();
+                    self.cursors.clear();
                     self.settings.reset_all();
                 }
                 done(&format!("DISCARD {object_type}"))
@@ -187,6 +188,19 @@ impl Session {
                 });
                 self.run_explain(statement, *analyze || by_option, parameters).await
             }
+            Statement::Declare { stmts } => match stmts.as_slice() {
+                [declare] => self.declare(declare, parameters).await,
+                _ => Err(SqlError::unsupported("DECLARE of several cursors")),
+            },
+            Statement::Fetch { name, direction, into, .. } => {
+                let is_move =
+                    into.as_ref().is_some_and(|i| names::parts(i).is_ok_and(|p| p == [super::MOVE]));
+                if into.is_some() && !is_move {
+                    return Err(SqlError::unsupported("FETCH … INTO"));
+                }
+                self.fetch_cursor(name, direction, is_move).await
+            }
+            Statement::Close { cursor } => self.close_cursor(cursor),
             Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 self.run_copy(source, *to, target, options, legacy_options).await
             }
@@ -194,7 +208,11 @@ impl Session {
             // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
             Statement::Vacuum(_) => done("VACUUM"),
             Statement::Analyze(_) => done("ANALYZE"),
-            ddl if crate::ddl::is_ddl(ddl) => self.run_ddl(ddl).await,
+            Statement::Query(query) => {
+                let create = Statement::CreateTable(super::create_as::select_into(query)?);
+                self.run_ddl(&create, parameters).await
+            }
+            ddl if crate::ddl::is_ddl(ddl) => self.run_ddl(ddl, parameters).await,
             other => Err(SqlError::unsupported(crate::ddl::first_words(other))),
         }
     }
@@ -241,17 +259,17 @@ impl Session {
     pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
         let pin = transaction.pin;
-        let result = if !transaction.schema.is_empty() {
-            let version = transaction.catalog.as_ref().expect("changes come with their catalog").0;
-            self.commit_schema(version, transaction.schema).await
+        let topology = self.cluster().topology().clone();
+        let result = if let Some(program) = transaction.migration(&topology) {
+            self.submit(program, super::catalog::everywhere(&topology)).await.map(|_| ())
         } else if transaction.needs_validation() {
-            let topology = self.cluster().topology().clone();
             let (validated, access) = transaction.validated(&topology);
             self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())
         } else {
             Ok(())
         };
         self.unpin(pin).await;
+        self.end_cursors(result.is_ok());
         result
     }
 
@@ -259,6 +277,7 @@ impl Session {
     pub(super) async fn roll_back(&mut self) {
         if let Some(transaction) = self.transaction.take() {
             self.unpin(transaction.pin).await;
+            self.end_cursors(false);
         }
     }
 
@@ -269,24 +288,6 @@ impl Session {
             // A node that is gone has no pin to remove.
             let _ = self.gateway.cluster.request(Request::Unpin(pin)).await;
         }
-    }
-
-    /// The block's catalog after ROLLBACK TO took changes of it back.
-    fn rebuild_catalog(&mut self) -> SqlResult<()> {
-        let base = self.gateway.cluster.catalog();
-        let transaction = self.transaction.as_mut().expect("an open transaction");
-        if transaction.schema.is_empty() || transaction.catalog.is_some() {
-            if transaction.schema.is_empty() {
-                transaction.catalog = None;
-            }
-            return Ok(());
-        }
-        let mut next = base.as_ref().clone();
-        let actions = transaction.schema.clone();
-        let base_version = next.version;
-        next.apply(&base::schema::SchemaChange { base_version, actions })?;
-        transaction.catalog = Some((base_version, Arc::new(next)));
-        Ok(())
     }
 
     fn transaction_modes(&mut self, modes: &[ast::TransactionMode]) -> SqlResult<()> {

@@ -156,15 +156,11 @@ impl Session {
         }
     }
 
-    /// `CALL` outside a transaction block: one ordered transaction.
+    /// `CALL`: outside a transaction block one ordered transaction.
     pub(super) async fn run_call(&mut self, plan: &CallPlan, parameters: &[Datum]) -> SqlResult<Response> {
-        match &self.transaction {
-            Some(t) if !t.is_implicit => {
-                return Err(SqlError::unsupported("CALL inside a transaction block")
-                    .hint("A procedure is a transaction of its own."));
-            }
-            Some(_) => self.end_implicit().await?,
-            None => {}
+        let in_block = self.transaction.as_ref().is_some_and(|t| !t.is_implicit);
+        if self.transaction.is_some() && !in_block {
+            self.end_implicit().await?;
         }
         self.refuse_if_read_only("CALL")?;
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
@@ -177,6 +173,7 @@ impl Session {
         access.normalize();
         let name = plan.procedure.name().to_string();
         let rows: Vec<Row> = match reads_only(&access) {
+            _ if in_block => Box::pin(self.call_in_block(plan, &args, &access, &catalog)).await?,
             Some(partition) => {
                 let access = access.by_partition.remove(&partition).unwrap_or_default();
                 self.call_reading(partition, Call { name, args, access }).await?
@@ -212,11 +209,11 @@ impl Session {
     }
 
     /// Ends a statement's own transaction: commits, or says that it is to be executed again (`None`).
-    async fn settle(
+    pub(super) async fn settle<T>(
         &mut self,
-        result: SqlResult<Written>,
+        result: SqlResult<T>,
         attempts: &mut usize,
-    ) -> SqlResult<Option<Written>> {
+    ) -> SqlResult<Option<T>> {
         *attempts += 1;
         let ended = match result {
             Ok(written) => self.end_implicit().await.map(|()| written).map_err(|e| match e.state {
@@ -245,9 +242,6 @@ impl Session {
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 format!("cannot execute {word} in a read-only transaction"),
             ));
-        }
-        if self.transaction.as_ref().is_some_and(|t| !t.schema.is_empty()) {
-            return Err(SqlError::unsupported("writing rows after changing the catalog in one transaction"));
         }
         Ok(())
     }

@@ -81,6 +81,22 @@ async fn columns_answer_what_rows_at_the_same_cut_answer() {
         run(&mut s, "call payment(1, 1, 2, 3, 4, null, 42.50, 999999, timestamp '2026-11-21 12:00')").await;
     assert!(answer.starts_with("4|"), "{answer}");
     assert_eq!(run(&mut s, "select h_amount from history where h_w_id = 1 and h_id = 999999").await, "42.50");
+    // In a block a procedure sees what the block has written, and is taken back with it.
+    let call = "call payment(1, 1, 2, 3, 4, null, 7.25, 999998, timestamp '2026-11-21 12:00')";
+    let balance = "select c_balance from customer where c_w_id = 2 and c_d_id = 3 and c_id = 4";
+    let before = run(&mut s, balance).await;
+    for (end, stays) in [("rollback", false), ("commit", true)] {
+        assert_eq!(run(&mut s, "begin").await, "BEGIN");
+        let raised = format!("update customer set c_balance = c_balance + 7.25 {}", &balance[30..]);
+        assert_eq!(run(&mut s, &raised).await, "UPDATE 1");
+        let answer = run(&mut s, call).await;
+        assert!(answer.starts_with("4|"), "{answer}");
+        assert_eq!(run(&mut s, balance).await, before, "what is added is paid");
+        assert_eq!(run(&mut s, end).await, end.to_uppercase());
+        let paid = run(&mut s, "select h_amount from history where h_w_id = 1 and h_id = 999998").await;
+        assert_eq!(paid, if stays { "7.25" } else { "" });
+        assert_eq!(run(&mut s, balance).await, before);
+    }
     assert!(run(&mut s, "call payment(1)").await.starts_with("42883 procedure payment with 1 arguments"));
     let mut config = SessionConfig::new().with_target_partitions(2);
     config.options_mut().sql_parser.parse_float_as_decimal = true;

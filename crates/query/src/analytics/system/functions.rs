@@ -1,10 +1,11 @@
 //! Functions over the catalog, made anew for each query that calls one.
 
-use super::pg_tables::{Object, has_primary_key, object};
+use super::pg_tables::{Object, elements, has_primary_key, object};
 use crate::session::Context;
 use base::schema::{Catalog, Table};
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int64Array, StringArray,
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int64Array, ListBuilder, StringArray,
+    StringBuilder,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
@@ -58,22 +59,31 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("current_catalog", DataType::Utf8),
     ("current_schema", DataType::Utf8),
     ("current_setting", DataType::Utf8),
+    ("set_config", DataType::Utf8),
     ("pg_postmaster_start_time", DataType::Utf8),
     ("nextval", DataType::Int64),
     ("to_regtype", DataType::Int64),
+    ("meridian_element", DataType::Int64),
     ("gen_random_uuid", DataType::FixedSizeBinary(16)),
 ];
 
+/// Returns names: a list of text.
+const KEY_NAMES: &str = "meridian_key_names";
+
 pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
-    let (name, returns) = FUNCTIONS.iter().find(|(n, _)| *n == name)?;
-    let volatility = match *name {
+    let names = || (KEY_NAMES, DataType::new_list(DataType::Utf8, true));
+    let (name, returns) = match name {
+        KEY_NAMES => names(),
+        _ => FUNCTIONS.iter().find(|(n, _)| *n == name)?.clone(),
+    };
+    let volatility = match name {
         "nextval" | "gen_random_uuid" => Volatility::Volatile,
         _ => Volatility::Stable,
     };
     Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
         name,
         signature: Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility),
-        returns: returns.clone(),
+        returns,
         gateway: context.gateway.clone(),
         catalog: context.catalog.clone(),
         search_path: context.search_path.to_vec(),
@@ -133,12 +143,29 @@ impl ScalarUDFImpl for CatalogFunction {
                 let values = (0..rows).map(|_| self.gateway.random_uuid());
                 Arc::new(FixedSizeBinaryArray::try_from_iter(values)?)
             }
+            DataType::Int64 if self.name == "meridian_element" => {
+                let one = |row| {
+                    let at = number(&arrays, 1, row)? - number(&arrays, 2, row)?;
+                    elements(&word(&arrays, 0, row)?).get(usize::try_from(at).ok()?).copied()
+                };
+                Arc::new((0..rows).map(one).collect::<Int64Array>())
+            }
             DataType::Int64 => Arc::new(Int64Array::from(vec![0; rows])),
+            DataType::List(_) => {
+                let mut lists = ListBuilder::new(StringBuilder::new());
+                for row in 0..rows {
+                    lists
+                        .append_option(self.key_names(&arrays, row).map(|names| names.into_iter().map(Some)));
+                }
+                Arc::new(lists.finish())
+            }
             _ => {
                 let mut out = Vec::with_capacity(rows);
                 for row in 0..rows {
-                    if self.name == "current_setting" {
-                        self.refuse_unknown_setting(&arrays, row)?;
+                    match self.name {
+                        "current_setting" => self.refuse_unknown_setting(&arrays, row)?,
+                        "set_config" => refuse_setting(&arrays, row)?,
+                        _ => {}
                     }
                     out.push(self.text(&arrays, row));
                 }
@@ -160,6 +187,17 @@ fn word(arrays: &[ArrayRef], at: usize, row: usize) -> Option<String> {
     let array = cast(arrays.get(at)?, &DataType::Utf8).ok()?;
     let row = if array.len() == 1 { 0 } else { row };
     (!array.is_null(row)).then(|| array.as_string::<i32>().value(row).to_string())
+}
+
+/// A function has no session whose settings it could change; what has no effect can be set.
+fn refuse_setting(arrays: &[ArrayRef], row: usize) -> Result<()> {
+    match word(arrays, 0, row) {
+        Some(name) if name.eq_ignore_ascii_case("jit") => Ok(()),
+        name => Err(DataFusionError::External(Box::new(
+            base::SqlError::unsupported(format!("set_config('{}')", name.unwrap_or_default()))
+                .hint("SET changes a setting."),
+        ))),
+    }
 }
 
 /// A type's object id; `None` if there is no such type.
@@ -185,7 +223,14 @@ impl CatalogFunction {
 
     /// A setting's value belongs to the session, not to its catalog: few are known here.
     fn refuse_unknown_setting(&self, arrays: &[ArrayRef], row: usize) -> Result<()> {
-        let known = ["search_path", "server_version", "server_version_num", "transaction_isolation"];
+        let known = [
+            "default_table_access_method",
+            "jit",
+            "search_path",
+            "server_version",
+            "server_version_num",
+            "transaction_isolation",
+        ];
         match word(arrays, 0, row).map(|name| name.to_lowercase()) {
             Some(name) if !known.contains(&name.as_str()) => Err(DataFusionError::External(Box::new(
                 base::SqlError::unsupported(format!("current_setting('{name}')"))
@@ -214,6 +259,17 @@ impl CatalogFunction {
             }
             Some(Object::Sequence) | None => true,
         }
+    }
+
+    /// Names of the columns of a constraint.
+    fn key_names(&self, arrays: &[ArrayRef], row: usize) -> Option<Vec<String>> {
+        let context = self.context();
+        let (table, columns) = match object(&context, number(arrays, 0, row)?)? {
+            Object::PrimaryKey(t) => (t, &t.primary_key),
+            Object::Index(t, i) => (t, &i.columns),
+            _ => return None,
+        };
+        Some(columns.iter().map(|c| table.columns[*c].name.clone()).collect())
     }
 
     fn text(&self, arrays: &[ArrayRef], row: usize) -> Option<String> {
@@ -254,11 +310,15 @@ impl CatalogFunction {
             }
             "current_database" | "current_catalog" => Some(self.database.clone()),
             "current_schema" => self.search_path.iter().find(|s| self.catalog.schemas.contains(s)).cloned(),
+            "set_config" => word(arrays, 1, row),
             "current_setting" => match word(arrays, 0, row)?.to_lowercase().as_str() {
                 "search_path" => Some(self.search_path.join(", ")),
                 "server_version" => Some("15.0 (Meridian)".into()),
                 "server_version_num" => Some("150000".into()),
                 "transaction_isolation" => Some("serializable".into()),
+                "default_table_access_method" => Some("heap".into()),
+                // Plans are never compiled.
+                "jit" => Some("off".into()),
                 _ => None,
             },
             "pg_size_pretty" => number(arrays, 0, row).map(|n| format!("{n} bytes")),

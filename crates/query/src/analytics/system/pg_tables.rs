@@ -43,12 +43,14 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "pg_attrdef" => attrdef(context),
         "pg_index" => index(context),
         "pg_constraint" => constraint(context),
+        "meridian_index_keys" => keys(index(context), "indexrelid", "indkey"),
+        "meridian_constraint_keys" => keys(constraint(context), "oid", "conkey"),
         "pg_sequence" => sequence(context),
         "pg_database" => database(context),
         "pg_roles" | "pg_authid" | "pg_user" => roles(context),
         "pg_tables" => tables(context),
         "pg_indexes" => indexes(context),
-        "pg_settings" => Made::new(&[("name", TEXT), ("setting", TEXT), ("unit", TEXT), ("category", TEXT)]),
+        "pg_settings" => settings(),
         "pg_views" => {
             Made::new(&[("schemaname", TEXT), ("viewname", TEXT), ("viewowner", TEXT), ("definition", TEXT)])
         }
@@ -316,6 +318,55 @@ fn attrdef(context: &Context<'_>) -> Made {
         }
     }
     made
+}
+
+/// What is the same in every session; `SHOW ALL` tells the rest.
+fn settings() -> Made {
+    let mut made = Made::new(&[("name", TEXT), ("setting", TEXT), ("unit", TEXT), ("category", TEXT)]);
+    let known = [
+        ("block_size", "8192"),
+        ("max_identifier_length", "63"),
+        ("max_index_keys", "32"),
+        ("server_encoding", "UTF8"),
+        ("server_version_num", "150000"),
+    ];
+    let row =
+        |(name, setting): (&str, &str)| vec![text(name), text(setting), Datum::Null, text("Preset Options")];
+    made.rows = known.into_iter().map(row).collect();
+    made
+}
+
+/// A row per column of a vector: see [`super::vectors`].
+fn keys(of: Made, key: &str, vector: &str) -> Made {
+    let at = |name: &str| of.columns.iter().position(|(n, _)| *n == name).expect("a column of this table");
+    let (key, vector) = (at(key), at(vector));
+    let mut made = Made::new(&[
+        ("meridian_of", OID),
+        ("meridian_nth", INT),
+        ("meridian_element", SMALL),
+        ("meridian_opclass", OID),
+        ("meridian_option", SMALL),
+        ("meridian_foreign", SMALL),
+    ]);
+    for row in &of.rows {
+        for (n, element) in elements(&base::text::display(&row[vector])).into_iter().enumerate() {
+            made.rows.push(vec![
+                row[key].clone(),
+                int(n as i64 + 1),
+                int(element),
+                int(0),
+                int(0),
+                Datum::Null,
+            ]);
+        }
+    }
+    made
+}
+
+/// Elements of a vector or an array of numbers in its text form.
+pub(super) fn elements(text: &str) -> Vec<i64> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '-');
+    words.filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Column numbers as an int2vector prints them.
