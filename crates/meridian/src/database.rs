@@ -1,23 +1,44 @@
-//! A whole database in this process: nodes, gateways, front ends.
+//! A whole database in this process: nodes, gateways, front ends; in memory, or kept in a directory.
 
 use crate::query_threads::QueryThreads;
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use base::error::{SqlError, SqlResult, SqlState};
+use base::process::Process;
+use base::rng::Rng;
 use base::schema::Catalog;
+use base::time::MS;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::wan::Wan;
 use base::{NodeId, Time};
+use node::durable::{self, Durable, Groups};
 use node::request::{Reply, Request};
 use node::{Node, Options};
 use query::{Cluster, Gateway, GatewayConfig};
-use runtime::{Host, LocalCluster};
+use runtime::{DataDir, Host, LocalCluster};
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use txn::any::{AnyEngine, EngineKind};
 
 type DatabaseNode = Node<AnyEngine>;
+
+/// A node, wrapped or not.
+trait Served: Process<Request = Request, Reply = Reply> + Send + 'static {
+    fn node(&self) -> &DatabaseNode;
+}
+impl Served for DatabaseNode {
+    fn node(&self) -> &DatabaseNode {
+        self
+    }
+}
+impl Served for Durable<DatabaseNode> {
+    fn node(&self) -> &DatabaseNode {
+        self.inner()
+    }
+}
 
 /// What to build.
 #[derive(clap::Args, Clone, Debug)]
@@ -69,9 +90,28 @@ impl DatabaseArgs {
     }
 }
 
+/// Where data is kept.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct DataArgs {
+    /// Keep data in this directory: what was answered survives the process. Without it data is in memory only
+    #[arg(long, env = "MERIDIAN_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Open a directory that another build of meridian wrote. Its log is replayed by this one, which may give
+    /// other results than were answered
+    #[arg(long, env = "MERIDIAN_ANY_BUILD")]
+    pub any_build: bool,
+}
+
+/// The nodes of this process.
+enum Nodes {
+    Memory(LocalCluster<DatabaseNode>),
+    /// The directory is locked as long as the nodes run.
+    Kept(LocalCluster<Durable<DatabaseNode>>, DataDir),
+}
+
 /// A running database; dropping it stops every node.
 pub struct Database {
-    cluster: LocalCluster<DatabaseNode>,
+    nodes: Nodes,
     /// Ends queries under way when the database is dropped.
     _query_threads: QueryThreads,
     pub regions: Vec<Region>,
@@ -96,8 +136,8 @@ impl Region {
 
 impl Database {
     /// Starts nodes and front ends; call it inside a tokio runtime. Errors: a port in use, a listen
-    /// address that is not ours.
-    pub async fn start(args: &DatabaseArgs) -> anyhow::Result<Database> {
+    /// address that is not ours, a directory that cannot be used.
+    pub async fn start(args: &DatabaseArgs, data: &DataArgs) -> anyhow::Result<Database> {
         let topology = Arc::new(args.topology()?);
         let procedures = Arc::new(workload::procedures());
         // Ports first: nothing is started if one is taken.
@@ -110,11 +150,125 @@ impl Database {
             listeners.push(listener);
         }
         let engine = args.engine()?;
-        let cluster = LocalCluster::start(topology.clone(), |id| {
+        let node = |id, options: Options| {
             let engine = AnyEngine::new(topology.clone(), id, 1, engine.options());
-            Node::new(id, topology.clone(), procedures.clone(), engine, Options::default())
-        });
+            Node::new(id, topology.clone(), procedures.clone(), engine, options)
+        };
         let query_threads = QueryThreads::start()?;
+        let front = Front { args, procedures: &procedures, query_threads: &query_threads };
+        let (nodes, regions) = match &data.data {
+            None => {
+                let cluster = LocalCluster::start(topology.clone(), |id| node(id, Options::default()));
+                let regions = front.open(&cluster, listeners)?;
+                (Nodes::Memory(cluster), regions)
+            }
+            Some(path) => {
+                let directory = open_directory(path, args, data.any_build)?;
+                // Whatever happens at a node is written to its log, so little happens by itself.
+                let quiet = Options {
+                    low_interval_ns: 100 * MS,
+                    maintain_interval_ns: 250 * MS,
+                    ..Options::default()
+                };
+                let groups = Arc::new(Groups::of(topology.nodes.len(), 1));
+                let mut kept = Vec::new();
+                for id in topology.node_ids() {
+                    let (log, records) = directory.log(id)?;
+                    let rng = Rng::new(u64::from(id.0));
+                    let options = durable::Options::default();
+                    let node = node(id, quiet.clone());
+                    let durable = Durable::new(id, groups.clone(), options, rng, &records, node)
+                        .with_context(|| log.path().display().to_string())?;
+                    kept.push((durable, log));
+                }
+                let cluster = LocalCluster::start_with_logs(topology.clone(), kept);
+                replayed(&cluster).await?;
+                let regions = front.open(&cluster, listeners)?;
+                (Nodes::Kept(cluster, directory), regions)
+            }
+        };
+        Ok(Database { nodes, _query_threads: query_threads, regions })
+    }
+
+    pub fn topology(&self) -> &Arc<Topology> {
+        match &self.nodes {
+            Nodes::Memory(cluster) => cluster.topology(),
+            Nodes::Kept(cluster, _) => cluster.topology(),
+        }
+    }
+
+    /// The first node that has stopped, if any.
+    pub fn stopped(&self) -> Option<NodeId> {
+        match &self.nodes {
+            Nodes::Memory(cluster) => first_stopped(cluster),
+            Nodes::Kept(cluster, _) => first_stopped(cluster),
+        }
+    }
+}
+
+fn first_stopped<P: Served>(cluster: &LocalCluster<P>) -> Option<NodeId> {
+    cluster.hosts().iter().find(|h| h.is_gone()).map(|h| h.id())
+}
+
+/// Takes a directory for this cluster.
+fn open_directory(path: &Path, args: &DatabaseArgs, any_build: bool) -> anyhow::Result<DataDir> {
+    let topology = args.topology()?;
+    let regions: Vec<&str> =
+        topology.node_ids().map(|id| topology.region_name(topology.region_of(id))).collect();
+    let made_with = [
+        ("--engine", args.engine.clone()),
+        ("--wan and --regions", regions.join(",")),
+        ("--partitions", args.partitions.to_string()),
+        (BUILD, build()?),
+    ];
+    let may_differ: &[&str] = if any_build { &[BUILD] } else { &[] };
+    DataDir::open(path, &made_with, may_differ).map_err(|error| match error {
+        runtime::DiskError::Differs { ref name, .. } if name == BUILD => anyhow!(
+            "{error}. A log holds what happened, and only the program that wrote it is known to answer the same \
+             again. Start that build, or try this one with --any-build on a copy of the directory"
+        ),
+        error => anyhow!("{error}"),
+    })
+}
+
+/// Setting of a directory: what wrote it.
+const BUILD: &str = "build";
+
+/// Tells this program from every other.
+fn build() -> anyhow::Result<String> {
+    let path = std::env::current_exe().context("cannot tell which program this is")?;
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(format!("{}-{:016x}", env!("CARGO_PKG_VERSION"), base::hash::digest(&bytes)))
+}
+
+/// Waits until every node has gone through its log.
+async fn replayed(cluster: &LocalCluster<Durable<DatabaseNode>>) -> anyhow::Result<()> {
+    for host in cluster.hosts() {
+        while !host.inspect(|node| node.is_ready()) {
+            if host.is_gone() {
+                bail!("node {} could not replay its log; the lines above say why", host.id());
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    Ok(())
+}
+
+/// What every front end needs.
+struct Front<'a> {
+    args: &'a DatabaseArgs,
+    procedures: &'a Arc<Procedures>,
+    query_threads: &'a QueryThreads,
+}
+
+impl Front<'_> {
+    /// A front end for each node.
+    fn open<P: Served>(
+        &self,
+        cluster: &LocalCluster<P>,
+        listeners: Vec<tokio::net::TcpListener>,
+    ) -> anyhow::Result<Vec<Region>> {
+        let topology = cluster.topology();
         let mut regions = Vec::new();
         for (host, listener) in cluster.hosts().iter().zip(listeners) {
             let region = topology.region_of(host.id());
@@ -122,12 +276,12 @@ impl Database {
             let member = Member {
                 host: host.clone(),
                 topology: topology.clone(),
-                procedures: procedures.clone(),
-                engine: args.engine.clone(),
+                procedures: self.procedures.clone(),
+                engine: self.args.engine.clone(),
             };
             let config = GatewayConfig {
-                query_memory_bytes: (args.query_memory_mib as usize) << 20,
-                query_runtime: Some(query_threads.handle().clone()),
+                query_memory_bytes: (self.args.query_memory_mib as usize) << 20,
+                query_runtime: Some(self.query_threads.handle().clone()),
                 ..Default::default()
             };
             let gateway = Gateway::new(Arc::new(member), config);
@@ -140,16 +294,7 @@ impl Database {
             let name = topology.region_name(region).to_string();
             regions.push(Region { name, address });
         }
-        Ok(Database { cluster, _query_threads: query_threads, regions })
-    }
-
-    pub fn topology(&self) -> &Arc<Topology> {
-        self.cluster.topology()
-    }
-
-    /// The first node that has stopped, if any.
-    pub fn stopped(&self) -> Option<NodeId> {
-        self.cluster.hosts().iter().find(|h| h.is_gone()).map(|h| h.id())
+        Ok(regions)
     }
 }
 
@@ -162,19 +307,21 @@ fn port(first: u16, node: NodeId) -> anyhow::Result<u16> {
 }
 
 /// A node as its sessions see it.
-struct Member {
-    host: Arc<Host<DatabaseNode>>,
+struct Member<P: Served> {
+    host: Arc<Host<P>>,
     topology: Arc<Topology>,
     procedures: Arc<Procedures>,
     engine: String,
 }
 
 #[async_trait]
-impl Cluster for Member {
+impl<P: Served> Cluster for Member<P> {
     async fn request(&self, request: Request) -> SqlResult<Reply> {
         self.host.request(request).await.map_err(|_| {
             SqlError::new(SqlState::ADMIN_SHUTDOWN, format!("node {} has stopped", self.host.id()))
-                .detail("An invariant did not hold; a failed node stops rather than guess.")
+                .detail(
+                    "An invariant did not hold or its disk failed; a failed node stops rather than guess.",
+                )
                 .hint("Connect to another region; the server's log says what failed.")
         })
     }
@@ -185,7 +332,7 @@ impl Cluster for Member {
         &self.topology
     }
     fn catalog(&self) -> Arc<Catalog> {
-        self.host.inspect(|node| node.catalog())
+        self.host.inspect(|served| served.node().catalog())
     }
     fn procedures(&self) -> &Arc<Procedures> {
         &self.procedures

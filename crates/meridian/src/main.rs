@@ -28,7 +28,7 @@ Examples:
   meridian demo                                    three regions, a load, analytics, a live view
   meridian demo --duration 30s --json demo.json    the same, scripted
   meridian start --port 26257                      an empty three-region database
-  meridian start --wan local --regions us          one region alone
+  meridian start --wan local --regions us --data d one region, its data kept in directory d
   meridian start --config meridian.toml            flags from a file: port = 26257
   psql -h 127.0.0.1 -p 26257 -U root meridian      talk to its first region
   meridian bench tpcc --load --url postgres://root@127.0.0.1:26257/meridian";
@@ -37,7 +37,7 @@ Examples:
 enum Command {
     /// Three regions in one process, with an emulated WAN, a TPC-C load and fresh analytics
     Demo(demo::DemoArgs),
-    /// An empty database: one node per region in one process, data in memory
+    /// A database: one node per region in one process, data in memory or in a directory
     Start(start::StartArgs),
     /// Measure a server: TPC-C, CH-benCHmark, YCSB, point reads and writes
     #[command(subcommand)]

@@ -1,6 +1,6 @@
-//! `meridian start`: an empty database that runs until it is told to stop.
+//! `meridian start`: a database that runs until it is told to stop.
 
-use crate::database::{Database, DatabaseArgs};
+use crate::database::{DataArgs, Database, DatabaseArgs};
 use anyhow::bail;
 use std::time::Duration;
 
@@ -8,12 +8,17 @@ use std::time::Duration;
 pub struct StartArgs {
     #[command(flatten)]
     pub database: DatabaseArgs,
+    #[command(flatten)]
+    pub data: DataArgs,
 }
 
 pub fn run(args: StartArgs) -> anyhow::Result<()> {
     crate::run_async(async move {
-        let database = Database::start(&args.database).await?;
-        println!("Data is kept in memory only. Ctrl-C ends the database.");
+        let database = Database::start(&args.database, &args.data).await?;
+        match &args.data.data {
+            None => println!("Data is kept in memory only. Ctrl-C ends the database."),
+            Some(path) => println!("Data is kept in {}. Ctrl-C ends the process.", path.display()),
+        }
         for region in &database.regions {
             println!("{:<16} {}", region.name, region.psql());
         }
@@ -25,7 +30,7 @@ pub fn run(args: StartArgs) -> anyhow::Result<()> {
                 }
                 () = tokio::time::sleep(Duration::from_millis(500)) => {
                     if let Some(node) = database.stopped() {
-                        bail!("node {node} failed an invariant and stopped; the log above says where");
+                        bail!("node {node} has stopped; the log above says why");
                     }
                 }
             }

@@ -10,6 +10,8 @@ mod config;
 mod conflicts;
 #[path = "wire/ddl.rs"]
 mod ddl;
+#[path = "wire/durable.rs"]
+mod durable;
 #[path = "wire/engines.rs"]
 mod engines;
 #[path = "wire/protocol.rs"]

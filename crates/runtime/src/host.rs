@@ -12,7 +12,8 @@
 //! stops: its host answers `Gone` from then on, it never guesses.
 
 use crate::clock::Clock;
-use base::process::{Computation, Effect, Effects, Event, Process};
+use crate::log_file::LogFile;
+use base::process::{Computation, Effect, Effects, Event, PersistToken, Process};
 use base::{NodeId, RequestId, Time};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cmp::Ordering;
@@ -59,6 +60,19 @@ pub struct Host<P: Process> {
     next_request: AtomicU64,
     /// Where long computations go; `None` before the start and after the end.
     workbench: Mutex<Option<mpsc::Sender<Computation<P>>>>,
+    disk: Mutex<Disk>,
+}
+
+/// Where records go.
+enum Disk {
+    /// Nothing is kept.
+    None,
+    /// Before the start.
+    Waiting(LogFile),
+    /// A thread writes what it is sent.
+    Served(mpsc::Sender<(PersistToken, Vec<u8>)>),
+    /// After the end.
+    Closed,
 }
 
 struct Running<P: Process> {
@@ -106,7 +120,17 @@ impl<P: Process> Ord for Due<P> {
 }
 
 impl<P: Process + Send + 'static> Host<P> {
+    /// A host without a disk.
     pub fn new(id: NodeId, process: P, clock: Clock) -> Arc<Host<P>> {
+        Host::on(Disk::None, id, process, clock)
+    }
+
+    /// A host whose node persists into this log.
+    pub fn with_log(id: NodeId, process: P, clock: Clock, log: LogFile) -> Arc<Host<P>> {
+        Host::on(Disk::Waiting(log), id, process, clock)
+    }
+
+    fn on(disk: Disk, id: NodeId, process: P, clock: Clock) -> Arc<Host<P>> {
         Arc::new(Host {
             id,
             clock,
@@ -123,6 +147,7 @@ impl<P: Process + Send + 'static> Host<P> {
             stopping: AtomicBool::new(false),
             next_request: AtomicU64::new(1),
             workbench: Mutex::new(None),
+            disk: Mutex::new(disk),
         })
     }
 
@@ -145,6 +170,7 @@ impl<P: Process + Send + 'static> Host<P> {
             .name(format!("node-{}-background", self.id.0))
             .spawn(move || labourer.labour(work))
             .expect("a thread can be started");
+        self.start_writing();
         {
             let mut running = self.running.lock();
             running.links = Some(links);
@@ -158,9 +184,39 @@ impl<P: Process + Send + 'static> Host<P> {
             .expect("a thread can be started")
     }
 
+    /// Starts the thread that writes, if there is a log.
+    fn start_writing(self: &Arc<Self>) {
+        let mut disk = self.disk.lock();
+        *disk = match std::mem::replace(&mut *disk, Disk::None) {
+            Disk::Waiting(log) => {
+                let (sender, records) = mpsc::channel();
+                let host = self.clone();
+                std::thread::Builder::new()
+                    .name(format!("node-{}-log", self.id.0))
+                    .spawn(move || {
+                        let safe = |token| host.deliver(Time::ZERO, Event::Persisted(token));
+                        if let Err(error) = log.serve(records, safe) {
+                            tracing::error!(node = %host.id, "stopped: {error}");
+                            host.fail();
+                        }
+                    })
+                    .expect("a thread can be started");
+                Disk::Served(sender)
+            }
+            other => other,
+        };
+    }
+
+    /// The node can do nothing more; every waiting client is told.
+    fn fail(&self) {
+        self.failed.store(true, Relaxed);
+        self.running.lock().pending.clear();
+    }
+
     pub fn stop(&self) {
         self.stopping.store(true, Relaxed);
         *self.workbench.lock() = None;
+        *self.disk.lock() = Disk::Closed;
         let inbox = self.inbox.lock();
         self.wake.notify_all();
         drop(inbox);
@@ -295,8 +351,13 @@ impl<P: Process + Send + 'static> Host<P> {
                         }
                     }
                     Effect::Compute(work) => self.compute(work),
-                    // Nothing asks for durability in memory-only clusters; acknowledging would be a lie.
-                    Effect::Persist { .. } => panic!("this host has no disk"),
+                    Effect::Persist { token, record } => match &*self.disk.lock() {
+                        // A writer that has failed has stopped the node.
+                        Disk::Served(writer) => _ = writer.send((token, record)),
+                        Disk::Closed => {}
+                        // Acknowledging would be a lie.
+                        Disk::None | Disk::Waiting(_) => panic!("this host has no disk"),
+                    },
                 }
             }
         }

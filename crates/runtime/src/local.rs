@@ -6,6 +6,7 @@
 
 use crate::clock::Clock;
 use crate::host::{Host, Links};
+use crate::log_file::LogFile;
 use base::process::{Event, Process};
 use base::topology::Topology;
 use base::{NodeId, Time};
@@ -37,7 +38,20 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
     /// Starts one host per node of the topology; `make` builds each node.
     pub fn start(topology: Arc<Topology>, mut make: impl FnMut(NodeId) -> P) -> LocalCluster<P> {
         let clock = Clock::new();
-        let hosts: Vec<_> = topology.node_ids().map(|id| Host::new(id, make(id), clock.clone())).collect();
+        let hosts = topology.node_ids().map(|id| Host::new(id, make(id), clock.clone())).collect();
+        LocalCluster::run(topology, hosts)
+    }
+
+    /// The same, where each node keeps its log.
+    pub fn start_with_logs(topology: Arc<Topology>, nodes: Vec<(P, LogFile)>) -> LocalCluster<P> {
+        assert_eq!(nodes.len(), topology.nodes.len(), "one log per node");
+        let clock = Clock::new();
+        let host = |(id, (node, log))| Host::with_log(id, node, clock.clone(), log);
+        let hosts = topology.node_ids().zip(nodes).map(host).collect();
+        LocalCluster::run(topology, hosts)
+    }
+
+    fn run(topology: Arc<Topology>, hosts: Vec<Arc<Host<P>>>) -> LocalCluster<P> {
         let wires: Arc<Wires<P>> =
             Arc::new(Wires { topology: topology.clone(), hosts: hosts.iter().map(Arc::downgrade).collect() });
         let threads = hosts.iter().map(|host| host.start(wires.clone())).collect();

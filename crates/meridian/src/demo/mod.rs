@@ -8,7 +8,7 @@ mod figures;
 mod terminals;
 mod view;
 
-use crate::database::{Database, DatabaseArgs};
+use crate::database::{DataArgs, Database, DatabaseArgs};
 use anyhow::{Context, bail};
 use bench::load::{Job, Loading};
 use figures::{Figures, Report};
@@ -68,7 +68,7 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {
-    let database = Database::start(&args.database).await?;
+    let database = Database::start(&args.database, &DataArgs::default()).await?;
     let regions = database.regions.clone();
     println!(
         "Meridian: {} regions, WAN {}, engine {}",

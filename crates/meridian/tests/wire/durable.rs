@@ -1,0 +1,117 @@
+//! A database in a directory: the process is killed at any moment, and what was answered is there.
+
+use crate::server::*;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A directory that is gone when the test is.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("meridian-{}-{name}", std::process::id()));
+        _ = std::fs::remove_dir_all(&path);
+        Directory(path)
+    }
+    fn text(&self) -> &str {
+        self.0.to_str().expect("a plain name")
+    }
+}
+impl Drop for Directory {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn start(directory: &Directory) -> Server {
+    Server::start_with(&["--regions", "us", "--data", directory.text()], 1)
+}
+
+/// Exit code and errors of a start that has to fail.
+fn refused(directory: &Path, more: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["start", "--port", "0", "--wan", "local", "--regions", "us"])
+        .args(["--data", directory.to_str().expect("a plain name")])
+        .args(more)
+        .output()
+        .expect("the command runs");
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_survives_a_kill() {
+    let directory = Directory::new("kill");
+    let mut answered: Vec<i64> = Vec::new();
+    for life in 0..3i64 {
+        let server = start(&directory);
+        let client = server.session(0).await;
+        if life == 0 {
+            client.batch_execute("CREATE TABLE kept (id INT PRIMARY KEY, name TEXT UNIQUE)").await.unwrap();
+        }
+        let found = rows(&client, "SELECT id FROM kept ORDER BY id").await.unwrap();
+        let found: Vec<i64> = found.iter().map(|id| id.parse().unwrap()).collect();
+        assert!(answered.iter().all(|id| found.binary_search(id).is_ok()), "life {life}: {found:?}");
+        // What was not answered may be there or not, but nothing else is.
+        assert!(found.iter().all(|id| id / 1000 < life), "{found:?}");
+        let sum = value(&client, "SELECT count(*) FROM kept WHERE name LIKE 'row %'").await;
+        assert_eq!(sum, found.len().to_string(), "columns have what rows have");
+        // Several clients write until the process is killed under them.
+        let mut writers = Vec::new();
+        for w in 0..4i64 {
+            let client = server.session(0).await;
+            let last = if w == 0 { 40 } else { 200 };
+            writers.push(tokio::spawn(async move {
+                let mut done = Vec::new();
+                for id in (0..=last).map(|n| life * 1000 + w * 210 + n) {
+                    let insert = format!("INSERT INTO kept VALUES ({id}, 'row {id}')");
+                    match client.batch_execute(&insert).await {
+                        Ok(()) => done.push(id),
+                        Err(_) => break,
+                    }
+                }
+                done
+            }));
+        }
+        answered.extend(writers.remove(0).await.unwrap());
+        drop(server);
+        for writer in writers {
+            answered.extend(writer.await.unwrap());
+        }
+    }
+    assert!(answered.len() >= 3 * 41, "{}", answered.len());
+    let error = {
+        let server = start(&directory);
+        let client = server.session(0).await;
+        client.batch_execute("INSERT INTO kept VALUES (1000000, 'row 0')").await.unwrap_err()
+    };
+    assert_eq!(state(&error), "23505", "unique indexes come back too");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
+    let directory = Directory::new("refused");
+    let server = start(&directory);
+    let client = server.session(0).await;
+    client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY)").await.unwrap();
+    client.batch_execute("INSERT INTO t VALUES (1), (2)").await.unwrap();
+    assert!(refused(&directory.0, &[]).contains("is in use by another process"));
+    drop(server);
+    let said = refused(&directory.0, &["--engine", "caerus"]);
+    assert!(said.contains("was made with --engine perseus, not caerus"), "{said}");
+    // Damage in the middle.
+    let log = directory.0.join("node-0.log");
+    let whole = std::fs::read(&log).unwrap();
+    let mut bytes = whole.clone();
+    bytes[40] ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    let said = refused(&directory.0, &[]);
+    assert!(said.contains(log.to_str().unwrap()) && said.contains("damaged at offset"), "{said}");
+    // A torn end is cut.
+    let mut bytes = whole.clone();
+    bytes.extend_from_slice(&whole[whole.len() - 9..]);
+    std::fs::write(&log, &bytes).unwrap();
+    let server = start(&directory);
+    let client = server.session(0).await;
+    assert_eq!(value(&client, "SELECT count(*) FROM t").await, "2");
+}
