@@ -174,7 +174,7 @@ impl Report {
         let columns = self.columns();
         _ = writeln!(csv, "{}", columns.join(","));
         for line in &self.rows {
-            let cells: Vec<String> = columns.iter().map(|c| cell(line, c)).collect();
+            let cells: Vec<String> = columns.iter().map(|c| quoted(cell(line, c))).collect();
             _ = writeln!(csv, "{}", cells.join(","));
         }
         csv
@@ -215,6 +215,14 @@ impl Report {
             }
         }
         columns
+    }
+}
+
+/// A cell of comma-separated values.
+fn quoted(cell: String) -> String {
+    match cell.contains([',', '"']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
     }
 }
 
@@ -262,13 +270,13 @@ mod tests {
             seed: 3,
             scale: Scale::Small,
             conditions: vec![("clock_bound_ms", json!(1.0))],
-            rows: vec![vec![("system", json!("a")), ("p50_ms", json!(2.5))], vec![("system", json!("b"))]],
+            rows: vec![vec![("system", json!("a")), ("p50_ms", json!(2.5))], vec![("system", json!("b, c"))]],
             claims: vec![Claim { what: "p50".into(), bound: 2.0, found: 2.5 }],
             plots: Vec::new(),
         };
         assert_eq!(report.figure(&[("system", "a")], "p50_ms"), Some(2.5));
-        assert_eq!(report.figure(&[("system", "b")], "p50_ms"), None);
-        assert_eq!(report.to_csv(), "system,p50_ms\na,2.50\nb,\n");
+        assert_eq!(report.figure(&[("system", "b, c")], "p50_ms"), None);
+        assert_eq!(report.to_csv(), "system,p50_ms\na,2.50\n\"b, c\",\n");
         let json = report.to_json();
         assert_eq!(json["rows"][0]["p50_ms"], json!(2.5));
         assert_eq!(json["claims"][0]["holds"], json!(false));
