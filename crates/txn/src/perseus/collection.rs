@@ -3,9 +3,14 @@
 //! A transaction's tag is its rank. Node q reports `done_q`: every later pts here exceeds it, everything
 //! pre-accepted here at or below it has executed, every transaction coordinated here at or below it has
 //! ended, and no reader here uses a cut at or below it. The watermark E is the least of these over all
-//! nodes; node 0 collects them. A vertex with rank ≤ E may go everywhere: whoever has not executed has a
+//! nodes; one of them, the collector, gathers them. A vertex with rank ≤ E may go everywhere: whoever has not executed has a
 //! larger cts, so nobody's rank needs it any more. Epochs per node, as printed in the paper, are not
 //! safe: two nodes may drop one vertex at different times and rank its successor differently.
+//!
+//! The collector runs partition 0, and need not move when it is lost: no watermark passes the report of a node
+//! that runs a partition, which nobody else can give. While that node is gone nothing may be collected, whoever
+//! gathers; when it is back (a durable one with all it knew, a group of machines after an election) it goes on.
+//! Only those that run no partition are given up after their lease, and none of them collects.
 //!
 //! KEEPS: what is collected has executed here and is nobody's dependency any more; its id is remembered until
 //! its coordinator's floor passes it, so that a late duplicate is recognised.
@@ -16,12 +21,12 @@ use super::state::{Out, Perseus, Work};
 use crate::engine::EngineEffect;
 use crate::graph::seen::Seen;
 use crate::graph::vertex::{Ref, State};
-use base::{NodeId, Rank, Time, TxnId};
+use base::{NodeId, PartitionId, Rank, Time, TxnId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// Coordinates node 0 as the collector of progress reports.
-const COLLECTOR: NodeId = NodeId(0);
+/// The partition whose node gathers reports.
+const COLLECTED_AT: PartitionId = PartitionId(0);
 
 #[derive(Clone, Debug)]
 pub(super) struct Collection {
@@ -124,7 +129,8 @@ impl Perseus {
             self.raise_watermark(done, out);
         }
         let delays_ns = self.delays.at(self.me);
-        self.send(COLLECTOR, Message::Progress { done, floors, delays_ns }, out);
+        let collector = self.topology.node_of(COLLECTED_AT);
+        self.send(collector, Message::Progress { done, floors, delays_ns }, out);
         // What was learned and is still without a place has lost its search.
         let learned = std::mem::take(&mut self.collection.learned);
         for at in learned {

@@ -330,6 +330,57 @@ fn a_lost_participant_blocks_its_transactions_keys_and_says_so() {
     world.check_empty();
 }
 
+/// Node 0 runs nothing, and each of the others a partition.
+fn world_with_a_gateway_first(lease_ns: u64) -> World {
+    let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 1);
+    topology.nodes.insert(0, NodeSpec { region: RegionId(0), subscribes: Vec::new() });
+    topology.partitions.iter_mut().for_each(|partition| partition.node.0 += 1);
+    World::with(1, topology, Options { lease_ns, ..Options::default() })
+}
+
+fn least_watermark(world: &World) -> Rank {
+    let alive = (0..4u16).filter(|n| !world.dead.contains(&NodeId(*n)));
+    alive.map(|n| world.watermarks[n as usize]).min().unwrap()
+}
+
+#[test]
+fn collection_outlives_every_node_that_runs_no_partition_the_first_one_included() {
+    let mut world = world_with_a_gateway_first(2_000 * MS);
+    world.submit(0, access("w0.1 w1.1"));
+    world.run_for_ms(1_000);
+    assert!(least_watermark(&world) > Rank::ZERO);
+    world.dead.insert(NodeId(0));
+    let lost_at = world.now.rank();
+    for _ in 0..10 {
+        world.submit(2, access("w0.1 w1.1"));
+        world.run_for_ms(200);
+    }
+    world.run_for_ms(3_000);
+    assert!(least_watermark(&world) > lost_at, "{:?}", world.watermarks);
+    assert!((1..4).all(|n| world.nodes[n].vertex_count() == 0));
+}
+
+#[test]
+fn no_node_that_runs_a_partition_can_be_collected_without_and_its_return_is_enough() {
+    // The collector's, and another one.
+    for gone in [1, 3] {
+        let mut world = world_with_a_gateway_first(2_000 * MS);
+        world.submit(2, access("w0.1 w1.1 w2.1"));
+        world.run_for_ms(1_000);
+        world.cut.insert(NodeId(gone));
+        world.run_for_ms(200);
+        let lost_at = world.now.rank();
+        world.submit(2, access("w1.1"));
+        world.run_for_ms(1_000);
+        assert!(world.watermarks.iter().all(|below| *below < lost_at), "{:?}", world.watermarks);
+        world.cut.clear();
+        world.run_for_ms(1_000);
+        assert!(least_watermark(&world) > lost_at, "{:?}", world.watermarks);
+        judge(&world);
+        world.check_empty();
+    }
+}
+
 #[test]
 fn a_reader_far_behind_keeps_its_past() {
     let mut world = world(2);
