@@ -13,10 +13,11 @@ use super::session::Session;
 use crate::plan::{Plan, Script};
 use crate::world::disk::DiskModel;
 use crate::world::network::Links;
-use crate::world::{BEGIN, Fault, World};
+use crate::world::{BEGIN, Fault, Setup, World};
 use base::cut::Consistency;
 use base::rng::Rng;
 use base::time::{MS, SECOND, US};
+use base::topology::Topology;
 use base::{NodeId, Time, Token};
 use history::Guarantee;
 use node::Node;
@@ -25,7 +26,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
-use txn::any::{AnyEngine, EngineKind};
+use txn::any::{AnyEngine, EngineKind, EngineOptions};
 
 /// The node under test.
 pub type Machine = Durable<Subject>;
@@ -115,7 +116,7 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     let options = options(case, &mut rng_durable, logical.clock_bound_ns);
     let sync_ns_max = *rng_durable.pick(&[200 * US, 5 * MS]);
     setup.disks = DiskModel { sync_ns_min: 50 * US, sync_ns_max };
-    let mut world = world(setup, logical, groups.clone(), options, &knobs);
+    let mut world = world(setup, logical, groups.clone(), options, knobs.engine.clone(), knobs.node.clone());
     world.keep_trace(case.trace_lines);
 
     let token = set_up(&mut world, &layout);
@@ -153,14 +154,16 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     })
 }
 
-fn world(
-    setup: crate::world::Setup,
-    logical: Arc<base::topology::Topology>,
+/// A world of machines that keep the nodes of `logical`; the setup's topology is that of the machines.
+pub fn world(
+    setup: Setup,
+    logical: Arc<Topology>,
     groups: Arc<Groups>,
     options: Options,
-    knobs: &Knobs,
+    engine: EngineOptions,
+    node: node::Options,
 ) -> World<Machine> {
-    let (procedures, engine, node) = (procedures(), knobs.engine.clone(), knobs.node.clone());
+    let procedures = procedures();
     let rng = Rng::new(setup.seed).fork("machines");
     World::new(setup, move |machine, _, records| {
         let name = groups.node_of(machine);
