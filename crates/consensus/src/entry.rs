@@ -102,3 +102,11 @@ pub struct Entry {
     pub term: Term,
     pub payload: Payload,
 }
+
+/// What the entries up to one of them add up to, in the words of whoever steps them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The last of these entries.
+    pub at: Position,
+    pub state: Payload,
+}

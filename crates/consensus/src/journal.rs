@@ -1,9 +1,10 @@
 //! What a member keeps on disk: records in the order of writing, each whole or absent.
 //!
 //! KEEPS: replaying a prefix of the records gives the member's state at that moment. Nothing is ever
-//! overwritten: entries that a later leader replaced are followed by their replacement.
+//! overwritten: entries that a later leader replaced are followed by their replacement. A checkpoint begins a new
+//! journal, which takes the place of the old one whole or not at all.
 
-use crate::entry::{Entry, Index, Term};
+use crate::entry::{Checkpoint, Entry, Index, Term};
 use crate::log::Log;
 use base::{NodeId, codec};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use serde::{Deserialize, Serialize};
 pub enum Item {
     /// A life begins; the first item of all says whose log this is.
     Life(NodeId),
+    /// First of all in a journal that begins with a checkpoint: what the journal before it added up to, without
+    /// the entries.
+    Checkpoint { of: NodeId, lives: u32, term: Term, vote: Option<NodeId>, checkpoint: Checkpoint },
     /// The greatest term seen, and whom this member voted for in it.
     Term { term: Term, vote: Option<NodeId> },
     /// Entries from `first` on; whatever was there before, and everything after, is gone.
@@ -48,6 +52,7 @@ pub(crate) struct Recovered {
     pub term: Term,
     pub vote: Option<NodeId>,
     pub log: Log,
+    pub checkpoint: Option<Checkpoint>,
 }
 
 pub(crate) fn encode(items: &[Item]) -> Vec<u8> {
@@ -61,13 +66,21 @@ pub(crate) fn recover(me: NodeId, records: &[Vec<u8>]) -> Result<Recovered, Corr
             codec::decode(record).map_err(|e| Corrupt::Unreadable { nth, why: e.to_string() })?;
         for item in items {
             match item {
-                Item::Life(of) if of != me => return Err(Corrupt::Foreign { of }),
+                Item::Life(of) | Item::Checkpoint { of, .. } if of != me => {
+                    return Err(Corrupt::Foreign { of });
+                }
                 Item::Life(_) => found.lives += 1,
+                Item::Checkpoint { lives, term, vote, checkpoint, .. } if found.lives == 0 => {
+                    let log = Log::from(checkpoint.at);
+                    found = Recovered { lives, term, vote, log, checkpoint: Some(checkpoint) };
+                }
+                Item::Checkpoint { .. } => return Err(Corrupt::OutOfOrder { nth }),
                 _ if found.lives == 0 => return Err(Corrupt::OutOfOrder { nth }),
                 Item::Term { term, .. } if term < found.term => return Err(Corrupt::OutOfOrder { nth }),
                 Item::Term { term, vote } => (found.term, found.vote) = (term, vote),
                 Item::Entries { first, entries } => {
-                    if first == Index::ZERO || found.log.last().index.next() < first {
+                    let from = found.log.base().index.next();
+                    if first < from || found.log.last().index.next() < first {
                         return Err(Corrupt::OutOfOrder { nth });
                     }
                     found.log.truncate(first.previous());

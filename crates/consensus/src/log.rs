@@ -13,6 +13,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    /// Nothing is left of what stands at or before `base`.
+    pub fn from(base: Position) -> Log {
+        Log { base, entries: VecDeque::new() }
+    }
     pub fn last(&self) -> Position {
         let index = Index(self.base.index.0 + self.entries.len() as u64);
         self.position(index).expect("the last entry is here")
@@ -34,6 +38,11 @@ impl Log {
     pub fn push(&mut self, entry: Entry) {
         assert!(self.last().term <= entry.term, "terms grow along a log");
         self.entries.push_back(entry);
+    }
+    /// Everything after `index`.
+    pub fn after(&self, index: Index) -> Vec<Entry> {
+        let skip = index.0.checked_sub(self.base.index.0).expect("what was released is gone");
+        self.entries.iter().skip(skip as usize).cloned().collect()
     }
     /// Drops everything after `last`.
     pub fn truncate(&mut self, last: Index) {

@@ -11,7 +11,7 @@
 mod election;
 mod replication;
 
-use crate::entry::{Entry, Index, Payload, Position, Term};
+use crate::entry::{Checkpoint, Entry, Index, Payload, Position, Term};
 use crate::journal::{self, Corrupt, Item};
 use crate::log::Log;
 use crate::message::Message;
@@ -36,6 +36,8 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// Messages with entries on their way to one follower; more entries wait and go together.
     pub messages_ahead_max: u32,
+    /// Entries before a checkpoint that stay in memory, for members that are a little behind.
+    pub entries_kept: u64,
     /// A fault planted for a test.
     #[cfg(feature = "mutants")]
     pub mutant: Option<Mutant>,
@@ -50,6 +52,7 @@ impl Default for Options {
             clock_bound_ns: 0,
             message_bytes_max: 1 << 20,
             messages_ahead_max: 8,
+            entries_kept: 10_000,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -80,11 +83,13 @@ pub enum Mutant {
     ForgetsPromise,
     /// A follower takes the leader's commit index for entries it does not have from this leader.
     CommitsUnmatched,
+    /// A journal that begins with a checkpoint does not say what was voted.
+    ChecksOutVote,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
-    pub const ALL: [Mutant; 10] = [
+    pub const ALL: [Mutant; 11] = [
         Mutant::AnswersBeforeSync,
         Mutant::ForgetsVote,
         Mutant::VotesForShorterLogs,
@@ -95,6 +100,7 @@ impl Mutant {
         Mutant::TrustsClocks,
         Mutant::ForgetsPromise,
         Mutant::CommitsUnmatched,
+        Mutant::ChecksOutVote,
     ];
 }
 
@@ -102,8 +108,11 @@ impl Mutant {
 #[derive(Debug, Default)]
 pub struct Outputs {
     pub messages: Vec<(NodeId, Message)>,
-    /// At most one write is under way.
+    /// At most one write is under way, of this kind or the next.
     pub persist: Option<(PersistToken, Vec<u8>)>,
+    /// To be written instead of everything written before: once it is done there is nothing else, and until
+    /// then all of that is there.
+    pub replace: Option<(PersistToken, Vec<u8>)>,
 }
 
 /// Only a leader takes proposals.
@@ -131,6 +140,10 @@ pub struct Member {
     everywhere: Index,
     /// Everything up to it is on this member's disk.
     stored: Index,
+    /// The latest one.
+    checkpoint: Option<Checkpoint>,
+    /// The caller has not been told of it yet.
+    restores: bool,
     role: Role,
     /// Silence until this reading leads to a campaign.
     campaign_at: Time,
@@ -183,6 +196,8 @@ struct Follower {
 #[derive(Clone, Debug, Default)]
 struct Disk {
     pending: Vec<Item>,
+    /// The next write begins the journal anew.
+    replaces: bool,
     /// Writes handed over, and how many of them are done: at most one is not.
     handed: u64,
     done: u64,
@@ -195,7 +210,7 @@ struct Disk {
 impl Disk {
     /// The write that carries everything said so far.
     fn last_write(&self) -> u64 {
-        self.handed + u64::from(!self.pending.is_empty())
+        self.handed + u64::from(!self.pending.is_empty() || self.replaces)
     }
 }
 
@@ -224,9 +239,12 @@ impl Member {
             term: found.term,
             vote: found.vote,
             stored: found.log.last().index,
+            // What a checkpoint holds was committed.
+            commit: found.log.base().index,
+            taken: found.log.base().index,
+            restores: found.checkpoint.is_some(),
+            checkpoint: found.checkpoint,
             log: found.log,
-            commit: Index::ZERO,
-            taken: Index::ZERO,
             everywhere: Index::ZERO,
             role: Role::Follower { leader: None },
             campaign_at: Time::ZERO,
@@ -271,6 +289,7 @@ impl Member {
             Message::AskVote { term, last } => self.asked_for_vote(now, from, term, last),
             Message::Vote { term } => self.voted(now, from, term),
             Message::Append(append) => self.append(now, from, append),
+            Message::Install { term, checkpoint, sent } => self.install(now, from, term, checkpoint, sent),
             Message::Appended { term, sent, result } => self.appended(now, from, term, sent, result),
         }
         self.finish(now, out);
@@ -311,6 +330,7 @@ impl Member {
 
     /// The next committed entry that was not handed out in this life; leaders' opening entries are skipped.
     pub fn next_committed(&mut self) -> Option<(Position, Payload)> {
+        assert!(!self.restores, "a checkpoint comes first");
         while self.taken < self.commit {
             self.taken = self.taken.next();
             let entry = self.log.get(self.taken).expect("what was not handed out is not released");
@@ -321,10 +341,35 @@ impl Member {
         None
     }
 
-    /// Lets go of entries that were handed out here and that every member has stored: nobody will ask for
-    /// them again. Without it the log stays in memory whole.
+    /// A state that takes the place of the caller's, to be asked for before [`Member::next_committed`]: at the
+    /// beginning of a life, and after a message or a write.
+    pub fn next_checkpoint(&mut self) -> Option<Checkpoint> {
+        let restores = std::mem::take(&mut self.restores);
+        self.checkpoint.clone().filter(|_| restores)
+    }
+
+    /// Everything handed out so far adds up to `state`. The journal begins anew with it.
+    pub fn checkpoint(&mut self, now: Time, state: Payload, out: &mut Outputs) {
+        assert!(!self.restores, "the state is older than what was installed");
+        let at = self.log.position(self.taken).expect("what was handed out last is kept");
+        if at.index == Index::ZERO || self.checkpoint.as_ref().is_some_and(|known| known.at == at) {
+            return;
+        }
+        self.checkpoint = Some(Checkpoint { at, state });
+        self.disk.replaces = true;
+        self.finish(now, out);
+    }
+
+    /// Lets go of entries that were handed out here and that every member has stored, or that a checkpoint
+    /// holds: nobody will ask for them again. Without it the log stays in memory whole.
     pub fn release(&mut self) {
-        let upto = self.everywhere.min(self.taken).min(self.stored);
+        let held = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.at.index.0);
+        let needless = self.everywhere.max(Index(held.saturating_sub(self.options.entries_kept)));
+        let mut upto = needless.min(self.taken).min(self.stored);
+        if self.disk.replaces {
+            // What follows the checkpoint is still to be written.
+            upto = upto.min(Index(held));
+        }
         if self.log.base().index < upto {
             self.log.release(upto);
         }
@@ -435,6 +480,22 @@ impl Member {
         self.disk.pending.push(Item::Entries { first, entries });
     }
 
+    /// All that has to be remembered, beginning with the checkpoint.
+    fn whole_journal(&self) -> Vec<Item> {
+        let checkpoint = self.checkpoint.clone().expect("there is one");
+        let first = checkpoint.at.index.next();
+        let entries = self.log.after(checkpoint.at.index);
+        #[allow(unused_mut)]
+        let mut vote = self.vote;
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(Mutant::ChecksOutVote) {
+            vote = None;
+        }
+        let (of, lives, term) = (self.me, self.life, self.term);
+        let begins = Item::Checkpoint { of, lives, term, vote, checkpoint };
+        vec![begins, Item::Entries { first, entries }]
+    }
+
     fn expect_leader(&mut self, now: Time) {
         let (least, most) = self.options.election_ns;
         self.campaign_at = now + least + self.rng.below(most - least + 1);
@@ -444,13 +505,19 @@ impl Member {
     fn finish(&mut self, now: Time, out: &mut Outputs) {
         self.replicate(now, out);
         let disk = &mut self.disk;
-        if disk.handed == disk.done && !disk.pending.is_empty() {
+        if disk.handed == disk.done && (disk.replaces || !disk.pending.is_empty()) {
             disk.handed += 1;
             disk.stores = self.log.last().index;
-            let record = journal::encode(&std::mem::take(&mut disk.pending));
-            assert!(out.persist.is_none(), "one write at a time");
-            out.persist = Some((PersistToken(disk.handed), record));
+            assert!(out.persist.is_none() && out.replace.is_none(), "one write at a time");
+            let token = PersistToken(disk.handed);
+            let pending = std::mem::take(&mut disk.pending);
+            if std::mem::take(&mut disk.replaces) {
+                out.replace = Some((token, journal::encode(&self.whole_journal())));
+            } else {
+                out.persist = Some((token, journal::encode(&pending)));
+            }
         }
+        let disk = &mut self.disk;
         while disk.held.front().is_some_and(|(write, ..)| *write <= disk.done) {
             let (_, to, message) = disk.held.pop_front().expect("was looked at");
             out.messages.push((to, message));

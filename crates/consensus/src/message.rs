@@ -1,6 +1,6 @@
 //! What members say to each other. Loss, duplication and reordering are expected.
 
-use crate::entry::{Entry, Index, Position, Term};
+use crate::entry::{Checkpoint, Entry, Index, Position, Term};
 use base::Time;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ pub enum Message {
     Vote { term: Term },
     /// AppendEntries; without entries a heartbeat.
     Append(Append),
+    /// InstallSnapshot: what the entries that the leader has no more add up to. Answered like an append.
+    Install { term: Term, checkpoint: Checkpoint, sent: Time },
     /// The answer. `sent` as in the request.
     Appended { term: Term, sent: Time, result: Result<Matched, Mismatch> },
 }
@@ -53,6 +55,7 @@ impl Message {
             | Message::AskVote { term, .. }
             | Message::Vote { term }
             | Message::Append(Append { term, .. })
+            | Message::Install { term, .. }
             | Message::Appended { term, .. } => *term,
         }
     }

@@ -217,6 +217,7 @@ impl<P: Replicable> Durable<P> {
             if let Some((token, record)) = self.outputs.persist.take() {
                 out.persist(token, record);
             }
+            assert!(self.outputs.replace.is_none(), "nodes take no checkpoints");
             self.apply_committed(now, out);
             let begins = self.is_ready() && self.ready_in != Some(self.log.term());
             if begins {

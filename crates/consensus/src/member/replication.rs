@@ -25,7 +25,8 @@ impl Member {
         let followers: Vec<NodeId> = leading.followers.keys().copied().collect();
         for to in followers {
             let Role::Leader(leading) = &self.role else { unreachable!("only leaders beat") };
-            let previous = leading.followers[&to].next.previous();
+            // Who gets a checkpoint instead needs no heartbeat.
+            let previous = leading.followers[&to].next.previous().max(self.log.base().index);
             let append = self.append_message(now, previous, Vec::new());
             self.send(to, append);
         }
@@ -45,6 +46,10 @@ impl Member {
         let lacking: Vec<(NodeId, Index)> =
             leading.followers.iter().filter(|(_, f)| lacks(f)).map(|(&m, f)| (m, f.next)).collect();
         for (to, first) in lacking {
+            if first <= self.log.base().index {
+                self.send_checkpoint(now, to, out);
+                continue;
+            }
             let entries = self.log.batch(first, self.options.message_bytes_max);
             let next = Index(first.0 + entries.len() as u64);
             let append = self.append_message(now, first.previous(), entries);
@@ -53,6 +58,18 @@ impl Member {
             let follower = leading.followers.get_mut(&to).expect("is one");
             (follower.next, follower.ahead) = (next, follower.ahead + 1);
         }
+    }
+
+    /// For a member that lacks entries which are here no more.
+    fn send_checkpoint(&mut self, now: Time, to: NodeId, out: &mut Outputs) {
+        base::sometimes!("a member behind the log's beginning gets a checkpoint");
+        let checkpoint =
+            self.checkpoint.clone().expect("what is released is stored everywhere or held by one");
+        let next = checkpoint.at.index.next();
+        out.messages.push((to, Message::Install { term: self.term, checkpoint, sent: now }));
+        let Role::Leader(leading) = &mut self.role else { unreachable!("leads") };
+        let follower = leading.followers.get_mut(&to).expect("is one");
+        (follower.next, follower.ahead) = (next, follower.ahead + 1);
     }
 
     pub(super) fn appended(
@@ -88,8 +105,9 @@ impl Member {
             Err(Mismatch { .. }) if !is_news => {}
             Err(Mismatch { retry_from }) => {
                 base::sometimes!("a follower's log has to be found first");
-                // What was released here is stored there, even if it has forgotten that it is committed.
-                follower.next = follower.next.min(retry_from).max(follower.matched.max(base).next());
+                // What is on every disk is stored there, even if it has forgotten that it is committed.
+                let there = follower.matched.max(base.min(self.everywhere));
+                follower.next = follower.next.min(retry_from).max(there.next());
             }
         }
         self.advance_commit();
@@ -141,6 +159,39 @@ impl Member {
             self.everywhere = self.everywhere.max(everywhere);
         }
         self.send(from, Message::Appended { term, sent, result });
+    }
+
+    /// Takes a checkpoint instead of the entries that it holds, unless these are here and committed.
+    pub(super) fn install(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        term: Term,
+        checkpoint: Checkpoint,
+        sent: Time,
+    ) {
+        let at = checkpoint.at;
+        if term < self.term {
+            let refusal = Err(Mismatch { retry_from: at.index.next() });
+            return self.send(from, Message::Appended { term: self.term, sent, result: refusal });
+        }
+        assert!(!self.is_leader() || self.term < term, "two leaders in {term:?}: {} and {from}", self.me);
+        self.follow(now, term, Some(from));
+        self.expect_leader(now);
+        self.promise(sent);
+        if self.commit < at.index {
+            if self.log.position(at.index) == Some(at) {
+                self.log.release(at.index);
+            } else {
+                self.log = Log::from(at);
+            }
+            (self.commit, self.taken) = (at.index, at.index);
+            let last = self.last().index;
+            (self.stored, self.disk.stores) = (self.stored.min(last), self.disk.stores.min(last));
+            (self.checkpoint, self.restores) = (Some(checkpoint), true);
+            self.disk.replaces = true;
+        }
+        self.send(from, Message::Appended { term, sent, result: Ok(Matched(at.index)) });
     }
 
     /// Makes the log equal to the leader's up to the last of these entries.

@@ -145,6 +145,7 @@ impl State {
         act(&mut actor.member, now, &mut out);
         while actor.member.next_committed().is_some() {}
         actor.happened = if actor.member.term() == term { actor.happened + 1 } else { 0 };
+        assert!(out.replace.is_none(), "nobody takes a checkpoint");
         if let Some((token, record)) = out.persist {
             assert!(actor.write.is_none(), "one write at a time");
             actor.write = Some((token, frame::frame(actor.disk.len(), &record)));

@@ -35,6 +35,9 @@ fn seed_that_finds(mutant: Mutant) -> Option<u64> {
         if seed % 3 == 0 {
             (plan.options.lease_ns, plan.options.clock_bound_ns) = (0, 0);
         }
+        if seed % 7 < 3 {
+            (plan.checkpoints, plan.options.entries_kept) = (0.1, 0);
+        }
         if seed % 5 < 2 {
             (plan.options.message_bytes_max, plan.options.messages_ahead_max) = (1, 1);
         }

@@ -5,13 +5,18 @@ use crate::world::{Plan, run};
 #[test]
 fn a_log_keeps_its_promises_whatever_happens() {
     let (mut elections, mut committed, mut crashes, mut leases) = (0, 0, 0, 0);
+    let (mut taken, mut restored) = (0, 0);
     for seed in 0..300 {
         let summary = run(Plan::draw(seed));
         elections += summary.elections;
         committed += summary.committed;
         crashes += summary.crashes;
         leases += summary.lease_readings;
+        taken += summary.taken;
+        restored += summary.restored;
     }
+    println!("{taken} checkpoints, {restored} restored from");
+    assert!(10_000 < taken && 200 < restored, "{taken} checkpoints, {restored} restored from");
     assert!(
         500 < elections && 20_000 < committed && 1_000 < crashes && 100_000 < leases,
         "{elections} elections, {committed} entries, {crashes} crashes, {leases} readings of leases"

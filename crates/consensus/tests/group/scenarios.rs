@@ -5,9 +5,10 @@ use base::time::MS;
 use consensus::{Index, Message, Options};
 
 /// By name. They panic if something is lost.
-pub const SCENES: [(&str, fn(Options)); 5] = [
+pub const SCENES: [(&str, fn(Options)); 6] = [
     ("old terms", an_old_term_is_not_committed_by_counting),
     ("vote", a_vote_survives_a_restart),
+    ("checkpoint", a_vote_survives_a_checkpoint),
     ("promise", a_promise_keeps_a_candidate_out),
     ("restart", a_promise_survives_a_restart),
     ("clocks", a_lease_ends_before_the_slowest_promise),
@@ -64,6 +65,26 @@ fn a_vote_survives_a_restart(options: Options) {
     stage.now_ns += 1;
     stage.carry(|from, to, _| from != 0 && to != 0, |_| false);
     assert!(!stage.leads(1), "the vote was given");
+}
+
+/// The same, with a checkpoint between the vote and the restart. Who votes led before.
+fn a_vote_survives_a_checkpoint(options: Options) {
+    let mut stage = Stage::new(Options { lease_ns: 0, ..options }, [0; 3]);
+    assert!(stage.elect(0, &[1, 2]));
+    for _ in 0..2 {
+        stage.wake(0);
+        stage.carry_among(&[0, 1, 2]);
+    }
+    stage.wake(1);
+    stage.wake(2);
+    stage.carry(|_, to, message| to == 0 && matches!(message, Message::AskBefore { .. }), |_| false);
+    stage.carry(|from, to, _| from != 2 && to != 2, |stage| stage.leads(1));
+    assert!(stage.leads(1));
+    stage.checkpoint(0);
+    stage.restart(0);
+    stage.now_ns += 1;
+    stage.carry(|from, to, _| from != 1 && to != 1, |_| false);
+    assert!(!stage.leads(2), "the vote was given");
 }
 
 /// Member 0 leads and all have what it has. Then member 2 hears it no more, and member 1 promises anew.

@@ -55,10 +55,19 @@ impl Stage {
         let actor = &mut self.actors[m];
         let mut out = Outputs::default();
         act(&mut actor.member, now, &mut out);
-        while let Some((token, record)) = out.persist.take() {
-            actor.disk.extend(frame::frame(actor.disk.len(), &record));
+        loop {
+            let token = if let Some((token, record)) = out.replace.take() {
+                actor.disk = frame::frame(0, &record);
+                token
+            } else if let Some((token, record)) = out.persist.take() {
+                actor.disk.extend(frame::frame(actor.disk.len(), &record));
+                token
+            } else {
+                break;
+            };
             actor.member.persisted(now, token, &mut out);
         }
+        _ = actor.member.next_checkpoint();
         while actor.member.next_committed().is_some() {}
         self.flying.extend(out.messages.into_iter().map(|(to, message)| (m, usize::from(to.0), message)));
         self.check();
@@ -84,6 +93,10 @@ impl Stage {
     pub fn propose(&mut self, m: usize, text: &str) {
         let payload = Payload::new(text.as_bytes().to_vec());
         self.with(m, |member, now, out| _ = member.propose(now, payload, out).expect("it leads"));
+    }
+    /// Everything so far adds up to nothing in particular.
+    pub fn checkpoint(&mut self, m: usize) {
+        self.with(m, |member, now, out| member.checkpoint(now, Payload::new(vec![1]), out));
     }
     /// A new life with what the disk holds.
     pub fn restart(&mut self, m: usize) {

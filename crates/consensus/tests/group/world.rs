@@ -25,6 +25,8 @@ pub struct Plan {
     /// Mean time between two crashes, cuts and healings.
     pub trouble_every_ns: u64,
     pub propose_every_ns: u64,
+    /// How likely a member takes a checkpoint whenever something happens to it.
+    pub checkpoints: f64,
     pub active_ns: u64,
     /// Whether all has to go well again once it is healed.
     pub demands_progress: bool,
@@ -41,6 +43,7 @@ impl Plan {
             clock_bound_ns: *rng.pick(&[0, MS, 10 * MS]),
             message_bytes_max: *rng.pick(&[1, 40, 1 << 20]),
             messages_ahead_max: *rng.pick(&[1, 2, 8]),
+            entries_kept: *rng.pick(&[0, 3, 10_000]),
             ..Options::default()
         };
         Plan {
@@ -53,6 +56,7 @@ impl Plan {
             sync_ns_max: *rng.pick(&[200 * US, 5 * MS, 30 * MS]),
             trouble_every_ns: *rng.pick(&[20 * MS, 60 * MS, 300 * MS]),
             propose_every_ns: *rng.pick(&[2 * MS, 10 * MS]),
+            checkpoints: *rng.pick(&[0.0, 0.01, 0.1]),
             active_ns: 1_500 * MS,
             demands_progress: true,
         }
@@ -73,13 +77,21 @@ struct Machine {
     life: u32,
     /// On stable storage.
     disk: Vec<u8>,
-    /// On its way there.
-    write: Option<(PersistToken, Vec<u8>)>,
+    /// On its way there: behind what is there, or instead of it.
+    write: Option<Write>,
+    /// What the entries handed out here add up to.
+    state: u64,
     /// ns that the clock is ahead, and how much it was ahead at most: readings never turn back.
     error_ns: i64,
     shown: Time,
     /// A wake that is on its way.
     wakes_at: Option<u64>,
+}
+
+struct Write {
+    token: PersistToken,
+    bytes: Vec<u8>,
+    replaces: bool,
 }
 
 /// What happened in a run.
@@ -89,6 +101,9 @@ pub struct Summary {
     pub committed: u64,
     pub crashes: u64,
     pub lease_readings: u64,
+    /// Checkpoints taken, and restored from.
+    pub taken: u64,
+    pub restored: u64,
     pub trace: u64,
 }
 
@@ -108,6 +123,8 @@ pub struct World {
     entries: BTreeMap<Position, (Payload, Term)>,
     /// Handed out somewhere.
     committed: BTreeMap<Index, (Term, Payload)>,
+    /// What the entries up to an index add up to.
+    states: BTreeMap<Index, u64>,
     summary: Summary,
 }
 
@@ -143,6 +160,7 @@ impl World {
             life: 0,
             disk: Vec::new(),
             write: None,
+            state: 0,
             error_ns: 0,
             shown: Time::ZERO,
             wakes_at: None,
@@ -160,6 +178,7 @@ impl World {
             leaders: BTreeMap::new(),
             entries: BTreeMap::new(),
             committed: BTreeMap::new(),
+            states: BTreeMap::new(),
             summary: Summary::default(),
             plan,
         };
@@ -198,7 +217,7 @@ impl World {
         let rng = Rng::new(plan.seed).fork_nth("member", u64::from(at.0));
         let member = Member::new(at, &members, plan.options, rng, &records).expect("its own journal");
         machine.member = Some(member);
-        machine.wakes_at = None;
+        (machine.wakes_at, machine.state) = (None, 0);
         let now = self.clock(at);
         self.with(at, |member, out| member.start(now, out));
     }
@@ -209,7 +228,14 @@ impl World {
             return;
         }
         self.summary.crashes += 1;
-        if let Some((_, bytes)) = machine.write.take() {
+        if let Some(Write { bytes, replaces, .. }) = machine.write.take() {
+            if replaces {
+                // Written beside the old one and renamed: whatever there is of it, it is the one or the other.
+                if self.rng.chance(0.5) {
+                    machine.disk = bytes;
+                }
+                return;
+            }
             let torn = self.rng.below(bytes.len() as u64 + 1) as usize;
             machine.disk.extend_from_slice(&bytes[..torn]);
             if torn < bytes.len() && self.rng.chance(0.3) {
@@ -225,9 +251,27 @@ impl World {
         let member = self.machines[at.0 as usize].member.as_mut().expect("is up");
         let result = act(member, &mut out);
         let mut handed = Vec::new();
-        while let Some(entry) = member.next_committed() {
-            handed.push(entry);
+        // Either way the state is what all entries up to there add up to.
+        let mut state = self.machines[at.0 as usize].state;
+        let member = self.machines[at.0 as usize].member.as_mut().expect("is up");
+        if let Some(checkpoint) = member.next_checkpoint() {
+            state = u64::from_le_bytes(checkpoint.state.bytes().try_into().expect("eight bytes"));
+            self.summary.restored += 1;
         }
+        while let Some((position, payload)) = member.next_committed() {
+            state = base::hash::digest(&(state, position, payload.bytes()));
+            let seed = self.plan.seed;
+            let known = *self.states.entry(position.index).or_insert(state);
+            assert_eq!(known, state, "seed {seed}: two states at {position:?}");
+            handed.push((position, payload));
+        }
+        if self.plan.checkpoints > 0.0 && self.rng.chance(self.plan.checkpoints) {
+            let now = self.clock(at);
+            let member = self.machines[at.0 as usize].member.as_mut().expect("is up");
+            member.checkpoint(now, Payload::new(state.to_le_bytes().to_vec()), &mut out);
+            self.summary.taken += 1;
+        }
+        self.machines[at.0 as usize].state = state;
         if self.rng.chance(0.2) {
             self.machines[at.0 as usize].member.as_mut().expect("is up").release();
         }
@@ -240,9 +284,18 @@ impl World {
         }
         let machine = &mut self.machines[at.0 as usize];
         let life = machine.life;
-        if let Some((token, record)) = out.persist.take() {
+        let persist = out.persist.take().map(|(token, record)| {
+            let bytes = frame::frame(machine.disk.len(), &record);
+            Write { token, bytes, replaces: false }
+        });
+        let replace = out.replace.take().map(|(token, record)| {
+            let bytes = frame::frame(0, &record);
+            Write { token, bytes, replaces: true }
+        });
+        assert!(persist.is_none() || replace.is_none(), "one write at a time");
+        if let Some(write) = persist.or(replace) {
             assert!(machine.write.is_none(), "one write at a time");
-            machine.write = Some((token, frame::frame(machine.disk.len(), &record)));
+            machine.write = Some(write);
             let sync_ns = 1 + self.rng.below(self.plan.sync_ns_max);
             self.push(sync_ns, Happening::Synced { at, life });
         }
@@ -302,7 +355,10 @@ impl World {
                 if machine.life != life || machine.member.is_none() {
                     return;
                 }
-                let (token, bytes) = machine.write.take().expect("is under way");
+                let Write { token, bytes, replaces } = machine.write.take().expect("is under way");
+                if replaces {
+                    machine.disk.clear();
+                }
                 machine.disk.extend_from_slice(&bytes);
                 let now = self.clock(at);
                 self.with(at, |member, out| member.persisted(now, token, out));
