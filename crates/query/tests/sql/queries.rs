@@ -110,9 +110,7 @@ async fn constants_are_typed_and_checked_as_in_postgresql() {
 async fn a_parameter_of_a_function_is_text_where_nobody_says_otherwise() {
     let regions = Regions::new();
     let mut s = regions.session(0);
-    for (sql, wanted) in
-        [("select length($1)", "3"), ("select * from length($1) as n", "3"), ("select reverse($1)", "cba")]
-    {
+    for (sql, wanted) in [("select length($1)", "3"), ("select reverse($1)", "cba")] {
         let prepared = s.prepare(sql, &[]).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
         assert_eq!(prepared.parameters[0].data_type, base::DataType::Text, "{sql}");
         let Ok(query::Response::Rows(mut rows)) = s.execute(&prepared, vec![base::Datum::text("abc")]).await
