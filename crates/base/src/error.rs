@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 /// A five-character SQLSTATE.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -97,9 +98,14 @@ impl fmt::Display for SqlState {
 }
 
 /// An error as a PostgreSQL client expects it. Part of a transaction's deterministic outcome, so
-/// every participant must build it from the same facts.
+/// every participant must build it from the same facts. One pointer wide, since every result carries room
+/// for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SqlError {
+pub struct SqlError(Box<ErrorFields>);
+
+/// What an error says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorFields {
     pub state: SqlState,
     pub message: String,
     pub detail: Option<String>,
@@ -111,9 +117,21 @@ pub struct SqlError {
     pub position: Option<u32>,
 }
 
+impl Deref for SqlError {
+    type Target = ErrorFields;
+    fn deref(&self) -> &ErrorFields {
+        &self.0
+    }
+}
+impl DerefMut for SqlError {
+    fn deref_mut(&mut self) -> &mut ErrorFields {
+        &mut self.0
+    }
+}
+
 impl SqlError {
     pub fn new(state: SqlState, message: impl Into<String>) -> SqlError {
-        SqlError {
+        SqlError(Box::new(ErrorFields {
             state,
             message: message.into(),
             detail: None,
@@ -122,7 +140,11 @@ impl SqlError {
             column: None,
             constraint: None,
             position: None,
-        }
+        }))
+    }
+    /// What it says, to be taken apart.
+    pub fn into_fields(self) -> ErrorFields {
+        *self.0
     }
     /// `what` is not built yet: SQLSTATE 0A000.
     pub fn unsupported(what: impl fmt::Display) -> SqlError {
@@ -134,23 +156,23 @@ impl SqlError {
             .hint("This is a defect in Meridian; please report it with the statement that caused it.")
     }
     pub fn detail(mut self, detail: impl Into<String>) -> SqlError {
-        self.detail = Some(detail.into());
+        self.0.detail = Some(detail.into());
         self
     }
     pub fn hint(mut self, hint: impl Into<String>) -> SqlError {
-        self.hint = Some(hint.into());
+        self.0.hint = Some(hint.into());
         self
     }
     pub fn table(mut self, table: impl Into<String>) -> SqlError {
-        self.table = Some(table.into());
+        self.0.table = Some(table.into());
         self
     }
     pub fn column(mut self, column: impl Into<String>) -> SqlError {
-        self.column = Some(column.into());
+        self.0.column = Some(column.into());
         self
     }
     pub fn constraint(mut self, constraint: impl Into<String>) -> SqlError {
-        self.constraint = Some(constraint.into());
+        self.0.constraint = Some(constraint.into());
         self
     }
 }

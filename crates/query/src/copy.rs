@@ -146,9 +146,10 @@ impl Records {
         }
         let fields = if self.format.csv { self.csv_fields(line) } else { self.text_fields(line) };
         let fields = fields.and_then(|fields| self.counted(fields));
-        fields.and_then(take).map_err(|e| match e.detail {
-            None => SqlError { detail: Some(format!("COPY, line {}.", self.line)), ..e },
-            Some(_) => e,
+        fields.and_then(take).map_err(|mut e| {
+            let line = self.line;
+            e.detail.get_or_insert_with(|| format!("COPY, line {line}."));
+            e
         })
     }
 

@@ -282,7 +282,7 @@ impl Session {
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
                 "the transaction had been sent when the statement was canceled; its outcome is not known",
             )
-            .detail(error.message)
+            .detail(error.into_fields().message)
             .hint("It takes effect completely or not at all. Read what it would have written.")),
             other => other,
         };
@@ -371,7 +371,7 @@ impl Session {
     pub fn set_parameter(&mut self, name: &str, value: &str) -> SqlResult<()> {
         match self.set(Settings::canonical(name)?, value) {
             Err(e) if e.state == SqlState::FEATURE_NOT_SUPPORTED => {
-                self.notice("WARNING", e.state, e.message);
+                self.notice("WARNING", e.state, e.into_fields().message);
                 Ok(())
             }
             result => result,

@@ -216,12 +216,12 @@ impl Session {
     ) -> SqlResult<Option<T>> {
         *attempts += 1;
         let ended = match result {
-            Ok(written) => self.end_implicit().await.map(|()| written).map_err(|e| match e.state {
+            Ok(written) => self.end_implicit().await.map(|()| written).map_err(|mut e| {
                 // A unique key was taken since the cut: executed anew, the statement sees who has it.
-                SqlState::UNIQUE_VIOLATION if *attempts < ATTEMPTS => {
-                    SqlError { state: SqlState::SERIALIZATION_FAILURE, ..e }
+                if e.state == SqlState::UNIQUE_VIOLATION && *attempts < ATTEMPTS {
+                    e.state = SqlState::SERIALIZATION_FAILURE;
                 }
-                _ => e,
+                e
             }),
             Err(error) => {
                 self.roll_back().await;

@@ -49,13 +49,14 @@ impl Store {
         let only_new = Table { checks: checks.collect(), ..altered.clone() };
         if !only_new.checks.is_empty() {
             for (_, row) in rows() {
-                check_row(&only_new, &altered.complete(row)).map_err(|error| {
+                check_row(&only_new, &altered.complete(row)).map_err(|mut error| {
                     let name = error.constraint.clone().unwrap_or_default();
-                    let message = format!(
+                    error.message = format!(
                         "check constraint \"{name}\" of relation \"{}\" is violated by some row",
                         altered.name
                     );
-                    SqlError { message, detail: None, ..error }
+                    error.detail = None;
+                    error
                 })?;
             }
         }
