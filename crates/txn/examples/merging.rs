@@ -102,6 +102,7 @@ fn main() {
                 transaction: transaction.clone(),
                 stamp,
                 collected: Rank::ZERO,
+                request: None,
             });
         }
         if batches.iter().all(|batch| batch.len() < BATCH) {

@@ -9,7 +9,7 @@ use crate::perseus::{self, Perseus};
 use base::order::{Calibration, Close, CloseTicket};
 use base::topology::Topology;
 use base::txn::Submission;
-use base::{NodeId, PartitionId, Rank, Time, TxnId};
+use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,6 +68,34 @@ impl From<caerus::Options> for EngineOptions {
 }
 
 impl EngineOptions {
+    /// The same, surviving the loss of so many regions of this cluster. Errors: the engine keeps one copy, or
+    /// there are not as many other regions.
+    pub fn surviving(self, regions: usize, topology: &Topology) -> Result<EngineOptions, SqlError> {
+        match self {
+            _ if regions == 0 => Ok(self),
+            EngineOptions::Perseus(_) => {
+                let error = SqlError::unsupported("surviving the loss of a region with engine perseus");
+                Err(error
+                    .hint("It keeps one copy of each partition; engine caerus keeps one in every region."))
+            }
+            EngineOptions::Caerus(options) => {
+                let all = topology.wan.region_count() as u16;
+                let orders = |region: &u16| topology.sequencer_of(RegionId(*region)).is_some();
+                let others = (0..all).filter(orders).count().saturating_sub(1);
+                if regions > others {
+                    let error = SqlError::new(
+                        SqlState::INVALID_PARAMETER_VALUE,
+                        format!("the loss of {regions} regions cannot be survived"),
+                    );
+                    let error = error.detail(format!(
+                        "Each region keeps copies in others, and there are {others} of those."
+                    ));
+                    return Err(error.hint("Choose fewer, or start more regions; 2K + 1 go on without K."));
+                }
+                Ok(EngineOptions::Caerus(caerus::Options { copies_elsewhere: regions, ..options }))
+            }
+        }
+    }
     pub fn kind(&self) -> EngineKind {
         match self {
             EngineOptions::Perseus(_) => EngineKind::Perseus,
@@ -258,5 +286,25 @@ impl Engine for AnyEngine {
             AnyEngine::Perseus(hosted) => hosted.engine.set_floor(floor),
             AnyEngine::Caerus(hosted) => hosted.engine.set_floor(floor),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::wan::Wan;
+
+    #[test]
+    fn who_is_asked_to_survive_too_much_refuses() {
+        let three = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 1).replicated();
+        let survive = |kind: EngineKind, k| kind.options().surviving(k, &three);
+        for k in 0..=2 {
+            let Ok(EngineOptions::Caerus(options)) = survive(EngineKind::Caerus, k) else { panic!("{k}") };
+            assert_eq!(options.copies_elsewhere, k);
+        }
+        let state = |kind, k| survive(kind, k).err().map(|error| error.state.as_str().to_string());
+        assert_eq!(state(EngineKind::Caerus, 3).as_deref(), Some("22023"));
+        assert_eq!(state(EngineKind::Perseus, 1).as_deref(), Some("0A000"));
+        assert_eq!(state(EngineKind::Perseus, 0), None);
     }
 }

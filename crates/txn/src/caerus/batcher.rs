@@ -7,13 +7,14 @@
 //! is too, because ranks answered here are remembered.
 
 use super::link::Outbox;
-use super::message::{Message, Share, Term};
+use super::message::{Message, Named, Share, Term};
 use super::options::Mutant;
+use super::requests::unknown;
 use super::state::{Caerus, Out, regions_in};
 use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::Nodes;
 use crate::share::merge;
-use base::txn::{Outcome, Submission, Transaction};
+use base::txn::{ClientRequest, Outcome, Submission, Transaction};
 use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -22,9 +23,15 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     term: Term,
-    pub outbox: Outbox<Transaction>,
+    pub outbox: Outbox<Named>,
     /// Nothing is sent before this.
     pub flush_at: Time,
+}
+
+impl Outstanding {
+    pub fn named(&self) -> Named {
+        (self.transaction.clone(), self.request)
+    }
 }
 
 impl Link {
@@ -37,12 +44,16 @@ impl Link {
 #[derive(Clone, Debug)]
 pub(super) struct Outstanding {
     pub transaction: Transaction,
+    request: Option<ClientRequest>,
     submitted_at: Time,
     pub regions: u64,
     /// Nodes of the answering region that have not told how it ended.
     missing: Nodes,
     ends: SmallVec<[Share; 1]>,
-    rank: Rank,
+    /// What took effect, and its rank, as the first of them told.
+    end: Option<(TxnId, Rank)>,
+    /// Others told something else: attempts of one request that touch different things.
+    is_unclear: bool,
     /// When the outcome is asked for, if somebody else has it.
     deadline: Option<Time>,
 }
@@ -51,7 +62,7 @@ impl Caerus {
     pub(super) fn submitted(&mut self, now: Time, submission: Submission) -> TxnId {
         self.count += 1;
         let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.count };
-        let Submission { program, access, token, request: _ } = submission;
+        let Submission { program, access, token, request } = submission;
         let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
         let refused = if token.rank > limit {
             let error = SqlError::new(
@@ -77,11 +88,12 @@ impl Caerus {
         match refused {
             Some(outcome) => {
                 let above = if outcome.is_committed() { min_rank.next() } else { Rank::ZERO };
-                self.answer(now, id, now.rank().max(above), outcome, 0, now);
+                self.answer(now, id, (id, now.rank().max(above)), outcome, 0, now);
             }
             None => {
                 let after = token.rank;
-                self.waiting.push_back((Transaction { id, program, access, min_rank, after }, now));
+                let transaction = Transaction { id, program, access, min_rank, after };
+                self.waiting.push_back(((transaction, request), now));
             }
         }
         id
@@ -92,10 +104,10 @@ impl Caerus {
         let mut any = false;
         while self.outstanding.len() < self.options.outstanding_max
             && self.unordered < self.options.unordered_max
-            && let Some((transaction, submitted_at)) = self.waiting.pop_front()
+            && let Some((named, submitted_at)) = self.waiting.pop_front()
         {
             any = true;
-            self.begin(now, transaction, submitted_at, out);
+            self.begin(now, named, submitted_at, out);
         }
         if !self.waiting.is_empty() {
             base::sometimes!("a gateway holds transactions back");
@@ -103,7 +115,8 @@ impl Caerus {
         any
     }
 
-    fn begin(&mut self, now: Time, transaction: Transaction, submitted_at: Time, out: &mut Out) {
+    fn begin(&mut self, now: Time, named: Named, submitted_at: Time, out: &mut Out) {
+        let (transaction, request) = named;
         let regions = self.regions_of(&transaction);
         let answering = self.answering_region(self.me, regions);
         // A change of the catalog is answered once everybody has it: whoever is told of it next plans with it.
@@ -115,17 +128,25 @@ impl Caerus {
         if let Some(at) = deadline {
             self.deadlines.insert((at, transaction.id), 0);
         }
-        let rank = Rank::ZERO;
-        let ends = SmallVec::new();
+        let (end, is_unclear, ends) = (None, false, SmallVec::new());
         let kept = transaction.clone();
-        let outstanding =
-            Outstanding { transaction: kept, submitted_at, regions, missing, ends, rank, deadline };
+        let outstanding = Outstanding {
+            transaction: kept,
+            request,
+            submitted_at,
+            regions,
+            missing,
+            ends,
+            end,
+            is_unclear,
+            deadline,
+        };
         self.outstanding.insert(transaction.id, outstanding);
         for sequence in regions_in(regions) {
             if self.is_open(sequence) {
-                self.order(now, sequence, transaction.clone(), out);
+                self.order(now, sequence, (transaction.clone(), request), out);
             } else if self.leader_of(sequence) != self.me {
-                self.link(sequence).outbox.push(transaction.clone());
+                self.link(sequence).outbox.push((transaction.clone(), request));
             }
             // Who leads and is not open yet looks here when it is, and who does not any more when it hears
             // who does.
@@ -183,12 +204,21 @@ impl Caerus {
     }
 
     /// A node of the answering region tells how a transaction of this gateway ended there.
-    pub(super) fn on_executed(&mut self, now: Time, from: NodeId, txn: TxnId, rank: Rank, share: Share) {
+    pub(super) fn on_executed(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        txn: TxnId,
+        end: (TxnId, Rank),
+        share: Share,
+    ) {
         let Some(outstanding) = self.outstanding.get_mut(&txn) else { return };
         let Some(nth) = outstanding.missing.iter().position(|node| *node == from) else { return };
         outstanding.missing.remove(nth);
-        assert!(outstanding.ends.is_empty() || outstanding.rank == rank, "{txn} has one rank");
-        outstanding.rank = rank;
+        let differs = outstanding.end.is_some_and(|known| known != end);
+        assert!(!differs || outstanding.request.is_some(), "{txn} has one rank");
+        outstanding.is_unclear |= differs;
+        outstanding.end = Some(end);
         outstanding.ends.push(share);
         if !outstanding.missing.is_empty() {
             return;
@@ -197,15 +227,18 @@ impl Caerus {
         if let Some(at) = outstanding.deadline {
             self.deadlines.remove(&(at, txn));
         }
-        let outcome = merge(outstanding.ends.into_iter());
-        self.answer(now, txn, rank, outcome, outstanding.regions, outstanding.submitted_at);
+        let outcome = match outstanding.is_unclear {
+            true => Outcome::Aborted(unknown()),
+            false => merge(outstanding.ends.into_iter()),
+        };
+        self.answer(now, txn, end, outcome, outstanding.regions, outstanding.submitted_at);
     }
 
     fn answer(
         &mut self,
         now: Time,
-        txn: TxnId,
-        rank: Rank,
+        submitted_as: TxnId,
+        (txn, rank): (TxnId, Rank),
         outcome: Outcome,
         regions: u64,
         submitted_at: Time,
@@ -213,7 +246,8 @@ impl Caerus {
         // The gate's share is absolute until it opens.
         let phases = vec![("order", now.since(submitted_at)), ("gate", now.0)];
         let regions: BTreeSet<RegionId> = regions_in(regions).collect();
-        self.gate.insert((rank, txn), Answer { submitted_as: txn, txn, rank, outcome, phases, regions });
+        let answer = Answer { submitted_as, txn, rank, outcome, phases, regions };
+        self.gate.insert((rank, submitted_as), answer);
     }
 
     /// Lets out the answers whose rank has passed into the past for every clock.
@@ -261,7 +295,7 @@ impl Caerus {
                 let transaction = outstanding.transaction.clone();
                 let missing = self.nodes_in(self.region, &transaction);
                 let outstanding = self.outstanding.get_mut(&txn).expect("just found");
-                outstanding.missing = missing;
+                (outstanding.missing, outstanding.end, outstanding.is_unclear) = (missing, None, false);
                 outstanding.ends.clear();
             }
             for node in self.outstanding[&txn].missing.clone() {
@@ -274,7 +308,7 @@ impl Caerus {
     pub(super) fn unanswered(&self) -> TxnId {
         let gated = self.gate.keys().map(|(_, txn)| *txn).min();
         let first = self.outstanding.keys().next().copied();
-        let waiting = self.waiting.front().map(|(transaction, _)| transaction.id);
+        let waiting = self.waiting.front().map(|((transaction, _), _)| transaction.id);
         let next = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.count + 1 };
         [gated, first, waiting].into_iter().flatten().fold(next, TxnId::min)
     }

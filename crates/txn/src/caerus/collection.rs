@@ -121,6 +121,7 @@ impl Caerus {
         }
         self.watermark = self.watermark.max(rank);
         self.give_up(out);
+        self.forget_results();
     }
 
     /// Gives up versions that no reader can want, and no transaction that reads its past either: all of

@@ -18,12 +18,13 @@
 
 use super::message::{Append, Entry, Message};
 use super::options::Mutant;
+use super::requests::name_of;
 use super::state::{Caerus, Group, Out, Work};
 use crate::graph::component;
 use crate::graph::participants::Participants;
 use crate::graph::vertex::{Ref, State};
 use base::order::CloseTicket;
-use base::txn::{AccessMode, Granule, Transaction};
+use base::txn::{AccessMode, ClientRequest, Granule, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time};
 use smallvec::SmallVec;
 
@@ -101,7 +102,7 @@ impl Caerus {
 
     /// The next entry of a sequence.
     pub(super) fn merge(&mut self, now: Time, sequence: RegionId, entry: Entry, out: &mut Out) {
-        let Entry { transaction, stamp, collected } = entry;
+        let Entry { transaction, request, stamp, collected } = entry;
         let leads = self.leading.get_mut(&sequence).map(|sequencer| sequencer.fresh.remove(&transaction.id));
         let remembers = leads.is_some() || self.votes();
         let known = &mut self.sequences[sequence.0 as usize];
@@ -114,7 +115,7 @@ impl Caerus {
         let bit = 1u64 << sequence.0;
         let at = match self.graph.find(transaction.id) {
             Some(at) => at,
-            None => self.known(now, transaction.clone()),
+            None => self.known(now, transaction.clone(), request),
         };
         let vertex = self.graph.live_mut(at);
         assert_eq!(vertex.extra.got & bit, 0, "{} is in the sequence of {sequence} once", transaction.id);
@@ -137,7 +138,11 @@ impl Caerus {
                 self.partitions[number].index.order_table(table, live);
             }
             let graph = &self.graph;
-            self.partitions[number].index.install(at, accesses, &|at| graph.get(at).is_some(), &mut met);
+            let live = |at| graph.get(at).is_some();
+            self.partitions[number].index.install(at, accesses, &live, &mut met);
+            if let Some(request) = request {
+                self.partitions[number].index.install(at, &[name_of(request)], &live, &mut met);
+            }
             let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
             if let Some(mode) = whole.map(|access| access.mode).max() {
                 self.everyone(*partition, bit, mode, &mut met);
@@ -163,13 +168,13 @@ impl Caerus {
                 && !self.options.planted(Mutant::NoOrphanRule)
             {
                 base::sometimes!("a transaction is heard of from another sequence first");
-                self.order(now, led, transaction.clone(), out);
+                self.order(now, led, (transaction.clone(), request), out);
             }
         }
     }
 
     /// A transaction appears in its first sequence.
-    fn known(&mut self, now: Time, transaction: Transaction) -> Ref {
+    fn known(&mut self, now: Time, transaction: Transaction, request: Option<ClientRequest>) -> Ref {
         let regions = self.regions_of(&transaction);
         let participants = Participants::of(transaction.participants());
         let local = participants.iter().any(|p| self.partition(p).local);
@@ -181,6 +186,7 @@ impl Caerus {
         vertex.state = State::PreAccepted;
         vertex.transaction = Some(transaction);
         vertex.extra.regions = regions;
+        vertex.extra.request = request;
         vertex.extra.local = local;
         vertex.extra.alone = alone;
         vertex.extra.ordered_at = now;
@@ -400,6 +406,10 @@ impl Caerus {
     }
 
     fn conflict_here(&self, a: Ref, b: Ref) -> bool {
+        let request = |at| self.graph.live(at).extra.request;
+        if request(a).is_some() && request(a) == request(b) {
+            return true;
+        }
         let access = |at| &self.graph.live(at).transaction.as_ref().expect("it takes part here").access;
         let (a, b) = (access(a), access(b));
         let local = a.by_partition.keys().filter(|p| self.partition(**p).local);

@@ -4,7 +4,7 @@
 //! same one; a sequence begins in the term that is its region's number.
 
 pub use crate::share::Share;
-use base::txn::{Gathered, Transaction};
+use base::txn::{ClientRequest, Gathered, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
 use serde::{Deserialize, Serialize};
 
@@ -15,11 +15,15 @@ pub type Term = u64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     pub transaction: Transaction,
+    pub request: Option<ClientRequest>,
     /// The transaction's rank is at least this.
     pub stamp: Rank,
     /// What the sequencer knew to be collected; whoever read below it aborts, at every copy.
     pub collected: Rank,
 }
+
+/// A transaction, and its client's name for it if it may be repeated.
+pub type Named = (Transaction, Option<ClientRequest>);
 
 /// A gateway's transactions below `sequence` have been answered, those of earlier lives included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +91,7 @@ pub enum Message {
         term: Term,
         incarnation: u32,
         first: u64,
-        transactions: Vec<Transaction>,
+        transactions: Vec<Named>,
         sent_at: Time,
     },
     /// Leader → gateway: everything before `next` has arrived.
@@ -157,10 +161,11 @@ pub enum Message {
     ReadsWanted {
         txn: TxnId,
     },
-    /// Node of the answering region → gateway.
+    /// Node of the answering region → gateway. `end`: the transaction that took effect and its rank; another one
+    /// if this was a repetition.
     Executed {
         txn: TxnId,
-        rank: Rank,
+        end: (TxnId, Rank),
         share: Share,
     },
     /// Gateway → answering region: how did it end?

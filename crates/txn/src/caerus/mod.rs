@@ -46,6 +46,8 @@
 //! on from where it was: others keep what it lacks, however long that takes. A gateway's own region executes
 //! everything, so it answers from there.
 //!
+//! A client that got no answer repeats its request, by name, at any gateway; see `requests`.
+//!
 //! What is not here yet: a sequence is not replicated inside its region (a node may be, as a whole), and a
 //! region that comes back without what it knew has nobody who gives it a copy: it stays lost. A partition's
 //! home does not move.
@@ -61,6 +63,7 @@ mod merger;
 pub mod message;
 pub mod options;
 mod recovery;
+mod requests;
 mod scheduler;
 mod sequence;
 mod sequencer;

@@ -2,7 +2,7 @@
 
 pub use crate::delays::FutureRanks;
 use base::NodeId;
-use base::time::MS;
+use base::time::{MS, SECOND};
 use base::topology::Topology;
 
 /// How the engine behaves. The defaults are what a cluster should run.
@@ -34,6 +34,8 @@ pub struct Options {
     /// How far ahead of their clocks leaders have it granted what they tell readers, in ns. `None`: as long as
     /// they may be silent.
     pub lease_ns: Option<u64>,
+    /// How long the ends of named requests are kept, in ns of rank.
+    pub keep_results_ns: u64,
     /// Transactions of one gateway that are being ordered or executed at most; more of them wait.
     pub outstanding_max: usize,
     /// A gateway starts nothing while its node knows this many transactions without a final place.
@@ -58,6 +60,7 @@ impl Default for Options {
             copies_elsewhere: 0,
             suspect_after_ns: None,
             lease_ns: None,
+            keep_results_ns: 60 * SECOND,
             outstanding_max: 2000,
             unordered_max: 4000,
             queue_max: 100_000,
@@ -132,6 +135,8 @@ pub enum Mutant {
     KeepOwnLog,
     /// A leader tells its low to readers whether or not others have granted it.
     NoLease,
+    /// Nobody remembers what was done under a name.
+    ForgetRequests,
     /// Nobody completes what a lost gateway began.
     NoOrphanRule,
 }

@@ -16,7 +16,7 @@
 //! broken link does not end a term. The region that the sequence belongs to stands by itself once it has caught
 //! up and its links have been calm for a while: it orders its own at home.
 
-use super::batcher::Link;
+use super::batcher::{Link, Outstanding};
 use super::message::{Grant, Message, Tail, Term};
 use super::options::Mutant;
 use super::sequencer::Sequencer;
@@ -252,8 +252,7 @@ impl Caerus {
         let kept = (first, entries.clone());
         self.candidacies.remove(&sequence);
         let mut sequencer = Sequencer::new(&self.topology, self.me, &self.options, now, term, kept);
-        // What this node itself told when it led before counts too.
-        sequencer.floor = granted.max(Grant { low: self.sequences[sequence.0 as usize].low, ..granted });
+        sequencer.floor = granted;
         self.leading.insert(sequence, sequencer);
         self.links.remove(&sequence);
         self.announce(sequence, out);
@@ -272,19 +271,19 @@ impl Caerus {
             for (_, vertex) in self.graph.iter() {
                 if vertex.extra.regions & bit != 0 && vertex.extra.got & bit == 0 {
                     let transaction = vertex.transaction.clone().expect("entries carry whole transactions");
-                    lacking.insert(vertex.id, transaction);
+                    lacking.insert(vertex.id, (transaction, vertex.extra.request));
                 }
             }
         }
         for (txn, outstanding) in &self.outstanding {
             if outstanding.regions & bit != 0 {
-                lacking.insert(*txn, outstanding.transaction.clone());
+                lacking.insert(*txn, outstanding.named());
             }
         }
-        for transaction in lacking.into_values() {
-            if !self.is_ordered(sequence, transaction.id) {
+        for named in lacking.into_values() {
+            if !self.is_ordered(sequence, named.0.id) {
                 base::sometimes!("a new leader orders what the lost one did not");
-                self.order(now, sequence, transaction, out);
+                self.order(now, sequence, named, out);
             }
         }
     }
@@ -319,9 +318,9 @@ impl Caerus {
         self.links.remove(&sequence);
         let bit = 1u64 << sequence.0;
         let concerned = self.outstanding.values().filter(|outstanding| outstanding.regions & bit != 0);
-        let concerned: Vec<_> = concerned.map(|outstanding| outstanding.transaction.clone()).collect();
-        for transaction in concerned {
-            self.link(sequence).outbox.push(transaction);
+        let concerned: Vec<_> = concerned.map(Outstanding::named).collect();
+        for named in concerned {
+            self.link(sequence).outbox.push(named);
         }
     }
 

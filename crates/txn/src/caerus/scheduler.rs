@@ -7,6 +7,7 @@
 use super::batcher::is_schema_change;
 use super::merger::cut_of;
 use super::message::{Message, Share};
+use super::requests::unknown;
 use super::state::{Caerus, Exchange, Out, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State};
@@ -77,7 +78,15 @@ impl Caerus {
             base::sometimes!("a transaction has read too long ago");
             return local.map(|p| (p, Gathered::Abort(too_old(read_at, collected)))).collect();
         }
-        local.map(|p| (p, executor.gather(p, transaction))).collect()
+        if self.is_too_late(at) {
+            base::sometimes!("a repeated request comes too late");
+            return local.map(|p| (p, Gathered::Abort(unknown()))).collect();
+        }
+        let gather = |p| match self.was_done(at, p) {
+            true => (p, Gathered::Abort(unknown())),
+            false => (p, executor.gather(p, transaction)),
+        };
+        local.map(gather).collect()
     }
 
     /// Everybody's reads are here: the transaction takes effect, or none.
@@ -125,15 +134,21 @@ impl Caerus {
                 out.push(EngineEffect::Stream { partition, item: StreamItem::Record(record) });
             }
         }
+        if let Some((end, share)) = self.first_attempt(at, transaction) {
+            return self.executed(now, at, end, share, out);
+        }
         let share = match abort {
             Some(error) => Share::Aborted(error),
             None => Share::Committed(results),
         };
-        self.executed(now, at, rank, share, out);
+        self.request_ended(at, txn, rank, &share);
+        self.executed(now, at, (txn, rank), share, out);
     }
 
-    fn executed(&mut self, now: Time, at: Ref, rank: Rank, share: Share, out: &mut Out) {
+    /// `end`: what took effect, and its rank.
+    fn executed(&mut self, now: Time, at: Ref, end: (TxnId, Rank), share: Share, out: &mut Out) {
         let vertex = self.graph.live_mut(at);
+        let rank = vertex.rank.expect("what executes has a rank");
         vertex.state = State::Executed;
         let group = vertex.group;
         let read_at = vertex.transaction.as_ref().and_then(cut_of);
@@ -155,14 +170,13 @@ impl Caerus {
                 }
             }
         }
-        self.show(now, at, share, out);
+        self.show(now, at, end, share, out);
     }
 
     /// Shows what has executed to its client and to readers.
-    fn show(&mut self, now: Time, at: Ref, share: Share, out: &mut Out) {
+    fn show(&mut self, now: Time, at: Ref, end: (TxnId, Rank), share: Share, out: &mut Out) {
         let vertex = self.graph.live(at);
         let (txn, bound, regions) = (vertex.id, vertex.bound, vertex.extra.regions);
-        let rank = vertex.rank.expect("what was executed has a rank");
         let everybody = vertex.transaction.as_ref().is_some_and(is_schema_change);
         self.pending.remove(&(bound, at.slot));
         self.changed(at, out);
@@ -171,13 +185,13 @@ impl Caerus {
         // Where regions may be lost, a gateway may have to be content with its own.
         let may_ask = self.options.copies_elsewhere > 0 && self.topology.region_of(gateway) == self.region;
         if may_ask || answers && gateway != self.me {
-            self.outcomes.insert(txn, (rank, share.clone()));
+            self.outcomes.insert(txn, (end, share.clone()));
         }
         if gateway == self.me && answers {
-            return self.on_executed(now, gateway, txn, rank, share);
+            return self.on_executed(now, gateway, txn, end, share);
         }
         if answers {
-            self.send(gateway, Message::Executed { txn, rank, share }, out);
+            self.send(gateway, Message::Executed { txn, end, share }, out);
         }
     }
 
@@ -249,8 +263,8 @@ impl Caerus {
     }
 
     pub(super) fn on_outcome_wanted(&mut self, from: NodeId, txn: TxnId, out: &mut Out) {
-        if let Some((rank, share)) = self.outcomes.get(&txn).cloned() {
-            self.send(from, Message::Executed { txn, rank, share }, out);
+        if let Some((end, share)) = self.outcomes.get(&txn).cloned() {
+            self.send(from, Message::Executed { txn, end, share }, out);
         }
     }
 }

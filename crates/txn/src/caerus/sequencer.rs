@@ -6,7 +6,7 @@
 //! heard one of those or of this one, can stamp above it.
 
 use super::link::{Inbox, Outbox};
-use super::message::{Append, Entry, Grant, Message, Term};
+use super::message::{Append, Entry, Grant, Message, Named, Term};
 use super::options::{FutureRanks, Mutant, Options};
 use super::state::{Caerus, Out, regions_in};
 use crate::engine::EngineEffect;
@@ -35,7 +35,7 @@ pub(super) struct Sequencer {
     /// Appended in this term and not merged.
     pub fresh: BTreeSet<TxnId>,
     /// By gateway and its life.
-    pub gateways: BTreeMap<(NodeId, u32), Inbox<Transaction>>,
+    pub gateways: BTreeMap<(NodeId, u32), Inbox<Named>>,
     /// What replicas have said in this term: what they granted, and how far they have merged.
     pub peers: BTreeMap<NodeId, (Grant, u64)>,
     pub wanted: Grant,
@@ -87,7 +87,7 @@ impl Caerus {
         sequence: RegionId,
         term: Term,
         incarnation: u32,
-        (first, transactions): (u64, Vec<Transaction>),
+        (first, transactions): (u64, Vec<Named>),
         out: &mut Out,
     ) {
         let Some(known) = self.sequences.get(sequence.0 as usize) else { return };
@@ -106,8 +106,8 @@ impl Caerus {
         let inbox = sequencer.gateways.entry((from, incarnation)).or_default();
         inbox.receive(first, transactions, &mut ready);
         let (next, gap) = (inbox.next(), inbox.has_gap());
-        for transaction in ready {
-            self.order(now, sequence, transaction, out);
+        for named in ready {
+            self.order(now, sequence, named, out);
         }
         self.send(from, Message::SubmitAck { sequence, term, incarnation, next, gap }, out);
     }
@@ -124,7 +124,8 @@ impl Caerus {
     }
 
     /// Appends a transaction to a sequence that is led here, unless it is there.
-    pub(super) fn order(&mut self, now: Time, sequence: RegionId, transaction: Transaction, out: &mut Out) {
+    pub(super) fn order(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
+        let (transaction, request) = named;
         if self.is_ordered(sequence, transaction.id) {
             base::sometimes!("a transaction is submitted twice");
             return;
@@ -135,7 +136,7 @@ impl Caerus {
         assert!(sequencer.is_open, "nothing is added before what was taken over is safe");
         let collected = self.watermark.max(sequencer.floor.collected).max(known.collected);
         sequencer.fresh.insert(transaction.id);
-        let entry = Entry { transaction, stamp, collected };
+        let entry = Entry { transaction, request, stamp, collected };
         if !sequencer.replicas.is_empty() {
             sequencer.log.push(entry.clone());
         }
@@ -224,7 +225,10 @@ impl Caerus {
         let rank = rank.min(granted);
         if rank > sequencer.low {
             self.leading.get_mut(&sequence).expect("just found").low = rank;
-            self.sequences[sequence.0 as usize].told(rank);
+            let known = &mut self.sequences[sequence.0 as usize];
+            // It counts among those who know, should it have to promise to follow.
+            known.granted.low = known.granted.low.max(rank);
+            known.told(rank);
             self.lower(sequence, out);
         }
     }
@@ -250,6 +254,8 @@ impl Caerus {
             sequencer.wanted_at = now;
             sequencer.wanted = Grant { low: bound + lease_ns, collected: self.watermark };
         }
+        let known = &mut self.sequences[sequence.0 as usize];
+        known.granted.collected = known.granted.collected.max(collected);
         Append {
             sequence,
             term: sequencer.term,
@@ -258,7 +264,7 @@ impl Caerus {
             entries: Vec::new(),
             low: sequencer.low,
             collected,
-            stable: self.sequences[sequence.0 as usize].stable,
+            stable: known.stable,
             everywhere: sequencer.everywhere,
             wanted: sequencer.wanted,
             sent_at: now,

@@ -3,9 +3,10 @@
 use super::batcher::{Link, Outstanding};
 use super::closing::Closing;
 use super::collection::Collector;
-use super::message::{Message, Share, Term, Timer};
+use super::message::{Message, Named, Share, Term, Timer};
 use super::options::{Mutant, Options};
 use super::recovery::Candidacy;
+use super::requests::Requests;
 use super::sequence::Sequence;
 use super::sequencer::Sequencer;
 use crate::delays::Delays;
@@ -14,7 +15,7 @@ use crate::graph::conflict::{ConflictIndex, Flaws};
 use crate::graph::vertex::{Ref, Vertices};
 use base::order::CloseTicket;
 use base::topology::Topology;
-use base::txn::{Gathered, Transaction};
+use base::txn::{ClientRequest, Gathered, Transaction};
 use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct Caerus {
 
     // The gateway.
     pub(super) count: u64,
-    pub(super) waiting: VecDeque<(Transaction, Time)>,
+    pub(super) waiting: VecDeque<(Named, Time)>,
     pub(super) outstanding: BTreeMap<TxnId, Outstanding>,
     pub(super) deadlines: BTreeMap<(Time, TxnId), u32>,
     /// To the leaders of sequences that this node does not lead.
@@ -73,7 +74,8 @@ pub struct Caerus {
     /// Reads of other nodes whose transaction is not known here, and since when.
     pub(super) early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
     /// Ends that a gateway elsewhere may ask for.
-    pub(super) outcomes: BTreeMap<TxnId, (Rank, Share)>,
+    pub(super) outcomes: BTreeMap<TxnId, ((TxnId, Rank), Share)>,
+    pub(super) requests: Requests,
 
     // Readers.
     pub(super) closes: BTreeMap<CloseTicket, Closing>,
@@ -115,6 +117,8 @@ pub(super) struct Extra {
     pub got: u64,
     /// Edges of vertices without a place that lead here.
     pub holders: u32,
+    /// Its client's name for it.
+    pub request: Option<ClientRequest>,
     /// It aborts if it read below this: the largest of its entries'.
     pub collected: Rank,
     /// It takes part at this node.
@@ -224,6 +228,7 @@ impl Caerus {
             exchanging: BTreeMap::new(),
             early_reads: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            requests: Requests::default(),
             closes: BTreeMap::new(),
             close_waits: BTreeMap::new(),
             floor: None,
@@ -314,7 +319,7 @@ impl Caerus {
             Message::Leads { sequence, term } => self.on_leads(now, from, sequence, term),
             Message::Reads { txn, gathered } => self.on_reads(now, txn, gathered),
             Message::ReadsWanted { txn } => self.on_reads_wanted(from, txn, out),
-            Message::Executed { txn, rank, share } => self.on_executed(now, from, txn, rank, share),
+            Message::Executed { txn, end, share } => self.on_executed(now, from, txn, end, share),
             Message::OutcomeWanted { txn } => self.on_outcome_wanted(from, txn, out),
             Message::Progress { done, floor, delays_ns } => {
                 self.on_progress(from, done, floor, delays_ns, out)

@@ -9,6 +9,7 @@ mod latency;
 mod mutants;
 mod random;
 mod recovery;
+mod repeats;
 mod scenarios;
 
 use super::{Caerus, Message, Mutant, Options, Timer};
@@ -19,7 +20,7 @@ use base::order::{Close, CloseTicket, Closed, StreamItem};
 use base::rng::Rng;
 use base::time::MS;
 use base::topology::Topology;
-use base::txn::{AccessSet, Granule, Submission, TxnProgram};
+use base::txn::{AccessSet, ClientRequest, Granule, Submission, TxnProgram};
 use base::wan::Wan;
 use base::{Datum, NodeId, PartitionId, Rank, SqlError, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +56,8 @@ struct World {
     /// Nodes that hear each other only.
     cut_off: BTreeSet<NodeId>,
     lives: u32,
+    /// The name of what is submitted next.
+    request: Option<ClientRequest>,
     /// Messages for which this says false are lost.
     passes: Box<dyn Fn(NodeId, NodeId, &Message) -> bool>,
     submitted: BTreeMap<TxnId, (Time, Arc<AccessSet>, Rank)>,
@@ -95,6 +98,7 @@ impl World {
             dead: BTreeSet::new(),
             cut_off: BTreeSet::new(),
             lives: 1,
+            request: None,
             passes: Box::new(|_, _, _| true),
             submitted: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -130,7 +134,7 @@ impl World {
     fn submit_program(&mut self, node: u16, program: TxnProgram, access: AccessSet, token: Token) -> TxnId {
         let (access, program) = (Arc::new(access), Arc::new(program));
         let seen = token.rank;
-        let submission = Submission { program, access: access.clone(), token, request: None };
+        let submission = Submission { program, access: access.clone(), token, request: self.request.take() };
         let mut out = Vec::new();
         let clock = self.clock(NodeId(node));
         let n = node as usize;
@@ -138,6 +142,15 @@ impl World {
         self.submitted.insert(txn, (self.now, access, seen));
         self.effects(NodeId(node), out);
         txn
+    }
+    /// An attempt of a client's request.
+    fn attempt(&mut self, node: u16, request: ClientRequest, text: &str) -> TxnId {
+        self.request = Some(request);
+        self.submit(node, text)
+    }
+    /// A name for a request.
+    fn named(&mut self) -> ClientRequest {
+        ClientRequest { client: 7, number: self.rng.below(u64::MAX), issued_at: self.now }
     }
     /// Closes at the copy that lies nearest to `reader`.
     fn close(&mut self, ticket: u64, reader: u16, partition: u16, rank: Rank, granules: Vec<Granule>) {
@@ -162,7 +175,7 @@ impl World {
                     self.schedule(at, Event::Timer { node, timer });
                 }
                 EngineEffect::Answer(answer) => {
-                    let told = self.answers.insert(answer.txn, (self.now, answer));
+                    let told = self.answers.insert(answer.submitted_as, (self.now, answer));
                     assert!(told.is_none(), "answered twice: {told:?}");
                 }
                 EngineEffect::Stream { partition, item } => {

@@ -43,7 +43,12 @@ impl Merger {
     fn append(&mut self, sequence: u16, n: u64, text: &str, stamp: u64) {
         let first = self.next[sequence as usize];
         self.next[sequence as usize] += 1;
-        let entries = vec![Entry { transaction: named(n, text), stamp: Rank(stamp), collected: Rank::ZERO }];
+        let entries = vec![Entry {
+            transaction: named(n, text),
+            stamp: Rank(stamp),
+            collected: Rank::ZERO,
+            request: None,
+        }];
         self.receive(sequence, first, entries, 0);
     }
     fn receive(&mut self, sequence: u16, first: u64, entries: Vec<Entry>, low: u64) {
@@ -192,7 +197,12 @@ fn a_rank_does_not_depend_on_when_the_one_ahead_got_its_place() {
 #[test]
 fn a_gap_in_a_sequence_holds_back_what_is_behind_it() {
     let mut merger = Merger::new(None);
-    let entry = |n, stamp| Entry { transaction: named(n, "w0.1"), stamp: Rank(stamp), collected: Rank::ZERO };
+    let entry = |n, stamp| Entry {
+        transaction: named(n, "w0.1"),
+        stamp: Rank(stamp),
+        collected: Rank::ZERO,
+        request: None,
+    };
     merger.receive(0, 1, vec![entry(2, 20)], 25);
     assert!(merger.places().is_empty());
     assert_eq!(merger.engine.sequences[0].low, Rank::ZERO, "the low holds behind the gap only");
@@ -530,7 +540,12 @@ fn an_entry_between_the_places_of_a_message_is_not_ours() {
     let mut merger = Merger::new(None);
     let mut out: Vec<EngineEffect<_, _>> = Vec::new();
     for sequence in [1, 9] {
-        let entries = vec![Entry { transaction: named(1, "w1.1"), stamp: Rank(5), collected: Rank::ZERO }];
+        let entries = vec![Entry {
+            transaction: named(1, "w1.1"),
+            stamp: Rank(5),
+            collected: Rank::ZERO,
+            request: None,
+        }];
         let (sequence, low, sent_at) = (RegionId(sequence), Rank::ZERO, Time::ZERO);
         let (first, collected) = (0, Rank::ZERO);
         let term = u64::from(sequence.0);
