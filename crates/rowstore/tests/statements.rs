@@ -406,7 +406,7 @@ fn an_insert_needs_its_rows_and_the_homes_of_its_unique_values_and_no_more() {
                     _ => true,
                 });
                 let Outcome::Aborted(e) = w.run_declared(insert(), less) else { panic!("let through") };
-                assert!(e.detail.unwrap().contains("outside its declared set"));
+                assert!(e.into_fields().detail.unwrap().contains("outside its declared set"));
             }
             assert!(w.run_declared(insert(), access).is_committed());
         }

@@ -70,7 +70,7 @@ fn a_read_holds_only_if_nothing_in_it_changed() {
         assert_eq!(outcome.is_ok(), holds, "case {number}: {outcome:?}");
         if let Err(e) = outcome {
             assert_eq!(e.state, SqlState::SERIALIZATION_FAILURE);
-            let detail = e.detail.unwrap();
+            let detail = e.detail.clone().unwrap();
             assert!(detail.contains("Table \"t\"") && e.hint.is_some(), "{detail}");
             assert!(detail.contains(&format!("(conflict rank {})", by.0)), "{detail}");
         }
@@ -128,7 +128,7 @@ fn a_conflict_names_the_key_even_of_a_deleted_row() {
     let read_at = w.now();
     w.delete(T, point(&[1, 2])).unwrap();
     let e = w.validated(read_at, read(T, point(&[1, 2])), vec![]).unwrap_err();
-    assert!(e.detail.unwrap().contains("key (a, b)=(1, 2)"));
+    assert!(e.into_fields().detail.unwrap().contains("key (a, b)=(1, 2)"));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_snapshot_below_the_collected_versions_is_refused() {
     assert_eq!(w.stores[0].newest_place_in(T, &point(&[1, 2])), None, "the deletion is forgotten");
     let e = w.validated(read_at, read(T, point(&[1, 2])), vec![]).unwrap_err();
     assert_eq!(e.state, SqlState::SERIALIZATION_FAILURE);
-    assert!(e.detail.unwrap().contains("collected"));
+    assert!(e.into_fields().detail.unwrap().contains("collected"));
 }
 
 #[test]
