@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use txn::any::{AnyEngine, EngineKind};
+use txn::any::{AnyEngine, EngineKind, EngineOptions};
 
 type DatabaseNode = Node<AnyEngine>;
 
@@ -57,6 +57,10 @@ pub struct DatabaseArgs {
         value_parser = EngineKind::ALL.map(EngineKind::name)
     )]
     pub engine: String,
+    /// Regions that may be lost without losing anything that was answered (K; engine caerus). Each commit waits
+    /// for copies in K others; 2K + 1 regions go on without K
+    #[arg(long, env = "MERIDIAN_SURVIVE", value_name = "K", default_value_t = 0)]
+    pub survive: u8,
     /// Partitions per region
     #[arg(long, env = "MERIDIAN_PARTITIONS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub partitions: u16,
@@ -78,6 +82,14 @@ fn wan(name: &str) -> Result<Wan, String> {
 impl DatabaseArgs {
     fn engine(&self) -> anyhow::Result<EngineKind> {
         EngineKind::parse(&self.engine).ok_or_else(|| anyhow!("no engine {:?}", self.engine))
+    }
+    /// Errors: more regions to survive than the engine can in this cluster.
+    fn engine_options(&self, topology: &Topology) -> anyhow::Result<EngineOptions> {
+        let survive = usize::from(self.survive);
+        self.engine()?.options().surviving(survive, topology).map_err(|error| {
+            let more = [&error.detail, &error.hint].map(|text| text.clone().unwrap_or_default()).join(" ");
+            anyhow!("--survive {survive}: {}. {}", error.message, more.trim())
+        })
     }
     /// Who is where. Errors: a region that `--wan` does not have.
     fn topology(&self) -> anyhow::Result<Topology> {
@@ -139,6 +151,7 @@ impl Database {
     /// address that is not ours, a directory that cannot be used.
     pub async fn start(args: &DatabaseArgs, data: &DataArgs) -> anyhow::Result<Database> {
         let topology = Arc::new(args.topology()?);
+        let engine = args.engine_options(&topology)?;
         let procedures = Arc::new(workload::procedures());
         // Ports first: nothing is started if one is taken.
         let mut listeners = Vec::new();
@@ -149,9 +162,8 @@ impl Database {
                 .with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
             listeners.push(listener);
         }
-        let engine = args.engine()?;
         let node = |id, options: Options| {
-            let engine = AnyEngine::new(topology.clone(), id, 1, engine.options());
+            let engine = AnyEngine::new(topology.clone(), id, 1, engine.clone());
             Node::new(id, topology.clone(), procedures.clone(), engine, options)
         };
         let query_threads = QueryThreads::start()?;
@@ -219,6 +231,7 @@ fn open_directory(path: &Path, args: &DatabaseArgs, any_build: bool) -> anyhow::
         ("--engine", args.engine.clone()),
         ("--wan and --regions", regions.join(",")),
         ("--partitions", args.partitions.to_string()),
+        ("--survive", args.survive.to_string()),
         (BUILD, build()?),
     ];
     let may_differ: &[&str] = if any_build { &[BUILD] } else { &[] };

@@ -50,6 +50,7 @@ fn queries_are_regular_sequential_whatever_happens_to_links_clocks_and_gateways(
     for mix in [Mix::Partitions, Mix::ClockSkew, Mix::Mixed, Mix::Crash] {
         seeds(&format!("wan3-{}", mix.name()), Consistency::Rss, 100..125);
     }
+    seeds("wan5-partitions", Consistency::Rss, 0..6);
     seeds("azure6-mixed", Consistency::Rss, 0..4);
     seeds("wan2-mixed", Consistency::Rss, 0..10);
     seeds("local3-mixed", Consistency::Rss, 0..10);

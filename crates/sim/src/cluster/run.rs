@@ -172,7 +172,7 @@ impl Knobs {
                 if partitions > 1 && rng.chance(0.4) {
                     split_regions(&mut topology);
                 }
-                EngineOptions::Caerus(caerus_options(&mut rng, engine))
+                EngineOptions::Caerus(caerus_options(&mut rng, engine, &topology))
             }
         };
         let topology = case.engine.layout(topology);
@@ -187,7 +187,7 @@ impl Knobs {
             // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
             weights: [4, 2, 2, 3, *rng.pick(&[3, 6]), 2, u64::from(!case.plan.mix.takes_gateways())],
             // Names cost bytes; only where gateways are lost does anybody repeat.
-            repeats: case.engine == EngineKind::Perseus && case.plan.mix.takes_gateways(),
+            repeats: case.plan.mix.takes_gateways(),
         };
         Knobs {
             topology,
@@ -230,7 +230,7 @@ fn split_regions(topology: &mut Topology) {
 
 /// Small knobs, so that batches, heartbeats and limits all matter; those that both engines have are as
 /// drawn for the other.
-fn caerus_options(rng: &mut Rng, drawn: txn::perseus::Options) -> txn::caerus::Options {
+fn caerus_options(rng: &mut Rng, drawn: txn::perseus::Options, topology: &Topology) -> txn::caerus::Options {
     txn::caerus::Options {
         batch_ns: *rng.pick(&[0, MS, 10 * MS]),
         heartbeat_ns: *rng.pick(&[2 * MS, 10 * MS]),
@@ -239,6 +239,10 @@ fn caerus_options(rng: &mut Rng, drawn: txn::perseus::Options) -> txn::caerus::O
         collect_every_ns: drawn.collect_every_ns,
         outstanding_max: *rng.pick(&[1, 3, 2000]),
         unordered_max: *rng.pick(&[2, 10, 4000]),
+        // As many as may be lost while the others go on.
+        copies_elsewhere: rng.below(topology.wan.region_count().div_ceil(2) as u64) as usize,
+        // Short, so that a region that is cut off is given up for lost.
+        suspect_after_ns: Some(*rng.pick(&[2, 4]) * topology.wan.widest_ns() + 30 * MS),
         ..txn::caerus::Options::default()
     }
 }
