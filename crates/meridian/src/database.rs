@@ -118,7 +118,7 @@ pub struct DataArgs {
 enum Nodes {
     Memory(LocalCluster<DatabaseNode>),
     /// The directory is locked as long as the nodes run.
-    Kept(LocalCluster<Durable<DatabaseNode>>, DataDir),
+    Kept { cluster: LocalCluster<Durable<DatabaseNode>>, _directory: DataDir },
 }
 
 /// A running database; dropping it stops every node.
@@ -196,7 +196,7 @@ impl Database {
                 let cluster = LocalCluster::start_with_logs(topology.clone(), kept);
                 replayed(&cluster).await?;
                 let regions = front.open(&cluster, listeners)?;
-                (Nodes::Kept(cluster, directory), regions)
+                (Nodes::Kept { cluster, _directory: directory }, regions)
             }
         };
         Ok(Database { nodes, _query_threads: query_threads, regions })
@@ -205,7 +205,7 @@ impl Database {
     pub fn topology(&self) -> &Arc<Topology> {
         match &self.nodes {
             Nodes::Memory(cluster) => cluster.topology(),
-            Nodes::Kept(cluster, _) => cluster.topology(),
+            Nodes::Kept { cluster, .. } => cluster.topology(),
         }
     }
 
@@ -213,7 +213,7 @@ impl Database {
     pub fn stopped(&self) -> Option<NodeId> {
         match &self.nodes {
             Nodes::Memory(cluster) => first_stopped(cluster),
-            Nodes::Kept(cluster, _) => first_stopped(cluster),
+            Nodes::Kept { cluster, .. } => first_stopped(cluster),
         }
     }
 }
