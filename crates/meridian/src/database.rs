@@ -118,7 +118,10 @@ pub struct DataArgs {
 enum Nodes {
     Memory(LocalCluster<DatabaseNode>),
     /// The directory is locked as long as the nodes run.
-    Kept { cluster: LocalCluster<Durable<DatabaseNode>>, _directory: DataDir },
+    Kept {
+        cluster: LocalCluster<Durable<DatabaseNode>>,
+        _directory: DataDir,
+    },
 }
 
 /// A running database; dropping it stops every node.
