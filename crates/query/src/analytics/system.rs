@@ -203,7 +203,7 @@ fn asyncpg_types(statement: &Statement) -> Option<Statement> {
             && expr.to_string() == "ti.oid"
             && let Some(oid) = parse("t.oid")
         {
-            *expr = Box::new(oid);
+            **expr = oid;
             wanted = Some(condition);
         }
         ControlFlow::Continue(())
