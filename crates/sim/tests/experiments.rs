@@ -20,7 +20,7 @@ fn figure(report: &Report, system: &str, kind: &str, column: &str) -> f64 {
 #[test]
 fn ranks_in_the_future_and_lower_bounds_keep_local_queries_from_waiting() {
     let report = latency();
-    let waits = |system| figure(&report, system, "local query", "waits_over_2ms_pct");
+    let waits = |system| figure(&report, system, "local query", "waits_over_inside_pct");
     assert!(waits("rss, both rules") < waits("rss, neither rule"), "{}", report.to_text());
     for system in ["rss, both rules", "regular"] {
         let delay_ms = figure(&report, system, "local query", "total_ms");
@@ -33,6 +33,22 @@ fn ranks_in_the_future_and_lower_bounds_keep_local_queries_from_waiting() {
     let kind = "multi-region commit, unblocked";
     assert!((100.0..110.0).contains(&figure(&report, "rss, neither rule", kind, "order_ms")));
     assert!((200.0..235.0).contains(&figure(&report, "rss, neither rule", kind, "latency_ms")));
+}
+
+#[test]
+fn queries_of_a_region_with_full_replicas_wait_for_nothing_but_its_own_nodes() {
+    let options = ExperimentOptions { name: "caerus-latency".into(), scale: Scale::Small, seed: 1 };
+    let report = experiment(&options).unwrap();
+    let text = report.to_text();
+    for distances in ["azure6", "perseus3"] {
+        let of = |variant: &str, column: &str| {
+            figure(&report, &format!("{distances}, {variant}"), "local query, rss", column)
+        };
+        assert!(of("both rules", "waits_over_inside_pct") < 5.0, "{text}");
+        assert!(of("both rules", "total_p99_ms") <= 10.0, "{text}");
+        // Without the rules some wait for transactions that span regions.
+        assert!(of("neither rule", "total_p99_ms") > 50.0, "{text}");
+    }
 }
 
 #[test]

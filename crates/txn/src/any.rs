@@ -242,6 +242,9 @@ impl Engine for AnyEngine {
     fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
         inside!(self, out, |engine, effects| engine.close(now, ticket, close, effects));
     }
+    fn will_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut Out) {
+        inside!(self, out, |engine, effects| engine.will_close(now, partition, rank, effects));
+    }
     fn forget_close(&mut self, ticket: CloseTicket) {
         match self {
             AnyEngine::Perseus(hosted) => hosted.engine.forget_close(ticket),

@@ -120,6 +120,13 @@ pub trait Engine {
     fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut EngineEffects<Self>)
     where
         Self: Sized;
+    /// A reader of this node asks the nearest copy, at another node, to close a rank: whatever else can be
+    /// set going meanwhile.
+    fn will_close(&mut self, _now: Time, _partition: PartitionId, _rank: Rank, _out: &mut EngineEffects<Self>)
+    where
+        Self: Sized,
+    {
+    }
     /// The reader of this ticket went away.
     fn forget_close(&mut self, ticket: CloseTicket);
     /// The node came back and has repeated every call of its former lives, in order. Timers set before

@@ -27,6 +27,16 @@ impl<E: Engine> Node<E> {
             return self.serve(now, self.id, question, partition, what, out);
         }
         self.questions.asked.insert(question, Asked { partition, what: Some(what.clone()), owner });
+        let rank = match &what {
+            Question::Close(close) => Some(close.rank),
+            Question::Rows { at, .. } | Question::Call { at, .. } => Some(*at),
+            _ => None,
+        };
+        if let Some(rank) = rank {
+            let mut effects = std::mem::take(&mut self.effects);
+            self.engine.will_close(now, partition, rank, &mut effects);
+            self.engine_effects(now, effects, out);
+        }
         self.send(node, Message::Ask { question, partition, what }, out);
         out.timer(Timer::Repeat { question }, now + self.patience_ns(node));
     }

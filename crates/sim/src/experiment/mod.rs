@@ -9,6 +9,7 @@
 pub mod caerus;
 pub mod files;
 pub mod latency;
+pub mod mixed;
 pub mod perseus;
 pub mod plot;
 pub mod populate;

@@ -13,7 +13,7 @@ use crate::engine::EngineEffect;
 use crate::graph::vertex::{Ref, State};
 use base::order::{Close, CloseTicket, Closed};
 use base::txn::{AccessMode, Granule};
-use base::{PartitionId, Rank, SqlError, SqlState, Time};
+use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time};
 
 /// A reader that waits.
 #[derive(Clone, Debug)]
@@ -53,10 +53,34 @@ impl Caerus {
             return self.low_reached(ticket, out);
         }
         base::sometimes!("a reader waits for a sequence to be complete");
+        let is_asked = sequence.waiting.last().is_some_and(|(asked, _)| rank <= *asked);
         sequence.waiting.insert((rank, ticket));
-        let leader = self.leader_of(home);
-        if !leads && self.topology.region_of(leader) == self.region {
-            self.send(leader, Message::LowWanted { sequence: home, rank }, out);
+        if !leads && !is_asked {
+            self.want_low(home, rank, self.me, out);
+        }
+    }
+
+    /// Asks who leads a sequence, if that is in this region, to tell its low to a replica. What is lost comes
+    /// with a heartbeat.
+    fn want_low(&mut self, sequence: RegionId, rank: Rank, at: NodeId, out: &mut Out) {
+        let leader = self.leader_of(sequence);
+        if leader != self.me && self.topology.region_of(leader) == self.region {
+            self.send(leader, Message::LowWanted { sequence, rank, at }, out);
+        }
+    }
+
+    /// A reader of this node asks a copy elsewhere to close a rank. Who leads the sequence can tell the copy its
+    /// low meanwhile: the question is on its way as long as this, so the copy need not ask first.
+    pub(super) fn hasten_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut Out) {
+        let (at, home) = (self.topology.copy_near(partition, self.me), self.partition(partition).home);
+        if at == self.leader_of(home) || self.hastened.get(&(home, at)).is_some_and(|known| rank <= *known) {
+            return;
+        }
+        self.hastened.insert((home, at), rank);
+        if self.leading.contains_key(&home) {
+            self.on_low_wanted(now, at, home, rank, out);
+        } else {
+            self.want_low(home, rank, at, out);
         }
     }
 

@@ -112,10 +112,11 @@ pub enum Message {
         gap: bool,
         granted: Grant,
     },
-    /// Replica → leader in its own region: a reader needs a low of at least this.
+    /// Node → leader in its own region: a reader needs a low of at least this at this replica.
     LowWanted {
         sequence: RegionId,
         rank: Rank,
+        at: NodeId,
     },
     /// Region → regions: nothing is heard from the leader; I would lead in this term.
     Suspect {

@@ -161,6 +161,10 @@ impl Engine for Caerus {
         self.open_close(now, ticket, close, out);
     }
 
+    fn will_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut EngineEffects<Self>) {
+        self.hasten_close(now, partition, rank, out);
+    }
+
     fn forget_close(&mut self, ticket: CloseTicket) {
         self.cancel_close(ticket);
     }

@@ -334,23 +334,24 @@ impl Caerus {
         }
     }
 
-    /// A reader of this region needs a low now.
+    /// A reader needs a low at a replica now.
     pub(super) fn on_low_wanted(
         &mut self,
         now: Time,
-        from: NodeId,
+        at: NodeId,
         sequence: RegionId,
         rank: Rank,
         out: &mut Out,
     ) {
         let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
-        if !self.leading.contains_key(&sequence) || rank > limit {
+        let is_replica = |sequencer: &Sequencer| sequencer.replicas.contains(&at);
+        if !self.leading.get(&sequence).is_some_and(is_replica) || rank > limit {
             return;
         }
         self.promise(sequence, rank, out);
-        if !self.send_unsent(now, sequence, out).contains(&from) {
+        if !self.send_unsent(now, sequence, out).contains(&at) {
             let append = self.append(now, sequence);
-            self.send(from, Message::Append(append), out);
+            self.send(at, Message::Append(append), out);
         }
     }
 

@@ -82,6 +82,8 @@ pub struct Caerus {
     /// Closes to look at again when this slot changes.
     pub(super) close_waits: BTreeMap<u32, Vec<CloseTicket>>,
     pub(super) floor: Option<Rank>,
+    /// By sequence and copy: the largest rank that a reader here has had hastened.
+    pub(super) hastened: BTreeMap<(RegionId, NodeId), Rank>,
 
     pub(super) collector: Collector,
     pub(super) watermark: Rank,
@@ -232,6 +234,7 @@ impl Caerus {
             closes: BTreeMap::new(),
             close_waits: BTreeMap::new(),
             floor: None,
+            hastened: BTreeMap::new(),
             collector: Collector::new(&topology),
             watermark: Rank::ZERO,
             given_up: Rank::ZERO,
@@ -306,7 +309,7 @@ impl Caerus {
             Message::AppendAck { sequence, term, next, merged, gap, granted } => {
                 self.on_append_ack(now, from, sequence, term, (next, merged), gap, granted, out)
             }
-            Message::LowWanted { sequence, rank } => self.on_low_wanted(now, from, sequence, rank, out),
+            Message::LowWanted { sequence, rank, at } => self.on_low_wanted(now, at, sequence, rank, out),
             Message::Suspect { sequence, term } => self.on_suspect(now, from, sequence, term, out),
             Message::Agreed { sequence, term } => self.on_agreed(now, from, sequence, term, out),
             Message::Elect { sequence, term, merged, accepted, end } => {

@@ -8,6 +8,7 @@ mod judge;
 mod latency;
 mod mutants;
 mod random;
+mod readers;
 mod recovery;
 mod repeats;
 mod scenarios;
@@ -159,10 +160,20 @@ impl World {
         let (ticket, clock) = (CloseTicket(ticket), self.clock(node));
         let close = Close { partition, rank, granules };
         self.closes.insert(ticket, (self.now, node, close.clone()));
+        if node != NodeId(reader) {
+            self.will_close(reader, partition, rank);
+        }
         let mut out = Vec::new();
         self.nodes[node.0 as usize].close(clock, ticket, close, &mut out);
         // A host settles after every call; the engine has nothing left to do but send.
         self.effects(node, out);
+    }
+
+    /// A reader's question is about to leave for the nearest copy.
+    fn will_close(&mut self, reader: u16, partition: PartitionId, rank: Rank) {
+        let (clock, mut out) = (self.clock(NodeId(reader)), Vec::new());
+        self.nodes[usize::from(reader)].will_close(clock, partition, rank, &mut out);
+        self.effects(NodeId(reader), out);
     }
 
     fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message, Timer>>) {
