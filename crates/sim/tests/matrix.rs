@@ -7,7 +7,10 @@
 //! | PERSEUS as printed | – | – | – | – | – |
 //! | `regular` | yes | yes | yes | – | – |
 //! | `rss` | yes | yes | yes | yes | yes |
+//! | engine `caerus`, `regular` and `rss` | yes | yes | yes | yes | yes |
+//! | engine `caerus`, what a region has merged | yes | – | yes | – | – |
 //!
+//! The last row is no level; `txn::caerus` shows its long fork, and what it lacks, in its tests of scenarios.
 //! The cells that `regular` lacks are also provoked on purpose in `tests/scenarios.rs`; other systems' rows
 //! are in `tests/rivals.rs`.
 
@@ -17,6 +20,7 @@ use reads::snapshot::printed::Printed;
 use sim::cluster::run::{Case, record};
 use sim::plan::Plan;
 use std::collections::BTreeMap;
+use txn::any::EngineKind;
 
 const PLANS: [&str; 4] = ["wan3-calm", "wan3-jittery", "wan3-partitions", "wan3-mixed"];
 
@@ -40,10 +44,19 @@ fn columns() -> [(&'static str, Guarantee); 5] {
 
 /// How often each column is broken, and by which seed first.
 fn broken(level: Consistency, printed: Option<Printed>, count: u64) -> BTreeMap<&'static str, (u64, u64)> {
+    broken_by(EngineKind::Perseus, level, printed, count)
+}
+
+fn broken_by(
+    engine: EngineKind,
+    level: Consistency,
+    printed: Option<Printed>,
+    count: u64,
+) -> BTreeMap<&'static str, (u64, u64)> {
     let mut broken = BTreeMap::new();
     for seed in 0..count {
         let plan = Plan::named(PLANS[seed as usize % PLANS.len()]).unwrap();
-        let case = Case { printed, ..Case::new(seed, plan, level) };
+        let case = Case { engine, printed, ..Case::new(seed, plan, level) };
         let ((all, _), end) = record(&case);
         end.unwrap_or_else(|e| panic!("seed {seed} at {}: {e}", level.name()));
         for (name, guarantee) in columns() {
@@ -80,4 +93,13 @@ fn regular_keeps_closure_regularity_and_sessions_and_not_one_order() {
 fn rss_keeps_everything() {
     let broken = broken(Consistency::Rss, None, seeds(200));
     assert!(broken.is_empty(), "{broken:?}");
+}
+
+/// Full replicas serve both levels with the same cuts; see the decision in docs.
+#[test]
+fn with_full_replicas_both_levels_keep_everything() {
+    for level in [Consistency::Regular, Consistency::Rss] {
+        let broken = broken_by(EngineKind::Caerus, level, None, seeds(60));
+        assert!(broken.is_empty(), "{}: {broken:?}", level.name());
+    }
 }

@@ -54,11 +54,14 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
         let name = format!("{}, {variant}", wan.name);
         let options = Options { future_ranks, lower_bounds, ..Options::default() };
         let topology = cluster(wan.clone(), TP_NODES, PARTITIONS_PER_NODE).replicated();
-        let local = Analysts { consistency: Consistency::Rss, is_local: true, every_ns: QUERY_EVERY_NS };
-        let measured = measure(&name, topology, &[local], &size, seed, move |topology, id, life| {
+        let analysts =
+            |is_local| Analysts { consistency: Consistency::Rss, is_local, every_ns: QUERY_EVERY_NS };
+        let analysts = [analysts(true), analysts(false)];
+        let measured = measure(&name, topology, &analysts, &size, seed, move |topology, id, life| {
             Caerus::new(topology, id, life, options.clone())
         });
         rows.push(query_row(&name, "local query, rss", &measured.local, inside_ns));
+        rows.push(query_row(&name, "global query, rss", &measured.global, inside_ns));
         rows.extend(commit_rows(&name, &measured));
         if [VARIANTS[0].0, VARIANTS[2].0].contains(&variant) {
             let factor = if future_ranks == FutureRanks::Off { 1.05 } else { 1.10 };
@@ -103,7 +106,7 @@ fn conditions(size: &Size) -> Vec<(&'static str, Value)> {
             "nodes per region",
             json!(format!("{TP_NODES} with {PARTITIONS_PER_NODE} partitions homed each, 1 with columns")),
         ),
-        ("local queries per second and region", json!(SECOND / QUERY_EVERY_NS)),
+        ("queries per second and region", json!(format!("{0} local, {0} global", SECOND / QUERY_EVERY_NS))),
     ];
     conditions.extend(mixed::conditions(size));
     conditions
