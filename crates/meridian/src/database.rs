@@ -11,7 +11,7 @@ use base::time::MS;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::wan::Wan;
-use base::{NodeId, Time};
+use base::{NodeId, RegionId, Time};
 use node::durable::{self, Durable, Groups};
 use node::request::{Reply, Request};
 use node::{Node, Options};
@@ -21,6 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
 
 type DatabaseNode = Node<AnyEngine>;
@@ -127,9 +128,25 @@ enum Nodes {
 /// A running database; dropping it stops every node.
 pub struct Database {
     nodes: Nodes,
+    front_ends: Vec<FrontEnd>,
     /// Ends queries under way when the database is dropped.
     _query_threads: QueryThreads,
     pub regions: Vec<Region>,
+}
+
+/// Where one node's clients come in.
+struct FrontEnd {
+    server: Arc<server::Server>,
+    address: SocketAddr,
+    region: RegionId,
+    /// Accepts and serves connections; nobody listens while it is empty.
+    serving: JoinSet<std::io::Result<()>>,
+}
+
+impl FrontEnd {
+    fn open(&mut self, listener: tokio::net::TcpListener) {
+        self.serving.spawn(self.server.clone().serve(listener));
+    }
 }
 
 /// One region's way in.
@@ -171,11 +188,11 @@ impl Database {
         };
         let query_threads = QueryThreads::start()?;
         let front = Front { args, procedures: &procedures, query_threads: &query_threads };
-        let (nodes, regions) = match &data.data {
+        let (nodes, front_ends) = match &data.data {
             None => {
                 let cluster = LocalCluster::start(topology.clone(), |id| node(id, Options::default()));
-                let regions = front.open(&cluster, listeners)?;
-                (Nodes::Memory(cluster), regions)
+                let front_ends = front.open(&cluster, listeners)?;
+                (Nodes::Memory(cluster), front_ends)
             }
             Some(path) => {
                 let directory = open_directory(path, args, data.any_build)?;
@@ -198,11 +215,37 @@ impl Database {
                 }
                 let cluster = LocalCluster::start_with_logs(topology.clone(), kept);
                 replayed(&cluster).await?;
-                let regions = front.open(&cluster, listeners)?;
-                (Nodes::Kept { cluster, _directory: directory }, regions)
+                let front_ends = front.open(&cluster, listeners)?;
+                (Nodes::Kept { cluster, _directory: directory }, front_ends)
             }
         };
-        Ok(Database { nodes, _query_threads: query_threads, regions })
+        let name = |end: &FrontEnd| topology.region_name(end.region).to_string();
+        let regions = front_ends.iter().map(|end| Region { name: name(end), address: end.address }).collect();
+        Ok(Database { nodes, front_ends, _query_threads: query_threads, regions })
+    }
+
+    /// Takes a region's power: its nodes stand still, connections break, nobody listens.
+    pub async fn kill(&mut self, region: RegionId) {
+        match &self.nodes {
+            Nodes::Memory(cluster) => cluster.kill(region),
+            Nodes::Kept { cluster, .. } => cluster.kill(region),
+        }
+        for end in self.front_ends.iter_mut().filter(|end| end.region == region) {
+            end.serving.shutdown().await;
+        }
+    }
+
+    /// Gives a killed region its power back; it has what it knew. Errors: somebody else took its port.
+    pub async fn heal(&mut self, region: RegionId) -> anyhow::Result<()> {
+        match &self.nodes {
+            Nodes::Memory(cluster) => cluster.heal(region),
+            Nodes::Kept { cluster, .. } => cluster.heal(region),
+        }
+        for end in self.front_ends.iter_mut().filter(|end| end.region == region && end.serving.is_empty()) {
+            let listener = server::Server::bind(end.address).await;
+            end.open(listener.with_context(|| format!("cannot listen on {} again", end.address))?);
+        }
+        Ok(())
     }
 
     pub fn topology(&self) -> &Arc<Topology> {
@@ -283,11 +326,10 @@ impl Front<'_> {
         &self,
         cluster: &LocalCluster<P>,
         listeners: Vec<tokio::net::TcpListener>,
-    ) -> anyhow::Result<Vec<Region>> {
+    ) -> anyhow::Result<Vec<FrontEnd>> {
         let topology = cluster.topology();
-        let mut regions = Vec::new();
+        let mut front_ends = Vec::new();
         for (host, listener) in cluster.hosts().iter().zip(listeners) {
-            let region = topology.region_of(host.id());
             let address = listener.local_addr()?;
             let member = Member {
                 host: host.clone(),
@@ -301,16 +343,16 @@ impl Front<'_> {
                 ..Default::default()
             };
             let gateway = Gateway::new(Arc::new(member), config);
-            let front_end = server::Server::new(gateway, server::Limits::default());
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "a front end lives as long as the process; its connections report their own ends"
-            )]
-            tokio::spawn(front_end.serve(listener));
-            let name = topology.region_name(region).to_string();
-            regions.push(Region { name, address });
+            let mut front_end = FrontEnd {
+                server: server::Server::new(gateway, server::Limits::default()),
+                address,
+                region: topology.region_of(host.id()),
+                serving: JoinSet::new(),
+            };
+            front_end.open(listener);
+            front_ends.push(front_end);
         }
-        Ok(regions)
+        Ok(front_ends)
     }
 }
 
@@ -334,12 +376,19 @@ struct Member<P: Served> {
 impl<P: Served> Cluster for Member<P> {
     async fn request(&self, request: Request) -> SqlResult<Reply> {
         self.host.request(request).await.map_err(|_| {
+            if self.host.is_halted() {
+                return SqlError::new(SqlState::ADMIN_SHUTDOWN, "the region has lost its power")
+                    .hint("Connect to another region.");
+            }
             SqlError::new(SqlState::ADMIN_SHUTDOWN, format!("node {} has stopped", self.host.id()))
                 .detail(
                     "An invariant did not hold or its disk failed; a failed node stops rather than guess.",
                 )
                 .hint("Connect to another region; the server's log says what failed.")
         })
+    }
+    fn tell(&self, request: Request) {
+        self.host.tell(request);
     }
     fn node(&self) -> NodeId {
         self.host.id()

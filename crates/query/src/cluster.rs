@@ -17,6 +17,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// Asks the node. Dropping the future tells the node that its client vanished. Errors: 57P01 or
     /// 08006 when the node is gone; everything else comes inside the reply.
     async fn request(&self, request: Request) -> SqlResult<Reply>;
+    /// Tells the node something that needs no reply, from where nothing can be awaited.
+    fn tell(&self, request: Request);
     /// The node that answers.
     fn node(&self) -> NodeId;
     fn topology(&self) -> &Arc<Topology>;

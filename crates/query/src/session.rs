@@ -65,7 +65,7 @@ pub struct Session {
     notices: Vec<Notice>,
     changed: Vec<(String, String)>,
     cancel: CancelHandle,
-    /// A transaction was handed to the node and not answered yet.
+    /// A transaction was handed to the node, and no answer came.
     in_doubt: bool,
     /// The node's catalog as the running statement knows it.
     known: Arc<Catalog>,
@@ -278,12 +278,19 @@ impl Session {
     fn finish(&mut self, result: SqlResult<Response>) -> SqlResult<Response> {
         let doubt = std::mem::take(&mut self.in_doubt);
         let result = match result {
-            Err(error) if doubt && matches!(error.state, SqlState::QUERY_CANCELED) => Err(SqlError::new(
-                SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
-                "the transaction had been sent when the statement was canceled; its outcome is not known",
-            )
-            .detail(error.into_fields().message)
-            .hint("It takes effect completely or not at all. Read what it would have written.")),
+            Err(error) if doubt => {
+                let end = if error.state == SqlState::QUERY_CANCELED {
+                    "the statement was canceled"
+                } else {
+                    "the node stopped"
+                };
+                Err(SqlError::new(
+                    SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+                    format!("the transaction had been sent when {end}; its outcome is not known"),
+                )
+                .detail(error.into_fields().message)
+                .hint("It takes effect completely or not at all. Read what it would have written."))
+            }
             other => other,
         };
         if result.is_err() {
@@ -446,7 +453,7 @@ impl Session {
         };
         self.in_doubt = true;
         let reply = self.gateway.cluster.request(Request::Submit(submission)).await;
-        self.in_doubt = false;
+        self.in_doubt = reply.is_err();
         let submitted = match reply? {
             Reply::Submitted(submitted) => submitted?,
             _ => return Err(wrong_reply()),
@@ -462,6 +469,15 @@ impl Session {
 
     fn notice(&mut self, severity: &'static str, state: SqlState, message: impl Into<String>) {
         self.notices.push(Notice { severity, state, message: message.into() });
+    }
+}
+
+impl Drop for Session {
+    /// A session that was not closed, since its connection broke, holds nothing at its node either.
+    fn drop(&mut self) {
+        if let Some((pin, _)) = self.transaction.take().and_then(|t| t.pin) {
+            self.gateway.cluster.tell(Request::Unpin(pin));
+        }
     }
 }
 

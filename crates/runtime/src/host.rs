@@ -10,6 +10,10 @@
 //! released; a request gets one reply or [`Gone`]. A request that was left is stepped: who leaves one
 //! tries the lock afterwards, and who had it looks for more after letting it go. A node that panics
 //! stops: its host answers `Gone` from then on, it never guesses.
+//!
+//! A halted node stands still until it is resumed. Messages that reach it meanwhile are lost, and so are those
+//! that had come and were not stepped; its clients are told. To the others it is a machine that lost its power
+//! and comes back with what its disk has: a durable node's state is what it stepped, no more and no less.
 
 use crate::clock::Clock;
 use crate::log_file::LogFile;
@@ -23,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use tokio::sync::oneshot;
 
-/// The node has stopped; nothing is known about requests that were under way.
+/// The node has stopped or stands still; nothing is known about requests that were under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
@@ -57,6 +61,8 @@ pub struct Host<P: Process> {
     wake: Condvar,
     failed: AtomicBool,
     stopping: AtomicBool,
+    /// Written while the node is locked, so that nothing is stepped once it is set.
+    halted: AtomicBool,
     next_request: AtomicU64,
     /// Where long computations go; `None` before the start and after the end.
     workbench: Mutex<Option<mpsc::Sender<Computation<P>>>>,
@@ -145,6 +151,7 @@ impl<P: Process + Send + 'static> Host<P> {
             wake: Condvar::new(),
             failed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            halted: AtomicBool::new(false),
             next_request: AtomicU64::new(1),
             workbench: Mutex::new(None),
             disk: Mutex::new(disk),
@@ -157,8 +164,29 @@ impl<P: Process + Send + 'static> Host<P> {
     pub fn now(&self) -> Time {
         self.clock.now()
     }
+    /// Whether it has stopped for good.
     pub fn is_gone(&self) -> bool {
         self.failed.load(Relaxed) || self.stopping.load(Relaxed)
+    }
+    pub fn is_halted(&self) -> bool {
+        self.halted.load(Relaxed)
+    }
+
+    /// Lets the node stand still; when this returns, nothing is being stepped.
+    pub fn halt(&self) {
+        let mut running = self.running.lock();
+        self.halted.store(true, Relaxed);
+        self.inbox.lock().due.retain(|due| !matches!(due.event, Event::Message { .. }));
+        self.left.lock().clear();
+        running.pending.clear();
+        self.let_go(running);
+    }
+
+    /// Lets a halted node go on. What had become due meanwhile happens now.
+    pub fn resume(&self) {
+        self.halted.store(false, Relaxed);
+        let _inbox = self.inbox.lock();
+        self.wake.notify_all();
     }
 
     /// Starts the node and its driver thread. `links` is where its messages go.
@@ -225,6 +253,9 @@ impl<P: Process + Send + 'static> Host<P> {
     /// Puts an event into the inbox, to be stepped at `at`.
     pub fn deliver(&self, at: Time, event: Event<P>) {
         let mut inbox = self.inbox.lock();
+        if self.is_halted() && matches!(event, Event::Message { .. }) {
+            return;
+        }
         let earliest = inbox.due.peek().is_none_or(|first| at < first.at);
         inbox.sequence += 1;
         let sequence = inbox.sequence;
@@ -236,7 +267,7 @@ impl<P: Process + Send + 'static> Host<P> {
 
     /// Asks the node. Dropping the future tells the node that nobody waits any more.
     pub async fn request(self: &Arc<Self>, request: P::Request) -> Result<P::Reply, Gone> {
-        if self.is_gone() {
+        if self.is_gone() || self.is_halted() {
             return Err(Gone);
         }
         let id = RequestId(self.next_request.fetch_add(1, Relaxed));
@@ -246,7 +277,7 @@ impl<P: Process + Send + 'static> Host<P> {
                 return Ok(reply);
             }
             let (sender, receiver) = oneshot::channel();
-            if !self.is_gone() {
+            if !self.is_gone() && !self.is_halted() {
                 running.pending.insert(id, sender);
             }
             self.let_go(running);
@@ -260,9 +291,15 @@ impl<P: Process + Send + 'static> Host<P> {
             receiver
         };
         let guard = Vanishing { host: self, id, answered: false };
-        let reply = receiver.await.map_err(|_| Gone);
+        let reply = receiver.await.map_err(|_| Gone)?;
         guard.answered();
-        reply
+        Ok(reply)
+    }
+
+    /// Tells the node something whose reply nobody waits for. A halted node hears it when it goes on.
+    pub fn tell(&self, request: P::Request) {
+        let id = RequestId(self.next_request.fetch_add(1, Relaxed));
+        self.deliver(Time::ZERO, Event::Request { id, request });
     }
 
     /// Steps what was left meanwhile, then releases the node. After a while the driver takes over, so that
@@ -282,7 +319,7 @@ impl<P: Process + Send + 'static> Host<P> {
             match self.step(&mut running, Event::Request { id, request }, Some(id)) {
                 // The client may have gone meanwhile.
                 Some(reply) => _ = sender.send(reply),
-                None if self.is_gone() => drop(sender),
+                None if self.is_gone() || self.is_halted() => drop(sender),
                 None => _ = running.pending.insert(id, sender),
             }
         }
@@ -305,7 +342,7 @@ impl<P: Process + Send + 'static> Host<P> {
 
     /// Steps an event and what follows from it at once; answers the reply to `own`, if it came.
     fn step(&self, running: &mut Running<P>, event: Event<P>, own: Option<RequestId>) -> Option<P::Reply> {
-        if self.failed.load(Relaxed) {
+        if self.failed.load(Relaxed) || self.is_halted() {
             return None;
         }
         let stepped = catch_unwind(AssertUnwindSafe(|| self.step_all(running, event, own)));
@@ -396,6 +433,10 @@ impl<P: Process + Send + 'static> Host<P> {
         while !self.stopping.load(Relaxed) {
             {
                 let mut inbox = self.inbox.lock();
+                if self.is_halted() {
+                    self.wake.wait(&mut inbox);
+                    continue;
+                }
                 let now = self.clock.now();
                 while inbox.due.peek().is_some_and(|first| first.at <= now) && batch.len() < 64 {
                     batch.push(inbox.due.pop().expect("was peeked").event);
@@ -412,7 +453,12 @@ impl<P: Process + Send + 'static> Host<P> {
             }
             let mut running = self.running.lock();
             for event in batch.drain(..) {
-                self.step(&mut running, event, None);
+                if self.is_halted() {
+                    // Halted since it was taken: back into the inbox.
+                    self.deliver(Time::ZERO, event);
+                } else {
+                    self.step(&mut running, event, None);
+                }
             }
             self.let_go(running);
         }
@@ -446,7 +492,12 @@ impl<P: Process + Send + 'static> Drop for Vanishing<'_, P> {
             drop(left);
             if stepped {
                 running.pending.remove(&self.id);
-                self.host.step(&mut running, Event::Vanished { id: self.id }, None);
+                let vanished = Event::Vanished { id: self.id };
+                if self.host.is_halted() {
+                    self.host.deliver(Time::ZERO, vanished);
+                } else {
+                    self.host.step(&mut running, vanished, None);
+                }
             }
             self.host.let_go(running);
         }

@@ -1,15 +1,15 @@
 //! All nodes of a topology in one process, in real time, with the WAN between them emulated.
 //!
 //! A message between two nodes arrives one-way delay later, in order of sending per link (equal delays
-//! keep it); delays come from [`Topology`] and can be scaled. There is no loss here: the simulator does
-//! that, with the same node.
+//! keep it); delays come from [`Topology`] and can be scaled. Nothing is lost on the way, except what goes to
+//! a halted node: the simulator does the rest, with the same node.
 
 use crate::clock::Clock;
 use crate::host::{Host, Links};
 use crate::log_file::LogFile;
 use base::process::{Event, Process};
 use base::topology::Topology;
-use base::{NodeId, Time};
+use base::{NodeId, RegionId, Time};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -67,6 +67,18 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
     pub fn topology(&self) -> &Arc<Topology> {
         &self.topology
     }
+
+    /// Halts every node of a region, as if it had lost its power.
+    pub fn kill(&self, region: RegionId) {
+        self.hosts_of(region).for_each(|host| host.halt());
+    }
+    /// Lets the nodes of a killed region go on.
+    pub fn heal(&self, region: RegionId) {
+        self.hosts_of(region).for_each(|host| host.resume());
+    }
+    pub fn hosts_of(&self, region: RegionId) -> impl Iterator<Item = &Arc<Host<P>>> {
+        self.hosts.iter().filter(move |host| self.topology.region_of(host.id()) == region)
+    }
 }
 
 impl<P: Process + Send + 'static> Drop for LocalCluster<P> {
@@ -82,10 +94,10 @@ impl<P: Process + Send + 'static> Drop for LocalCluster<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::RequestId;
     use base::process::Effects;
     use base::time::MS;
     use base::wan::Wan;
-    use base::{RegionId, RequestId};
 
     /// Answers a request after a round trip to another node.
     struct Echo {
@@ -139,6 +151,40 @@ mod tests {
         assert_eq!(waiting.await.unwrap(), Err(Gone));
         assert_eq!(host.request("here").await, Err(Gone));
         assert!(cluster.host(NodeId(1)).request("here").await.is_ok(), "the other goes on");
+    }
+
+    #[tokio::test]
+    async fn a_killed_region_answers_nobody_loses_its_messages_and_goes_on_when_it_is_healed() {
+        let cluster = cluster();
+        let (here, there) = (cluster.host(NodeId(0)).clone(), RegionId(1));
+        let lost = tokio::spawn({
+            let here = here.clone();
+            async move { here.request("there").await }
+        });
+        tokio::task::yield_now().await;
+        cluster.kill(there);
+        assert_eq!(cluster.host(NodeId(1)).request("here").await, Err(Gone));
+        assert!(!cluster.host(NodeId(1)).is_gone(), "it may come back");
+        let waits = std::time::Duration::from_millis(100);
+        assert!(tokio::time::timeout(waits, lost).await.is_err(), "its message was lost");
+        // What is told to a halted node waits for it.
+        cluster.host(NodeId(1)).tell("here");
+        cluster.heal(there);
+        assert!(cluster.host(NodeId(1)).request("here").await.is_ok());
+        assert!(here.request("there").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn the_clients_of_a_killed_region_are_told() {
+        let cluster = cluster();
+        let here = cluster.host(NodeId(0)).clone();
+        let waiting = tokio::spawn({
+            let here = here.clone();
+            async move { here.request("there").await }
+        });
+        tokio::task::yield_now().await;
+        cluster.kill(RegionId(0));
+        assert_eq!(waiting.await.unwrap(), Err(Gone));
     }
 
     /// Many threads ask at once, so that most find the node taken: each gets its own reply, once, and those

@@ -33,10 +33,17 @@ impl Analyst {
         }
     }
 
-    /// Runs until it is told to stop or its connection is lost.
-    pub async fn run(self, figures: Arc<Figures>, stopped: watch::Receiver<bool>) {
-        if let Err(error) = self.work(&figures, stopped).await {
-            figures.error(format!("{error:#}"));
+    /// Runs until it is told to stop. When its region is lost it waits for it.
+    pub async fn run(self, figures: Arc<Figures>, mut stopped: watch::Receiver<bool>) {
+        while let Err(error) = self.work(&figures, stopped.clone()).await {
+            if !figures.is_lost(self.region) {
+                figures.error(format!("{error:#}"));
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(200)) => {}
+                _ = stopped.changed() => return,
+            }
         }
     }
 
@@ -83,7 +90,7 @@ impl Analyst {
                 let freshness = freshness.context("the server does not tell how fresh its answer was")?;
                 figures.queried(QueryRun { number, scope, latency, rows, freshness });
             }
-            Err(error) if error.as_db_error().is_some() => {
+            Err(error) if error.as_db_error().is_some() && !figures.is_lost(self.region) => {
                 figures.query_failed(number, scope, format!("Q{number} {scope}: {:#}", explain(error)));
             }
             Err(error) => return Err(explain(error)),

@@ -1,20 +1,24 @@
 //! What the demo's clients saw, counted.
 
 use super::DemoArgs;
+use super::audit::Audit;
+use super::faults::{Deed, Fault};
 use crate::database::Region;
 use base::RegionId;
 use base::topology::Topology;
 use bench::measure::Freshness;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A committed transaction as its client saw it.
 pub struct Transaction {
-    /// The region it was asked in.
+    /// The region of its terminal.
     pub region: usize,
+    /// It was asked for elsewhere, since that region was lost.
+    pub is_away: bool,
     /// Other regions it touched.
     pub others: Vec<usize>,
     pub latency: Duration,
@@ -39,6 +43,10 @@ pub struct Figures {
 }
 
 struct Inner {
+    started: Instant,
+    faults: Vec<FaultFigures>,
+    lost: BTreeSet<usize>,
+    audit: Option<Audit>,
     regions: Vec<RegionFigures>,
     queries: BTreeMap<(usize, &'static str), QueryFigures>,
     errors: Vec<String>,
@@ -46,11 +54,22 @@ struct Inner {
     measured: Option<Duration>,
 }
 
+/// What happened to the transactions of each region's terminals from one fault to the next.
+struct FaultFigures {
+    at: Instant,
+    until: Option<Instant>,
+    what: String,
+    /// The longest time in which none committed.
+    silence: Vec<Duration>,
+}
+
 struct RegionFigures {
     name: String,
     commits: u64,
     rolled_back: u64,
     aborts: BTreeMap<String, u64>,
+    lost_connections: u64,
+    last_commit: Option<Instant>,
     commit: Millis,
     single: Millis,
     multi: Millis,
@@ -103,20 +122,38 @@ pub struct Report {
     pub measured_s: f64,
     pub regions: Vec<RegionReport>,
     pub queries: Vec<QueryReport>,
+    /// Regions that were killed and healed.
+    pub faults: Vec<FaultReport>,
+    /// Taken at the end if there were faults.
+    pub audit: Option<Audit>,
     pub errors: Vec<String>,
     #[serde(skip)]
     pub errors_count: u64,
 }
 
 #[derive(Serialize, Clone)]
+pub struct FaultReport {
+    pub at_s: f64,
+    /// `kill eu`
+    pub what: String,
+    /// By region: the longest time until the next fault in which no transaction of its terminals committed,
+    /// wherever they were asked for.
+    pub without_service_s: BTreeMap<String, f64>,
+}
+
+#[derive(Serialize, Clone)]
 pub struct RegionReport {
     pub name: String,
+    /// It has no power now.
+    #[serde(skip)]
+    pub is_lost: bool,
     pub commits: u64,
     pub commits_per_s: f64,
     /// Transactions that ended with an error, without TPC-C's intended roll-backs.
     pub aborts: u64,
     pub aborts_by_reason: BTreeMap<String, u64>,
     pub rolled_back: u64,
+    pub lost_connections: u64,
     pub commit_ms: Percentiles,
     pub single_region_commit_ms: Percentiles,
     pub multi_region_commits: u64,
@@ -157,6 +194,8 @@ impl Figures {
             commits: 0,
             rolled_back: 0,
             aborts: BTreeMap::new(),
+            lost_connections: 0,
+            last_commit: None,
             commit: Millis::default(),
             single: Millis::default(),
             multi: Millis::default(),
@@ -168,6 +207,10 @@ impl Figures {
             wan: topology.wan.name.clone(),
             consistency: args.consistency.clone(),
             inner: Mutex::new(Inner {
+                started: Instant::now(),
+                faults: Vec::new(),
+                lost: BTreeSet::new(),
+                audit: None,
                 regions: regions.iter().map(region).collect(),
                 queries: BTreeMap::new(),
                 errors: Vec::new(),
@@ -191,21 +234,55 @@ impl Figures {
         if inner.measured.is_some() {
             return;
         }
+        let now = Instant::now();
+        let inner = &mut *inner;
         let region = &mut inner.regions[transaction.region];
+        if let Some(fault) = inner.faults.last_mut() {
+            let since = region.last_commit.map_or(fault.at, |last| last.max(fault.at));
+            let silence = &mut fault.silence[transaction.region];
+            *silence = (*silence).max(now.duration_since(since));
+        }
+        region.last_commit = Some(now);
         region.commits += 1;
         region.commit.add(ms);
         match farthest_ns {
+            // What it takes from elsewhere says nothing about one region or several.
+            _ if transaction.is_away => {}
             Some(ns) => {
                 region.multi.add(ms);
                 region.multi_rtt.add(ms * 1e6 / ns as f64);
             }
             None => region.single.add(ms),
         }
-        let now = Instant::now();
         region.recent.push_back(now);
         while region.recent.front().is_some_and(|t| now.duration_since(*t) > Duration::from_secs(1)) {
             region.recent.pop_front();
         }
+    }
+
+    /// A region loses its power, or has it back.
+    pub fn fault(&self, fault: &Fault, region: usize) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        match fault.deed {
+            Deed::Kill => inner.lost.insert(region),
+            Deed::Heal => inner.lost.remove(&region),
+        };
+        inner.end_fault(now);
+        let silence = vec![Duration::ZERO; inner.regions.len()];
+        inner.faults.push(FaultFigures { at: now, until: None, what: fault.to_string(), silence });
+    }
+    pub fn is_lost(&self, region: usize) -> bool {
+        self.lock().lost.contains(&region)
+    }
+    pub fn lost_connection(&self, region: usize) {
+        self.lock().regions[region].lost_connections += 1;
+    }
+    pub fn has_faults(&self) -> bool {
+        !self.lock().faults.is_empty()
+    }
+    pub fn audited(&self, audit: Audit) {
+        self.lock().audit = Some(audit);
     }
 
     pub fn rolled_back(&self, region: usize) {
@@ -257,7 +334,16 @@ impl Figures {
 
     /// Nothing is counted from now on.
     pub fn freeze(&self, measured: Duration) {
-        self.lock().measured = Some(measured);
+        let mut inner = self.lock();
+        inner.measured = Some(measured);
+        inner.end_fault(Instant::now());
+    }
+
+    /// An error that is told even after the end.
+    pub fn final_error(&self, message: String) {
+        let mut inner = self.lock();
+        inner.errors_count += 1;
+        inner.errors.push(message);
     }
 
     /// The frozen figures.
@@ -269,13 +355,15 @@ impl Figures {
     pub fn report_now(&self, measured: Duration) -> Report {
         let inner = self.lock();
         let now = Instant::now();
-        let regions = inner.regions.iter().map(|r| RegionReport {
+        let regions = inner.regions.iter().enumerate().map(|(i, r)| RegionReport {
             name: r.name.clone(),
+            is_lost: inner.lost.contains(&i),
             commits: r.commits,
             commits_per_s: r.commits as f64 / measured.as_secs_f64().max(1e-9),
             aborts: r.aborts.values().sum(),
             aborts_by_reason: r.aborts.clone(),
             rolled_back: r.rolled_back,
+            lost_connections: r.lost_connections,
             commit_ms: r.commit.percentiles(),
             single_region_commit_ms: r.single.percentiles(),
             multi_region_commits: r.multi.0.len(),
@@ -303,8 +391,43 @@ impl Figures {
             measured_s: measured.as_secs_f64(),
             regions: regions.collect(),
             queries: queries.collect(),
+            faults: inner.faults.iter().map(|fault| inner.fault_report(fault, now)).collect(),
+            audit: inner.audit.clone(),
             errors: inner.errors.clone(),
             errors_count: inner.errors_count,
+        }
+    }
+}
+
+impl Inner {
+    /// Nothing more is booked on the last fault; the silence that lasts belongs to it.
+    fn end_fault(&mut self, now: Instant) {
+        let silences = match self.faults.last() {
+            Some(fault) if fault.until.is_none() => self.silences(fault, now),
+            _ => return,
+        };
+        let fault = self.faults.last_mut().expect("looked at just now");
+        (fault.silence, fault.until) = (silences, Some(now));
+    }
+
+    fn silences(&self, fault: &FaultFigures, now: Instant) -> Vec<Duration> {
+        let of = |(region, silence): (&RegionFigures, &Duration)| match fault.until {
+            Some(_) => *silence,
+            None => {
+                let since = region.last_commit.map_or(fault.at, |last| last.max(fault.at));
+                (*silence).max(now.duration_since(since))
+            }
+        };
+        self.regions.iter().zip(&fault.silence).map(of).collect()
+    }
+
+    fn fault_report(&self, fault: &FaultFigures, now: Instant) -> FaultReport {
+        let silences = self.silences(fault, now);
+        let by_region = self.regions.iter().zip(silences);
+        FaultReport {
+            at_s: fault.at.duration_since(self.started).as_secs_f64(),
+            what: fault.what.clone(),
+            without_service_s: by_region.map(|(r, s)| (r.name.clone(), s.as_secs_f64())).collect(),
         }
     }
 }

@@ -1,20 +1,26 @@
 //! `meridian demo`: from one command to a living database.
 //!
 //! Three regions in this process, the CH-benCHmark schema through SQL, rows by COPY, TPC-C terminals and
-//! an analyst in every region, all over the wire like any client, and a live view of what they see.
+//! an analyst in every region, all over the wire like any client, and a live view of what they see. Its
+//! prompt takes a region's power and gives it back.
 
 mod analysts;
+mod audit;
+mod faults;
 mod figures;
 mod terminals;
 mod view;
 
 use crate::database::{DataArgs, Database, DatabaseArgs};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use audit::Ledger;
 use bench::load::{Job, Loading};
+use faults::{Command, Deed, Fault, Planned};
 use figures::{Figures, Report};
-use std::io::IsTerminal;
+use std::collections::VecDeque;
+use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use workload::table::Placement;
 use workload::tpcc::Tpcc;
@@ -50,6 +56,9 @@ pub struct DemoArgs {
     /// One line a second instead of the live view
     #[arg(long)]
     pub plain: bool,
+    /// Lose a region or have it back at a time after the load, e.g. "10s kill eu"; may be given several times
+    #[arg(long = "at", value_name = "TIME kill|heal REGION")]
+    pub faults: Vec<Planned>,
     /// Seed of rows and inputs
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -68,7 +77,10 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {
-    let database = Database::start(&args.database, &DataArgs::default()).await?;
+    let mut database = Database::start(&args.database, &DataArgs::default()).await?;
+    for planned in &args.faults {
+        planned.fault.find(database.topology()).map_err(|e| anyhow!("--at \"{}\": {e}", planned.fault))?;
+    }
     let regions = database.regions.clone();
     println!(
         "Meridian: {} regions, WAN {}, engine {}",
@@ -84,10 +96,20 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut tasks = tokio::task::JoinSet::new();
     let history_base = bench::load::now_us();
+    let ledger = Arc::new(Ledger::default());
+    let topology = database.topology().clone();
     for warehouse in 1..=tpcc.warehouses {
         for terminal in 0..args.terminals {
-            let work = terminals::Terminal::new(&args, &tpcc, &regions, warehouse, terminal, history_base);
-            tasks.spawn(work.run(figures.clone(), stopped.clone()));
+            let work = terminals::Terminal::new(
+                &args,
+                &tpcc,
+                &topology,
+                &regions,
+                warehouse,
+                terminal,
+                history_base,
+            );
+            tasks.spawn(work.run(figures.clone(), ledger.clone(), stopped.clone()));
         }
     }
     for region in 0..regions.len() {
@@ -96,12 +118,20 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     }
     let started = Instant::now();
     let live = !args.plain && std::io::stdout().is_terminal();
-    let ended = watch(&args, &database, &figures, started, live).await;
+    let mut planned = args.faults.clone();
+    planned.sort_by_key(|p| p.after);
+    let ended = Watch { args: &args, figures: &figures, started, planned: planned.into() }
+        .run(&mut database, live)
+        .await;
     figures.freeze(started.elapsed());
     // Terminals finish the transaction they are in; one that hangs is not waited for.
     _ = stop.send(true);
     let finish = async { while tasks.join_next().await.is_some() {} };
     _ = tokio::time::timeout(Duration::from_secs(3), finish).await;
+    tasks.shutdown().await;
+    if figures.has_faults() {
+        audit(&ledger, history_base, &regions, &figures).await;
+    }
     let report = figures.report();
     print!("{}", view::summary(&report));
     if let Some(path) = &args.json {
@@ -134,37 +164,120 @@ async fn load(args: &DemoArgs, database: &Database) -> anyhow::Result<Tpcc> {
     Ok(tpcc)
 }
 
-/// Shows figures until time is up, Ctrl-C is pressed or a node fails.
-async fn watch(
-    args: &DemoArgs,
-    database: &Database,
-    figures: &Arc<Figures>,
+/// Asks a region that has power for what the terminals were told.
+async fn audit(ledger: &Ledger, first: i64, regions: &[crate::database::Region], figures: &Figures) {
+    let with_power = regions.iter().enumerate().find(|(r, _)| !figures.is_lost(*r));
+    let Some((_, region)) = with_power else {
+        figures
+            .final_error("no region has power, so nothing could be audited; heal one before the end".into());
+        return;
+    };
+    let url = region.url();
+    match tokio::time::timeout(AUDIT, ledger.audit(&url, first)).await {
+        Ok(Ok(audit)) => figures.audited(audit),
+        Ok(Err(error)) => figures.final_error(format!("audit: {error:#}")),
+        Err(_) => figures.final_error(format!("audit: no answer within {} s", AUDIT.as_secs())),
+    }
+}
+
+/// How long an audit may take: with engine perseus it waits for a lost region.
+const AUDIT: Duration = Duration::from_secs(20);
+
+/// Shows figures and does what is asked, until the end.
+struct Watch<'a> {
+    args: &'a DemoArgs,
+    figures: &'a Figures,
     started: Instant,
-    live: bool,
-) -> anyhow::Result<()> {
-    let mut view = if live { Some(view::Live::open()?) } else { None };
-    let mut next_line = started + Duration::from_secs(1);
-    loop {
-        let report = figures.report_now(started.elapsed());
-        let mut quit = false;
-        if let Some(view) = &mut view {
-            view.draw(&report, &database.regions)?;
-            quit = view.wants_to_quit()?;
-        } else if Instant::now() >= next_line {
-            println!("{}", view::line(&report));
-            next_line += Duration::from_secs(1);
-        }
-        if quit || args.duration.is_some_and(|d| started.elapsed() >= d) {
-            return Ok(());
-        }
-        if let Some(node) = database.stopped() {
-            bail!("node {node} failed an invariant and stopped; the log says where");
-        }
-        tokio::select! {
-            signal = tokio::signal::ctrl_c() => return signal.context("wait for Ctrl-C"),
-            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+    planned: VecDeque<Planned>,
+}
+
+impl Watch<'_> {
+    /// Ends when time is up, the user wants it or a node fails.
+    async fn run(mut self, database: &mut Database, live: bool) -> anyhow::Result<()> {
+        let mut view = if live { Some(view::Live::open()?) } else { None };
+        let lines = if live { None } else { Some(input_lines()) };
+        let mut next_line = self.started + Duration::from_secs(1);
+        loop {
+            let report = self.figures.report_now(self.started.elapsed());
+            let mut typed = None;
+            if let Some(view) = &mut view {
+                view.draw(&report, &database.regions)?;
+                typed = view.typed()?;
+            } else if Instant::now() >= next_line {
+                println!("{}", view::line(&report));
+                next_line += Duration::from_secs(1);
+            }
+            typed = typed.or_else(|| lines.as_ref().and_then(|lines| lines.try_recv().ok()));
+            if self.args.duration.is_some_and(|d| self.started.elapsed() >= d) {
+                return Ok(());
+            }
+            if let Some(fault) = self.planned_now() {
+                self.fault(database, &fault).await?;
+            }
+            let told = match typed.map(|line| line.parse::<Command>()) {
+                None => None,
+                Some(Ok(Command::Quit)) => return Ok(()),
+                Some(Ok(Command::Fault(fault))) => Some(self.fault(database, &fault).await?),
+                Some(Err(wrong)) => Some(wrong),
+            };
+            match (&mut view, told) {
+                (Some(view), Some(told)) => view.tell(told),
+                (None, Some(told)) => println!("{told}"),
+                _ => {}
+            }
+            if let Some(node) = database.stopped() {
+                bail!("node {node} failed an invariant and stopped; the log says where");
+            }
+            tokio::select! {
+                signal = tokio::signal::ctrl_c() => return signal.context("wait for Ctrl-C"),
+                () = tokio::time::sleep(Duration::from_millis(100)) => {}
+            }
         }
     }
+
+    /// The next planned fault that is due.
+    fn planned_now(&mut self) -> Option<Fault> {
+        let is_due = self.planned.front().is_some_and(|p| p.after <= self.started.elapsed());
+        if is_due { self.planned.pop_front().map(|p| p.fault) } else { None }
+    }
+
+    /// Does it, and says what was done, or why it was not.
+    async fn fault(&self, database: &mut Database, fault: &Fault) -> anyhow::Result<String> {
+        let region = match fault.find(database.topology()) {
+            Ok(region) => region,
+            Err(wrong) => return Ok(wrong),
+        };
+        let is_lost = self.figures.is_lost(usize::from(region.0));
+        match fault.deed {
+            Deed::Kill if is_lost => return Ok(format!("{} has no power", fault.region)),
+            Deed::Heal if !is_lost => return Ok(format!("{} has power", fault.region)),
+            Deed::Kill => {
+                // Booked first: clients that lose their connection look whether that is why.
+                self.figures.fault(fault, usize::from(region.0));
+                database.kill(region).await;
+                Ok(format!("{} lost its power; heal {} gives it back", fault.region, fault.region))
+            }
+            Deed::Heal => {
+                database.heal(region).await?;
+                self.figures.fault(fault, usize::from(region.0));
+                Ok(format!("{} has its power back", fault.region))
+            }
+        }
+    }
+}
+
+/// Lines of standard input, as they come.
+fn input_lines() -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    // Ends with the input or with the process: nothing else can end a blocked read.
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }
 
 fn write_json(report: &Report, path: &PathBuf) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! The figures on a terminal: a live view, a line a second, a summary.
 
-use super::figures::{Percentiles, QueryReport, RegionReport, Report};
+use super::audit::Audit;
+use super::figures::{FaultReport, Percentiles, QueryReport, RegionReport, Report};
 use crate::database::Region;
 use crossterm::event::{Event, KeyCode, KeyModifiers};
 use ratatui::DefaultTerminal;
@@ -15,47 +16,83 @@ use std::time::Duration;
 /// The live view; dropping it gives the terminal back.
 pub struct Live {
     terminal: DefaultTerminal,
+    /// What is typed and not entered yet.
+    prompt: String,
+    told: Option<String>,
 }
 
 impl Live {
     pub fn open() -> io::Result<Live> {
-        Ok(Live { terminal: ratatui::try_init()? })
+        Ok(Live { terminal: ratatui::try_init()?, prompt: String::new(), told: None })
     }
 
-    /// Whether q, Esc or Ctrl-C was pressed since the last call.
-    pub fn wants_to_quit(&mut self) -> io::Result<bool> {
+    /// The next command that was typed since the last call, if any: a line, or q, Esc or Ctrl-C at once.
+    pub fn typed(&mut self) -> io::Result<Option<String>> {
         while crossterm::event::poll(Duration::ZERO)? {
-            if let Event::Key(key) = crossterm::event::read()? {
-                let control_c =
-                    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-                if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
-                    return Ok(true);
+            let Event::Key(key) = crossterm::event::read()? else { continue };
+            match key.code {
+                KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                    return Ok(Some("q".into()));
                 }
+                KeyCode::Esc if !self.prompt.is_empty() => self.prompt.clear(),
+                KeyCode::Esc => return Ok(Some("q".into())),
+                KeyCode::Char('q') if self.prompt.is_empty() => return Ok(Some("q".into())),
+                KeyCode::Char(c) => self.prompt.push(c),
+                KeyCode::Backspace => _ = self.prompt.pop(),
+                KeyCode::Enter if !self.prompt.is_empty() => {
+                    self.told = None;
+                    return Ok(Some(std::mem::take(&mut self.prompt)));
+                }
+                _ => {}
             }
         }
-        Ok(false)
+        Ok(None)
+    }
+
+    /// What the last command came to, shown until the next one.
+    pub fn tell(&mut self, what: String) {
+        self.told = Some(what);
     }
 
     pub fn draw(&mut self, report: &Report, regions: &[Region]) -> io::Result<()> {
+        let prompt = self.prompt_line(report);
         self.terminal.draw(|frame| {
+            let faults_height =
+                if report.faults.is_empty() { 0 } else { report.faults.len().min(6) as u16 + 2 };
             let heights = [
                 Constraint::Length(1),
                 Constraint::Length(report.regions.len() as u16 + 3),
+                Constraint::Length(faults_height),
                 Constraint::Min(5),
                 Constraint::Length(regions.len() as u16 + 2),
                 Constraint::Length(1),
             ];
-            let [title, transactions, queries, connect, footer] =
+            let [title, transactions, faults, queries, connect, footer] =
                 Layout::vertical(heights).areas(frame.area());
+            if !report.faults.is_empty() {
+                let newest = report.faults.iter().rev().take(6).map(|f| Line::from(fault_line(f)));
+                let block = Block::bordered().title(" lost and regained (longest time without a commit, s) ");
+                frame.render_widget(Paragraph::new(newest.collect::<Vec<_>>()).block(block), faults);
+            }
             frame.render_widget(Paragraph::new(headline(report)).style(bold()), title);
             frame.render_widget(region_table(report), transactions);
             frame.render_widget(query_table(report, queries.height), queries);
             let lines: Vec<Line> =
                 regions.iter().map(|r| Line::from(format!("{:<14} {}", r.name, r.psql()))).collect();
             frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" connect ")), connect);
-            frame.render_widget(Paragraph::new(status(report)), footer);
+            frame.render_widget(Paragraph::new(prompt), footer);
         })?;
         Ok(())
+    }
+
+    fn prompt_line(&self, report: &Report) -> Line<'static> {
+        if !self.prompt.is_empty() {
+            return Line::from(format!("> {}_", self.prompt)).style(bold());
+        }
+        match &self.told {
+            Some(told) => Line::from(told.clone()).style(Color::Yellow),
+            None => status(report),
+        }
     }
 }
 
@@ -79,7 +116,10 @@ fn headline(report: &Report) -> String {
 fn status(report: &Report) -> Line<'static> {
     match report.errors.last() {
         Some(error) => Line::from(format!("{} errors, last: {error}", report.errors_count)).style(Color::Red),
-        None => Line::from("q or Ctrl-C ends the demo").style(Color::DarkGray),
+        None => {
+            let help = "type kill REGION or heal REGION; q or Ctrl-C ends the demo";
+            Line::from(help).style(Color::DarkGray)
+        }
     }
 }
 
@@ -101,8 +141,20 @@ fn region_cells(region: &RegionReport, now: bool) -> [String; 8] {
     ]
 }
 
+/// `12.0 kill eu   us 0.4  eu 1.9  ap 0.3`
+fn fault_line(fault: &FaultReport) -> String {
+    let mut line = format!("{:>7.1} s  {:<16}", fault.at_s, fault.what);
+    for (region, silence_s) in &fault.without_service_s {
+        write!(line, "  {region} {silence_s:.1}").expect("memory takes it");
+    }
+    line
+}
+
 fn region_table(report: &Report) -> Table<'static> {
-    let rows = report.regions.iter().map(|r| Row::new(aligned(region_cells(r, true))));
+    let rows = report.regions.iter().map(|r| {
+        let color = if r.is_lost { Color::Red } else { Color::Reset };
+        Row::new(aligned(region_cells(r, true))).style(color)
+    });
     let widths = [16, 8, 9, 9, 13, 13, 14, 20].map(Constraint::Length);
     Table::new(rows, widths)
         .header(Row::new(aligned(REGION_HEADS.map(String::from))).style(bold()))
@@ -191,6 +243,19 @@ pub fn summary(report: &Report) -> String {
     out.push('\n');
     let queries: Vec<Vec<String>> = report.queries.iter().map(|q| query_cells(q).to_vec()).collect();
     table(&mut out, &QUERY_HEADS, &queries);
+    if !report.faults.is_empty() {
+        out.push_str("\nlost and regained (longest time without a commit of a region's terminals, s)\n");
+        report.faults.iter().for_each(|f| writeln!(out, "{}", fault_line(f)).expect("memory takes it"));
+    }
+    if let Some(audit) = &report.audit {
+        let Audit { answered, lost, unknown, unknown_done, invented } = audit;
+        writeln!(
+            out,
+            "\naudit: of {answered} answered payments {lost} are lost; of {unknown} without an answer \
+             {unknown_done} took effect; {invented} are there that nobody asked for"
+        )
+        .expect("memory takes it");
+    }
     if !report.errors.is_empty() {
         writeln!(out, "\n{} errors:", report.errors_count).expect("memory takes it");
         for error in &report.errors {

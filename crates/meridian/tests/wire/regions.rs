@@ -27,3 +27,43 @@ fn a_region_that_is_not_there_is_refused_by_name() {
         "{said}"
     );
 }
+
+/// The demo's terminals come in over the wire, move to another region when theirs is lost, and compare at the
+/// end what they were told with what is there.
+#[test]
+fn what_was_answered_survives_a_lost_region() {
+    let report = std::env::temp_dir().join(format!("meridian-lost-region-{}.json", std::process::id()));
+    let demo = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["demo", "--plain", "--port", "0", "--shrink", "300", "--wan", "local"])
+        .args(["--engine", "caerus", "--survive", "1", "--terminals", "8", "--rate", "60"])
+        .args(["--duration", "9s", "--at", "2s kill eu", "--at", "6s heal eu", "--json"])
+        .arg(&report)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("the command runs");
+    let said = String::from_utf8_lossy(&demo.stdout).into_owned();
+    assert!(demo.status.success(), "{said}{}", String::from_utf8_lossy(&demo.stderr));
+    let text = std::fs::read_to_string(&report).expect("it wrote its report");
+    std::fs::remove_file(&report).expect("it is ours");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let audit = &report["audit"];
+    assert_eq!((&audit["lost"], &audit["invented"]), (&0.into(), &0.into()), "{audit}");
+    assert!(audit["answered"].as_u64() > Some(50), "{audit}");
+    let faults: Vec<&str> =
+        report["faults"].as_array().into_iter().flatten().filter_map(|f| f["what"].as_str()).collect();
+    assert_eq!(faults, ["kill eu", "heal eu"]);
+    let eu = &report["regions"].as_array().expect("regions")[1];
+    assert!(eu["lost_connections"].as_u64() > Some(0), "its terminals had to move: {eu}");
+}
+
+#[test]
+fn a_fault_that_cannot_be_is_refused_before_anything_is_loaded() {
+    for (at, says) in [("2s kill mars", "known are us, eu, asia"), ("2s burn eu", "kill REGION")] {
+        let demo = Command::new(env!("CARGO_BIN_EXE_meridian"))
+            .args(["demo", "--plain", "--port", "0", "--duration", "1s", "--at", at])
+            .output()
+            .expect("the command runs");
+        let said = String::from_utf8_lossy(&demo.stderr).into_owned();
+        assert!(!demo.status.success() && said.contains(says), "{said}");
+    }
+}

@@ -82,6 +82,12 @@ impl Cluster for TestCluster {
             world.step(&topology, node, event);
         }
     }
+    fn tell(&self, request: Request) {
+        let mut world = self.world.lock().unwrap();
+        world.next_request += 1;
+        let id = RequestId(world.next_request);
+        world.step(&self.topology, self.node, Event::Request { id, request });
+    }
     fn node(&self) -> NodeId {
         self.node
     }
