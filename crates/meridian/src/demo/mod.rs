@@ -249,8 +249,8 @@ impl Watch<'_> {
         };
         let is_lost = self.figures.is_lost(usize::from(region.0));
         match fault.deed {
-            Deed::Kill if is_lost => return Ok(format!("{} has no power", fault.region)),
-            Deed::Heal if !is_lost => return Ok(format!("{} has power", fault.region)),
+            Deed::Kill if is_lost => Ok(format!("{} has no power", fault.region)),
+            Deed::Heal if !is_lost => Ok(format!("{} has power", fault.region)),
             Deed::Kill => {
                 // Booked first: clients that lose their connection look whether that is why.
                 self.figures.fault(fault, usize::from(region.0));
