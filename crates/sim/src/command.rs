@@ -18,9 +18,11 @@ use txn::any::EngineKind;
 
 /// The engines there are, and after a plus sign how queries are read instead of by levels: by PERSEUS' algorithm
 /// as it was published, which promises nothing, or as a rival does.
-pub const ENGINES: [&str; 7] = [
+pub const ENGINES: [&str; 9] = [
     "perseus",
     "caerus",
+    "slog",
+    "calvin",
     "perseus+printed",
     "perseus+safe-timestamp",
     "perseus+central-timestamp",

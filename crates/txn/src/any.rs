@@ -3,7 +3,7 @@
 //! Everything above is written once, for [`Engine`]; a cluster of this engine costs one match per call and
 //! one byte per message. KEEPS: nodes of one cluster run the same kind; a message of another is ignored.
 
-use crate::caerus::{self, Caerus};
+use crate::caerus::{self, Caerus, Protocol};
 use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
 use crate::perseus::{self, Perseus};
 use base::order::{Calibration, Close, CloseTicket};
@@ -19,15 +19,21 @@ use std::sync::Arc;
 pub enum EngineKind {
     Perseus,
     Caerus,
+    /// Caerus' rivals, to be compared with: see [`Protocol`].
+    Slog,
+    Calvin,
 }
 
 impl EngineKind {
-    pub const ALL: [EngineKind; 2] = [EngineKind::Perseus, EngineKind::Caerus];
+    pub const ALL: [EngineKind; 4] =
+        [EngineKind::Perseus, EngineKind::Caerus, EngineKind::Slog, EngineKind::Calvin];
 
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Perseus => "perseus",
             EngineKind::Caerus => "caerus",
+            EngineKind::Slog => "slog",
+            EngineKind::Calvin => "calvin",
         }
     }
     pub fn parse(name: &str) -> Option<EngineKind> {
@@ -37,7 +43,7 @@ impl EngineKind {
     pub fn layout(self, topology: Topology) -> Topology {
         match self {
             EngineKind::Perseus => topology,
-            EngineKind::Caerus => topology.replicated(),
+            EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => topology.replicated(),
         }
     }
     /// What a cluster should run.
@@ -45,6 +51,8 @@ impl EngineKind {
         match self {
             EngineKind::Perseus => EngineOptions::Perseus(perseus::Options::default()),
             EngineKind::Caerus => EngineOptions::Caerus(caerus::Options::default()),
+            EngineKind::Slog => EngineOptions::Caerus(caerus::Options::slog()),
+            EngineKind::Calvin => EngineOptions::Caerus(caerus::Options::calvin()),
         }
     }
 }
@@ -78,11 +86,20 @@ impl EngineOptions {
                 Err(error
                     .hint("It keeps one copy of each partition; engine caerus keeps one in every region."))
             }
+            EngineOptions::Caerus(options) if options.protocol == Protocol::Slog => {
+                let error = SqlError::unsupported("surviving the loss of a region with engine slog");
+                Err(error
+                    .hint("Its regions keep their logs to themselves; engine caerus has copies of each."))
+            }
             EngineOptions::Caerus(options) => {
                 let all = topology.wan.region_count() as u16;
                 let orders = |region: &u16| topology.sequencer_of(RegionId(*region)).is_some();
                 let others = (0..all).filter(orders).count().saturating_sub(1);
-                if regions > others {
+                let is_calvin = options.protocol == Protocol::Calvin;
+                if is_calvin && regions <= others / 2 {
+                    return Ok(EngineOptions::Caerus(options)); // A majority has everything as it is.
+                }
+                if is_calvin || regions > others {
                     let error = SqlError::new(
                         SqlState::INVALID_PARAMETER_VALUE,
                         format!("the loss of {regions} regions cannot be survived"),
@@ -99,7 +116,7 @@ impl EngineOptions {
     pub fn kind(&self) -> EngineKind {
         match self {
             EngineOptions::Perseus(_) => EngineKind::Perseus,
-            EngineOptions::Caerus(_) => EngineKind::Caerus,
+            EngineOptions::Caerus(options) => kind_of(options.protocol),
         }
     }
 }
@@ -147,8 +164,16 @@ impl AnyEngine {
     pub fn kind(&self) -> EngineKind {
         match self {
             AnyEngine::Perseus(_) => EngineKind::Perseus,
-            AnyEngine::Caerus(_) => EngineKind::Caerus,
+            AnyEngine::Caerus(hosted) => kind_of(hosted.engine.protocol()),
         }
+    }
+}
+
+fn kind_of(protocol: Protocol) -> EngineKind {
+    match protocol {
+        Protocol::Caerus => EngineKind::Caerus,
+        Protocol::Slog => EngineKind::Slog,
+        Protocol::Calvin => EngineKind::Calvin,
     }
 }
 

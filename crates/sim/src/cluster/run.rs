@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
+use txn::caerus::Protocol;
 use txn::perseus::{FutureRanks, Timestamps, Unfinished};
 
 /// The node under test.
@@ -167,12 +168,12 @@ impl Knobs {
         let reader_lease_ns = engine.lease_ns;
         let engine = match case.engine {
             EngineKind::Perseus => EngineOptions::Perseus(engine),
-            EngineKind::Caerus => {
+            EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => {
                 let mut rng = Rng::new(case.seed).fork("caerus");
                 if partitions > 1 && rng.chance(0.4) {
                     split_regions(&mut topology);
                 }
-                EngineOptions::Caerus(caerus_options(&mut rng, engine, &topology))
+                EngineOptions::Caerus(caerus_options(case.engine, &mut rng, engine, &topology))
             }
         };
         let topology = case.engine.layout(topology);
@@ -230,8 +231,13 @@ fn split_regions(topology: &mut Topology) {
 
 /// Small knobs, so that batches, heartbeats and limits all matter; those that both engines have are as
 /// drawn for the other.
-fn caerus_options(rng: &mut Rng, drawn: txn::perseus::Options, topology: &Topology) -> txn::caerus::Options {
-    txn::caerus::Options {
+fn caerus_options(
+    engine: EngineKind,
+    rng: &mut Rng,
+    drawn: txn::perseus::Options,
+    topology: &Topology,
+) -> txn::caerus::Options {
+    let mut options = txn::caerus::Options {
         batch_ns: *rng.pick(&[0, MS, 10 * MS]),
         heartbeat_ns: *rng.pick(&[2 * MS, 10 * MS]),
         future_ranks: drawn.future_ranks,
@@ -244,7 +250,13 @@ fn caerus_options(rng: &mut Rng, drawn: txn::perseus::Options, topology: &Topolo
         // Short, so that a region that is cut off is given up for lost.
         suspect_after_ns: Some(*rng.pick(&[2, 4]) * topology.wan.widest_ns() + 30 * MS),
         ..txn::caerus::Options::default()
+    };
+    match engine {
+        EngineKind::Calvin => options.protocol = Protocol::Calvin,
+        EngineKind::Slog => (options.protocol, options.copies_elsewhere) = (Protocol::Slog, 0),
+        EngineKind::Perseus | EngineKind::Caerus => {}
     }
+    options
 }
 
 /// Leaves analytics to the nodes that run partitions, or gives it to nodes of its own (PERSEUS §III): one or two

@@ -120,7 +120,7 @@ impl Caerus {
         let regions = self.regions_of(&transaction);
         let answering = self.answering_region(self.me, regions);
         // A change of the catalog is answered once everybody has it: whoever is told of it next plans with it.
-        let telling = if is_schema_change(&transaction) { regions } else { 1 << answering.0 };
+        let telling = if is_schema_change(&transaction) { self.witnesses(regions) } else { 1 << answering.0 };
         let missing: Nodes =
             regions_in(telling).flat_map(|region| self.nodes_in(region, &transaction)).collect();
         let asks = missing.iter().any(|node| *node != self.me);
@@ -142,7 +142,7 @@ impl Caerus {
             deadline,
         };
         self.outstanding.insert(transaction.id, outstanding);
-        for sequence in regions_in(regions) {
+        for sequence in regions_in(self.entrances(regions)) {
             if self.is_open(sequence) {
                 self.order(now, sequence, (transaction.clone(), request), out);
             } else if self.leader_of(sequence) != self.me {
@@ -231,7 +231,8 @@ impl Caerus {
             true => Outcome::Aborted(unknown()),
             false => merge(outstanding.ends.into_iter()),
         };
-        self.answer(now, txn, end, outcome, outstanding.regions, outstanding.submitted_at);
+        let homes = self.homes(&outstanding.transaction, outstanding.regions);
+        self.answer(now, txn, end, outcome, homes, outstanding.submitted_at);
     }
 
     fn answer(
@@ -274,6 +275,7 @@ impl Caerus {
 
     /// Asks for outcomes that should have come.
     pub(super) fn ask_outcomes(&mut self, now: Time, out: &mut Out) {
+        let survives = self.survives();
         while let Some(entry) = self.deadlines.first_entry() {
             if entry.key().0 > now {
                 return;
@@ -285,7 +287,7 @@ impl Caerus {
             outstanding.deadline = Some(at);
             self.deadlines.insert((at, txn), attempt + 1);
             let elsewhere = |node: &NodeId| self.topology.region_of(*node) != self.region;
-            let may_be_lost = self.options.copies_elsewhere > 0 && attempt > 0;
+            let may_be_lost = survives && attempt > 0;
             if may_be_lost
                 && self.sequencers[self.region.0 as usize].is_some()
                 && outstanding.missing.iter().any(elsewhere)

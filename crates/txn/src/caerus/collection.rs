@@ -36,8 +36,8 @@ impl Caerus {
         // Of a transaction that is long gone, or they will be asked for.
         let patience_ns = self.options.retry_after_ns(&self.topology);
         self.early_reads.retain(|_, (since, _)| now.since(*since) < patience_ns);
-        let running = self.sequences.iter().zip(&self.sequencers).filter(|(_, node)| node.is_some());
-        let low = running.map(|(sequence, _)| sequence.low).min().unwrap_or_default();
+        let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
+        let low = ranking.map(|sequence| sequence.low).min().unwrap_or_default();
         let mut held = Vec::new();
         while let Some(&(rank, slot)) = self.kept.first()
             && rank <= low
@@ -63,8 +63,8 @@ impl Caerus {
     /// Tells the collector how far this node is.
     pub(super) fn report(&mut self, now: Time, out: &mut Out) {
         let past = (now - self.clock_bound_ns()).rank().previous();
-        let running = self.sequences.iter().zip(&self.sequencers).filter(|(_, node)| node.is_some());
-        let lows = running.map(|(sequence, _)| sequence.low).filter(|_| self.is_replica);
+        let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
+        let lows = ranking.map(|sequence| sequence.low).filter(|_| self.is_replica);
         let unexecuted = self.pending.first().map(|(bound, _)| bound.previous());
         let done = lows.chain(unexecuted).chain(self.floor).fold(past, Rank::min);
         let TxnId { coordinator, incarnation, sequence } = self.unanswered();
@@ -107,9 +107,9 @@ impl Caerus {
     pub(super) fn on_watermark(&mut self, rank: Rank, floors: &[Floor], out: &mut Out) {
         for floor in floors {
             let Floor { coordinator, incarnation, sequence } = *floor;
-            if self.votes() {
-                let all = self.sequences.iter_mut();
-                all.for_each(|known| known.seen.raise_floor(coordinator, incarnation, sequence));
+            let voted: Vec<_> = self.running().into_iter().filter(|sequence| self.votes(*sequence)).collect();
+            for voted in voted {
+                self.sequences[voted.0 as usize].seen.raise_floor(coordinator, incarnation, sequence);
             }
             for led in self.led() {
                 self.sequences[led.0 as usize].seen.raise_floor(coordinator, incarnation, sequence);
@@ -132,8 +132,8 @@ impl Caerus {
             let known = &mut self.sequences[led.0 as usize];
             known.collected = known.collected.max(told);
         }
-        let running = self.sequences.iter().zip(&self.sequencers).filter(|(_, node)| node.is_some());
-        let told = running.map(|(sequence, _)| sequence.collected).filter(|_| self.is_replica);
+        let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
+        let told = ranking.map(|sequence| sequence.collected).filter(|_| self.is_replica);
         let held = self.read_below.first().map(|(read_at, _)| *read_at);
         let below = told.chain(held).fold(self.watermark, Rank::min);
         if below > self.given_up {

@@ -17,7 +17,7 @@
 //! in the background.
 
 use super::message::{Append, Entry, Message};
-use super::options::Mutant;
+use super::options::{Mutant, Protocol};
 use super::requests::name_of;
 use super::state::{Caerus, Group, Out, Work};
 use crate::graph::component;
@@ -42,8 +42,9 @@ impl Caerus {
         known.promised = term;
         known.heard_at = now;
         self.leads(now, sequence, term);
-        let copies = self.options.copies_elsewhere;
-        let votes = self.votes();
+        let at_once = self.acts_at_once(sequence) || self.options.planted(Mutant::OwnEntriesOnly);
+        let copies = self.copies_of(sequence);
+        let votes = self.votes(sequence);
         let has_entries = !append.entries.is_empty();
         let known = &mut self.sequences[sequence.0 as usize];
         let before = known.granted;
@@ -54,7 +55,7 @@ impl Caerus {
         if known.accepted == term {
             // What has come here from another region is in two.
             let own = known.end();
-            let here = copies == 0 || copies == 1 && votes || self.options.planted(Mutant::OwnEntriesOnly);
+            let here = at_once || copies == 1 && votes;
             let stable = if here { own } else { append.stable };
             self.advance(now, sequence, stable, out);
         }
@@ -104,13 +105,16 @@ impl Caerus {
     pub(super) fn merge(&mut self, now: Time, sequence: RegionId, entry: Entry, out: &mut Out) {
         let Entry { transaction, request, stamp, collected } = entry;
         let leads = self.leading.get_mut(&sequence).map(|sequencer| sequencer.fresh.remove(&transaction.id));
-        let remembers = leads.is_some() || self.votes();
+        let remembers = leads.is_some() || self.votes(sequence);
         let known = &mut self.sequences[sequence.0 as usize];
         if remembers {
             known.seen.insert(transaction.id);
         }
         if !self.options.planted(Mutant::StampIsNow) {
             assert!(stamp > known.low, "{} is stamped above what {sequence} promised", transaction.id);
+        }
+        if self.feeds_others(sequence) {
+            return self.take_pieces(now, (transaction, request), out);
         }
         let bit = 1u64 << sequence.0;
         let at = match self.graph.find(transaction.id) {
@@ -158,6 +162,9 @@ impl Caerus {
             self.complete(at);
         }
         self.changed(at, out);
+        if !self.orders_orphans() {
+            return;
+        }
         // Whoever was ordered elsewhere and belongs here too is ordered at once: its gateway may be gone.
         let regions = self.regions_of(&transaction);
         for led in self.led() {
@@ -165,7 +172,6 @@ impl Caerus {
                 && regions >> led.0 & 1 == 1
                 && self.is_open(led)
                 && !self.is_ordered(led, transaction.id)
-                && !self.options.planted(Mutant::NoOrphanRule)
             {
                 base::sometimes!("a transaction is heard of from another sequence first");
                 self.order(now, led, (transaction.clone(), request), out);
@@ -363,6 +369,7 @@ impl Caerus {
     /// Members of one component execute by id where they conflict, after everything that any of them
     /// depends on: a conflict may be visible only through another member's dependencies.
     fn queue_component(&mut self, members: &[Ref], rank: Rank) {
+        assert_eq!(self.protocol(), Protocol::Caerus, "no two wait for each other in ordered logs");
         base::sometimes!("a component with several members executes");
         let here: SmallVec<[Ref; 4]> =
             members.iter().copied().filter(|at| self.graph.live(*at).extra.local).collect();

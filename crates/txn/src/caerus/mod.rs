@@ -62,6 +62,7 @@ mod link;
 mod merger;
 pub mod message;
 pub mod options;
+mod protocol;
 mod recovery;
 mod requests;
 mod scheduler;
@@ -72,6 +73,7 @@ mod state;
 mod tests;
 pub use message::{Message, Timer};
 pub use options::{FutureRanks, Mutant, Options};
+pub use protocol::Protocol;
 pub use state::Caerus;
 
 use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};

@@ -1,5 +1,6 @@
 //! Knobs of the engine, and the faults that tests may plant.
 
+pub use super::protocol::Protocol;
 pub use crate::delays::FutureRanks;
 use base::NodeId;
 use base::time::{MS, SECOND};
@@ -8,6 +9,8 @@ use base::topology::Topology;
 /// How the engine behaves. The defaults are what a cluster should run.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Who orders what.
+    pub protocol: Protocol,
     /// Least time between two messages on one link of the ordering path, in ns. A ceiling, not a delay:
     /// what finds its link idle goes out at once.
     pub batch_ns: u64,
@@ -49,6 +52,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
+            protocol: Protocol::Caerus,
             batch_ns: 2 * MS,
             heartbeat_ns: 2 * MS,
             future_ranks: FutureRanks::Measured,
@@ -71,6 +75,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// SLOG as a cluster should run it.
+    pub fn slog() -> Options {
+        Options { protocol: Protocol::Slog, batch_ns: 10 * MS, ..Options::default() }
+    }
+    /// Calvin as a cluster should run it.
+    pub fn calvin() -> Options {
+        Options { protocol: Protocol::Calvin, batch_ns: 10 * MS, ..Options::default() }
+    }
     pub(super) fn future_max_ns(&self, topology: &Topology) -> u64 {
         self.future_max_ns.unwrap_or(2 * topology.wan.widest_ns() + 10 * MS)
     }
@@ -139,4 +151,8 @@ pub enum Mutant {
     ForgetRequests,
     /// Nobody completes what a lost gateway began.
     NoOrphanRule,
+    /// SLOG: a region takes a piece as soon as it hears of its transaction, in whichever order that is.
+    PiecesAsTheyCome,
+    /// SLOG and Calvin: what the log of all regions will say is acted on before a majority has it.
+    ActBeforeAgreement,
 }

@@ -48,21 +48,20 @@ impl Caerus {
     }
     /// Whether a node may say this of a sequence: it leads, or would lead, in the term.
     pub(super) fn speaks(&self, from: NodeId, sequence: RegionId, term: Term) -> bool {
-        let exists = self.sequencers.get(sequence.0 as usize).is_some_and(Option::is_some);
-        exists && self.sequencers[self.region_of_term(term).0 as usize] == Some(from)
+        self.exists(sequence) && self.sequencers[self.region_of_term(term).0 as usize] == Some(from)
     }
-    /// Whether this node votes for its region.
-    pub(super) fn votes(&self) -> bool {
-        self.options.copies_elsewhere > 0 && self.sequencers[self.region.0 as usize] == Some(self.me)
+    /// Whether this node votes for its region on who leads a sequence.
+    pub(super) fn votes(&self, sequence: RegionId) -> bool {
+        self.copies_of(sequence) > 0 && self.sequencers[self.region.0 as usize] == Some(self.me)
     }
     fn voters(&self) -> usize {
         self.sequencers.iter().flatten().count()
     }
     /// As many regions as have to promise.
-    fn promises_needed(&self) -> usize {
+    fn promises_needed(&self, sequence: RegionId) -> usize {
         match self.options.planted(Mutant::LeadAlone) {
             true => 1,
-            false => self.voters() - self.options.copies_elsewhere,
+            false => self.voters() - self.copies_of(sequence),
         }
     }
     fn tell_voters(&mut self, message: &Message, out: &mut Out) {
@@ -75,14 +74,11 @@ impl Caerus {
 
     /// Stands for sequences whose leaders are silent, and for the own one.
     pub(super) fn watch(&mut self, now: Time, out: &mut Out) {
-        if !self.votes() {
-            return;
-        }
         let suspect_ns = self.options.suspect_after_ns(&self.topology);
         let widest_ns = self.topology.wan.widest_ns();
         let regions = self.sequencers.len() as u64;
-        for sequence in (0..regions as u16).map(RegionId) {
-            if self.sequencers[sequence.0 as usize].is_none() || self.leading.contains_key(&sequence) {
+        for sequence in self.running() {
+            if !self.votes(sequence) || self.leading.contains_key(&sequence) {
                 continue;
             }
             if let Some(candidacy) = self.candidacies.get(&sequence) {
@@ -97,7 +93,7 @@ impl Caerus {
             let is_silent = now.since(known.heard_at) >= suspect_ns + turn * widest_ns;
             let is_calm =
                 now.since(known.heard_at) < suspect_ns / 4 && now.since(known.led_at) > 2 * suspect_ns;
-            let is_home = sequence == self.region && is_calm && known.is_caught_up();
+            let is_home = self.home_of(sequence) == self.region && is_calm && known.is_caught_up();
             if !is_silent && !is_home {
                 continue;
             }
@@ -122,10 +118,10 @@ impl Caerus {
         term: Term,
         out: &mut Out,
     ) {
-        if !self.votes() || !self.speaks(from, sequence, term) {
+        if !self.speaks(from, sequence, term) || !self.votes(sequence) {
             return;
         }
-        let is_home = self.topology.region_of(from) == sequence;
+        let is_home = self.topology.region_of(from) == self.home_of(sequence);
         let suspect_ns = self.options.suspect_after_ns(&self.topology);
         let known = &mut self.sequences[sequence.0 as usize];
         known.highest = known.highest.max(term);
@@ -159,7 +155,7 @@ impl Caerus {
     /// Enough others miss the leader: stands for election.
     fn agreed(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
         // Fewer than K + 1 could make nothing stable.
-        let enough = self.promises_needed().max(self.options.copies_elsewhere + 1);
+        let enough = self.promises_needed(sequence).max(self.copies_of(sequence) + 1);
         let enough = if self.options.planted(Mutant::LeadAlone) { 1 } else { enough };
         let Some(candidacy) = self.candidacies.get_mut(&sequence) else { return };
         let known = &mut self.sequences[sequence.0 as usize];
@@ -188,7 +184,7 @@ impl Caerus {
         (accepted, end): (Term, u64),
         out: &mut Out,
     ) {
-        if !self.votes() || !self.speaks(from, sequence, term) {
+        if !self.speaks(from, sequence, term) || !self.votes(sequence) {
             return;
         }
         let known = &mut self.sequences[sequence.0 as usize];
@@ -230,7 +226,7 @@ impl Caerus {
 
     /// Enough have promised: leads, with the best log among theirs.
     fn promised(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        let needed = self.promises_needed();
+        let needed = self.promises_needed(sequence);
         let candidacy = self.candidacies.get(&sequence).expect("it stands");
         let Some(promised) = candidacy.promised.as_ref().filter(|promised| promised.len() >= needed) else {
             return;
@@ -267,7 +263,7 @@ impl Caerus {
         sequencer.is_open = true;
         let bit = 1u64 << sequence.0;
         let mut lacking = BTreeMap::new();
-        if !self.options.planted(Mutant::NoOrphanRule) {
+        if self.orders_orphans() {
             for (_, vertex) in self.graph.iter() {
                 if vertex.extra.regions & bit != 0 && vertex.extra.got & bit == 0 {
                     let transaction = vertex.transaction.clone().expect("entries carry whole transactions");
@@ -276,7 +272,7 @@ impl Caerus {
             }
         }
         for (txn, outstanding) in &self.outstanding {
-            if outstanding.regions & bit != 0 {
+            if self.entrances(outstanding.regions) & bit != 0 {
                 lacking.insert(*txn, outstanding.named());
             }
         }
@@ -292,7 +288,7 @@ impl Caerus {
     pub(super) fn announce(&mut self, sequence: RegionId, out: &mut Out) {
         let sequencer = &self.leading[&sequence];
         let term = sequencer.term;
-        if term == Term::from(sequence.0) {
+        if term == Term::from(self.home_of(sequence).0) {
             return; // As they know.
         }
         let hear = sequencer.replicas.clone();
@@ -317,7 +313,8 @@ impl Caerus {
         }
         self.links.remove(&sequence);
         let bit = 1u64 << sequence.0;
-        let concerned = self.outstanding.values().filter(|outstanding| outstanding.regions & bit != 0);
+        let concerned =
+            self.outstanding.values().filter(|outstanding| self.entrances(outstanding.regions) & bit != 0);
         let concerned: Vec<_> = concerned.map(Outstanding::named).collect();
         for named in concerned {
             self.link(sequence).outbox.push(named);
@@ -353,7 +350,7 @@ impl Caerus {
     }
 
     pub(super) fn on_leads(&mut self, now: Time, from: NodeId, sequence: RegionId, term: Term) {
-        let exists = self.sequencers.get(sequence.0 as usize).is_some_and(Option::is_some);
+        let exists = self.exists(sequence);
         // Whoever else says so has heard it of the leader.
         let can = self.sequencers[self.region_of_term(term).0 as usize].is_some();
         if exists && can && self.topology.nodes.len() > usize::from(from.0) {

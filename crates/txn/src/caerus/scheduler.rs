@@ -183,7 +183,7 @@ impl Caerus {
         let gateway = txn.coordinator;
         let answers = everybody || self.answering_region(gateway, regions) == self.region;
         // Where regions may be lost, a gateway may have to be content with its own.
-        let may_ask = self.options.copies_elsewhere > 0 && self.topology.region_of(gateway) == self.region;
+        let may_ask = self.survives() && self.topology.region_of(gateway) == self.region;
         if may_ask || answers && gateway != self.me {
             self.outcomes.insert(txn, (end, share.clone()));
         }

@@ -131,6 +131,7 @@ impl Caerus {
             return;
         }
         let stamp = self.stamp(now, sequence, &transaction);
+        let at_once = self.acts_at_once(sequence);
         let known = &mut self.sequences[sequence.0 as usize];
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader orders");
         assert!(sequencer.is_open, "nothing is added before what was taken over is safe");
@@ -141,10 +142,17 @@ impl Caerus {
             sequencer.log.push(entry.clone());
         }
         known.push(entry);
-        if self.options.copies_elsewhere == 0 {
+        if at_once {
             let end = known.end();
             self.advance(now, sequence, end, out);
         }
+    }
+
+    /// Whether entries of a sequence are merged as soon as they are there.
+    pub(super) fn acts_at_once(&self, sequence: RegionId) -> bool {
+        let copies = self.copies_of(sequence);
+        let is_everybodys = self.home_of(sequence) != sequence;
+        copies == 0 || is_everybodys && self.options.planted(Mutant::ActBeforeAgreement)
     }
 
     /// Above everything promised, everything answered, and what the session has seen; for a transaction
@@ -156,16 +164,20 @@ impl Caerus {
         }
         let regions = self.regions_of(transaction);
         let mut stamp = now.rank() + self.clock_bound_ns();
-        if regions.count_ones() > 1 || self.options.copies_elsewhere > 0 {
-            stamp = stamp + self.completion_ns(transaction, regions);
+        if regions.count_ones() > 1 || self.copies_of(sequence) > 0 {
+            stamp = stamp + self.completion_ns(sequence, transaction, regions);
         }
         stamp.max(sequencer.low.next()).max(sequencer.floor.low.next()).max(transaction.min_rank.next())
     }
 
     /// How long from now until every entry of the transaction should be here: the longest way from the
     /// gateway over another sequencer, less the way that its submission has already taken.
-    fn completion_ns(&self, transaction: &Transaction, regions: u64) -> u64 {
-        let gateway = transaction.id.coordinator;
+    fn completion_ns(&self, sequence: RegionId, transaction: &Transaction, regions: u64) -> u64 {
+        // Where the transaction sets out from to its sequences.
+        let gateway = match self.global {
+            Some(global) if regions.count_ones() > 1 => self.leader_of(global.number),
+            _ => transaction.id.coordinator,
+        };
         let one_way = |a, b| self.delays.one_way_ns(a, b);
         let via = |region: RegionId| {
             let node = self.leader_of(region);
@@ -175,7 +187,7 @@ impl Caerus {
         // Copies elsewhere are counted where it stays here: of one that spans regions the others hear in
         // time for its answer, and its rank should not be later than that.
         let ready_ns = match regions.count_ones() {
-            1 => self.stable_after_ns(),
+            1 => self.stable_after_ns(sequence),
             _ => longest_ns.saturating_sub(one_way(gateway, self.me)),
         };
         let expected_ns = ready_ns + self.options.margin_ns;
@@ -189,8 +201,8 @@ impl Caerus {
     }
 
     /// How long until an entry of this sequence is in as many other regions as have to have it.
-    fn stable_after_ns(&self) -> u64 {
-        let Some(nth) = self.options.copies_elsewhere.checked_sub(1) else { return 0 };
+    fn stable_after_ns(&self, sequence: RegionId) -> u64 {
+        let Some(nth) = self.copies_of(sequence).checked_sub(1) else { return 0 };
         let others = self.sequencers.iter().flatten().filter(|node| **node != self.me);
         let there_and_back =
             |node: &NodeId| self.delays.one_way_ns(self.me, *node) + self.delays.one_way_ns(*node, self.me);
@@ -202,6 +214,7 @@ impl Caerus {
     /// The most that K other regions have said; K is at least 1.
     fn said_elsewhere<T: Ord + Copy>(
         &self,
+        copies: usize,
         sequencer: &Sequencer,
         of: impl Fn(NodeId) -> Option<T>,
     ) -> Option<T> {
@@ -209,17 +222,18 @@ impl Caerus {
         let mut said: Vec<T> =
             others.filter(|node| sequencer.peers.contains_key(node)).filter_map(|node| of(*node)).collect();
         said.sort_unstable_by(|a, b| b.cmp(a));
-        said.get(self.options.copies_elsewhere - 1).copied()
+        said.get(copies - 1).copied()
     }
 
     /// Promises that no later entry is stamped at or below `rank`, as far as others have granted that.
     pub(super) fn promise(&mut self, sequence: RegionId, rank: Rank, out: &mut Out) {
         let sequencer = &self.leading[&sequence];
-        let is_bound = self.options.copies_elsewhere > 0 && !self.options.planted(Mutant::NoLease);
+        let copies = self.copies_of(sequence);
+        let is_bound = copies > 0 && !self.options.planted(Mutant::NoLease);
         let granted = match is_bound {
-            true => {
-                self.said_elsewhere(sequencer, |node| Some(sequencer.peers[&node].0.low)).unwrap_or_default()
-            }
+            true => self
+                .said_elsewhere(copies, sequencer, |node| Some(sequencer.peers[&node].0.low))
+                .unwrap_or_default(),
             false => Rank::MAX,
         };
         let rank = rank.min(granted);
@@ -236,10 +250,10 @@ impl Caerus {
     /// Which versions replicas may give up, as far as this sequence goes.
     pub(super) fn told_collected(&self, sequence: RegionId) -> Rank {
         let sequencer = &self.leading[&sequence];
-        match self.options.copies_elsewhere {
+        match self.copies_of(sequence) {
             0 => self.watermark,
-            _ => self
-                .said_elsewhere(sequencer, |node| Some(sequencer.peers[&node].0.collected))
+            copies => self
+                .said_elsewhere(copies, sequencer, |node| Some(sequencer.peers[&node].0.collected))
                 .unwrap_or_default(),
         }
     }
@@ -249,8 +263,9 @@ impl Caerus {
         let collected = self.told_collected(sequence);
         let bound = (now.rank() + self.clock_bound_ns()).previous();
         let lease_ns = self.options.lease_ns(&self.topology);
+        let copies = self.copies_of(sequence);
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader appends");
-        if self.options.copies_elsewhere > 0 && now >= sequencer.wanted_at + lease_ns / 8 {
+        if copies > 0 && now >= sequencer.wanted_at + lease_ns / 8 {
             sequencer.wanted_at = now;
             sequencer.wanted = Grant { low: bound + lease_ns, collected: self.watermark };
         }
@@ -367,12 +382,13 @@ impl Caerus {
         granted: Grant,
         out: &mut Out,
     ) {
+        let copies = self.copies_of(sequence);
         let Some(sequencer) = self.leading.get_mut(&sequence).filter(|sequencer| sequencer.term == term)
         else {
             return;
         };
         sequencer.log.acknowledged(now, from, next, gap);
-        if self.options.copies_elsewhere == 0 || !sequencer.replicas.contains(&from) {
+        if copies == 0 || !sequencer.replicas.contains(&from) {
             return;
         }
         let peer = sequencer.peers.entry(from).or_default();
@@ -388,8 +404,8 @@ impl Caerus {
         let has: BTreeMap<NodeId, u64> = sequencer.log.progress().collect();
         let since = sequencer.since;
         let sequencer = &self.leading[&sequence];
-        let stable =
-            self.said_elsewhere(sequencer, |node| has.get(&node).copied().filter(|has| *has >= since));
+        let stable = self
+            .said_elsewhere(copies, sequencer, |node| has.get(&node).copied().filter(|has| *has >= since));
         if let Some(stable) = stable {
             self.advance(now, sequence, stable, out);
             if !self.is_open(sequence) {

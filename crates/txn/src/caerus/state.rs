@@ -5,6 +5,7 @@ use super::closing::Closing;
 use super::collection::Collector;
 use super::message::{Message, Named, Share, Term, Timer};
 use super::options::{Mutant, Options};
+use super::protocol::Global;
 use super::recovery::Candidacy;
 use super::requests::Requests;
 use super::sequence::Sequence;
@@ -37,6 +38,8 @@ pub struct Caerus {
     /// By region: the node that orders there, as long as the region leads its own sequence, and that votes for
     /// it. It has all the region has, as far as others may rely on it.
     pub(super) sequencers: Vec<Option<NodeId>>,
+    /// The sequence of all regions, if the protocol has one.
+    pub(super) global: Option<Global>,
 
     // The gateway.
     pub(super) count: u64,
@@ -57,7 +60,7 @@ pub struct Caerus {
     pub(super) flush_timer: Option<Time>,
 
     // The merger.
-    /// By region, as it arrives here.
+    /// By region, and that of all regions behind them, as it arrives here.
     pub(super) sequences: Vec<Sequence>,
     pub(super) partitions: Vec<Partition>,
     pub(super) graph: Vertices<Extra>,
@@ -113,9 +116,9 @@ pub(super) struct Partition {
 /// What this engine keeps beside a vertex.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extra {
-    /// Regions that order it, as bits.
+    /// Sequences that order it, as bits.
     pub regions: u64,
-    /// Regions whose entry has arrived.
+    /// Sequences whose entry has arrived.
     pub got: u64,
     /// Edges of vertices without a place that lead here.
     pub holders: u32,
@@ -163,9 +166,10 @@ impl Caerus {
     /// copy of all of them ([`Topology::replicated`]).
     pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
         let regions: Vec<RegionId> = (0..topology.wan.region_count() as u16).map(RegionId).collect();
-        assert!(regions.len() <= 64, "at most 64 regions");
+        assert!(regions.len() < 64, "fewer than 64 regions");
         let sequencers: Vec<Option<NodeId>> = regions.iter().map(|r| topology.sequencer_of(*r)).collect();
         let region = topology.region_of(me);
+        let global = options.protocol.has_global().then(|| Global::of(&topology, &sequencers));
         let flaws = Flaws {
             forget_readers: options.planted(Mutant::MissingAntiDependency),
             forget_writers: options.planted(Mutant::InvertedWriteWrite),
@@ -181,7 +185,10 @@ impl Caerus {
             }
         }
         let partition = |id| Partition {
-            home: topology.region_of_partition(id),
+            home: match global {
+                Some(global) if !options.protocol.has_regional() => global.number,
+                _ => topology.region_of_partition(id),
+            },
             index: ConflictIndex::with_flaws(flaws),
             local: topology.holds(me, id),
             position: LogPosition(0),
@@ -193,15 +200,20 @@ impl Caerus {
         let elsewhere = sequencers.iter().flatten().count().saturating_sub(1);
         assert!(options.copies_elsewhere <= elsewhere, "K is at most the number of other regions");
         let is_sequencer = sequencers[region.0 as usize] == Some(me);
-        let mut leading = BTreeMap::new();
-        if is_sequencer {
+        let own = (is_sequencer && options.protocol.has_regional()).then_some(region);
+        let everybodys =
+            global.filter(|global| is_sequencer && global.home == region).map(|global| global.number);
+        let lead = |sequence| {
             let (term, nothing) = (Term::from(region.0), (0, VecDeque::new()));
             let mut sequencer = Sequencer::new(&topology, me, &options, Time::ZERO, term, nothing);
             sequencer.is_open = true;
-            leading.insert(region, sequencer);
-        }
+            (sequence, sequencer)
+        };
+        let leading = own.into_iter().chain(everybodys).map(lead).collect();
         let keeps = options.copies_elsewhere > 0;
-        let sequences = regions.iter().map(|region| Sequence::of(*region, keeps)).collect();
+        let regional = regions.iter().map(|region| Sequence::of(*region, keeps));
+        let everybodys = global.map(|global| Sequence::of(global.home, global.copies > 0));
+        let sequences = regional.chain(everybodys).collect();
         Caerus {
             me,
             region,
@@ -243,6 +255,7 @@ impl Caerus {
             work: VecDeque::new(),
             scratch: Vec::new(),
             sequencers,
+            global,
             topology,
             options,
         }
@@ -267,7 +280,7 @@ impl Caerus {
     pub(super) fn clock_bound_ns(&self) -> u64 {
         self.topology.clock_bound_ns
     }
-    /// Regions that order a transaction, as bits.
+    /// Sequences that give a transaction its place, as bits.
     pub(super) fn regions_of(&self, transaction: &Transaction) -> u64 {
         transaction.participants().map(|p| 1 << self.partition(p).home.0).fold(0, |all, bit: u64| all | bit)
     }
@@ -276,10 +289,11 @@ impl Caerus {
     /// so asking those who ordered it would not be faster.)
     pub(super) fn answering_region(&self, gateway: NodeId, regions: u64) -> RegionId {
         let origin = self.topology.region_of(gateway);
+        let regions = self.witnesses(regions);
         let near = |region: &RegionId| (self.topology.wan.round_trip_ns(origin, *region), *region);
         let ordering = regions_in(regions);
         let has_copies = self.sequencers[origin.0 as usize].is_some();
-        if regions >> origin.0 & 1 == 1 || self.options.copies_elsewhere > 0 && has_copies {
+        if regions >> origin.0 & 1 == 1 || self.survives() && has_copies {
             return origin;
         }
         ordering.min_by_key(near).expect("a transaction is ordered somewhere")

@@ -11,6 +11,7 @@ mod random;
 mod readers;
 mod recovery;
 mod repeats;
+mod rivals;
 mod scenarios;
 
 use super::{Caerus, Message, Mutant, Options, Timer};

@@ -2,7 +2,7 @@
 
 use super::judge::judge;
 use super::{Faults, World, access};
-use crate::caerus::{FutureRanks, Options};
+use crate::caerus::{FutureRanks, Options, Protocol};
 use crate::engine::Engine;
 use base::order::CloseTicket;
 use base::rng::Rng;
@@ -30,7 +30,9 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     options.retry_after_ns = Some(420 * unit);
     options.future_max_ns = Some(2000 * unit);
     options.outstanding_max = *knobs.pick(&[1, 5, 2000]);
-    options.copies_elsewhere = knobs.below(regions as u64) as usize;
+    let copies_elsewhere = knobs.below(regions as u64) as usize;
+    // SLOG keeps its regions' logs to themselves, Calvin has none.
+    options.copies_elsewhere = if options.protocol == Protocol::Caerus { copies_elsewhere } else { 0 };
     options.suspect_after_ns = Some(*knobs.pick(&[600 * unit, 2000 * unit]));
     options.unordered_max = *knobs.pick(&[1, 10, 4000]);
     options.future_ranks = *knobs.pick(&[

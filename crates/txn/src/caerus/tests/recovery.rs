@@ -3,7 +3,7 @@
 use super::judge::judge;
 use super::{Faults, World, access};
 use crate::caerus::message::Message;
-use crate::caerus::{Mutant, Options};
+use crate::caerus::{Mutant, Options, Protocol};
 use crate::trial::panics;
 use base::order::CloseTicket;
 use base::rng::Rng;
@@ -292,15 +292,17 @@ fn a_region_may_be_lost_at_every_message() {
 }
 
 /// A world in which regions are lost or cut off and come back, the last for good perhaps.
-fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
+pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
     let mut draw = Rng::new(seed).fork("turmoil");
     let (regions, copies_elsewhere) = *draw.pick(&[(3, 1), (3, 1), (4, 1), (5, 2)]);
     let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 20 * MS);
     let mut topology = Topology::one_node_per_region(wan, 1 + draw.below(2) as u16);
     topology.clock_bound_ns = *draw.pick(&[0, MS, 5 * MS]);
     let partitions = topology.partitions.len() as u64;
+    let may_stay_lost = protocol != Protocol::Slog;
     let options = Options {
-        copies_elsewhere,
+        protocol,
+        copies_elsewhere: if protocol == Protocol::Caerus { copies_elsewhere } else { 0 },
         batch_ns: *draw.pick(&[0, 2 * MS]),
         heartbeat_ns: 5 * MS,
         suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
@@ -355,7 +357,7 @@ fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
     }
     world.faults.loss = 0.0;
     world.cut_off.clear();
-    if draw.chance(0.7) {
+    if draw.chance(0.7) || !may_stay_lost {
         world.heal();
     }
     world.run_for_ms(20_000);
@@ -365,14 +367,15 @@ fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
 #[test]
 fn random_worlds_lose_regions_and_nothing_that_was_answered() {
     for seed in 0..120 {
-        let world = turmoil(seed, None);
+        let world = turmoil(seed, Protocol::Caerus, None);
         judge(&world);
     }
 }
 
 #[test]
 fn random_worlds_catch_what_is_planted_in_recovery() {
-    let caught = |mutant| (0..150).any(|seed| panics(|| judge(&turmoil(seed, Some(mutant)))));
+    let caught =
+        |mutant| (0..150).any(|seed| panics(|| judge(&turmoil(seed, Protocol::Caerus, Some(mutant)))));
     let all = [
         Mutant::ForgetPromises,
         Mutant::LeadAlone,

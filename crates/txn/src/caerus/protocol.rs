@@ -1,0 +1,185 @@
+//! Who orders what: Caerus, and its two rivals over the same merger, scheduler and readers.
+//!
+//! All three merge sequences into one order of whatever conflicts; they differ in which sequences there are and
+//! how a transaction gets into them.
+//!
+//! - *Caerus*: a sequence for each region. Its gateway sends a transaction to each of its regions at once.
+//! - *SLOG* (Ren, Li, Abadi, VLDB 2019): a sequence ("local log") for each region, and one of all regions. What
+//!   touches one region goes into that region's log. What touches several goes into the log of all regions first;
+//!   every region takes its pieces from there, in that order, into its own log. Two such transactions so come in
+//!   the same order in every log, no two wait for each other, and no component has several members (asserted):
+//!   who waits for locks gets them.
+//! - *Calvin* (Thomson et al., SIGMOD 2012): one log of all regions, for everything. Every region executes it.
+//!
+//! KEEPS: the log of all regions is agreed on by a majority of the regions (a leader, terms, promises; see
+//! `recovery`): an entry is merged once so many have it. A region's own log has `copies_elsewhere` copies, as with
+//! Caerus. Ranks are made from entries' stamps as ever, so whatever holds of Caerus' ranks holds of theirs; SLOG's
+//! log of all regions orders pieces and ranks nothing.
+//!
+//! In their favour: entries leave as soon as their link is idle, no epoch is waited for; the log of all regions is
+//! led where it is decided soonest for all regions on average; every region executes, and a gateway is answered by
+//! its own. Against them: a piece carries its whole transaction.
+
+use super::state::{Caerus, Out, regions_in};
+use super::{message::Named, options::Mutant};
+use base::topology::Topology;
+use base::txn::Transaction;
+use base::{NodeId, RegionId, Time};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    #[default]
+    Caerus,
+    Slog,
+    Calvin,
+}
+
+impl Protocol {
+    /// There is a sequence for each region.
+    pub(super) fn has_regional(self) -> bool {
+        self != Protocol::Calvin
+    }
+    /// There is a sequence of all regions.
+    pub(super) fn has_global(self) -> bool {
+        self != Protocol::Caerus
+    }
+}
+
+/// The sequence of all regions: its number is no region's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Global {
+    pub number: RegionId,
+    /// Who leads it, as long as nobody is lost.
+    pub home: RegionId,
+    /// So many other regions and its leader's are a majority.
+    pub copies: usize,
+}
+
+impl Global {
+    /// `sequencers`: each region's, if it keeps copies.
+    pub fn of(topology: &Topology, sequencers: &[Option<NodeId>]) -> Global {
+        let regions: Vec<RegionId> = (0..sequencers.len() as u16)
+            .map(RegionId)
+            .filter(|r| sequencers[usize::from(r.0)].is_some())
+            .collect();
+        let copies = regions.len() / 2;
+        let round_trip_ns = |a: RegionId, b: RegionId| topology.wan.round_trip_ns(a, b);
+        // To the leader, to a majority and back, and back: of all gateways together.
+        let cost_ns = |leader: &RegionId| {
+            let others = regions.iter().filter(|region| *region != leader);
+            let mut away: Vec<u64> = others.map(|region| round_trip_ns(*leader, *region)).collect();
+            away.sort_unstable();
+            let majority_ns = copies.checked_sub(1).map_or(0, |nth| away[nth]);
+            (away.iter().sum::<u64>() + majority_ns * regions.len() as u64, *leader)
+        };
+        let home = regions.iter().copied().min_by_key(cost_ns).expect("some region keeps copies");
+        Global { number: RegionId(sequencers.len() as u16), home, copies }
+    }
+}
+
+impl Caerus {
+    /// Who orders what here.
+    pub fn protocol(&self) -> Protocol {
+        self.options.protocol
+    }
+
+    /// The sequences there are, in order.
+    pub(super) fn running(&self) -> Vec<RegionId> {
+        let global = self.global.iter().map(|global| global.number);
+        self.regional().chain(global).collect()
+    }
+    fn regional(&self) -> impl Iterator<Item = RegionId> + '_ {
+        let regions = (0..self.sequencers.len() as u16).map(RegionId);
+        regions.filter(|region| {
+            self.protocol().has_regional() && self.sequencers[usize::from(region.0)].is_some()
+        })
+    }
+    /// The sequences whose entries give transactions their places and ranks, in order.
+    pub(super) fn ranking(&self) -> Vec<RegionId> {
+        match self.protocol() {
+            Protocol::Caerus | Protocol::Slog => self.regional().collect(),
+            Protocol::Calvin => self.running(),
+        }
+    }
+    pub(super) fn exists(&self, sequence: RegionId) -> bool {
+        self.is_global(sequence)
+            || self.protocol().has_regional()
+                && self.sequencers.get(usize::from(sequence.0)).is_some_and(Option::is_some)
+    }
+    fn is_global(&self, sequence: RegionId) -> bool {
+        self.global.is_some_and(|global| global.number == sequence)
+    }
+    /// The region that a sequence belongs to: it leads as long as it is not lost.
+    pub(super) fn home_of(&self, sequence: RegionId) -> RegionId {
+        match self.global {
+            Some(global) if global.number == sequence => global.home,
+            _ => sequence,
+        }
+    }
+    /// How many regions other than the leader's must have an entry before anything comes of it.
+    pub(super) fn copies_of(&self, sequence: RegionId) -> usize {
+        match self.global {
+            Some(global) if global.number == sequence => global.copies,
+            _ => self.options.copies_elsewhere,
+        }
+    }
+    /// Answers and what they rest on outlive the loss of a region.
+    pub(super) fn survives(&self) -> bool {
+        match (self.protocol(), self.global) {
+            (Protocol::Calvin, Some(global)) => global.copies > 0,
+            _ => self.options.copies_elsewhere > 0,
+        }
+    }
+
+    /// The sequences that a gateway sends a transaction to which `regions` order, as bits.
+    pub(super) fn entrances(&self, regions: u64) -> u64 {
+        match self.global {
+            Some(global) if regions.count_ones() > 1 => 1 << global.number.0,
+            _ => regions,
+        }
+    }
+    /// The regions whose nodes may tell how a transaction ended that these sequences order.
+    pub(super) fn witnesses(&self, regions: u64) -> u64 {
+        match self.protocol() {
+            Protocol::Caerus | Protocol::Slog => regions,
+            Protocol::Calvin => {
+                let all = (0..self.sequencers.len()).filter(|n| self.sequencers[*n].is_some());
+                all.fold(0, |bits, n| bits | 1 << n)
+            }
+        }
+    }
+
+    /// The regions where what a transaction touches is homed, as bits; `regions` order it.
+    pub(super) fn homes(&self, transaction: &Transaction, regions: u64) -> u64 {
+        match self.protocol() {
+            Protocol::Caerus | Protocol::Slog => regions,
+            Protocol::Calvin => {
+                let homes = transaction.participants().map(|p| self.topology.region_of_partition(p).0);
+                homes.fold(0, |bits, home| bits | 1 << home)
+            }
+        }
+    }
+
+    /// Whether a sequence's entries only say in which order others take them.
+    pub(super) fn feeds_others(&self, sequence: RegionId) -> bool {
+        self.protocol() == Protocol::Slog && self.is_global(sequence)
+    }
+    /// The log of all regions has come to a transaction: the regions led here order their pieces of it.
+    pub(super) fn take_pieces(&mut self, now: Time, named: Named, out: &mut Out) {
+        let regions = self.regions_of(&named.0);
+        for sequence in regions_in(regions) {
+            if self.is_open(sequence) {
+                self.order(now, sequence, named.clone(), out);
+            }
+        }
+    }
+    /// Whether whoever is heard of from another sequence is ordered here at once.
+    pub(super) fn orders_orphans(&self) -> bool {
+        match self.protocol() {
+            Protocol::Caerus => !self.options.planted(Mutant::NoOrphanRule),
+            Protocol::Slog => self.options.planted(Mutant::PiecesAsTheyCome),
+            Protocol::Calvin => false,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! SLOG and Calvin: what their papers say of them, and that what is planted is noticed.
+
+use super::exhaustive::explore;
+use super::judge::judge;
+use super::random::run;
+use super::recovery::turmoil;
+use super::{Faults, World};
+use crate::caerus::{FutureRanks, Mutant, Options, Protocol};
+use crate::trial::panics;
+use base::TxnId;
+use base::time::MS;
+use base::topology::Topology;
+use base::txn::Granule;
+use base::wan::Wan;
+
+const BOTH: [Protocol; 2] = [Protocol::Slog, Protocol::Calvin];
+
+fn options(protocol: Protocol) -> Options {
+    match protocol {
+        Protocol::Caerus => Options::default(),
+        Protocol::Slog => Options::slog(),
+        Protocol::Calvin => Options::calvin(),
+    }
+}
+
+/// Regions `across_ms` from each other, one partition each.
+fn world(regions: usize, across_ms: u64, options: Options) -> World {
+    let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, across_ms * MS);
+    World::with(1, Topology::one_node_per_region(wan, 1).replicated(), options)
+}
+
+#[test]
+fn random_worlds_are_serializable_in_rank_order_in_all_regions() {
+    for protocol in BOTH {
+        for seed in 0..25 {
+            let mut world = run(seed, 120, Some(options(protocol)));
+            judge(&world);
+            world.check_empty();
+        }
+    }
+}
+
+#[test]
+fn random_worlds_lose_regions_and_nothing_that_was_answered() {
+    // With SLOG a region that is lost comes back with what it knew, or everything of its waits.
+    for protocol in BOTH {
+        for seed in 0..25 {
+            judge(&turmoil(seed, protocol, None));
+        }
+    }
+}
+
+#[test]
+fn every_order_of_a_few_messages() {
+    let crossed = [(0, "w0.1 w1.1"), (1, "w1.1 w0.1")];
+    for protocol in BOTH {
+        explore(2, &options(protocol), &crossed, usize::MAX);
+        for c in ["w0.1", "w1.1", "r0.1", "r1.1 w0.2"] {
+            let states = explore(2, &options(protocol), &[crossed[0], crossed[1], (0, c)], 4000);
+            assert!(states > 30, "{states}");
+        }
+        let ring = [(0, "w0.1 w1.1"), (1, "w1.1 w2.1"), (2, "w2.1 w0.1")];
+        let states = explore(3, &options(protocol), &ring, 3000);
+        assert!(states > 1000, "{states}");
+    }
+}
+
+#[test]
+fn slog_those_of_several_regions_crossed_with_those_of_one_wait_for_nobody_in_a_circle() {
+    let mut world = world(3, 40, Options::slog());
+    world.faults = Faults { jitter_ns: 30 * MS, ..Faults::default() };
+    let mut all = Vec::new();
+    for n in 0..300u16 {
+        let text = ["w0.1 w1.1", "w1.1", "w1.1 w2.1", "w0.1", "w2.1 w0.1", "w2.1"][usize::from(n % 6)];
+        all.push(world.submit(n * 7 % 3, text));
+        world.run_for_ms(1);
+    }
+    world.run_for_ms(3000);
+    assert!(all.iter().all(|txn| world.answers.contains_key(txn)));
+    judge(&world);
+    // Those that several logs have are in the same order in each of them.
+    let spans = |txn: &TxnId| world.submitted[txn].1.by_partition.len() > 1;
+    let order = |partition| world.order(0, partition).into_iter().filter(spans).collect::<Vec<_>>();
+    let [first, second] = [order(0), order(1)];
+    let shared: Vec<TxnId> = first.iter().copied().filter(|txn| second.contains(txn)).collect();
+    assert!(second.into_iter().filter(|txn| shared.contains(txn)).eq(shared.iter().copied()));
+    assert_eq!(shared.len(), 50);
+    world.run_for_ms(1000);
+    world.check_empty();
+}
+
+#[test]
+fn calvin_empty_epochs_advance() {
+    let mut world = world(3, 40, Options::calvin());
+    world.run_for_ms(500);
+    for region in 0..3 {
+        world.close(u64::from(region), region, 1, world.now.rank(), vec![Granule::Partition]);
+    }
+    world.run_for_ms(60);
+    assert_eq!(world.closed.len(), 3, "nobody writes, and readers of all regions go on");
+    let collected = world.watermarks.clone();
+    world.run_for_ms(500);
+    assert!(world.watermarks.iter().zip(&collected).all(|(now, before)| now > before));
+    judge(&world);
+}
+
+#[test]
+fn what_an_order_of_all_regions_costs() {
+    // Region 0 is 10 ms from 1, and 2 is 50 ms from both: 0 leads, and 0 and 1 are a majority.
+    let wan = |protocol| {
+        let mut wan = Wan::uniform("test", &["a", "b", "c"], MS, 50 * MS);
+        (wan.round_trip_ns[0][1], wan.round_trip_ns[1][0]) = (10 * MS, 10 * MS);
+        let options = Options { future_ranks: FutureRanks::Off, ..options(protocol) };
+        World::with(1, Topology::one_node_per_region(wan, 1).replicated(), options)
+    };
+    let measure = |protocol, gateway: u16, text: &str| {
+        let mut world = wan(protocol);
+        world.run_for_ms(200);
+        let txn = world.submit(gateway, text);
+        world.run_for_ms(1000);
+        judge(&world);
+        world.latency_ms(txn)
+    };
+    let near = |found: f64, expected: f64| {
+        assert!((expected..=expected + 3.0).contains(&found), "{found}, not {expected}")
+    };
+    // Calvin: to the leader and back, whatever is touched; what comes from it is in two of three regions. The
+    // leader itself waits for another's word.
+    for text in ["w0.1", "w2.1", "w0.1 w1.1 w2.1"] {
+        near(measure(Protocol::Calvin, 0, text), 10.0);
+        near(measure(Protocol::Calvin, 1, text), 5.0 + 5.0);
+        near(measure(Protocol::Calvin, 2, text), 25.0 + 25.0);
+    }
+    // SLOG: at home nothing; elsewhere the way there and back.
+    near(measure(Protocol::Slog, 1, "w1.1"), 0.0);
+    near(measure(Protocol::Slog, 2, "w1.1"), 50.0);
+    // Several regions: to the leader; until each has the order; and the latest piece's way.
+    near(measure(Protocol::Slog, 1, "w0.1 w1.1"), 5.0 + 10.0 + 5.0);
+    near(measure(Protocol::Slog, 0, "w0.1 w2.1"), 25.0 + 25.0);
+    near(measure(Protocol::Slog, 2, "w0.1 w2.1"), 25.0 + 10.0 + 25.0);
+    // And Caerus one round trip to the farthest.
+    near(measure(Protocol::Caerus, 1, "w0.1 w1.1"), 10.0);
+    near(measure(Protocol::Caerus, 2, "w0.1 w2.1"), 50.0);
+}
+
+#[test]
+fn calvin_loses_its_leader_and_goes_on_and_slog_waits_for_its_own() {
+    for protocol in BOTH {
+        let mut world = world(3, 40, options(protocol));
+        world.run_for_ms(200);
+        let leader = world.nodes[0].global.expect("there is a log of all regions").home.0;
+        let gateway = (leader + 1) % 3;
+        let before = world.submit(gateway, "w0.1 w1.1 w2.1");
+        world.run_for_ms(500);
+        world.kill(leader);
+        let meanwhile = world.submit(gateway, "w0.1 w1.1 w2.1");
+        let own = world.submit(gateway, &format!("w{gateway}.2"));
+        world.run_for_ms(5000);
+        assert!(world.answers.contains_key(&before) && world.answers.contains_key(&own));
+        // The lost region's own log is nobody else's.
+        assert_eq!(world.answers.contains_key(&meanwhile), protocol == Protocol::Calvin);
+        world.heal();
+        world.run_for_ms(10_000);
+        judge(&world);
+        world.check_empty();
+    }
+}
+
+/// A leader that answers and is lost at once.
+fn answered_and_lost(protocol: Protocol, mutant: Option<Mutant>) {
+    let mut world = world(3, 40, Options { mutant, ..options(protocol) });
+    world.run_for_ms(200);
+    let leader = world.nodes[0].global.expect("there is a log of all regions").home;
+    world.passes = Box::new(move |from, to, _| from.0 != leader.0 || to.0 == leader.0);
+    world.submit(leader.0, "w0.1 w1.1 w2.1");
+    world.run_for_ms(100);
+    world.kill(leader.0);
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(5000);
+    let last = world.submit((leader.0 + 1) % 3, "w0.1");
+    world.run_for_ms(1000);
+    assert!(world.answers.contains_key(&last));
+    judge(&world);
+    world.heal();
+    world.run_for_ms(10_000);
+    judge(&world);
+}
+
+#[test]
+fn what_is_planted_is_noticed() {
+    answered_and_lost(Protocol::Calvin, None);
+    assert!(panics(|| answered_and_lost(Protocol::Calvin, Some(Mutant::ActBeforeAgreement))));
+    let caught = |protocol, mutant| {
+        let planted = Options { mutant: Some(mutant), ..options(protocol) };
+        (0..60).any(|seed| panics(|| judge(&run(seed, 80, Some(planted.clone())))))
+    };
+    let all = [
+        (Protocol::Slog, Mutant::PiecesAsTheyCome),
+        // It executes with the first piece.
+        (Protocol::Slog, Mutant::PlaceIncomplete),
+        (Protocol::Slog, Mutant::MissingAntiDependency),
+        (Protocol::Slog, Mutant::ForgetEmittedRanks),
+        (Protocol::Slog, Mutant::CloseIgnoresUndecided),
+        (Protocol::Slog, Mutant::NoReplyGate),
+        (Protocol::Calvin, Mutant::MissingAntiDependency),
+        (Protocol::Calvin, Mutant::InvertedWriteWrite),
+        (Protocol::Calvin, Mutant::PrefixReads),
+        (Protocol::Calvin, Mutant::StampIsNow),
+    ];
+    let unnoticed: Vec<_> =
+        all.into_iter().filter(|(protocol, mutant)| !caught(*protocol, *mutant)).collect();
+    assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
+    let caught =
+        |mutant| (0..60).any(|seed| panics(|| judge(&turmoil(seed, Protocol::Calvin, Some(mutant)))));
+    let all = [Mutant::LeadAlone, Mutant::KeepOwnLog, Mutant::ForgetPromises, Mutant::ActBeforeAgreement];
+    let unnoticed: Vec<_> = all.into_iter().filter(|mutant| !caught(*mutant)).collect();
+    assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
+}
