@@ -206,10 +206,15 @@ mod tests {
                 }
             })
         });
-        for client in clients.collect::<Vec<_>>() {
-            client.await.unwrap();
-        }
-        assert!(host.request("there").await.is_ok());
+        // A request that is forgotten would wait for ever.
+        let all = async {
+            for client in clients.collect::<Vec<_>>() {
+                client.await.unwrap();
+            }
+            host.request("there").await
+        };
+        let done = tokio::time::timeout(std::time::Duration::from_secs(60), all).await;
+        assert!(done.expect("every request is answered").is_ok());
     }
     use crate::host::Gone;
 }

@@ -23,14 +23,14 @@ impl Drop for Directory {
     }
 }
 
-fn start(directory: &Directory) -> Server {
-    Server::start_with(&["--regions", "us", "--data", directory.text()], 1)
+fn start(directory: &Directory, engine: &str) -> Server {
+    Server::start_with(&["--regions", "us", "--engine", engine, "--data", directory.text()], 1)
 }
 
 /// Exit code and errors of a start that has to fail.
 fn refused(directory: &Path, more: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_meridian"))
-        .args(["start", "--port", "0", "--wan", "local", "--regions", "us"])
+        .args(["start", "--port", "0", "--wan", "local", "--regions", "us", "--engine", "perseus"])
         .args(["--data", directory.to_str().expect("a plain name")])
         .args(more)
         .output()
@@ -41,10 +41,19 @@ fn refused(directory: &Path, more: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_survives_a_kill() {
-    let directory = Directory::new("kill");
+    survives_a_kill("perseus").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_with_full_replicas_survives_a_kill() {
+    survives_a_kill("caerus").await;
+}
+
+async fn survives_a_kill(engine: &str) {
+    let directory = Directory::new(&format!("kill-{engine}"));
     let mut answered: Vec<i64> = Vec::new();
     for life in 0..3i64 {
-        let server = start(&directory);
+        let server = start(&directory, engine);
         let client = server.session(0).await;
         if life == 0 {
             client.batch_execute("CREATE TABLE kept (id INT PRIMARY KEY, name TEXT UNIQUE)").await.unwrap();
@@ -81,7 +90,7 @@ async fn what_was_answered_survives_a_kill() {
     }
     assert!(answered.len() >= 3 * 41, "{}", answered.len());
     let error = {
-        let server = start(&directory);
+        let server = start(&directory, engine);
         let client = server.session(0).await;
         client.batch_execute("INSERT INTO kept VALUES (1000000, 'row 0')").await.unwrap_err()
     };
@@ -91,14 +100,14 @@ async fn what_was_answered_survives_a_kill() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
     let directory = Directory::new("refused");
-    let server = start(&directory);
+    let server = start(&directory, "perseus");
     let client = server.session(0).await;
     client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY)").await.unwrap();
     client.batch_execute("INSERT INTO t VALUES (1), (2)").await.unwrap();
     assert!(refused(&directory.0, &[]).contains("is in use by another process"));
     drop(server);
-    let said = refused(&directory.0, &["--engine", "caerus"]);
-    assert!(said.contains("was made with --engine perseus, not caerus"), "{said}");
+    let said = refused(&directory.0, &["--partitions", "2"]);
+    assert!(said.contains("was made with --partitions 1, not 2"), "{said}");
     // Damage in the middle.
     let log = directory.0.join("node-0.log");
     let whole = std::fs::read(&log).unwrap();
@@ -111,7 +120,7 @@ async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
     let mut bytes = whole.clone();
     bytes.extend_from_slice(&whole[whole.len() - 9..]);
     std::fs::write(&log, &bytes).unwrap();
-    let server = start(&directory);
+    let server = start(&directory, "perseus");
     let client = server.session(0).await;
     assert_eq!(value(&client, "SELECT count(*) FROM t").await, "2");
 }
