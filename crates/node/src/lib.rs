@@ -11,6 +11,7 @@ pub mod message;
 pub mod node;
 pub mod request;
 
+pub mod clocks;
 pub mod durable;
 
 mod data;

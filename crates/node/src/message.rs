@@ -3,7 +3,7 @@
 use crate::streams::{Ack, Feed};
 use base::order::{Calibration, Close, Closed};
 use base::txn::{Access, RowRead};
-use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TxnId};
+use base::{Datum, Key, PartitionId, Rank, Row, SqlError, Time, TxnId};
 use serde::{Deserialize, Serialize};
 
 /// Names a question at the node that asked it.
@@ -41,6 +41,16 @@ pub enum Message<M> {
     },
     /// Only in clusters that read as another system does.
     Rival(RivalMessage),
+    Clock(ClockMessage),
+}
+
+/// How far clocks are apart; see [`crate::clocks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClockMessage {
+    /// What does your clock show? Mine showed this.
+    Ask { sent_at: Time },
+    /// This, when you had asked at that.
+    Tell { sent_at: Time, there: Time },
 }
 
 /// What rivals' ways of reading need said; see [`reads::rival`].
@@ -124,6 +134,8 @@ pub enum Timer<T> {
     Lease,
     /// Announce how far partitions are safe, or close their batches.
     Rival,
+    /// Ask others what their clocks show.
+    Clock,
     /// Collect old versions and merge columns, a bounded amount at a time.
     Maintain,
 }

@@ -6,12 +6,14 @@
 
 mod asking;
 mod calibrating;
+mod clock;
 mod copying;
 mod holding;
 mod reading;
 mod rivals;
 mod streaming;
 
+use crate::clocks::{ClockMonitor, ClockOptions};
 use crate::data::Data;
 use crate::durable::Replicable;
 use crate::floors::Floors;
@@ -67,6 +69,8 @@ pub struct Options {
     pub dynamic: Dynamic,
     /// Queries at `rss` and `regular` run by the published algorithm, which keeps no promise; for comparison.
     pub printed: Option<Printed>,
+    /// How the clocks of nodes are watched where they matter; `None`: not at all.
+    pub clocks: Option<ClockOptions>,
     /// A fault in how cuts are chosen; never in production.
     #[cfg(feature = "mutants")]
     pub mutant: Option<reads::snapshot::Mutant>,
@@ -86,6 +90,7 @@ impl Default for Options {
             keeps_columns: true,
             dynamic: Dynamic::default(),
             printed: None,
+            clocks: Some(ClockOptions::default()),
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -129,6 +134,7 @@ pub struct Node<E: Engine> {
     /// A merge of columns is being computed.
     merging: bool,
     rival: Option<rivals::RivalState>,
+    watch: Option<clock::Watch>,
     counters: Counters,
     /// Reused between steps.
     effects: EngineEffects<E>,
@@ -227,6 +233,7 @@ impl<E: Engine> Node<E> {
             printed: options.printed.map(|p| PrintedCopy::new(p, &topology.nodes[id.0 as usize].subscribes)),
             collected_below: Rank::ZERO,
         };
+        let monitor = options.clocks.and_then(|clocks| ClockMonitor::new(&topology, id, clocks));
         let serve_late_arrivals = options.planted() == Some(reads::snapshot::Mutant::CalibrateBeforeArrival);
         Node {
             id,
@@ -250,6 +257,7 @@ impl<E: Engine> Node<E> {
             resend_armed: false,
             merging: false,
             rival,
+            watch: monitor.map(clock::Watch::new),
             counters: Counters::default(),
             effects: Vec::new(),
         }
@@ -463,6 +471,7 @@ impl<E: Engine> Node<E> {
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
             }
             Timer::Rival => self.rival_tick(now, out),
+            Timer::Clock => unreachable!("what is about clocks is handled before"),
             Timer::Lease => self.keep_leases(now, out),
             Timer::Maintain => {
                 self.data.maintain();
@@ -539,6 +548,7 @@ impl<E: Engine> Process for Node<E> {
     type Computed = MergedSegment;
 
     fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>) {
+        let Some(event) = self.watch(now, event, out) else { return };
         match event {
             Event::Start => {
                 self.questions.begin(now);
@@ -550,6 +560,7 @@ impl<E: Engine> Process for Node<E> {
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
                 out.timer(Timer::Maintain, now + self.options.maintain_interval_ns);
                 self.arm_rival(now, out);
+                self.begin_watch(now, out);
             }
             Event::Message { from, message } => match message {
                 Message::Engine(message) => {
@@ -567,6 +578,7 @@ impl<E: Engine> Process for Node<E> {
                     self.receive_stream(now, partition, generation, first, items, out)
                 }
                 Message::Rival(message) => self.on_rival(now, from, message, out),
+                Message::Clock(_) => unreachable!("what is about clocks is handled before"),
                 Message::StreamAck { partition, ack } => {
                     self.subscriber_is_at(now, from, partition, ack, out)
                 }

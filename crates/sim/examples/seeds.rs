@@ -1,5 +1,6 @@
 //! `meridian sim run|soak` without the rest of Meridian, which takes longer to build:
-//! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE]`, `… -- soak SECONDS FIRST [PLAN] [LEVEL]`.
+//! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE] [ENGINE]`,
+//! `… -- soak SECONDS FIRST [PLAN] [LEVEL] [ENGINE]`.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a command has flags and a clock")]
 
@@ -18,6 +19,7 @@ fn main() {
             plan: word(2).unwrap_or("wan3-lossy").into(),
             consistency: level(3).unwrap_or_default(),
             trace_lines: number(4).unwrap_or(0) as usize,
+            engine: word(5).unwrap_or("perseus").into(),
             ..RunOptions::default()
         }),
         Some("soak") => soak(
@@ -26,6 +28,7 @@ fn main() {
                 first_seed: number(2).unwrap_or(1),
                 plans: word(3).filter(|w| *w != "all").map(String::from).into_iter().collect(),
                 levels: level(4).into_iter().collect(),
+                engine: word(5).unwrap_or("perseus").into(),
                 ..SoakOptions::default()
             },
             &mut || begin.elapsed().as_secs_f64(),

@@ -14,7 +14,13 @@ use base::time::{MS, US};
 use base::topology::Topology;
 use base::wan::Wan;
 use base::{NodeId, Time};
+use node::clocks::ClockOptions;
 use std::collections::BTreeSet;
+
+/// Where a clock drifts: what the others are kept within, how fast it does at most, how often nodes compare theirs.
+const KEPT_NS: u64 = MS;
+const DRIFT_MAX_NS_PER_MS: u64 = 400_000;
+const WATCH_EVERY_NS: u64 = 20 * MS;
 
 /// Which faults happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,12 +39,14 @@ pub enum Mix {
     Crash,
     /// All nodes that run no partition and keep no columns, but one, crash for good.
     Deaths,
-    /// A draw of the above, crashes and deaths excepted, together.
+    /// One machine's clock leaves every bound, and comes back.
+    Drift,
+    /// A draw of the above, but of crashes, deaths and clocks that drift, together.
     Mixed,
 }
 
 impl Mix {
-    pub const ALL: [Mix; 8] = [
+    pub const ALL: [Mix; 9] = [
         Mix::Calm,
         Mix::Lossy,
         Mix::Jittery,
@@ -46,6 +54,7 @@ impl Mix {
         Mix::ClockSkew,
         Mix::Crash,
         Mix::Deaths,
+        Mix::Drift,
         Mix::Mixed,
     ];
 
@@ -58,6 +67,7 @@ impl Mix {
             Mix::ClockSkew => "clock-skew",
             Mix::Crash => "crash",
             Mix::Deaths => "deaths",
+            Mix::Drift => "drift",
             Mix::Mixed => "mixed",
         }
     }
@@ -108,7 +118,20 @@ impl Plan {
     pub fn clock_bound_ns(&self, rng: &mut Rng) -> u64 {
         match self.mix {
             Mix::ClockSkew => *rng.pick(&[5 * MS, 10 * MS, 20 * MS]),
+            // What a clock may be off by before it is found out; see `node::clocks`.
+            Mix::Drift => {
+                let between_ns = WATCH_EVERY_NS + self.wan.widest_ns();
+                3 * KEPT_NS + self.wan.widest_ns() / 2 + between_ns * DRIFT_MAX_NS_PER_MS / MS
+            }
             _ => *rng.pick(&[0, 100 * US, MS, 3 * MS]),
+        }
+    }
+
+    /// How nodes watch their clocks.
+    pub fn watches_clocks(&self) -> Option<ClockOptions> {
+        match self.mix {
+            Mix::Drift => Some(ClockOptions { every_ns: WATCH_EVERY_NS, kept_ns: Some(KEPT_NS) }),
+            _ => Some(ClockOptions::default()),
         }
     }
 
@@ -129,6 +152,7 @@ impl Plan {
             Mix::ClockSkew => script.clocks = ClockModel::Extremes,
             Mix::Crash => script.crashes(topology, rng),
             Mix::Deaths => script.deaths(topology, rng),
+            Mix::Drift => script.drifts(topology, rng),
             Mix::Mixed => {
                 let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
                 if rng.chance(0.5) {
@@ -236,6 +260,18 @@ impl Script {
             self.kills.insert(node);
         }
         self.steps.sort_by_key(|(at, _)| *at);
+    }
+
+    /// From early on; all is healed once the clock has come back, which takes it up to twice as long.
+    fn drifts(&mut self, topology: &Topology, rng: &mut Rng) {
+        self.clocks = ClockModel::Kept { ns: KEPT_NS };
+        let nodes: Vec<NodeId> = topology.node_ids().collect();
+        let node = *rng.pick(&nodes);
+        let ns_per_ms = rng.between(DRIFT_MAX_NS_PER_MS as i64 / 2, DRIFT_MAX_NS_PER_MS as i64);
+        let ns_per_ms = if rng.chance(0.5) { ns_per_ms } else { -ns_per_ms };
+        self.steps.push((rng.below(self.healed_after_ns / 4), Fault::Stray { node, ns_per_ms }));
+        self.steps.push((self.healed_after_ns, Fault::Mend(node)));
+        self.healed_after_ns = 3 * self.healed_after_ns + 10 * WATCH_EVERY_NS;
     }
 
     /// The machines of this script's world.

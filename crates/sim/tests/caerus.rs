@@ -68,3 +68,16 @@ fn a_seed_repeats_itself() {
     let case = case(7, "wan3-mixed", Consistency::Rss);
     run_twice(|| run::run(&case)).unwrap().unwrap();
 }
+
+#[test]
+fn a_node_whose_clock_drifts_takes_itself_out_before_anybody_reads_the_past() {
+    for engine in EngineKind::ALL {
+        let mut refused = 0;
+        for seed in 300..330 {
+            let case = Case { engine, ..case(seed, "wan3-drift", Consistency::Rss) };
+            let summary = guarded(&case, engine.name(), || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
+            refused += summary.tally.get("refused by a node that is out").copied().unwrap_or(0);
+        }
+        assert!(refused > 20, "{}: {refused}", engine.name());
+    }
+}

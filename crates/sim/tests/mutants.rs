@@ -6,6 +6,7 @@ use base::cut::Consistency;
 use sim::cluster::run::{self, Case};
 use sim::command::guarded;
 use sim::plan::Plan;
+use txn::any::EngineKind;
 use txn::perseus::Mutant;
 
 /// Seeds tried before a fault counts as missed.
@@ -98,4 +99,14 @@ fn every_fault_planted_in_the_choice_of_cuts_is_found() {
         }
     }
     assert!(missed.is_empty(), "seeds found nothing wrong with {missed:?}");
+}
+
+#[test]
+fn a_clock_that_drifts_and_that_nobody_watches_is_found() {
+    for engine in [EngineKind::Perseus, EngineKind::Caerus] {
+        let plant = |case: &mut Case| (case.engine, case.unwatched) = (engine, true);
+        let found = finds_in(&["wan3-drift"], plant, &[Consistency::Rss], SEEDS);
+        let (seed, how) = found.unwrap_or_else(|| panic!("{SEEDS} seeds of {} found nothing", engine.name()));
+        println!("{}: seed {seed}, {how}", engine.name());
+    }
 }

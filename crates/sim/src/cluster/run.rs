@@ -56,6 +56,9 @@ pub struct Case {
     /// A fault planted in how cuts are chosen.
     #[cfg(feature = "mutants")]
     pub reads_mutant: Option<reads::snapshot::Mutant>,
+    /// Nobody watches the clocks.
+    #[cfg(feature = "mutants")]
+    pub unwatched: bool,
     /// Lines of the trace to keep.
     pub trace_lines: usize,
 }
@@ -73,6 +76,8 @@ impl Case {
             mutant: None,
             #[cfg(feature = "mutants")]
             reads_mutant: None,
+            #[cfg(feature = "mutants")]
+            unwatched: false,
             trace_lines: 0,
         }
     }
@@ -130,6 +135,7 @@ impl Knobs {
             lease_ns: *rng.pick(&[200 * MS, 10 * SECOND]),
             printed: case.printed,
             rival: case.rival,
+            clocks: case.plan.watches_clocks(),
             dynamic: match rng.below(4) {
                 0 => Dynamic::Off,
                 1 => Dynamic::Threshold { ns: rng.below(2 * longest_ns + 1) },
@@ -164,6 +170,9 @@ impl Knobs {
         {
             engine.mutant = case.mutant;
             node.mutant = case.reads_mutant;
+            if case.unwatched {
+                node.clocks = None;
+            }
         }
         let reader_lease_ns = engine.lease_ns;
         let engine = match case.engine {
@@ -178,7 +187,8 @@ impl Knobs {
         };
         let topology = case.engine.layout(topology);
         let habits = Habits {
-            may_be_too_late: case.plan.mix == Mix::Crash
+            may_be_refused: case.plan.mix == Mix::Drift,
+            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::Drift)
                 || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
             consistency: case.consistency,
             operations: 12,

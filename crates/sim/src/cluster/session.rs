@@ -35,6 +35,8 @@ pub struct Habits {
     /// Nodes may lose their leases or their memory, and then refuse cuts that they cannot serve any more, or have
     /// missed how a transaction ended.
     pub may_be_too_late: bool,
+    /// Nodes take themselves out, and refuse whoever asks.
+    pub may_be_refused: bool,
     /// How often, relative to each other: appends, procedures, statements that read and write,
     /// interactive transactions, queries, strong row reads, comparisons of rows with columns.
     pub weights: [u64; 7],
@@ -327,6 +329,10 @@ impl Session {
     where
         P: Process<Request = Request, Reply = Reply>,
     {
+        let reply = match self.refused(now, reply, out) {
+            Some(reply) => reply,
+            None => return,
+        };
         match (std::mem::replace(&mut self.doing, Doing::Nothing), reply) {
             (Doing::OneShot { entry, plan, .. }, Reply::Submitted(answer)) => {
                 let answer = answer.unwrap_or_else(|e| panic!("a one-shot transaction is refused: {e}"));
@@ -413,6 +419,58 @@ impl Session {
                 self.finish(now, out);
             }
             _ => panic!("an answer to another question"),
+        }
+    }
+
+    /// A node that has taken itself out refuses: goes to another one. Hands on any other reply.
+    fn refused<P>(&mut self, now: Time, reply: Reply, out: &mut ClientEffects<P>) -> Option<Reply>
+    where
+        P: Process<Request = Request, Reply = Reply>,
+    {
+        let error = match &reply {
+            Reply::Submitted(Err(error)) | Reply::Rows(Err(error)) => error,
+            Reply::Snapshot(Err(error)) | Reply::Pinned(Err(error)) => error,
+            _ => return Some(reply),
+        };
+        let unknown = error.state == SqlState::TRANSACTION_RESOLUTION_UNKNOWN;
+        if !self.habits.may_be_refused || !unknown && error.state != SqlState::CANNOT_CONNECT_NOW {
+            return Some(reply);
+        }
+        self.book.borrow_mut().count("refused by a node that is out");
+        let pin = match &self.doing {
+            Doing::Reading { pin, .. } | Doing::Committing { pin, .. } | Doing::Comparing { pin, .. } => {
+                Some(*pin)
+            }
+            _ => None,
+        };
+        let pinned_at = self.at;
+        self.at = *self.rng.pick(&self.gateways);
+        if unknown {
+            self.lose();
+        } else {
+            self.refuse(now);
+        }
+        match pin {
+            Some(pin) => {
+                out.ask(pinned_at, Request::Unpin(pin));
+                self.doing = Doing::Unpinning;
+            }
+            None => self.finish(now, out),
+        }
+        None
+    }
+
+    /// Nothing came of the operation.
+    fn refuse(&mut self, now: Time) {
+        match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Nothing | Doing::Unpinning => {}
+            Doing::OneShot { entry, .. }
+            | Doing::Committing { entry, .. }
+            | Doing::Pinning { entry, .. }
+            | Doing::Reading { entry, .. }
+            | Doing::Comparing { entry, .. }
+            | Doing::Querying { entry, .. }
+            | Doing::StrongRead { entry, .. } => self.book.borrow_mut().abort(entry, now),
         }
     }
 

@@ -110,6 +110,10 @@ pub enum Fault {
     Links(Links),
     /// Other distances from now on.
     Distances(Wan),
+    /// The machine's clock gains this many ns with each ms, or loses them.
+    Stray { node: NodeId, ns_per_ms: i64 },
+    /// It comes back within its bound.
+    Mend(NodeId),
 }
 
 /// Builds a node: its id, which life this is (from 0), and what its disk holds.

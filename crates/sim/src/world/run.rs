@@ -117,6 +117,8 @@ impl<P: Process> World<P> {
                 topology.wan = wan;
                 self.network.set_distances(&topology);
             }
+            Fault::Stray { node, ns_per_ms } => self.nodes[node.0 as usize].clock.stray(self.now, ns_per_ms),
+            Fault::Mend(node) => self.nodes[node.0 as usize].clock.mend(self.now),
         }
     }
 
