@@ -71,7 +71,7 @@ fn a_seed_repeats_itself() {
 
 #[test]
 fn a_node_whose_clock_drifts_takes_itself_out_before_anybody_reads_the_past() {
-    for engine in EngineKind::ALL {
+    for engine in [EngineKind::Perseus, EngineKind::Caerus] {
         let mut refused = 0;
         for seed in 300..330 {
             let case = Case { engine, ..case(seed, "wan3-drift", Consistency::Rss) };
