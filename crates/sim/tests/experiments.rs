@@ -1,6 +1,8 @@
 //! Experiments run, say under which conditions, and show what the rules about ranks are for.
 
+use base::time::MS;
 use sim::command::{ExperimentOptions, Trouble, experiment};
+use sim::experiment::deterministic::scene;
 use sim::experiment::{Report, Scale};
 
 fn latency() -> Report {
@@ -49,6 +51,24 @@ fn queries_of_a_region_with_full_replicas_wait_for_nothing_but_its_own_nodes() {
         // Without the rules some wait for transactions that span regions.
         assert!(of("neither rule", "total_p99_ms") > 50.0, "{text}");
     }
+}
+
+/// Caerus and its rivals on the same nodes: one round trip, the order of all regions and a piece's way, or the
+/// order of all regions for everything.
+#[test]
+fn rivals_pay_for_an_order_of_all_regions() {
+    let workload = scene::Workload::BeginRide { close: 0.2, far: 0.1 };
+    let mean_ms = |system| {
+        let case = scene::Case { system, workload, place: scene::Place::NorthAmerica, clients: 24 };
+        let (homes_per_region, warm_up_ns, measured_ns) = (2, 100 * MS, 200 * MS);
+        let size = scene::Size { homes_per_region, warm_up_ns, measured_ns, ..scene::Size::of(Scale::Small) };
+        let shared = scene::run(&case, &size, 1, &mut |_| {});
+        let seen = shared.seen.borrow();
+        assert_eq!(seen.unanswered, 0, "{}", case.name());
+        seen.done.iter().map(|done| done.latency_ns).sum::<u64>() as f64 / seen.done.len() as f64 / 1e6
+    };
+    let [caerus, slog, calvin] = scene::SYSTEMS.map(mean_ms);
+    assert!(caerus < 6.0 && 1.5 * caerus < slog && 1.5 * slog < calvin, "{caerus} {slog} {calvin}");
 }
 
 #[test]

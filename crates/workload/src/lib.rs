@@ -12,6 +12,7 @@ pub mod ch;
 pub mod copy;
 pub mod micro;
 pub mod model;
+pub mod movr;
 pub mod random;
 pub mod table;
 pub mod tpcc;
@@ -25,5 +26,6 @@ pub fn procedures() -> base::txn::procedure::Procedures {
     tpcc::procedures::register(&mut procedures);
     tpce::procedures::register(&mut procedures);
     micro::register(&mut procedures);
+    movr::register(&mut procedures);
     procedures
 }

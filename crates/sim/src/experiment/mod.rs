@@ -7,6 +7,7 @@
 //! depend on the machine; what a node's work costs is one of the conditions.
 
 pub mod caerus;
+pub mod deterministic;
 pub mod files;
 pub mod latency;
 pub mod mixed;
@@ -75,6 +76,13 @@ pub const ALL: &[Experiment] = &[
     perseus::fig11::EXPERIMENT,
     perseus::fig12::EXPERIMENT,
     perseus::hour::EXPERIMENT,
+    deterministic::figures::FIG5,
+    deterministic::figures::FIG6,
+    deterministic::figures::FIG7,
+    deterministic::figures::FIG8,
+    deterministic::figures::FIG9,
+    deterministic::figures::FIG10,
+    deterministic::fault::EXPERIMENT,
 ];
 
 impl Experiment {
@@ -153,9 +161,6 @@ impl Report {
         number(self.rows.iter().find(matches)?, column)
     }
     pub fn to_json(&self) -> Value {
-        let object = |line: &[(&'static str, Value)]| -> Value {
-            line.iter().map(|(k, v)| (k.to_string(), v.clone())).collect::<Map<String, Value>>().into()
-        };
         let claims = self
             .claims
             .iter()
@@ -164,8 +169,8 @@ impl Report {
             "experiment": self.experiment,
             "seed": self.seed,
             "scale": self.scale.name(),
-            "conditions": object(&self.conditions),
-            "rows": self.rows.iter().map(|line| object(line)).collect::<Vec<_>>(),
+            "conditions": object(&self.conditions, false),
+            "rows": self.rows.iter().map(|line| object(line, true)).collect::<Vec<_>>(),
             "claims": claims.collect::<Vec<_>>(),
         })
     }
@@ -217,6 +222,18 @@ impl Report {
         }
         columns
     }
+}
+
+/// Columns and values as an object; `a.b` and `a.c` make one of two members if `nests`.
+fn object(line: &[(&'static str, Value)], nests: bool) -> Value {
+    let mut object = Map::new();
+    for (name, value) in line {
+        match name.split_once('.').filter(|_| nests) {
+            Some((of, member)) => object.entry(of).or_insert_with(|| json!({}))[member] = value.clone(),
+            None => _ = object.insert(name.to_string(), value.clone()),
+        }
+    }
+    object.into()
 }
 
 /// A cell of comma-separated values.

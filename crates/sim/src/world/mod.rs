@@ -293,6 +293,10 @@ impl<P: Process> World<P> {
         self.queue.push(self.now, Happening::Client { client: id, event: ClientEvent::Start });
         id
     }
+    /// What steps cost from now on: loading may be cheaper than what is measured.
+    pub fn charge(&mut self, cost: Cost) {
+        self.cost = cost;
+    }
     /// Something goes wrong at `at`, or now if that has passed.
     pub fn fault_at(&mut self, at: Time, fault: Fault) {
         self.queue.push(at.max(self.now), Happening::Fault(fault));
