@@ -21,42 +21,28 @@
 //! session never touched. Ranks also cut every search short: nobody is ranked above its descendants, so
 //! below the base there is nothing to look for.
 //!
-//! Reading order: [`closure`] (what a set must include), [`extension`] (what it may).
+//! Reading order: [`closure`] (what a set must include), [`extension`] (what it may), `table` (where it is kept).
 
 pub mod closure;
 pub mod extension;
+mod table;
 
 use base::order::{StreamItem, Vertex};
 use base::{ClosedSet, LogPosition, PartitionId, Rank, Time, TxnId};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
+use table::{Log, VertexState, Vertices};
 
 pub use closure::{Awaited, Closure, Missing};
 
 /// Vertices with final dependencies, and where each was logged.
 #[derive(Clone, Debug, Default)]
 pub struct DependencyGraph {
-    vertices: BTreeMap<TxnId, VertexState>,
+    vertices: Vertices,
     logs: BTreeMap<PartitionId, Log>,
     collected_below: Rank,
-}
-
-#[derive(Clone, Debug)]
-struct VertexState {
-    participants: Vec<PartitionId>,
-    dependencies: Vec<TxnId>,
-    after: Rank,
-    logged: BTreeMap<PartitionId, LogPosition>,
-    /// Its rank, once a record of it has come; until then the least rank of its descendants that are known here.
-    at_most: Rank,
-    /// When its order arrived here.
-    arrived: Time,
-}
-
-/// What one partition logged, as far as it is not collected.
-#[derive(Clone, Debug, Default)]
-struct Log {
-    entries: BTreeMap<LogPosition, (TxnId, Rank)>,
-    by_rank: BTreeSet<(Rank, LogPosition)>,
+    /// Reused between items.
+    lowered: Vec<TxnId>,
 }
 
 /// Log positions, by partition.
@@ -87,12 +73,14 @@ impl DependencyGraph {
     pub fn receive(&mut self, now: Time, partition: PartitionId, item: &StreamItem) {
         match item {
             StreamItem::Vertex(Vertex { txn, participants, dependencies, after }) => {
-                let state = self.vertex(now, *txn);
-                state.participants.clone_from(participants);
-                state.dependencies.clone_from(dependencies);
+                let state = self.vertices.or_new(now, *txn);
+                state.participants = SmallVec::from_slice(participants);
+                state.dependencies = SmallVec::from_slice(dependencies);
                 state.after = *after;
                 let at_most = state.at_most;
-                dependencies.iter().for_each(|ancestor| self.lower(*ancestor, at_most));
+                if at_most < Rank::MAX {
+                    self.lower(dependencies, at_most);
+                }
             }
             StreamItem::Record(record) => {
                 assert_eq!(record.partition, partition);
@@ -102,20 +90,10 @@ impl DependencyGraph {
         }
     }
 
-    fn vertex(&mut self, now: Time, txn: TxnId) -> &mut VertexState {
-        self.vertices.entry(txn).or_insert_with(|| VertexState {
-            participants: Vec::new(),
-            dependencies: Vec::new(),
-            after: Rank::ZERO,
-            logged: BTreeMap::new(),
-            at_most: Rank::MAX,
-            arrived: now,
-        })
-    }
-
-    /// A transaction is ranked at or below this, and so are its ancestors.
-    fn lower(&mut self, txn: TxnId, at_most: Rank) {
-        let mut stack = vec![txn];
+    /// These transactions are ranked at or below this, and so are their ancestors.
+    fn lower(&mut self, txns: &[TxnId], at_most: Rank) {
+        let mut stack = std::mem::take(&mut self.lowered);
+        stack.extend_from_slice(txns);
         while let Some(txn) = stack.pop() {
             let Some(state) = self.vertices.get_mut(&txn) else { continue };
             if at_most < state.at_most {
@@ -123,6 +101,7 @@ impl DependencyGraph {
                 stack.extend_from_slice(&state.dependencies);
             }
         }
+        self.lowered = stack;
     }
 
     /// A transaction stands in a partition's log.
@@ -134,13 +113,15 @@ impl DependencyGraph {
         txn: TxnId,
         rank: Rank,
     ) {
-        let state = self.vertex(now, txn);
+        let state = self.vertices.or_new(now, txn);
         state.logged.insert(partition, position);
         debug_assert!(rank <= state.at_most, "nobody is ranked above its descendants");
-        self.lower(txn, rank);
-        let log = self.logs.entry(partition).or_default();
-        log.entries.insert(position, (txn, rank));
-        log.by_rank.insert((rank, position));
+        if rank < state.at_most {
+            state.at_most = rank;
+            let dependencies = state.dependencies.clone();
+            self.lower(&dependencies, rank);
+        }
+        self.logs.entry(partition).or_default().insert(position, txn, rank);
     }
 
     /// Entries of a log up to a position that are ranked above `base`.
@@ -151,9 +132,8 @@ impl DependencyGraph {
         upto: LogPosition,
     ) -> impl Iterator<Item = (LogPosition, TxnId)> + '_ {
         self.logs.get(&partition).into_iter().flat_map(move |log| {
-            let late = log.by_rank.range((base.next(), LogPosition(0))..);
-            let within = late.filter(move |(_, position)| *position <= upto);
-            within.map(|(_, position)| (*position, log.entries[position].0))
+            let within = log.above(base).filter(move |(_, position)| *position <= upto);
+            within.filter_map(|(_, position)| Some((position, log.get(position)?.0)))
         })
     }
 
@@ -164,21 +144,21 @@ impl DependencyGraph {
         position: LogPosition,
     ) -> impl Iterator<Item = (LogPosition, Rank)> + '_ {
         let log = self.logs.get(&partition).into_iter();
-        log.flat_map(move |log| log.entries.range(position.next()..).map(|(at, (_, rank))| (*at, *rank)))
+        log.flat_map(move |log| log.from(position.next()).map(|(at, _, rank)| (at, rank)))
     }
 
     /// What a partition logged there, and its rank; `None` if it was collected, or has not come.
     pub fn entry(&self, partition: PartitionId, position: LogPosition) -> Option<(TxnId, Rank)> {
-        self.logs.get(&partition)?.entries.get(&position).copied()
+        self.logs.get(&partition)?.get(position)
     }
 
     /// The members' places in the logs of the partitions read.
     pub fn places(&self, members: &Members, partitions: &BTreeSet<PartitionId>) -> ClosedSet {
         let mut above: BTreeMap<_, BTreeSet<_>> = partitions.iter().map(|p| (*p, BTreeSet::new())).collect();
         for state in members.above.iter().filter_map(|txn| self.vertices.get(txn)) {
-            for (partition, position) in &state.logged {
-                if let Some(positions) = above.get_mut(partition) {
-                    positions.insert(*position);
+            for (partition, position) in state.logged.iter() {
+                if let Some(positions) = above.get_mut(&partition) {
+                    positions.insert(position);
                 }
             }
         }
@@ -188,45 +168,37 @@ impl DependencyGraph {
     /// Largest rank of a partition's entries that are in a cut. What was collected counts as collected.
     pub fn newest(&self, partition: PartitionId, is_in: impl Fn(LogPosition, Rank) -> bool) -> Rank {
         let log = self.logs.get(&partition).into_iter();
-        let newest = log.flat_map(|log| log.by_rank.iter().rev()).find(|(rank, at)| is_in(*at, *rank));
-        newest.map_or(self.collected_below, |(rank, _)| *rank)
+        let newest = log.flat_map(Log::downwards).find(|(rank, at)| is_in(*at, *rank));
+        newest.map_or(self.collected_below, |(rank, _)| rank)
     }
 
     /// Drops vertices with rank ≤ `below`: executed at every participant, and no cut in use is older.
     pub fn collect(&mut self, below: Rank) {
         self.collected_below = self.collected_below.max(below);
-        self.vertices.retain(|_, state| state.at_most > below);
-        for log in self.logs.values_mut() {
-            while let Some(&(rank, position)) = log.by_rank.first() {
-                if rank > below {
-                    break;
-                }
-                log.by_rank.pop_first();
-                log.entries.remove(&position);
-            }
-        }
+        self.vertices.retain(|state| state.at_most > below);
+        self.logs.values_mut().for_each(|log| log.collect(below));
     }
 
     /// Forgets what one partition logged: its stream begins again.
     pub fn forget_log(&mut self, partition: PartitionId) {
         self.logs.remove(&partition);
-        for state in self.vertices.values_mut() {
-            state.logged.remove(&partition);
-        }
+        self.vertices.iter_mut().for_each(|state| state.logged.remove(partition));
     }
 
     /// Everything that a partition's stream has said and that is not collected, for a subscriber that begins
     /// here: vertices (also of others, as ancestors), and which of them the partition has logged where.
     pub fn copy_of(&self, partition: PartitionId) -> (Vec<Vertex>, Vec<(LogPosition, TxnId, Rank)>) {
-        let vertex = |(txn, state): (&TxnId, &VertexState)| Vertex {
-            txn: *txn,
-            participants: state.participants.clone(),
-            dependencies: state.dependencies.clone(),
+        let vertex = |state: &VertexState| Vertex {
+            txn: state.txn,
+            participants: state.participants.to_vec(),
+            dependencies: state.dependencies.to_vec(),
             after: state.after,
         };
-        let log = self.logs.get(&partition).into_iter().flat_map(|log| log.entries.iter());
-        let log = log.map(|(position, (txn, rank))| (*position, *txn, *rank)).collect();
-        (self.vertices.iter().map(vertex).collect(), log)
+        let mut vertices: Vec<Vertex> = self.vertices.iter().map(vertex).collect();
+        vertices.sort_unstable_by_key(|vertex| vertex.txn);
+        let log = self.logs.get(&partition).into_iter();
+        let log = log.flat_map(|log| log.from(LogPosition(0)));
+        (vertices, log.map(|(position, txn, rank)| (position, txn, rank)).collect())
     }
 
     pub fn vertex_count(&self) -> usize {

@@ -59,7 +59,7 @@ impl DependencyGraph {
             }
             stack.extend_from_slice(&state.dependencies);
         }
-        above.retain(|txn| self.vertices[txn].at_most > base);
+        above.retain(|txn| self.vertices.get(txn).is_some_and(|state| state.at_most > base));
         Closure::Closed(Members { base, above })
     }
 
@@ -72,7 +72,7 @@ impl DependencyGraph {
         known: &'a Known<'a>,
     ) -> impl Iterator<Item = Missing> + use<'a> {
         let read = state.participants.iter().filter(|p| known.partitions.contains(p));
-        let unlogged = read.filter(|p| !state.logged.contains_key(p) && (known.low)(**p) < state.at_most);
+        let unlogged = read.filter(|p| !state.logged.contains(**p) && (known.low)(**p) < state.at_most);
         unlogged.map(move |partition| Missing {
             partition: *partition,
             awaited: Awaited::Record(txn),
@@ -107,10 +107,10 @@ impl DependencyGraph {
                 continue;
             }
             let is_in =
-                |partition: &PartitionId| match (set.above.get(partition), state.logged.get(partition)) {
+                |partition: &PartitionId| match (set.above.get(partition), state.logged.get(*partition)) {
                     (None, _) => true,
                     (Some(_), None) => state.at_most <= (known.low)(*partition),
-                    (Some(positions), Some(position)) => positions.contains(position),
+                    (Some(positions), Some(position)) => positions.contains(&position),
                 };
             if !state.participants.iter().all(is_in) || known.sessions && state.after > set.base {
                 return false;

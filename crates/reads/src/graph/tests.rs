@@ -254,9 +254,9 @@ fn the_least_and_the_greatest_closed_set_are_found() {
         let graph = graph(&items);
         let low = 10 * rng.below(4);
         // As if everything up to there had arrived: only true if nothing at or below is missing.
-        let gap = |(txn, state): (&TxnId, &VertexState)| {
-            let missing = state.participants.iter().any(|p| !state.logged.contains_key(p));
-            missing && txn.sequence * 10 <= low
+        let gap = |state: &VertexState| {
+            let missing = state.participants.iter().any(|p| !state.logged.contains(*p));
+            missing && state.txn.sequence * 10 <= low
         };
         if graph.vertices.iter().any(gap) {
             continue;

@@ -19,6 +19,11 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+/// Granules that are few enough to keep: a pass over more brings them back into the processor's cache.
+const PASS_AT_LEAST: usize = 512;
+/// Overlapping ranges that are few enough to be walked at every access.
+const ODD_MIN: usize = 8;
+
 /// Last accessors of one granule. Some may have been collected since.
 #[derive(Clone, Debug, Default)]
 struct Accessors {
@@ -167,7 +172,7 @@ impl ConflictIndex {
 
     /// Forgets collected transactions, if there may be many.
     pub fn forget(&mut self, alive: &impl Fn(Ref) -> bool) {
-        if self.len() > 2 * self.len_after_pass + 4096 {
+        if self.len() > 2 * self.len_after_pass + PASS_AT_LEAST {
             self.forget_now(alive);
         }
     }
@@ -199,8 +204,10 @@ struct Ordered {
     keys: BTreeMap<Key, Accessors>,
     /// Ranges that do not overlap, by their low ends, with their high ends: as prefixes of one length are.
     flat: BTreeMap<Key, (Option<Key>, Accessors)>,
-    /// Ranges that overlap others.
+    /// Ranges that overlap others. Every access walks them, so collected ones go as soon as there are twice as
+    /// many as after the last time.
     odd: Vec<(KeyRange, Accessors)>,
+    odd_after_pass: usize,
 }
 
 fn reaches(high: &Option<Key>, key: &Key) -> bool {
@@ -293,6 +300,10 @@ impl Ordered {
             Some(nth) => &mut self.odd[nth].1,
             None if same => &mut self.flat.get_mut(&range.low).expect("just found").1,
             None if overlaps => {
+                if self.odd.len() >= ODD_MIN.max(2 * self.odd_after_pass) {
+                    self.odd.retain_mut(|(_, accessors)| accessors.remembers(alive));
+                    self.odd_after_pass = self.odd.len();
+                }
                 self.odd.push((range.clone(), Accessors::default()));
                 &mut self.odd.last_mut().expect("just pushed").1
             }
