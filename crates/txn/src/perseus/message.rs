@@ -206,17 +206,24 @@ pub enum Message {
         known: Vec<Known>,
         watermark: Rank,
     },
-    /// Node → collector.
+    /// Node → its region's gatherer.
     Progress {
         done: Rank,
         /// One for each life of the node.
         floors: Vec<Floor>,
-        /// One-way delays of what arrived here, by region of the sender.
+    },
+    /// Gatherer → collector: the least of what its region reports.
+    Gathered {
+        done: Rank,
+        /// Some of the region's, in turn.
+        floors: Vec<Floor>,
+        /// One-way delays of what arrived at the gatherer, by region of the sender.
         delays_ns: Vec<u64>,
     },
-    /// Collector → nodes: everything at or below this rank is executed everywhere and read by nobody.
+    /// Collector → gatherers → nodes: everything at or below this rank is executed everywhere and read by nobody.
     Watermark {
         rank: Rank,
+        /// Some of all, in turn.
         floors: Vec<Floor>,
         /// `delays_ns[to][from]`, by region.
         delays_ns: Vec<Vec<u64>>,
@@ -263,7 +270,7 @@ pub enum Timer {
     Gate,
     /// Something may have been lost; ask again.
     Retry,
-    /// Tell the collector how far this node is.
+    /// Tell the gatherer how far this node is.
     Collect,
 }
 

@@ -18,7 +18,7 @@ pub struct Options {
     /// Largest distance of a rank into the future, in ns. `None`: four times the widest round trip, two
     /// for the transaction itself and two for who is ahead of it.
     pub future_max_ns: Option<u64>,
-    /// How often nodes report to the collector, in ns.
+    /// How often nodes report how far they are, in ns.
     pub collect_every_ns: u64,
     /// A node that runs no partition and has been silent for longer does not hold up collection any more, in ns.
     pub lease_ns: u64,

@@ -204,7 +204,7 @@ impl Perseus {
             close_waits: BTreeMap::new(),
             floor: None,
             handed_out: Rank::ZERO,
-            collection: Collection::new(),
+            collection: Collection::new(&topology, me),
             delays: Delays::new(&topology),
             work: VecDeque::new(),
             counts: Counts::default(),
@@ -307,12 +307,12 @@ impl Perseus {
             Message::Timestamp { txn, rank } => self.on_timestamp(now, txn, rank, out),
             Message::Inquire { vertices, watermark } => self.on_inquire(from, vertices, watermark, out),
             Message::InquireReply { known, watermark } => self.on_inquire_reply(known, watermark, out),
-            Message::Progress { done, floors, delays_ns } => {
-                self.on_progress(now, from, done, floors, delays_ns, out)
+            Message::Progress { done, floors } => self.on_progress(now, from, done, floors, out),
+            Message::Gathered { done, floors, delays_ns } => {
+                self.on_gathered(now, from, done, floors, delays_ns, out)
             }
             Message::Watermark { rank, floors, delays_ns } => {
-                self.delays.share(self.me, delays_ns);
-                self.on_watermark(rank, &floors, out)
+                self.on_watermark(from, rank, &floors, delays_ns, out)
             }
         }
     }
