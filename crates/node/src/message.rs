@@ -60,8 +60,6 @@ pub enum RivalMessage {
     Safe { ranks: Vec<(PartitionId, Rank)> },
     /// Partition → manager: everything up to this barrier is closed there.
     Batch { partition: PartitionId, barrier: Rank },
-    /// Manager → partition: everything up to this barrier is closed everywhere.
-    Published { partition: PartitionId, barrier: Rank },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

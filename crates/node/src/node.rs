@@ -364,7 +364,7 @@ impl<E: Engine> Node<E> {
         if let Some(rival) = &self.rival {
             let safe =
                 (rival.kind == Rival::SafeTimestamp && complete.is_some()).then(|| self.columns.safe());
-            floor = floor.into_iter().chain(rival.floor()).chain(safe).min();
+            floor = floor.into_iter().chain(safe).min();
         }
         if floor != self.floor_told {
             self.floor_told = floor;
@@ -388,7 +388,8 @@ impl<E: Engine> Node<E> {
                 EngineEffect::Closed { ticket, result } => self.closed(now, ticket, result, out),
                 EngineEffect::Collected { below } => {
                     self.check_lease(now, below, out);
-                    self.columns.collected_below = self.columns.collected_below.max(below);
+                    let spared = self.rival.as_mut().map_or(below, |rival| rival.spare(now, below));
+                    self.columns.collected_below = self.columns.collected_below.max(spared);
                     self.columns.graph.collect(below);
                     self.streams.published.values_mut().for_each(|graph| graph.collect(below));
                     self.data.collect_below(below);
@@ -577,7 +578,7 @@ impl<E: Engine> Process for Node<E> {
                 Message::Stream { partition, generation, first, items } => {
                     self.receive_stream(now, partition, generation, first, items, out)
                 }
-                Message::Rival(message) => self.on_rival(now, from, message, out),
+                Message::Rival(message) => self.on_rival(now, message, out),
                 Message::Clock(_) => unreachable!("what is about clocks is handled before"),
                 Message::StreamAck { partition, ack } => {
                     self.subscriber_is_at(now, from, partition, ack, out)

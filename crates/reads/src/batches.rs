@@ -11,19 +11,16 @@
 //! below its barrier can be missing there; the manager publishes the last barrier that all have closed.
 
 use base::time::SECOND;
-use base::{PartitionId, Rank, Time};
-use std::collections::{BTreeMap, VecDeque};
+use base::{PartitionId, Rank};
+use std::collections::BTreeMap;
 
-/// What a published barrier includes stays readable this long after a later one was published, in ns.
+/// A query reads at its barrier within this time from its arrival, or not at all, in ns.
 pub const HOLD_NS: u64 = SECOND;
 
 /// A partition's side.
 #[derive(Debug, Default)]
 pub struct Batcher {
     closed: Rank,
-    /// Barriers that the manager has published, and when that was heard here.
-    heard: VecDeque<(Time, Rank)>,
-    floor: Rank,
 }
 
 impl Batcher {
@@ -32,24 +29,6 @@ impl Batcher {
     pub fn close(&mut self, safe: Rank, interval_ns: u64) -> Rank {
         self.closed = self.closed.max(Rank(safe.0 / interval_ns * interval_ns));
         self.closed
-    }
-
-    /// The manager has published this barrier.
-    pub fn published(&mut self, now: Time, barrier: Rank) {
-        if self.heard.back().is_none_or(|(_, last)| *last < barrier) {
-            self.heard.push_back((now, barrier));
-        }
-        while let Some((at, barrier)) = self.heard.front()
-            && *at + HOLD_NS <= now
-        {
-            self.floor = *barrier;
-            self.heard.pop_front();
-        }
-    }
-
-    /// No query uses a barrier below this one.
-    pub fn floor(&self) -> Rank {
-        self.floor
     }
 }
 
@@ -92,17 +71,5 @@ mod tests {
         manager.report(PartitionId(1), Rank(150));
         assert_eq!(manager.published(), Rank(250), "a late report changes nothing");
         assert_eq!(batchers[0].close(Rank(240), 50), Rank(250), "what is closed stays closed");
-    }
-
-    #[test]
-    fn what_was_published_is_held_for_queries_that_learned_of_it_just_before() {
-        let mut batcher = Batcher::default();
-        batcher.published(Time(0), Rank(100));
-        batcher.published(Time(10), Rank(150));
-        assert_eq!(batcher.floor(), Rank::ZERO);
-        batcher.published(Time(HOLD_NS), Rank(150));
-        assert_eq!(batcher.floor(), Rank(100));
-        batcher.published(Time(HOLD_NS + 10), Rank(150));
-        assert_eq!(batcher.floor(), Rank(150));
     }
 }

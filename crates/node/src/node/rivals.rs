@@ -3,12 +3,16 @@
 //! IN: streams and acknowledgements of this node's partitions, announcements and reports of others. OUT:
 //! announcements, reports, answers of writers once every copy has them. KEEPS: whoever may still read at a cut
 //! keeps its versions from being collected; a writer that is held back is answered once.
+//!
+//! Batch cuts are old, and a query may read one for a while after it has learned of it. That holds up nothing but
+//! the merging of columns, each node for itself: what the engine keeps for conflicts (and tells others with every
+//! transaction) need not wait for readers of ranks.
 
 use super::*;
 use crate::message::{AnswerBody, Question, RivalMessage};
 use crate::questions::Owner;
 use base::order::StreamItem;
-use reads::batches::{BatchManager, Batcher};
+use reads::batches::{BatchManager, Batcher, HOLD_NS};
 use reads::rival::Rival;
 use reads::snapshot::batch_cut::BatchCutQuery;
 use reads::snapshot::central_timestamp::CentralTimestampQuery;
@@ -32,6 +36,9 @@ pub(super) struct RivalState {
     held: BTreeMap<TxnId, (Answer, usize)>,
     /// Records that some copy has not acknowledged, by stream index.
     unacknowledged: BTreeMap<PartitionId, VecDeque<(u64, TxnId)>>,
+    /// Batch cuts: what was collected lately, and when; columns keep it for a while.
+    spared: VecDeque<(Time, Rank)>,
+    spared_below: Rank,
     /// Who waits for such a record.
     waiting: BTreeMap<(PartitionId, TxnId), BTreeSet<(NodeId, QuestionId)>>,
 }
@@ -52,13 +59,25 @@ impl RivalState {
             submitted: BTreeMap::new(),
             held: BTreeMap::new(),
             unacknowledged: BTreeMap::new(),
+            spared: VecDeque::new(),
+            spared_below: Rank::ZERO,
             waiting: BTreeMap::new(),
         }
     }
 
-    /// Versions at or above this may still be wanted.
-    pub fn floor(&self) -> Option<Rank> {
-        self.batchers.values().map(Batcher::floor).min()
+    /// Everything at or below `below` may be collected, were it not for this rival's queries: up to where columns
+    /// may forget now. A barrier is published about as early as what it closes may be collected; sparing it for
+    /// twice the time that a query has leaves room for reports that are lost. A query whose barrier lies below
+    /// all the same is refused by the columns.
+    pub fn spare(&mut self, now: Time, below: Rank) -> Rank {
+        if self.kind != Rival::BatchCut {
+            return below;
+        }
+        self.spared.push_back((now, below));
+        while let Some((_, rank)) = self.spared.pop_front_if(|(at, _)| *at + 2 * HOLD_NS <= now) {
+            self.spared_below = rank;
+        }
+        self.spared_below
     }
 
     /// A transaction that will be answered here.
@@ -95,7 +114,7 @@ impl<E: Engine> Node<E> {
         Some(match rival.kind {
             Rival::SafeTimestamp => (Box::new(SafeTimestampQuery::new(meta)), self.columns.safe()),
             Rival::CentralTimestamp => (Box::new(CentralTimestampQuery::new(meta)), arrived),
-            // Held where the batches are.
+            // Its columns are spared for long enough.
             Rival::BatchCut => (Box::new(BatchCutQuery::new(meta)), self.columns.collected_below),
             Rival::SynchronousReplica => {
                 let query = SynchronousReplicaQuery::new(meta, &self.columns);
@@ -181,19 +200,13 @@ impl<E: Engine> Node<E> {
             let barrier = batcher.close(safe, interval_ns);
             let report = RivalMessage::Batch { partition, barrier };
             match central == self.id {
-                true => self.on_rival(now, central, report, out),
+                true => self.on_rival(now, report, out),
                 false => self.send(central, Message::Rival(report), out),
             }
         }
     }
 
-    pub(super) fn on_rival(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        message: RivalMessage,
-        out: &mut Effects<Self>,
-    ) {
+    pub(super) fn on_rival(&mut self, now: Time, message: RivalMessage, out: &mut Effects<Self>) {
         let Some(rival) = &mut self.rival else { return };
         match message {
             RivalMessage::Safe { ranks } => {
@@ -203,16 +216,6 @@ impl<E: Engine> Node<E> {
             RivalMessage::Batch { partition, barrier } => {
                 let Some(manager) = &mut rival.manager else { return };
                 manager.report(partition, barrier);
-                let known = RivalMessage::Published { partition, barrier: manager.published() };
-                match from == self.id {
-                    true => self.on_rival(now, from, known, out),
-                    false => self.send(from, Message::Rival(known), out),
-                }
-            }
-            RivalMessage::Published { partition, barrier } => {
-                if let Some(batcher) = rival.batchers.get_mut(&partition) {
-                    batcher.published(now, barrier);
-                }
             }
         }
     }
