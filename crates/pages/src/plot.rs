@@ -1,7 +1,9 @@
 //! Plots as SVG.
 
 use crate::Undrawable;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
+use std::ops::Range;
 
 /// One line of a plot.
 pub struct Series {
@@ -27,45 +29,32 @@ const COLOURS: [RGBColor; 8] = [
 pub fn linear(x: &str, y: &str, series: Vec<Series>) -> Result<String, Undrawable> {
     let right = highest(&series, |p| p.0).max(1.0);
     let top = highest(&series, |p| p.1).max(0.001) * 1.08;
-    draw(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(36)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..right, 0.0..top)
-            .map_err(failed)?;
-        chart
-            .configure_mesh()
-            .light_line_style(WHITE)
-            .bold_line_style(RGBColor(0xe6, 0xe6, 0xe6))
-            .x_desc(x)
-            .y_desc(y)
-            .y_label_formatter(&|v| short(*v))
-            .x_label_formatter(&|v| short(*v))
-            .draw()
-            .map_err(failed)?;
-        for (n, series) in series.iter().enumerate() {
-            let colour = COLOURS[n % COLOURS.len()];
-            chart
-                .draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)))
-                .map_err(failed)?
-                .label(&series.name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3)));
-        }
-        legend(chart.configure_series_labels()).draw().map_err(failed)
-    })
+    lines((x, 0.0..right), (y, 0.0..top), &series)
 }
 
 /// Lines over a logarithmic range; up to a hundred.
 pub fn logarithmic(x: &str, y: &str, series: Vec<Series>) -> Result<String, Undrawable> {
     let right = highest(&series, |p| p.0).max(0.01) * 1.2;
     let left = series.iter().flat_map(|s| &s.points).map(|p| p.0).fold(right / 10.0, f64::min).max(0.001);
+    lines((x, (left..right).log_scale()), (y, 0.0..100.0), &series)
+}
+
+/// Lines between two axes, each with its name.
+fn lines<X>(
+    (x, across): (&str, X),
+    (y, up): (&str, Range<f64>),
+    series: &[Series],
+) -> Result<String, Undrawable>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
     draw(|area| {
         let mut chart = ChartBuilder::on(area)
             .margin(12)
             .x_label_area_size(36)
             .y_label_area_size(64)
-            .build_cartesian_2d((left..right).log_scale(), 0.0..100.0)
+            .build_cartesian_2d(across, up)
             .map_err(failed)?;
         chart
             .configure_mesh()

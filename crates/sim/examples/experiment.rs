@@ -51,11 +51,11 @@ fn main() {
                         *found[nth].lock().expect("nobody panics with it") = Some(findings);
                         continue;
                     }
-                    let start = Instant::now();
+                    let (start, cpu) = (Instant::now(), cpu_s());
                     let findings = (experiment.run)(scale, seed, part, &mut |_| {});
                     let seconds = start.elapsed().as_secs_f64();
                     std::fs::write(kept, files::kept(&findings)).expect("a file that can be written");
-                    eprintln!("{}: {seconds:.1} s", names[part]);
+                    eprintln!("{}: {seconds:.1} s, {:.1} s of them on a core", names[part], cpu_s() - cpu);
                     for row in &findings.rows {
                         let cells = row.iter().map(|(name, value)| format!("{name} {}", shown(value)));
                         eprintln!("  {}", cells.collect::<Vec<_>>().join(", "));
@@ -73,4 +73,11 @@ fn main() {
         std::fs::write(Path::new(folder).join(name), text).expect("a file that can be written");
     }
     println!("{:.0} s", begin.elapsed().as_secs_f64());
+}
+
+/// How long this thread has had a core.
+fn cpu_s() -> f64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let told = told.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    told.map_or(f64::NAN, |ns| ns / 1e9)
 }

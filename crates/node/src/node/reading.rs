@@ -145,8 +145,12 @@ impl<E: Engine> Node<E> {
             // Logs of two copies differ where order does not matter: their positions mean nothing to each
             // other, and a rank cut promises more.
             (None, Consistency::Regular) if !self.topology.is_replicated() => {
+                // Its base will not lie below what is complete now. (What was collected would be a floor, too, but
+                // one that follows itself: where some query is always open, nothing more is ever collected.)
+                let complete = meta.reads.keys().map(|p| self.columns.low(*p)).min().unwrap_or_default();
+                let floor = complete.max(self.columns.collected_below);
                 let rule = RegularQuery::new(meta, self.options.dynamic, self.options.planted());
-                (Box::new(rule), self.columns.collected_below)
+                (Box::new(rule), floor)
             }
             (at, consistency) => {
                 let query = match (at, consistency) {

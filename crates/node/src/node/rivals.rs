@@ -115,7 +115,7 @@ impl<E: Engine> Node<E> {
             Rival::SafeTimestamp => (Box::new(SafeTimestampQuery::new(meta)), self.columns.safe()),
             Rival::CentralTimestamp => (Box::new(CentralTimestampQuery::new(meta)), arrived),
             // Its columns are spared for long enough.
-            Rival::BatchCut => (Box::new(BatchCutQuery::new(meta)), self.columns.collected_below),
+            Rival::BatchCut => (Box::new(BatchCutQuery::new(meta)), arrived),
             Rival::SynchronousReplica => {
                 let query = SynchronousReplicaQuery::new(meta, &self.columns);
                 let cut = query.cut();
