@@ -1,10 +1,20 @@
 //! Rivals' ways of reading, each held against what it claims, and shown to lack what it does not claim.
 
 use base::cut::Consistency;
+use base::time::{MS, SECOND};
+use base::topology::{NodeSpec, Topology};
+use base::wan::Wan;
+use base::{NodeId, PartitionId, RegionId, Token};
 use history::{Guarantee, check};
+use node::request::{OpenSnapshot, Reply, Request};
 use reads::rival::Rival;
-use sim::cluster::run::{Case, promised_by, record, run};
+use sim::cluster::layout::{LISTS, Layout};
+use sim::cluster::run::{Case, Subject, promised_by, record, run, set_up, world};
+use sim::cluster::script_client::ScriptClient;
 use sim::plan::Plan;
+use sim::world::Setup;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 const PLANS: [&str; 6] =
     ["wan3-calm", "wan3-lossy", "wan3-jittery", "wan3-partitions", "wan3-clock-skew", "wan2-mixed"];
@@ -75,4 +85,55 @@ fn rivals_are_found_by_name() {
         assert!(sim::command::ENGINES.contains(&format!("perseus+{}", rival.name()).as_str()));
     }
     assert_eq!(Rival::parse("spanner"), None);
+}
+
+/// A floor that is made of what is collected already would hold collection where it is, as long as one query
+/// begins before another ends.
+#[test]
+fn queries_that_are_always_open_do_not_stop_collection_by_rivals_or_levels() {
+    let levels = [Consistency::Rss, Consistency::Regular].map(|level| (None, level));
+    // The others' queries ask nobody, and are answered at once.
+    let rivals = [Rival::CentralTimestamp, Rival::BatchCut].map(|rival| (Some(rival), Consistency::Rss));
+    for (rival, consistency) in levels.into_iter().chain(rivals) {
+        let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap().truncated(2), 1);
+        let partitions: Vec<PartitionId> = topology.partition_ids().collect();
+        topology.nodes.push(NodeSpec { region: RegionId(0), subscribes: partitions.clone() });
+        let reader = NodeId(2);
+        let layout = Arc::new(Layout::new(Arc::new(topology.clone()), 1, 1));
+        let engine = txn::perseus::Options {
+            timestamps: match rival {
+                Some(Rival::CentralTimestamp) => txn::perseus::Timestamps::Central,
+                _ => txn::perseus::Timestamps::Clocks,
+            },
+            ..Default::default()
+        };
+        let mut world =
+            world(Setup::calm(topology, 1), engine, node::Options { rival, ..Default::default() });
+        set_up(&mut world, &layout);
+        let began = world.now();
+        for _ in 0..4 {
+            let partitions: BTreeSet<PartitionId> = partitions.iter().copied().collect();
+            let (client, _) = ScriptClient::<Subject>::new(move |replies| {
+                assert!(!matches!(replies.last(), Some(Reply::Snapshot(Err(_)))), "a query is refused");
+                let tables = [(LISTS, partitions.clone())].into();
+                let open = OpenSnapshot { at: None, consistency, token: Token::default(), tables };
+                Some((reader, Request::OpenSnapshot(open)))
+            });
+            world.client(client);
+            let until = world.now() + 23 * MS;
+            world.run_until(until);
+        }
+        world.run_until(began + 6 * SECOND);
+        let (client, replies) = ScriptClient::<Subject>::new(|replies| {
+            replies.is_empty().then_some((NodeId(0), Request::Status))
+        });
+        world.client(client);
+        world.run_until(began + 7 * SECOND);
+        let Some(Reply::Status(status)) = replies.borrow_mut().pop() else { panic!("no status") };
+        let collected_below = status.collected_below;
+        assert!(
+            collected_below > (began + 2 * SECOND).rank(),
+            "{rival:?} {consistency:?}: {collected_below}"
+        );
+    }
 }
