@@ -12,7 +12,6 @@
 use super::message::{Floor, Message};
 use super::state::{Caerus, Out};
 use crate::engine::EngineEffect;
-use base::topology::Topology;
 use base::{NodeId, Rank, Time, TxnId};
 use std::collections::BTreeMap;
 
@@ -21,12 +20,15 @@ use std::collections::BTreeMap;
 pub(super) struct Collector {
     node: NodeId,
     reports: BTreeMap<NodeId, (Rank, Floor)>,
-    nodes: usize,
+    heard_at: BTreeMap<NodeId, Time>,
+    /// Its own first report: from then on silence counts.
+    began: Option<Time>,
 }
 
 impl Collector {
-    pub fn new(topology: &Topology) -> Collector {
-        Collector { node: NodeId(0), reports: BTreeMap::new(), nodes: topology.nodes.len() }
+    pub fn new() -> Collector {
+        let (reports, heard_at) = (BTreeMap::new(), BTreeMap::new());
+        Collector { node: NodeId(0), reports, heard_at, began: None }
     }
 }
 
@@ -63,18 +65,34 @@ impl Caerus {
     /// Tells the collector how far this node is.
     pub(super) fn report(&mut self, now: Time, out: &mut Out) {
         let past = (now - self.clock_bound_ns()).rank().previous();
-        let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
-        let lows = ranking.map(|sequence| sequence.low).filter(|_| self.is_replica);
-        let unexecuted = self.pending.first().map(|(bound, _)| bound.previous());
-        let done = lows.chain(unexecuted).chain(self.floor).fold(past, Rank::min);
+        let done = self.executed_to().into_iter().chain(self.floor).fold(past, Rank::min);
         let TxnId { coordinator, incarnation, sequence } = self.unanswered();
         let floor = Floor { coordinator, incarnation, sequence };
         let delays_ns = self.delays.at(self.me);
         self.send(self.collector.node, Message::Progress { done, floor, delays_ns }, out);
     }
 
+    /// Everything ranked at or below it has executed here, and nothing will that is; `None` where nothing does.
+    fn executed_to(&self) -> Option<Rank> {
+        let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
+        let lows = ranking.map(|sequence| sequence.low).filter(|_| self.is_replica);
+        let unexecuted = self.pending.first().map(|(bound, _)| bound.previous());
+        lows.chain(unexecuted).min()
+    }
+
+    /// Whether collection may go on without a node that is silent. One that only reads finds, when it is back, that
+    /// it was given up, and begins again. A lost region's only copy catches up first and gives up what is old then;
+    /// where it shares its region with others they may have to tell it what they read.
+    fn may_be_missing(&self, node: NodeId) -> bool {
+        let keeps = |node: &NodeId| self.topology.copies_at(*node).next().is_some();
+        let region = self.topology.region_of(node);
+        let near = self.topology.node_ids().filter(|other| self.topology.region_of(*other) == region);
+        !keeps(&node) || self.survives() && near.filter(keeps).count() == 1
+    }
+
     pub(super) fn on_progress(
         &mut self,
+        now: Time,
         from: NodeId,
         done: Rank,
         floor: Floor,
@@ -91,12 +109,23 @@ impl Caerus {
         if (known.1.incarnation, known.1.sequence) < (floor.incarnation, floor.sequence) {
             known.1 = floor;
         }
-        if from != self.me || self.collector.reports.len() < self.collector.nodes {
+        self.collector.heard_at.insert(from, now);
+        if from != self.me {
             return;
         }
-        let reports = self.collector.reports.values();
-        let rank = reports.clone().map(|(done, _)| *done).min().expect("every node has reported");
-        let floors: Vec<Floor> = reports.map(|(_, floor)| *floor).collect();
+        let began = *self.collector.began.get_or_insert(now);
+        let mut rank = Rank::MAX;
+        for node in self.topology.node_ids() {
+            let heard_at = self.collector.heard_at.get(&node).copied().unwrap_or(began);
+            match self.collector.reports.get(&node) {
+                _ if now.since(heard_at) > self.options.silence_ns && self.may_be_missing(node) => {
+                    base::sometimes!("collection goes on without a node that is silent");
+                }
+                Some((done, _)) => rank = rank.min(*done),
+                None => return,
+            }
+        }
+        let floors: Vec<Floor> = self.collector.reports.values().map(|(_, floor)| *floor).collect();
         let delays_ns = self.delays.all();
         for node in self.topology.node_ids() {
             let message = Message::Watermark { rank, floors: floors.clone(), delays_ns: delays_ns.clone() };
@@ -135,7 +164,8 @@ impl Caerus {
         let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
         let told = ranking.map(|sequence| sequence.collected).filter(|_| self.is_replica);
         let held = self.read_below.first().map(|(read_at, _)| *read_at);
-        let below = told.chain(held).fold(self.watermark, Rank::min);
+        // Others may have gone on without this node.
+        let below = told.chain(held).chain(self.executed_to()).fold(self.watermark, Rank::min);
         if below > self.given_up {
             self.given_up = below;
             out.push(EngineEffect::Collected { below });

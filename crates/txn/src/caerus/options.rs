@@ -26,6 +26,9 @@ pub struct Options {
     pub future_max_ns: Option<u64>,
     /// How often nodes report to the collector, in ns.
     pub collect_every_ns: u64,
+    /// A node that the collector has not heard of for longer holds up collection no more, in ns, if it only reads
+    /// or may be lost.
+    pub silence_ns: u64,
     /// First time that a gateway asks for an outcome, in ns. `None`: four times the widest round trip.
     pub retry_after_ns: Option<u64>,
     /// K: how many other regions must have an entry before anything comes of it. So many regions may be lost
@@ -60,6 +63,7 @@ impl Default for Options {
             margin_ns: 2 * MS,
             future_max_ns: None,
             collect_every_ns: 50 * MS,
+            silence_ns: 10 * SECOND,
             retry_after_ns: None,
             copies_elsewhere: 0,
             suspect_after_ns: None,

@@ -247,7 +247,7 @@ impl Caerus {
             close_waits: BTreeMap::new(),
             floor: None,
             hastened: BTreeMap::new(),
-            collector: Collector::new(&topology),
+            collector: Collector::new(),
             watermark: Rank::ZERO,
             given_up: Rank::ZERO,
             read_below: BTreeSet::new(),
@@ -339,7 +339,7 @@ impl Caerus {
             Message::Executed { txn, end, share } => self.on_executed(now, from, txn, end, share),
             Message::OutcomeWanted { txn } => self.on_outcome_wanted(from, txn, out),
             Message::Progress { done, floor, delays_ns } => {
-                self.on_progress(from, done, floor, delays_ns, out)
+                self.on_progress(now, from, done, floor, delays_ns, out)
             }
             Message::Watermark { rank, floors, delays_ns } => {
                 self.delays.share(self.me, delays_ns);

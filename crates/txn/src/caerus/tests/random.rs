@@ -27,6 +27,7 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     options.heartbeat_ns = *knobs.pick(&[unit, 2 * unit, 10 * unit]);
     options.collect_every_ns = *knobs.pick(&[5 * unit, 50 * unit, 500 * unit]);
     options.margin_ns = unit;
+    options.silence_ns = 1500 * unit;
     options.retry_after_ns = Some(420 * unit);
     options.future_max_ns = Some(2000 * unit);
     options.outstanding_max = *knobs.pick(&[1, 5, 2000]);

@@ -58,3 +58,40 @@ fn one_cut_is_hastened_once() {
     world.will_close(3, PartitionId(0), rank);
     assert_eq!(world.messages - before, 1);
 }
+
+#[test]
+fn a_reader_that_is_silent_holds_up_collection_for_its_lease_and_no_longer() {
+    let mut world = world_with_a_reader();
+    world.run_for_ms(1000);
+    world.dead.insert(NodeId(3));
+    let lost_at = world.now.rank();
+    world.run_for_ms(9_000);
+    assert!(world.watermarks[0] <= lost_at, "its readers may rely on what is old");
+    world.run_for_ms(3_000);
+    assert!(world.watermarks[0].0 > lost_at.0 + 10_000 * MS, "{:?}", world.watermarks);
+    // Back again it is told how far the others are.
+    world.heal();
+    world.run_for_ms(500);
+    assert!(world.watermarks[3].0 > lost_at.0 + 10_000 * MS, "{:?}", world.watermarks);
+    judge(&world);
+}
+
+#[test]
+fn a_lost_region_holds_up_collection_no_longer_either_and_catches_up_before_it_forgets() {
+    let options = Options { copies_elsewhere: 1, silence_ns: 2_000 * MS, ..Options::default() };
+    let mut world = World::new(3, 3, 1, MS, options);
+    world.run_for_ms(1000);
+    world.kill(2);
+    let lost_at = world.now.rank();
+    for n in 0..80 {
+        world.submit(n % 2, ["w0.1 w1.1", "w0.2", "w2.1 w0.1"][usize::from(n) % 3]);
+        world.run_for_ms(100);
+    }
+    assert!(world.watermarks[0].0 > lost_at.0 + 4_000 * MS, "{:?}", world.watermarks);
+    world.heal();
+    world.run_for_ms(60);
+    assert!(world.watermarks[2].0 <= lost_at.0 + 1_000 * MS, "it has not executed what it missed");
+    world.run_for_ms(20_000);
+    assert!(world.watermarks[2].0 > lost_at.0 + 20_000 * MS, "{:?}", world.watermarks);
+    judge(&world);
+}

@@ -308,6 +308,8 @@ pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
         suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
         lease_ns: draw.pick(&[None, Some(50 * MS), Some(400 * MS)]).to_owned(),
         collect_every_ns: 50 * MS,
+        // Regions are lost for longer, and shorter.
+        silence_ns: 300 * MS,
         mutant,
         ..Options::default()
     };
