@@ -46,8 +46,8 @@ pub struct Done {
     pub latency_ns: u64,
     /// Nominal round trip from its gateway to the farthest region that it touches; 0 if that is the own one.
     pub farthest_ns: u64,
-    /// It touches what is homed in region 0.
-    pub touches_first: bool,
+    /// Regions where what it touches is homed, as bits.
+    pub regions: u64,
 }
 
 /// What was seen by all clients.
@@ -127,7 +127,7 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Clients {
                     asked_at: now,
                     latency_ns: 0,
                     farthest_ns: away.map(round_trip_ns).max().unwrap_or(0),
-                    touches_first: regions.contains(&RegionId(0)),
+                    regions: regions.iter().fold(0, |bits, region| bits | 1 << region.0),
                 };
                 let program = TxnProgram::Procedure { name: name.into(), args: args.clone() };
                 let id = out.ask(self.gateway, Request::Submit(submission(program, access)));

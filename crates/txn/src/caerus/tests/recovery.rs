@@ -238,8 +238,15 @@ fn one_broken_link_ends_no_term() {
 }
 
 /// The same few transactions, and a region that is lost after so many events; whether there were as many.
-fn lose_after(events: usize, region: u16, heals: bool) -> bool {
-    let mut world = world(3, 1, None);
+pub fn lose_after(protocol: Protocol, events: usize, region: u16, heals: bool) -> bool {
+    let mut world = match protocol {
+        Protocol::Caerus => world(3, 1, None),
+        Protocol::Slog | Protocol::Calvin => {
+            let wan = Wan::uniform("test", &["a", "b", "c"], MS, 100 * MS);
+            let topology = Topology::one_node_per_region(wan, 1).replicated();
+            World::with(1, topology, Options { protocol, ..Options::default() })
+        }
+    };
     world.submit(0, "w0.1 w1.1 w2.1");
     world.submit(1, "r0.1 w1.1");
     world.submit(2, "w2.1");
@@ -284,7 +291,7 @@ fn counts(event: &super::Event) -> bool {
 fn a_region_may_be_lost_at_every_message() {
     for region in 0..3 {
         let mut events = 0;
-        while lose_after(events, region, events % 4 == 0) {
+        while lose_after(Protocol::Caerus, events, region, events % 4 == 0) {
             events += 1;
         }
         assert!(events > 20, "{events}");

@@ -3,7 +3,7 @@
 use super::exhaustive::explore;
 use super::judge::judge;
 use super::random::run;
-use super::recovery::turmoil;
+use super::recovery::{lose_after, turmoil};
 use super::{Faults, World};
 use crate::caerus::{FutureRanks, Mutant, Options, Protocol};
 use crate::trial::panics;
@@ -47,6 +47,17 @@ fn random_worlds_lose_regions_and_nothing_that_was_answered() {
         for seed in 0..25 {
             judge(&turmoil(seed, protocol, None));
         }
+    }
+}
+
+#[test]
+fn calvin_may_lose_a_region_at_every_message() {
+    for region in 0..3 {
+        let mut events = 0;
+        while lose_after(Protocol::Calvin, events, region, events % 4 == 0) {
+            events += 1;
+        }
+        assert!(events > 10, "{events}");
     }
 }
 
