@@ -1,6 +1,6 @@
 //! What a reader may see, what a session has seen, and how fresh an answer was.
 
-use crate::{LogPosition, PartitionId, Rank, Time};
+use crate::{LogPosition, PartitionId, Rank, SqlError, SqlState, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,9 +27,22 @@ pub struct ClosedSet {
     pub above: BTreeMap<PartitionId, BTreeSet<LogPosition>>,
 }
 
+/// One life of a cluster's logs: the instant (ns since 1970) at which they began. A restart from a directory goes on
+/// with it; whatever begins with empty logs is another. 0: not named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Incarnation(pub u64);
+
+impl Incarnation {
+    pub fn is_named(self) -> bool {
+        self.0 != 0
+    }
+}
+
 /// What a session has seen or written; its next reads and writes must come after it. Joins by maximum.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Token {
+    /// Of the logs that the rest speaks of. Ranks and positions of other logs mean nothing.
+    pub incarnation: Incarnation,
     pub rank: Rank,
     /// How far the logs were, at least, that level `regular` read.
     pub positions: BTreeMap<PartitionId, LogPosition>,
@@ -37,9 +50,41 @@ pub struct Token {
 
 impl Token {
     pub fn at(rank: Rank) -> Token {
-        Token { rank, positions: BTreeMap::new() }
+        Token { rank, ..Token::default() }
     }
+    /// The same, said of these logs.
+    pub fn of(self, incarnation: Incarnation) -> Token {
+        Token { incarnation, ..self }
+    }
+    /// Whether it asks for anything.
+    pub fn is_empty(&self) -> bool {
+        self.rank == Rank::ZERO && self.positions.is_empty()
+    }
+    /// 22023 unless it speaks of these logs.
+    pub fn check(&self, incarnation: Incarnation) -> Result<(), SqlError> {
+        if self.incarnation == incarnation || self.is_empty() {
+            return Ok(());
+        }
+        let of = |incarnation: Incarnation| match incarnation.is_named() {
+            true => format!("logs that began at {} ns", incarnation.0),
+            false => "logs that it does not name".into(),
+        };
+        Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the token was given by another cluster, or by a former life of this one",
+        )
+        .detail(format!(
+            "It speaks of {}; the logs here began at {} ns.",
+            of(self.incarnation),
+            incarnation.0
+        ))
+        .hint("What it stands for is not in this database. Take a new one with SHOW meridian.token."))
+    }
+    /// Both of the same logs: checked where tokens come from outside.
     pub fn join(&mut self, other: &Token) {
+        if !self.incarnation.is_named() {
+            self.incarnation = other.incarnation;
+        }
         self.rank = self.rank.max(other.rank);
         for (&partition, &position) in &other.positions {
             let known = self.positions.entry(partition).or_default();
@@ -95,6 +140,8 @@ pub struct Freshness {
     /// How old the snapshot was when it was handed out: that instant − the instant up to which its cut is
     /// complete. Below the whole delay if the cut could be moved up while the query waited.
     pub age_ns: u64,
+    /// Readers that took part beside the coordinator: 0 unless columns of other nodes were needed.
+    pub other_readers: u16,
     /// When the query arrived, by the clock of the node that ran it.
     pub arrived_at: Time,
 }

@@ -23,6 +23,7 @@ mod merge;
 mod patch;
 mod segment;
 mod shard;
+mod ship;
 mod sketch;
 mod snapshot;
 mod store;
@@ -32,6 +33,7 @@ mod version;
 mod zone;
 
 pub use merge::{MergeJob, MergedSegment};
+pub use ship::{Received, Wanted};
 pub use snapshot::{Block, ColumnStatistics, Rows, Scan, TableSnapshot, TableStatistics};
 pub use store::{ColumnStore, StoreStatus};
 pub use types::{array_of, arrow_type, datum_at, field_of, schema_of};

@@ -6,6 +6,7 @@
 
 use crate::delta::Chunk;
 use crate::segment::{Begins, Segment};
+use crate::ship::Received;
 use crate::types::{field_of, schema_of};
 use crate::values::Values;
 use crate::version::{Edge, End, Ends, Selection};
@@ -13,8 +14,9 @@ use crate::zone::{Bounds, ColumnPredicate, Zone};
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use arrow_schema::{Schema, SchemaRef};
-use base::Datum;
 use base::schema::Table;
+use base::{Datum, Rank};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// An immutable snapshot of one table's columns at a cut. Cloning shares everything.
@@ -23,6 +25,8 @@ pub struct TableSnapshot {
     table: Arc<Table>,
     schema: SchemaRef,
     units: Vec<Unit>,
+    /// Figures of pieces elsewhere, of which only some rows are here.
+    elsewhere: Vec<TableStatistics>,
 }
 
 /// A run of versions that is scanned on its own.
@@ -44,10 +48,12 @@ pub(crate) enum UnitData {
         data: Arc<Chunk>,
         ends: Arc<Vec<End>>,
     },
+    /// Rows that another reader has found visible.
+    Received(Arc<Received>),
 }
 
 /// What a planner wants to know. `rows` is exact.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableStatistics {
     pub rows: usize,
     /// By column number.
@@ -57,7 +63,7 @@ pub struct TableStatistics {
     pub exact: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ColumnStatistics {
     pub nulls: usize,
     /// Smallest and largest value; `None` if there is none, or if it is too long to be kept.
@@ -68,7 +74,25 @@ pub struct ColumnStatistics {
 
 impl TableSnapshot {
     pub(crate) fn new(table: Arc<Table>, units: Vec<Unit>) -> TableSnapshot {
-        TableSnapshot { schema: schema_of(&table), table, units }
+        TableSnapshot { schema: schema_of(&table), table, units, elsewhere: Vec::new() }
+    }
+
+    /// A table whose rows are, at one cut, partly in this snapshot and partly with other readers: what they have
+    /// sent, and their figures.
+    pub fn assembled(
+        table: Arc<Table>,
+        own: Option<TableSnapshot>,
+        received: Vec<Received>,
+        elsewhere: Vec<TableStatistics>,
+    ) -> TableSnapshot {
+        let mut all = own.unwrap_or_else(|| TableSnapshot::new(table, Vec::new()));
+        let unit = |rows: Received| Unit {
+            edge: Edge { base: Rank::ZERO, above: Arc::default() },
+            data: UnitData::Received(Arc::new(rows)),
+        };
+        all.units.extend(received.into_iter().map(unit));
+        all.elsewhere = elsewhere;
+        all
     }
 
     /// All columns at the cut, hidden ones included: field number = column number.
@@ -119,17 +143,20 @@ impl TableSnapshot {
 
     /// Row count and column figures, from zone maps and sketches.
     pub fn statistics(&self) -> TableStatistics {
-        let rows = self.rows_visible();
-        let versions: usize = self.units.iter().map(Unit::len).sum();
+        // What was sent from elsewhere is counted there, where all of it is.
+        let here = || self.units.iter().filter(|u| !matches!(u.data, UnitData::Received(_)));
+        let rows = here().map(Unit::rows_visible).sum();
+        let versions: usize = here().map(Unit::len).sum();
         let columns = (0..self.table.columns.len()).map(|c| self.column_statistics(c, rows)).collect();
-        TableStatistics { rows, columns, exact: rows == versions }
+        let here = TableStatistics { rows, columns, exact: rows == versions };
+        self.elsewhere.iter().fold(here, |all, part| all.join(part, &self.table))
     }
 
     fn column_statistics(&self, column: usize, rows: usize) -> ColumnStatistics {
         let mut all = Zone::EMPTY;
         let mut sketch = crate::sketch::Sketch::new();
         let mut sketched = 0;
-        for unit in &self.units {
+        for unit in self.units.iter().filter(|u| !matches!(u.data, UnitData::Received(_))) {
             for block in 0..unit.block_count() {
                 let missing;
                 let zone = match unit.zone(block, column) {
@@ -163,6 +190,34 @@ impl TableSnapshot {
     }
 }
 
+impl TableStatistics {
+    /// Figures of two parts of a table as figures of both.
+    fn join(mut self, other: &TableStatistics, table: &Table) -> TableStatistics {
+        let (mine, theirs) = (self.rows, other.rows);
+        let bounds = |rows: usize, of: &ColumnStatistics| match &of.bounds {
+            Some((min, max)) => Bounds::Known(min.clone(), max.clone()),
+            None if rows == of.nulls => Bounds::Empty,
+            None => Bounds::Unknown,
+        };
+        for (c, (column, more)) in self.columns.iter_mut().zip(&other.columns).enumerate() {
+            let joined = bounds(mine, column).join(&bounds(theirs, more));
+            column.bounds = match joined {
+                Bounds::Known(min, max) => Some((min, max)),
+                Bounds::Empty | Bounds::Unknown => None,
+            };
+            column.nulls += more.nulls;
+            column.distinct = match (column.distinct, more.distinct) {
+                (Some(a), Some(b)) if table.primary_key == [c] => Some(a + b),
+                // The same values may be in both, or none.
+                (a, b) => a.max(b),
+            };
+        }
+        self.rows += other.rows;
+        self.exact &= other.exact;
+        self
+    }
+}
+
 /// The zone of rows that are older than the column.
 fn missing_zone(table: &Table, column: usize, rows: usize) -> Zone {
     match &table.columns[column].missing {
@@ -184,13 +239,15 @@ impl Unit {
         match &self.data {
             UnitData::Segment { data, .. } => data.rows,
             UnitData::Chunk { data, .. } => data.len(),
+            UnitData::Received(rows) => rows.len(),
         }
     }
-    /// Rows per block; a chunk is one block.
+    /// Rows per block; a chunk is one block, and so are rows that were sent together.
     fn block_size(&self) -> usize {
         match &self.data {
             UnitData::Segment { data, .. } => data.block_rows,
             UnitData::Chunk { data, .. } => data.len(),
+            UnitData::Received(rows) => rows.len(),
         }
     }
     fn block_count(&self) -> usize {
@@ -205,6 +262,7 @@ impl Unit {
         match &self.data {
             UnitData::Segment { data, .. } => data.columns.get(column).map(|c| &c.zones[block]),
             UnitData::Chunk { data, .. } => data.columns().zones.get(column),
+            UnitData::Received(rows) => Some(rows.zone(column)),
         }
     }
 
@@ -226,6 +284,7 @@ impl Unit {
                     (!all).then(|| BooleanBuffer::collect_bool(rows, |i| self.edge.includes(data.begins[i])));
                 Selection::of(rows, &self.edge, begun, ends)
             }
+            UnitData::Received(_) => Selection::All,
         }
     }
 
@@ -247,6 +306,10 @@ impl Unit {
             }
             UnitData::Chunk { data, .. } => {
                 let array = data.columns().arrays.get(column)?;
+                Some(kept.map_or_else(|| array.clone(), |kept| filtered(array, kept)))
+            }
+            UnitData::Received(rows) => {
+                let array = rows.column(column);
                 Some(kept.map_or_else(|| array.clone(), |kept| filtered(array, kept)))
             }
         }
@@ -275,6 +338,11 @@ impl Block {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The table's description at the snapshot's cut.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
     }
 
     /// Whether a row may satisfy all predicates.

@@ -4,12 +4,13 @@
 //! KEEPS: a block is left out only if no row of it satisfies the predicate; unknown means keep.
 
 use base::Datum;
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
 /// A predicate that zone maps can answer; several are joined by AND. Rows that do not satisfy it may
 /// still be returned: it prunes, it does not filter. Constants are datums as rows hold them (dates and
 /// times since 2000-01-01).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ColumnPredicate {
     /// `column <comparison> value`; BETWEEN is two of them.
     Compare {
@@ -30,7 +31,7 @@ pub enum ColumnPredicate {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Comparison {
     Eq,
     Lt,
@@ -80,6 +81,15 @@ impl ColumnPredicate {
             ColumnPredicate::IsNull { .. } => zone.nulls > 0,
             ColumnPredicate::IsNotNull { .. } => zone.nulls < zone.rows,
         }
+    }
+
+    /// Whether a row with this value may satisfy this: what a zone of this one row would say.
+    pub(crate) fn may_hold(&self, value: Datum) -> bool {
+        let (nulls, bounds) = match value {
+            Datum::Null => (1, Bounds::Empty),
+            value => (0, Bounds::of(value.clone(), value)),
+        };
+        self.may_match(&Zone { rows: 1, nulls, bounds })
     }
 
     /// Whether every row of the zone satisfies this.

@@ -456,6 +456,7 @@ impl World {
         assert_eq!(snapshot.rows_visible(), expected.len());
         self.check_filters(&snapshot, &expected);
         check_statistics(&snapshot, &expected);
+        check_statistics(&self.sent(&snapshot, &expected), &expected);
         self.kept.push((snapshot, expected));
     }
 
@@ -473,6 +474,37 @@ impl World {
         let projection: Vec<usize> = (0..self.rng.below(4)).map(|_| *self.rng.pick(&all)).collect();
         let project = |row: &Vec<Datum>| projection.iter().map(|c| row[*c].clone()).collect();
         assert_eq!(scanned(snapshot, &projection, &[]), sorted(expected.iter().map(project).collect()));
+    }
+
+    /// The snapshot as another reader has it that keeps nothing of it: its rows have travelled.
+    fn sent(&mut self, snapshot: &TableSnapshot, expected: &[Vec<Datum>]) -> TableSnapshot {
+        let table = snapshot.table();
+        let travel = |wanted: &Wanted| {
+            let bytes = snapshot.blocks_for(wanted).filter_map(|block| block.ship(wanted).unwrap());
+            let received = bytes.map(|bytes| {
+                for cut in [0, bytes.len() / 2] {
+                    assert!(Received::read(table, wanted, &bytes[..cut]).is_err(), "half of it is nothing");
+                }
+                Received::read(table, wanted, &bytes).unwrap()
+            });
+            TableSnapshot::assembled(table.clone(), None, received.collect(), vec![snapshot.statistics()])
+        };
+        let everything = travel(&Wanted::default());
+        let all: Vec<usize> = (0..table.columns.len()).collect();
+        assert_eq!(scanned(&everything, &all, &[]), expected);
+        let predicates = vec![predicate(&mut self.rng, table)];
+        let columns: Vec<usize> = all.iter().copied().filter(|c| *c == 0 || self.rng.chance(0.5)).collect();
+        let project = |row: &Vec<Datum>| columns.iter().map(|c| row[*c].clone()).collect::<Vec<_>>();
+        let matching = expected.iter().filter(|row| predicates.iter().all(|p| satisfies(row, p)));
+        let matching: Vec<Vec<Datum>> = matching.map(project).collect();
+        let found = scanned(&travel(&Wanted { columns: columns.clone(), predicates }), &columns, &[]);
+        assert!(found.len() <= expected.len());
+        let mut left = found.clone();
+        for row in &matching {
+            let at = left.iter().position(|other| other == row).expect("a row that matches was left behind");
+            left.swap_remove(at);
+        }
+        everything
     }
 
     fn check_kept(&mut self) {

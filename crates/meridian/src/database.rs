@@ -3,6 +3,7 @@
 use crate::query_threads::QueryThreads;
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
+use base::cut::Incarnation;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::process::Process;
 use base::rng::Rng;
@@ -65,6 +66,10 @@ pub struct DatabaseArgs {
     /// Partitions per region
     #[arg(long, env = "MERIDIAN_PARTITIONS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub partitions: u16,
+    /// Columns that a region keeps: of all partitions, or of its own. Queries over others' are coordinated by the
+    /// region that takes them, at one cut
+    #[arg(long, env = "MERIDIAN_COLUMNS", value_enum, default_value_t = Columns::All)]
+    pub columns: Columns,
     /// Address to listen on; there is no authentication yet
     #[arg(long, env = "MERIDIAN_LISTEN", default_value = "127.0.0.1")]
     pub listen: IpAddr,
@@ -74,6 +79,13 @@ pub struct DatabaseArgs {
     /// Memory for analytical queries per region, in MiB
     #[arg(long, env = "MERIDIAN_QUERY_MEMORY_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..))]
     pub query_memory_mib: u64,
+}
+
+/// Which columns a region keeps.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Columns {
+    All,
+    Own,
 }
 
 fn wan(name: &str) -> Result<Wan, String> {
@@ -99,7 +111,13 @@ impl DatabaseArgs {
             let names: Vec<&str> = self.regions.iter().map(String::as_str).collect();
             wan = wan.only(&names).map_err(|e| anyhow!("--regions {}: {e}", self.regions.join(",")))?;
         }
-        Ok(self.engine()?.layout(Topology::one_node_per_region(wan, self.partitions)))
+        let mut topology = Topology::one_node_per_region(wan, self.partitions);
+        if self.columns == Columns::Own {
+            for id in topology.node_ids() {
+                topology.nodes[id.0 as usize].subscribes = topology.partitions_at(id).collect();
+            }
+        }
+        Ok(self.engine()?.layout(topology))
     }
 }
 
@@ -190,16 +208,22 @@ impl Database {
         let front = Front { args, procedures: &procedures, query_threads: &query_threads };
         let (nodes, front_ends) = match &data.data {
             None => {
-                let cluster = LocalCluster::start(topology.clone(), |id| node(id, Options::default()));
-                let front_ends = front.open(&cluster, listeners)?;
+                // Empty logs: a life of its own.
+                let incarnation = Incarnation(runtime::clock::Clock::new().now().0);
+                let options = Options { incarnation, ..Options::default() };
+                let cluster = LocalCluster::start(topology.clone(), |id| node(id, options.clone()));
+                let front_ends = front.open(&cluster, incarnation, listeners)?;
                 (Nodes::Memory(cluster), front_ends)
             }
             Some(path) => {
                 let directory = open_directory(path, args, data.any_build)?;
+                directory.check_complete(topology.node_ids()).map_err(|error| anyhow!("{error}"))?;
+                let incarnation = directory.incarnation();
                 // Whatever happens at a node is written to its log, so little happens by itself.
                 let quiet = Options {
                     low_interval_ns: 100 * MS,
                     maintain_interval_ns: 250 * MS,
+                    incarnation,
                     ..Options::default()
                 };
                 let groups = Arc::new(Groups::of(topology.nodes.len(), 1));
@@ -215,7 +239,7 @@ impl Database {
                 }
                 let cluster = LocalCluster::start_with_logs(topology.clone(), kept);
                 replayed(&cluster).await?;
-                let front_ends = front.open(&cluster, listeners)?;
+                let front_ends = front.open(&cluster, incarnation, listeners)?;
                 (Nodes::Kept { cluster, _directory: directory }, front_ends)
             }
         };
@@ -278,6 +302,7 @@ fn open_directory(path: &Path, args: &DatabaseArgs, any_build: bool) -> anyhow::
         ("--wan and --regions", regions.join(",")),
         ("--partitions", args.partitions.to_string()),
         ("--survive", args.survive.to_string()),
+        ("--columns", format!("{:?}", args.columns).to_lowercase()),
         (BUILD, build()?),
     ];
     let may_differ: &[&str] = if any_build { &[BUILD] } else { &[] };
@@ -325,6 +350,7 @@ impl Front<'_> {
     fn open<P: Served>(
         &self,
         cluster: &LocalCluster<P>,
+        incarnation: Incarnation,
         listeners: Vec<tokio::net::TcpListener>,
     ) -> anyhow::Result<Vec<FrontEnd>> {
         let topology = cluster.topology();
@@ -336,6 +362,7 @@ impl Front<'_> {
                 topology: topology.clone(),
                 procedures: self.procedures.clone(),
                 engine: self.args.engine.clone(),
+                incarnation,
             };
             let config = GatewayConfig {
                 query_memory_bytes: (self.args.query_memory_mib as usize) << 20,
@@ -370,6 +397,7 @@ struct Member<P: Served> {
     topology: Arc<Topology>,
     procedures: Arc<Procedures>,
     engine: String,
+    incarnation: Incarnation,
 }
 
 #[async_trait]
@@ -404,6 +432,9 @@ impl<P: Served> Cluster for Member<P> {
     }
     fn now(&self) -> Time {
         self.host.now()
+    }
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
     fn engine(&self) -> &str {
         &self.engine

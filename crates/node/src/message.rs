@@ -2,9 +2,13 @@
 
 use crate::streams::{Ack, Feed};
 use base::order::{Calibration, Close, Closed};
+use base::schema::Catalog;
 use base::txn::{Access, RowRead};
-use base::{Datum, Key, PartitionId, Rank, Row, SqlError, Time, TxnId};
+use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId, Time, TxnId};
+use colstore::{TableStatistics, Wanted};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Names a question at the node that asked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,6 +43,16 @@ pub enum Message<M> {
         partition: PartitionId,
         ack: Ack,
     },
+    /// A query's coordinator to another reader; repeated until answered.
+    Scan {
+        scan: QuestionId,
+        what: ScanRequest,
+    },
+    /// A reader to a query's coordinator.
+    Scanned {
+        scan: QuestionId,
+        what: Scanned,
+    },
     /// Only in clusters that read as another system does.
     Rival(RivalMessage),
     Clock(ClockMessage),
@@ -51,6 +65,60 @@ pub enum ClockMessage {
     Ask { sent_at: Time },
     /// This, when you had asked at that.
     Tell { sent_at: Time, there: Time },
+}
+
+/// What a query's coordinator asks of another reader (PERSEUS §IV-B, Alg. 2 and 3); see [`crate::node`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ScanRequest {
+    /// Open this part of the query: close its cut for what is read, wait for the columns.
+    Open(ScanPart),
+    /// Send pieces of what was opened, some of them from this number on.
+    Fetch { from: u32 },
+    /// The coordinator has all it wants, or has given up.
+    Release,
+}
+
+/// One reader's part of a query: what to read, at the one cut of the whole query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanPart {
+    pub at: Rank,
+    pub tables: BTreeMap<TableId, ScanTable>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanTable {
+    pub partitions: BTreeSet<PartitionId>,
+    pub wanted: Wanted,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Scanned {
+    /// Not open yet: the reader waits for partitions or for its columns.
+    Waiting,
+    Opened(Opened),
+    /// Rows of one table, or none.
+    Piece {
+        number: u32,
+        table: TableId,
+        rows: Option<Vec<u8>>,
+    },
+    /// The reader does not know this scan, or does not any more.
+    Lost,
+    Refused(SqlError),
+}
+
+/// A part of a query is readable: immutable from now on, for as long as the reader keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// How many pieces its rows are in.
+    pub pieces: u32,
+    /// At the cut.
+    pub catalog: Arc<Catalog>,
+    pub statistics: BTreeMap<TableId, TableStatistics>,
+    /// Largest rank in the cut of what was read here.
+    pub newest: Rank,
+    /// How long the reader waited, for partitions and for its columns, messages to partitions not counted.
+    pub waited_ns: u64,
 }
 
 /// What rivals' ways of reading need said; see [`reads::rival`].
@@ -115,6 +183,10 @@ pub enum Timer<T> {
     /// A question was silent too long; ask again.
     Repeat {
         question: QuestionId,
+    },
+    /// A reader was silent too long; ask it again, or another one.
+    Scan {
+        scan: QuestionId,
     },
     /// Ask for a calibration for the queries that came soon after the last time.
     Calibrate {

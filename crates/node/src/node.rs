@@ -8,27 +8,30 @@ mod asking;
 mod calibrating;
 mod clock;
 mod copying;
+mod gathering;
 mod holding;
 mod reading;
 mod rivals;
+mod scanning;
 mod streaming;
 
 use crate::clocks::{ClockMonitor, ClockOptions};
 use crate::data::Data;
 use crate::durable::Replicable;
 use crate::floors::Floors;
-use crate::message::{Message, QuestionId, Timer};
+use crate::message::{Message, Question, QuestionId, Timer};
 use crate::printed::PrintedCopy;
 use crate::questions::{Purpose, Questions, Serving};
 use crate::request::*;
 use crate::streams::{Incoming, Outgoing, Streams};
+use base::cut::Incarnation;
 use base::order::Close;
 use base::process::{Effects, Event, Process};
 use base::time::MS;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::txn::{Granule, Outcome};
-use base::{NodeId, PartitionId, Rank, RequestId, SqlError, SqlState, Time, Token, TxnId};
+use base::{NodeId, PartitionId, Rank, RequestId, SqlError, SqlState, TableId, Time, Token, TxnId};
 use colstore::{ColumnStore, MergedSegment};
 use reads::calibration::Calibrations;
 use reads::estimate::DelayEstimates;
@@ -58,10 +61,15 @@ pub struct Options {
     /// A token may lie this far ahead of the clock (beyond ε), not more: one bad token would be
     /// inherited by every later writer of its keys.
     pub token_ahead_max_ns: u64,
+    /// Names the life of the cluster's logs, the same at every node: tokens of another are refused. A host that can
+    /// begin afresh names each beginning. Not named: tokens say nothing of it and are believed.
+    pub incarnation: Incarnation,
     /// Read as another system does, instead of by levels; the same at every node of a cluster.
     pub rival: Option<Rival>,
     /// A subscriber that was silent for longer holds up nobody any more, and gets a copy when it returns.
     pub lease_ns: u64,
+    /// Rows of other readers that one query may gather here, in bytes of memory; beyond it the query ends with 53200.
+    pub gather_bytes_max: u64,
     /// Columns of subscribed partitions are kept here; off for a node that only follows their order, where every
     /// query is refused.
     pub keeps_columns: bool,
@@ -85,8 +93,10 @@ impl Default for Options {
             maintain_interval_ns: 20 * MS,
             merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,
+            incarnation: Incarnation::default(),
             rival: None,
             lease_ns: 10 * base::time::SECOND,
+            gather_bytes_max: 1 << 30,
             keeps_columns: true,
             dynamic: Dynamic::default(),
             printed: None,
@@ -122,6 +132,11 @@ pub struct Node<E: Engine> {
     submitted: BTreeMap<TxnId, (RequestId, Time)>,
     queries: BTreeMap<RequestId, Query>,
     row_reads: BTreeMap<RequestId, RowReadState>,
+    /// Queries over columns of several readers that this node coordinates; and whose part each scan is.
+    gathers: BTreeMap<RequestId, gathering::Gather>,
+    gathering: BTreeMap<QuestionId, RequestId>,
+    /// Parts of queries, mostly of other coordinators, that are read here.
+    scans: BTreeMap<scanning::ScanKey, scanning::Scan>,
     /// Each with the request that made it.
     pins: BTreeMap<PinId, (Rank, RequestId)>,
     floors: Floors,
@@ -248,6 +263,9 @@ impl<E: Engine> Node<E> {
             submitted: BTreeMap::new(),
             queries: BTreeMap::new(),
             row_reads: BTreeMap::new(),
+            gathers: BTreeMap::new(),
+            gathering: BTreeMap::new(),
+            scans: BTreeMap::new(),
             pins: BTreeMap::new(),
             floors: Floors::default(),
             floor_told: None,
@@ -331,6 +349,10 @@ impl<E: Engine> Node<E> {
     }
 
     fn check_token(&self, now: Time, token: &Token) -> Result<(), SqlError> {
+        // What is not named comes from this process itself.
+        if token.incarnation.is_named() {
+            token.check(self.options.incarnation)?;
+        }
         let latest = now.rank() + self.topology.clock_bound_ns + self.options.token_ahead_max_ns;
         if token.rank > latest {
             return Err(SqlError::new(
@@ -352,6 +374,7 @@ impl<E: Engine> Node<E> {
         if let Some(read) = self.row_reads.remove(&id) {
             self.floors.release(read.at);
         }
+        self.drop_gather(id);
         self.tell_floor();
     }
 
@@ -419,7 +442,7 @@ impl<E: Engine> Node<E> {
                 txn: answer.txn,
                 rank: answer.rank,
                 outcome: answer.outcome,
-                token: Token::at(answer.rank),
+                token: Token::at(answer.rank).of(self.options.incarnation),
                 phases: answer.phases,
                 regions: answer.regions,
                 latency_ns: now.since(arrived),
@@ -443,6 +466,7 @@ impl<E: Engine> Node<E> {
                 self.engine_effects(now, effects, out);
             }
             Timer::Repeat { question } => self.repeat(now, question, out),
+            Timer::Scan { scan } => self.repeat_scan(now, scan, out),
             Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
             Timer::Flush => {
                 self.flush_armed = false;
@@ -529,7 +553,7 @@ impl<E: Engine> Node<E> {
 
 impl<E: Engine> Replicable for Node<E> {
     fn lost(&mut self, _: Time, of: &dyn Fn(RequestId) -> bool, _: &mut Effects<Self>) {
-        let open = self.queries.keys().chain(self.row_reads.keys());
+        let open = self.queries.keys().chain(self.row_reads.keys()).chain(self.gathers.keys());
         let open: Vec<RequestId> = open.copied().filter(|id| of(*id)).collect();
         open.into_iter().for_each(|id| self.vanished(id));
         let pins = std::mem::take(&mut self.pins);
@@ -578,6 +602,8 @@ impl<E: Engine> Process for Node<E> {
                 Message::Stream { partition, generation, first, items } => {
                     self.receive_stream(now, partition, generation, first, items, out)
                 }
+                Message::Scan { scan, what } => self.on_scan(now, from, scan, what, out),
+                Message::Scanned { scan, what } => self.on_scanned(now, from, scan, what, out),
                 Message::Rival(message) => self.on_rival(now, message, out),
                 Message::Clock(_) => unreachable!("what is about clocks is handled before"),
                 Message::StreamAck { partition, ack } => {

@@ -20,6 +20,8 @@ pub struct Asked {
 pub enum Owner {
     /// A query choosing its cut.
     Query(RequestId),
+    /// A part of a query of this node, named by its coordinator.
+    Scan(NodeId, QuestionId),
     /// A row read: its `slots` are looked up there.
     Read(RequestId),
     /// A transaction that is answered once every copy has it.
@@ -81,8 +83,13 @@ impl Questions {
     pub fn forget(&mut self, request: RequestId) {
         self.asked.retain(|_, asked| match asked.owner {
             Owner::Query(id) | Owner::Read(id) => id != request,
-            Owner::Copies(_) => true,
-            Owner::Calibration(_) => true,
+            Owner::Copies(_) | Owner::Calibration(_) | Owner::Scan(..) => true,
         });
+    }
+    /// Forgets everything asked on behalf of a scan.
+    pub fn forget_scan(&mut self, coordinator: NodeId, scan: QuestionId) {
+        let is_its =
+            |owner: Owner| matches!(owner, Owner::Scan(node, id) if (node, id) == (coordinator, scan));
+        self.asked.retain(|_, asked| !is_its(asked.owner));
     }
 }

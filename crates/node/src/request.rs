@@ -5,8 +5,10 @@ use crate::message::Call;
 use base::cut::{Consistency, Freshness};
 use base::schema::Catalog;
 use base::txn::{Outcome, RowRead, Submission};
-use base::{Cut, Key, LogPosition, PartitionId, Rank, RegionId, Row, SqlError, TableId, Time, Token, TxnId};
-use colstore::TableSnapshot;
+use base::{
+    Cut, Key, LogPosition, NodeId, PartitionId, Rank, RegionId, Row, SqlError, TableId, Time, Token, TxnId,
+};
+use colstore::{TableSnapshot, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,6 +70,9 @@ pub struct OpenSnapshot {
     pub token: Token,
     /// Tables, each with the partitions whose rows can matter.
     pub tables: BTreeMap<TableId, BTreeSet<PartitionId>>,
+    /// What will be looked at of tables; of others, everything. Partitions whose columns other readers keep send no
+    /// more than this.
+    pub wanted: BTreeMap<TableId, Wanted>,
 }
 
 pub enum Reply {
@@ -114,6 +119,21 @@ pub struct Snapshot {
     pub catalog: Arc<Catalog>,
     pub token: Token,
     pub freshness: Freshness,
+    /// Who gave what, if other readers took part.
+    pub sources: Vec<Source>,
+}
+
+/// One reader's part in a query over several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub reader: NodeId,
+    pub partitions: BTreeSet<PartitionId>,
+    /// Rows and bytes that were sent for it; 0 for the coordinator's own.
+    pub rows: u64,
+    pub bytes: u64,
+    /// From the query's arrival until the part was readable, and how long the reader itself had waited.
+    pub opened_ns: u64,
+    pub waited_ns: u64,
 }
 
 /// A node's counters and gauges.

@@ -3,6 +3,7 @@
 //! The runtime implements [`Cluster`] for each of its hosts; a session knows nothing else of it.
 
 use async_trait::async_trait;
+use base::cut::Incarnation;
 use base::error::SqlResult;
 use base::schema::Catalog;
 use base::topology::Topology;
@@ -27,6 +28,10 @@ pub trait Cluster: Send + Sync + 'static {
     fn procedures(&self) -> &Arc<Procedures>;
     /// The node's clock, counted from 1970-01-01 UTC.
     fn now(&self) -> Time;
+    /// The life of the cluster's logs, which tokens name.
+    fn incarnation(&self) -> Incarnation {
+        Incarnation::default()
+    }
     /// Name of the engine that orders transactions.
     fn engine(&self) -> &str;
 

@@ -71,6 +71,8 @@ pub struct Session {
     known: Arc<Catalog>,
     /// How the last query was answered.
     freshness: Option<Freshness>,
+    /// Who gave which partitions of the last query, if other readers took part.
+    sources: Vec<node::request::Source>,
     /// EXPLAIN ANALYZE is running: operators are kept. Otherwise not, for they hold hash tables.
     is_analyzing: bool,
     operators: Option<(crate::analytics::Operators, crate::analytics::Timing)>,
@@ -99,6 +101,7 @@ impl Session {
             in_doubt: false,
             known: cluster.catalog(),
             freshness: None,
+            sources: Vec::new(),
             is_analyzing: false,
             operators: None,
             last: None,

@@ -139,6 +139,10 @@ pub enum Mutant {
     CalibrateBeforeArrival,
     /// A rank cut is moved up to what has arrived, closed or not.
     RaiseUnclosed,
+    /// The cut of a query over several readers is closed at the coordinator's partitions only.
+    CloseAtCoordinatorOnly,
+    /// The other readers of a query choose cuts of their own.
+    OwnCutAtEachReader,
 }
 
 /// One query on its way to a cut.
@@ -183,27 +187,28 @@ impl Readable {
         Readable {
             cut: Cut::Rank(rank),
             token: Token::at(rank),
-            freshness: freshness(meta, now, newest, complete_until, coordination_ns),
+            freshness: freshness(meta.arrived, now, newest, complete_until, coordination_ns),
         }
     }
 }
 
 /// Freshness of a cut that became readable now: coordination is the time on the way, wait the rest. `newest` is
 /// the largest rank in it.
-fn freshness(
-    meta: &QueryMeta,
+pub fn freshness(
+    arrived: Time,
     now: Time,
     newest: Rank,
     complete_until: Time,
     coordination_ns: u64,
 ) -> Freshness {
-    let total_ns = now.since(meta.arrived);
+    let total_ns = now.since(arrived);
     Freshness {
-        staleness_ns: meta.arrived.since(complete_until),
+        staleness_ns: arrived.since(complete_until),
         coordination_ns: coordination_ns.min(total_ns),
         wait_ns: total_ns.saturating_sub(coordination_ns),
         newest_age_ns: now.since(newest.time()),
         age_ns: now.since(complete_until),
-        arrived_at: meta.arrived,
+        other_readers: 0,
+        arrived_at: arrived,
     }
 }

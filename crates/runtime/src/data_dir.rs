@@ -1,11 +1,12 @@
 //! A directory that holds a database: who may use it, and what it was made with.
 //!
-//! Inside: `lock` (locked by the process that uses it), `made-with` (settings, one `name value` a line, which
+//! A directory is one life of its logs, named by when it was made ([`DataDir::incarnation`]). Inside: `lock` (locked by the process that uses it), `made-with` (settings, one `name value` a line, which
 //! must be the same for ever), and one log per node. KEEPS: one process at a time; a directory that holds
 //! anything else is left alone.
 
 use crate::log_file::{DiskError, LogFile, io, sync_directory};
 use base::NodeId;
+use base::cut::Incarnation;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,12 +15,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
+    incarnation: Incarnation,
     /// Released when the process ends, however it does.
     _lock: File,
 }
 
 const LOCK: &str = "lock";
 const MADE_WITH: &str = "made-with";
+/// The line that names the life of the logs.
+const INCARNATION: &str = "incarnation";
 
 impl DataDir {
     /// Takes a directory, made if it is not there. `settings` have to be what it was made with, except those
@@ -47,29 +51,50 @@ impl DataDir {
             TryLockError::WouldBlock => DiskError::InUse { path: path.to_path_buf() },
             TryLockError::Error(error) => io(&lock_path, "lock")(error),
         })?;
-        let directory = DataDir { path: path.to_path_buf(), _lock: lock };
-        let is_new = !path.join(MADE_WITH).exists();
-        if is_new || directory.compare(settings, may_differ)? {
+        let incarnation = Incarnation(crate::clock::Clock::new().now().0);
+        let mut directory = DataDir { path: path.to_path_buf(), incarnation, _lock: lock };
+        if !path.join(MADE_WITH).exists() {
+            directory.write_down(settings)?;
+            return Ok(directory);
+        }
+        let has_changed = directory.compare(settings, may_differ)?;
+        match directory.value(INCARNATION)?.and_then(|text| text.parse().ok()) {
+            Some(known) => directory.incarnation = Incarnation(known),
+            // Made before lives had names: this one is named now.
+            None => return directory.write_down(settings).map(|()| directory),
+        }
+        if has_changed {
             directory.write_down(settings)?;
         }
         Ok(directory)
     }
 
-    /// Whether a setting that may differ does.
-    fn compare(&self, settings: &[(&str, String)], may_differ: &[&str]) -> Result<bool, DiskError> {
+    /// The life of these logs: the same for as long as the directory is.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// What was written down under a name.
+    fn value(&self, name: &str) -> Result<Option<String>, DiskError> {
         let path = self.path.join(MADE_WITH);
         let text = std::fs::read_to_string(&path).map_err(io(&path, "read"))?;
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(found.map(str::to_string))
+    }
+
+    /// Whether a setting that may differ does.
+    fn compare(&self, settings: &[(&str, String)], may_differ: &[&str]) -> Result<bool, DiskError> {
         let mut has_changed = false;
         for (name, wanted) in settings {
-            let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            if found == Some(wanted) {
+            let found = self.value(name)?;
+            if found.as_ref() == Some(wanted) {
                 continue;
             }
             if !may_differ.contains(name) {
                 return Err(DiskError::Differs {
                     path: self.path.clone(),
                     name: name.to_string(),
-                    found: found.unwrap_or("unknown").to_string(),
+                    found: found.unwrap_or_else(|| "unknown".into()),
                     wanted: wanted.clone(),
                 });
             }
@@ -79,7 +104,8 @@ impl DataDir {
     }
 
     fn write_down(&self, settings: &[(&str, String)]) -> Result<(), DiskError> {
-        let text: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+        let mut text: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+        text.push_str(&format!("{INCARNATION} {}\n", self.incarnation.0));
         let (path, new) = (self.path.join(MADE_WITH), self.path.join(temporary()));
         let mut file = File::create(&new).map_err(io(&new, "make"))?;
         file.write_all(text.as_bytes()).map_err(io(&new, "write"))?;
@@ -88,9 +114,28 @@ impl DataDir {
         sync_directory(&path)
     }
 
+    /// Errors: logs that were there are gone. A life goes on with all of them or not at all.
+    pub fn check_complete(&self, nodes: impl Iterator<Item = NodeId>) -> Result<(), DiskError> {
+        let paths: Vec<PathBuf> = nodes.map(|node| self.log_path(node)).collect();
+        let (there, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(|path| path.exists());
+        let holds = |path: &&PathBuf| LogFile::open(path).map(|(_, records)| !records.is_empty());
+        let Some(missing) = missing.first() else { return Ok(()) };
+        for path in there {
+            if holds(&path)? {
+                let why = format!("is not there, but {} is; restore it from a copy", path.display());
+                return Err(DiskError::Foreign { path: missing.to_path_buf(), why });
+            }
+        }
+        Ok(())
+    }
+
+    fn log_path(&self, node: NodeId) -> PathBuf {
+        self.path.join(format!("node-{}.log", node.0))
+    }
+
     /// The log of one node, and what it holds.
     pub fn log(&self, node: NodeId) -> Result<(LogFile, Vec<Vec<u8>>), DiskError> {
-        LogFile::open(&self.path.join(format!("node-{}.log", node.0)))
+        LogFile::open(&self.log_path(node))
     }
 }
 
@@ -144,6 +189,38 @@ pub(crate) mod tests {
         DataDir::open(&scratch.0, &with("perseus", "2"), &[]).unwrap_err();
         drop(DataDir::open(&scratch.0, &with("perseus", "2"), &["build"]).unwrap());
         DataDir::open(&scratch.0, &with("perseus", "2"), &[]).unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_one_life_of_its_logs() {
+        let (one, other) = (Scratch::new(), Scratch::new());
+        let life = |scratch: &Scratch, build| {
+            DataDir::open(&scratch.0, &with("perseus", build), &["build"]).unwrap().incarnation()
+        };
+        let first = life(&one, "1");
+        assert!(first.is_named() && life(&other, "1") != first);
+        assert_eq!(life(&one, "1"), first);
+        assert_eq!(life(&one, "2"), first);
+        // Made before lives had names.
+        std::fs::write(one.0.join(MADE_WITH), "--engine perseus\nbuild 2\n").unwrap();
+        let named = life(&one, "2");
+        assert!(named != first);
+        assert_eq!(life(&one, "2"), named);
+    }
+
+    #[test]
+    fn a_life_goes_on_with_all_of_its_logs_or_not_at_all() {
+        let scratch = Scratch::new();
+        let directory = DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap();
+        let nodes = || [NodeId(0), NodeId(1)].into_iter();
+        directory.check_complete(nodes()).unwrap();
+        let (mut log, _) = directory.log(NodeId(0)).unwrap();
+        directory.check_complete(nodes()).expect("nothing was written yet");
+        log.append(&[(base::process::PersistToken(1), b"record".to_vec())]).unwrap();
+        let error = directory.check_complete(nodes()).unwrap_err().to_string();
+        assert!(error.contains("node-1.log: is not there"), "{error}");
+        directory.log(NodeId(1)).unwrap();
+        directory.check_complete(nodes()).unwrap();
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl LogFile {
     }
 
     /// Writes records and syncs them.
-    fn append(&mut self, records: &[(PersistToken, Vec<u8>)]) -> Result<(), DiskError> {
+    pub(crate) fn append(&mut self, records: &[(PersistToken, Vec<u8>)]) -> Result<(), DiskError> {
         let mut bytes = Vec::new();
         for (_, record) in records {
             bytes.extend(frame::frame(self.framed + bytes.len(), record));

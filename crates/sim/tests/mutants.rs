@@ -46,7 +46,12 @@ fn every_fault_planted_in_recovery_is_found_where_gateways_die() {
     let mut missed = Vec::new();
     for mutant in faults {
         let plans = ["wan3-deaths", "wan3-mixed", "wan2-deaths"];
-        match finds_in(&plans, |case| case.mutant = Some(mutant), &[Consistency::Rss], SEEDS) {
+        let plant = |case: &mut Case| {
+            case.mutant = Some(mutant);
+            // How queries read is not looked at here.
+            case.stays_home = true;
+        };
+        match finds_in(&plans, plant, &[Consistency::Rss], SEEDS) {
             Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
             None => missed.push(mutant),
         }
@@ -74,7 +79,11 @@ fn every_fault_planted_in_the_engine_is_found() {
     ];
     let mut missed = Vec::new();
     for mutant in faults {
-        match finds(|case| case.mutant = Some(mutant), &[Rss, Rss, Rss, Rss, Regular], SEEDS) {
+        let plant = |case: &mut Case| {
+            case.mutant = Some(mutant);
+            case.stays_home = true;
+        };
+        match finds(plant, &[Rss, Rss, Rss, Rss, Regular], SEEDS) {
             Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
             None => missed.push(mutant),
         }
@@ -90,12 +99,21 @@ fn every_fault_planted_in_the_choice_of_cuts_is_found() {
         (Mutant::TokenWithoutAncestors, Consistency::Regular),
         (Mutant::CalibrateBeforeArrival, Consistency::Regular),
         (Mutant::RaiseUnclosed, Consistency::Rss),
+        (Mutant::CloseAtCoordinatorOnly, Consistency::Rss),
+        (Mutant::CloseAtCoordinatorOnly, Consistency::Regular),
+        (Mutant::OwnCutAtEachReader, Consistency::Rss),
+        (Mutant::OwnCutAtEachReader, Consistency::Regular),
     ];
     let mut missed = Vec::new();
     for (mutant, level) in faults {
-        match finds(|case| case.reads_mutant = Some(mutant), &[level], SEEDS) {
+        let of_several = matches!(mutant, Mutant::CloseAtCoordinatorOnly | Mutant::OwnCutAtEachReader);
+        let plant = |case: &mut Case| {
+            case.reads_mutant = Some(mutant);
+            case.stays_home = !of_several;
+        };
+        match finds(plant, &[level], SEEDS) {
             Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
-            None => missed.push(mutant),
+            None => missed.push((mutant, level)),
         }
     }
     assert!(missed.is_empty(), "seeds found nothing wrong with {missed:?}");

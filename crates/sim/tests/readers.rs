@@ -75,7 +75,16 @@ impl Scene {
     fn open(&mut self, node: NodeId, level: Consistency, token: Token, of: &[PartitionId]) -> Option<Reply> {
         let partitions: BTreeSet<PartitionId> = of.iter().copied().collect();
         let tables = [(LISTS, partitions)].into();
-        self.ask(node, Request::OpenSnapshot(OpenSnapshot { at: None, consistency: level, token, tables }))
+        self.ask(
+            node,
+            Request::OpenSnapshot(OpenSnapshot {
+                at: None,
+                consistency: level,
+                token,
+                tables,
+                wanted: BTreeMap::new(),
+            }),
+        )
     }
     fn all(&self) -> Vec<PartitionId> {
         self.layout.topology.partition_ids().collect()
@@ -182,8 +191,6 @@ fn what_a_node_cannot_know_it_refuses() {
     let mut scene = Scene::new(10 * SECOND, Dynamic::Essential);
     scene.write();
     let all = scene.all();
-    let reply = scene.open(HALF_READER, Consistency::Rss, Token::default(), &all);
-    assert_eq!(scene.refused(reply), SqlState::FEATURE_NOT_SUPPORTED, "a partition without columns here");
     let ahead = Token::at(Rank(scene.world.now().0 + 60 * SECOND));
     let reply = scene.open(READER, Consistency::Regular, ahead, &all);
     assert_eq!(scene.refused(reply), SqlState::INVALID_PARAMETER_VALUE, "a rank that nobody gave");
@@ -191,6 +198,11 @@ fn what_a_node_cannot_know_it_refuses() {
     foreign.positions.insert(SECOND_PARTITION, LogPosition(1_000));
     let reply = scene.open(READER, Consistency::Regular, foreign, &all);
     assert_eq!(scene.refused(reply), SqlState::INVALID_PARAMETER_VALUE, "a position that no log had");
+    let foreign = Token::at(Rank(1)).of(base::cut::Incarnation(7));
+    for level in Consistency::ALL {
+        let reply = scene.open(READER, level, foreign.clone(), &all);
+        assert_eq!(scene.refused(reply), SqlState::INVALID_PARAMETER_VALUE, "logs of another life");
+    }
     // A cut from before the copy was taken.
     let before = scene.world.now().rank();
     scene.fault(Fault::Crash(READER));
@@ -199,7 +211,133 @@ fn what_a_node_cannot_know_it_refuses() {
     scene.expect_all(READER);
     let tables = [(LISTS, all.into_iter().collect())].into();
     let (at, consistency, token) = (Some(before), Consistency::Rss, Token::default());
-    let reply = scene.ask(READER, Request::OpenSnapshot(OpenSnapshot { at, consistency, token, tables }));
+    let reply = scene.ask(
+        READER,
+        Request::OpenSnapshot(OpenSnapshot { at, consistency, token, tables, wanted: BTreeMap::new() }),
+    );
     assert_eq!(scene.refused(reply), SqlState::SNAPSHOT_TOO_OLD);
     assert!(scene.world.now().0 > MS);
+}
+
+/// Nobody keeps both partitions' columns: a query over both is coordinated by whoever takes it.
+struct Split {
+    scene: Scene,
+}
+
+/// Readers of the first partition, and two of the second, one of them nearer to the first reader.
+const FIRST: NodeId = NodeId(2);
+const NEAR: NodeId = NodeId(3);
+const FAR: NodeId = NodeId(4);
+
+impl Split {
+    fn new(lease_ns: u64, node: node::Options) -> Split {
+        let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap().truncated(2), 1);
+        topology.nodes.iter_mut().for_each(|node| node.subscribes.clear());
+        for (region, partition) in [(0, 0), (0, 1), (1, 1)] {
+            let subscribes = vec![PartitionId(partition)];
+            topology.nodes.push(NodeSpec { region: RegionId(region), subscribes });
+        }
+        let layout = Arc::new(Layout::new(Arc::new(topology.clone()), 1, 1));
+        let engine = txn::perseus::Options { lease_ns, ..Default::default() };
+        let node = node::Options { lease_ns, ..node };
+        let mut world = world(Setup::calm(topology, 1), engine, node);
+        set_up(&mut world, &layout);
+        Split { scene: Scene { world, layout, written: 0 } }
+    }
+    /// Everything written so far is in both lists at every strong level, and in both alike at the others; the
+    /// second comes from this reader.
+    fn expect_all(&mut self, at: NodeId, from: NodeId) {
+        let everything: Vec<u64> = (1..=self.scene.written).collect();
+        let all = self.scene.all();
+        for level in Consistency::ALL {
+            let Some(Reply::Snapshot(Ok(snapshot))) = self.scene.open(at, level, Token::default(), &all)
+            else {
+                panic!("{at} does not answer at {level:?}")
+            };
+            let rows = rows_of(&snapshot.tables[&LISTS]);
+            let lists: Vec<Content> = rows.iter().map(|row| read_row(Kind::List, row).1).collect();
+            assert_eq!(lists.len(), 2);
+            assert_eq!(lists[0], lists[1], "{level:?}");
+            if [Consistency::Rss, Consistency::Regular].contains(&level) {
+                assert_eq!(lists[0], Content::List(everything.clone()), "{level:?}");
+            }
+            let second = snapshot.sources.iter().find(|s| s.partitions.contains(&SECOND_PARTITION));
+            assert_eq!(second.expect("it is read").reader, from);
+            let others = snapshot.sources.iter().filter(|s| s.reader != at).count();
+            assert_eq!(usize::from(snapshot.freshness.other_readers), others);
+            // One question there and back, whatever the partitions need beyond it.
+            assert!(snapshot.freshness.visibility_delay_ns() < 400 * MS, "{:?}", snapshot.freshness);
+        }
+    }
+    /// Readers keep nothing of queries that have ended.
+    fn expect_nothing_kept(&mut self) {
+        for node in [FIRST, NEAR, FAR] {
+            let kept = self.scene.world.node(node).map(|node| node.held()["reads under way"]);
+            assert_eq!(kept, Some(0), "{node}");
+        }
+    }
+}
+
+#[test]
+fn a_query_over_columns_that_no_reader_has_all_of_is_answered_at_one_cut() {
+    let mut split = Split::new(10 * SECOND, node::Options::default());
+    for _ in 0..3 {
+        split.scene.write();
+        split.expect_all(FIRST, NEAR);
+        split.expect_all(FAR, FAR);
+        // Whoever keeps no columns can coordinate too.
+        split.expect_all(NodeId(1), FAR);
+    }
+    split.scene.run(SECOND);
+    split.expect_nothing_kept();
+}
+
+#[test]
+fn a_reader_that_fails_during_a_query_is_replaced_or_named() {
+    let mut split = Split::new(3 * SECOND, node::Options::default());
+    split.scene.write();
+    split.expect_all(FIRST, NEAR);
+    split.scene.fault(Fault::Crash(NEAR));
+    let all = split.scene.all();
+    // Silence is taken for loss after a while; then the other reader is asked, at the same cut.
+    split.scene.write();
+    let begun = split.scene.world.now();
+    split.expect_all(FIRST, FAR);
+    assert!(split.scene.world.now().since(begun) < 5 * SECOND);
+    // With both gone nobody guesses.
+    split.scene.fault(Fault::Crash(FAR));
+    let mut request = Some(Request::OpenSnapshot(OpenSnapshot {
+        at: None,
+        consistency: Consistency::Rss,
+        token: Token::default(),
+        tables: [(LISTS, all.iter().copied().collect())].into(),
+        wanted: BTreeMap::new(),
+    }));
+    let (client, replies) = ScriptClient::<Subject>::new(move |_| request.take().map(|r| (FIRST, r)));
+    split.scene.world.client(client);
+    split.scene.run(8 * SECOND);
+    let reply = replies.borrow_mut().pop();
+    assert_eq!(split.scene.refused(reply), SqlState::CONNECTION_FAILURE);
+    // One comes back without its memory.
+    split.scene.fault(Fault::Restart(NEAR));
+    split.scene.run(SECOND);
+    split.scene.write();
+    split.expect_all(FIRST, NEAR);
+    split.scene.fault(Fault::Restart(FAR));
+    split.scene.run(5 * SECOND);
+    split.expect_nothing_kept();
+}
+
+#[test]
+fn a_query_that_gathers_too_much_is_ended_and_the_others_go_on() {
+    let options = node::Options { gather_bytes_max: 1, ..node::Options::default() };
+    let mut split = Split::new(10 * SECOND, options);
+    split.scene.write();
+    let all = split.scene.all();
+    let reply = split.scene.open(FIRST, Consistency::Rss, Token::default(), &all);
+    assert_eq!(split.scene.refused(reply), SqlState::OUT_OF_MEMORY);
+    let own = split.scene.query(FIRST, Consistency::Rss).expect("it keeps these itself");
+    assert_eq!(own.len(), 1);
+    split.scene.run(SECOND);
+    split.expect_nothing_kept();
 }

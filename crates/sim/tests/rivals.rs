@@ -116,7 +116,13 @@ fn queries_that_are_always_open_do_not_stop_collection_by_rivals_or_levels() {
             let (client, _) = ScriptClient::<Subject>::new(move |replies| {
                 assert!(!matches!(replies.last(), Some(Reply::Snapshot(Err(_)))), "a query is refused");
                 let tables = [(LISTS, partitions.clone())].into();
-                let open = OpenSnapshot { at: None, consistency, token: Token::default(), tables };
+                let open = OpenSnapshot {
+                    at: None,
+                    consistency,
+                    token: Token::default(),
+                    tables,
+                    wanted: Default::default(),
+                };
                 Some((reader, Request::OpenSnapshot(open)))
             });
             world.client(client);

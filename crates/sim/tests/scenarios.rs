@@ -156,7 +156,13 @@ impl Scene {
     fn query(&mut self, node: NodeId, session: u64, consistency: Consistency) -> usize {
         let partitions = self.layout.topology.partition_ids().collect();
         let tables = [(LISTS, partitions)].into();
-        let open = OpenSnapshot { at: None, consistency, token: Token::default(), tables };
+        let open = OpenSnapshot {
+            at: None,
+            consistency,
+            token: Token::default(),
+            tables,
+            wanted: Default::default(),
+        };
         self.ask(node, session, None, What::Query, Request::OpenSnapshot(open))
     }
 

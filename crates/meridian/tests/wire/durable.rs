@@ -124,3 +124,45 @@ async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
     let client = server.session(0).await;
     assert_eq!(value(&client, "SELECT count(*) FROM t").await, "2");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_good_for_the_life_of_its_logs_and_refused_by_any_other() {
+    let (directory, other) = (Directory::new("life"), Directory::new("another-life"));
+    let server = start(&directory, "perseus");
+    let client = server.session(0).await;
+    run(&client, "CREATE TABLE t (id INT PRIMARY KEY)").await;
+    run(&client, "SET meridian.consistency = 'regular'; INSERT INTO t VALUES (1)").await;
+    assert_eq!(value(&client, "SELECT count(*) FROM t").await, "1");
+    let token = value(&client, "SHOW meridian.token").await;
+    assert!(token.contains('/') && token.contains(",0@"), "{token}");
+    let set = format!("SET meridian.token = '{token}'");
+    drop((client, server));
+    // The same logs, read again.
+    let server = start(&directory, "perseus");
+    let client = server.session(0).await;
+    run(&client, &set).await;
+    assert_eq!(value(&client, "SELECT count(*) FROM t").await, "1");
+    drop((client, server));
+    // Another directory, and no directory.
+    for server in [start(&other, "perseus"), Server::start_with(&["--regions", "us"], 1)] {
+        let client = server.session(0).await;
+        for set in [&set, "SET meridian.token = '17'"] {
+            let (state, message) = failure(&client, set).await;
+            assert_eq!(state, "22023");
+            assert!(message.contains("another cluster, or by a former life of this one"), "{message}");
+        }
+        run(&client, "CREATE TABLE t (id INT PRIMARY KEY)").await;
+        assert_eq!(value(&client, "SELECT count(*) FROM t").await, "0", "the session goes on");
+    }
+    // Logs of which one is gone are no life.
+    let both = Directory::new("half");
+    let start_both = || Server::start_with(&["--regions", "us,eu", "--data", both.text()], 2);
+    drop(start_both());
+    std::fs::remove_file(both.0.join("node-1.log")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["start", "--port", "0", "--wan", "local", "--regions", "us,eu", "--data", both.text()])
+        .output()
+        .expect("the command runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("node-1.log: is not there"), "{said}");
+}

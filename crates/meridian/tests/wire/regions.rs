@@ -14,6 +14,28 @@ async fn one_region_alone_is_a_whole_database() {
     assert_eq!(rows(&client, "SELECT count(*), max(v) FROM t").await.unwrap(), ["2|c"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_over_columns_of_several_regions_names_its_readers() {
+    let server = Server::start_with(&["--columns", "own"], 3);
+    let client = server.session(0).await;
+    run(&client, "CREATE TABLE t (id int PRIMARY KEY, v int) WITH (home_by = 'id', home_map = 'hash')").await;
+    run(&client, "INSERT INTO t SELECT n, n % 7 FROM generate_series(1, 3000) AS g(n)").await;
+    for region in 0..3 {
+        let client = server.session(region).await;
+        for level in ["rss", "regular", "session"] {
+            run(&client, &format!("SET meridian.consistency = '{level}'")).await;
+            let sum = value(&client, "SELECT count(*) || ' ' || sum(v) FROM t").await;
+            // A session that has seen nothing is promised nothing at its own level.
+            assert!(sum == "3000 8998" || level == "session", "{level}: {sum}");
+        }
+        run(&client, "SET meridian.consistency = 'rss'").await;
+        let explained = rows(&client, "EXPLAIN ANALYZE SELECT sum(v) FROM t WHERE v > 3").await.unwrap();
+        let readers = explained.iter().filter(|line| line.starts_with("Reader n")).count();
+        assert_eq!(readers, 3, "{explained:#?}");
+        assert!(value(&client, "SHOW meridian.freshness").await.ends_with("other_readers=2"));
+    }
+}
+
 #[test]
 fn a_region_that_is_not_there_is_refused_by_name() {
     let started = Command::new(env!("CARGO_BIN_EXE_meridian"))

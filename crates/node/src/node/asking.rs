@@ -3,7 +3,7 @@
 //! A question is repeated until it is answered, and served once at a time; serving it again is harmless.
 
 use super::*;
-use crate::message::{AnswerBody, Question};
+use crate::message::AnswerBody;
 use crate::questions::{Asked, Owner};
 use base::Key;
 use base::key::KeyRange;
@@ -210,6 +210,9 @@ impl<E: Engine> Node<E> {
                 self.finish_row_read(now, id, out);
             }
             (Owner::Read(_), Ok(_)) => {}
+            (Owner::Scan(node, scan), answer) => {
+                self.scan_told(now, (node, scan), partition, waited_ns, answer, out)
+            }
             (Owner::Copies(txn), _) => self.copied(now, txn, out),
             (Owner::Calibration(sent_at), Ok(AnswerBody::Calibrated(calibration))) => {
                 self.columns.delays.round_trip(partition, now.since(sent_at));

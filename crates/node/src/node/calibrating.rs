@@ -1,7 +1,6 @@
 //! Calibrations, shared between the queries of this node; see [`reads::calibration`].
 
 use super::*;
-use crate::message::Question;
 use crate::questions::Owner;
 use base::order::Calibration;
 use reads::calibration::Want;

@@ -107,7 +107,7 @@ impl<E: Engine> Node<E> {
 
     /// Ends what clients wait for.
     fn refuse_all(&mut self, reason: &SqlError, out: &mut Effects<Self>) {
-        for id in self.queries.keys().copied().collect::<Vec<_>>() {
+        for id in self.queries.keys().chain(self.gathers.keys()).copied().collect::<Vec<_>>() {
             self.vanished(id);
             out.reply(id, Reply::Snapshot(Err(reason.clone())));
         }

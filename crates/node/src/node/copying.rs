@@ -30,6 +30,7 @@ impl<E: Engine> Node<E> {
         for outgoing in self.streams.outgoing.values_mut() {
             outgoing.expire(now - self.options.lease_ns);
         }
+        self.expire_scans(now);
         // Each word is an event of a log where nodes are durable, so not more often than a lease needs.
         out.timer(Timer::Lease, now + (self.options.lease_ns / 8).min(250 * MS));
     }
@@ -101,14 +102,15 @@ impl<E: Engine> Node<E> {
             return;
         }
         base::sometimes!("a node finds that it was taken for dead");
+        let error = SqlError::new(SqlState::SNAPSHOT_TOO_OLD, "this node was cut off for too long")
+            .detail("What the query was about to read has been collected elsewhere.")
+            .hint("Run the query again.");
         let queries: Vec<RequestId> = self.queries.keys().copied().collect();
         for id in queries {
             self.vanished(id);
-            let error = SqlError::new(SqlState::SNAPSHOT_TOO_OLD, "this node was cut off for too long")
-                .detail("What the query was about to read has been collected elsewhere.")
-                .hint("Run the query again.");
-            out.reply(id, Reply::Snapshot(Err(error)));
+            out.reply(id, Reply::Snapshot(Err(error.clone())));
         }
+        self.refuse_closing_scans(now, &error, out);
         lapsed.into_iter().for_each(|partition| self.begin_copy(now, partition, out));
     }
 

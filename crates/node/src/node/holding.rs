@@ -23,7 +23,14 @@ impl<E: Engine> Node<E> {
                 "questions",
                 (questions.asked.len() + questions.serving.len() + questions.serving_for.len()) as u64,
             ),
-            ("reads under way", (self.queries.len() + self.row_reads.len() + self.pins.len()) as u64),
+            (
+                "reads under way",
+                (self.queries.len()
+                    + self.row_reads.len()
+                    + self.pins.len()
+                    + self.gathers.len()
+                    + self.scans.len()) as u64,
+            ),
             ("requests under way", self.submitted.len() as u64),
         ]);
         held

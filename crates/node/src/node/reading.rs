@@ -3,7 +3,6 @@
 //! KEEPS: a cut in use is a floor from the moment it is chosen until its answer; a request gets one reply.
 
 use super::*;
-use crate::message::Question;
 use crate::questions::Owner;
 use base::Cut;
 use base::cut::Consistency;
@@ -112,7 +111,8 @@ impl<E: Engine> Node<E> {
             arrived_at: state.arrived,
             ..Default::default()
         };
-        let rows = Rows { at: state.at, reads: state.rows, token: Token::at(state.at), freshness };
+        let token = Token::at(state.at).of(self.options.incarnation);
+        let rows = Rows { at: state.at, reads: state.rows, token, freshness };
         out.reply(id, Reply::Rows(Ok(rows)));
     }
 
@@ -125,6 +125,9 @@ impl<E: Engine> Node<E> {
     ) {
         if let Err(error) = self.check_open(now, &open) {
             return out.reply(id, Reply::Snapshot(Err(error)));
+        }
+        if open.tables.values().flatten().any(|p| !self.subscribes(*p)) {
+            return self.gather(now, id, open, out);
         }
         let mut reads: BTreeMap<PartitionId, Vec<Granule>> = BTreeMap::new();
         for (&table, partitions) in &open.tables {
@@ -196,13 +199,11 @@ impl<E: Engine> Node<E> {
 
     pub(super) fn check_open(&self, now: Time, open: &OpenSnapshot) -> Result<(), SqlError> {
         self.check_token(now, &open.token)?;
+        // Other systems' rules are compared where one reader has all.
+        let alone = self.rival.is_some() || self.options.printed.is_some();
         match open.tables.values().flatten().find(|p| !self.subscribes(**p)) {
-            Some(partition) => Err(SqlError::unsupported(format!(
-                "a query over partition {partition}, whose columns node {} does not keep,",
-                self.id
-            ))
-            .hint("Connect to a node that subscribes to the partition.")),
-            None => Ok(()),
+            Some(partition) if alone => Err(self.keeps_no_columns(*partition)),
+            _ => Ok(()),
         }
     }
 
@@ -212,6 +213,7 @@ impl<E: Engine> Node<E> {
         let result = match query.rule.ready(now, &self.columns) {
             Ok(None) => return,
             Ok(Some(Readable { cut, token, freshness })) => {
+                let token = token.of(self.options.incarnation);
                 if let Cut::Set(set) = &cut {
                     for partition in set.above.keys() {
                         let issued = self.columns.issued.entry(*partition).or_default();
@@ -231,7 +233,7 @@ impl<E: Engine> Node<E> {
                 let tables = tables.collect::<Result<BTreeMap<_, _>, _>>();
                 tables.and_then(|tables| {
                     let catalog = store.catalog_at(&cut)?;
-                    Ok(Snapshot { tables, catalog, cut, token, freshness })
+                    Ok(Snapshot { tables, catalog, cut, token, freshness, sources: Vec::new() })
                 })
             }
             Err(error) => Err(error),
@@ -247,5 +249,6 @@ impl<E: Engine> Node<E> {
     pub(super) fn finish_queries(&mut self, now: Time, out: &mut Effects<Self>) {
         let open: Vec<RequestId> = self.queries.keys().copied().collect();
         open.into_iter().for_each(|id| self.finish_query(now, id, out));
+        self.finish_scans(now, out);
     }
 }

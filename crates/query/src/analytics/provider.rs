@@ -53,6 +53,19 @@ impl ColumnTable {
 }
 
 impl ColumnTable {
+    /// Numbers of the columns that a scan may look at: what it shows, what its filters name, and the key, by which
+    /// a transaction's own rows are known.
+    pub fn read_by(&self, projection: Option<&Vec<usize>>, filters: &[Expr]) -> Vec<usize> {
+        let mut read = match projection {
+            Some(fields) => fields.iter().map(|f| self.columns[*f]).collect(),
+            None => self.columns.clone(),
+        };
+        read.extend(&self.table.primary_key);
+        let named = filters.iter().flat_map(|filter| filter.column_refs());
+        read.extend(named.filter_map(|column| self.table.column_named(&column.name)));
+        read
+    }
+
     /// The same table with other figures.
     pub fn with_statistics(&self, statistics: Option<Arc<TableStatistics>>) -> ColumnTable {
         ColumnTable {

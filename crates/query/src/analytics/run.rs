@@ -11,7 +11,7 @@ use crate::response::{BatchStream, RowStream};
 use base::cut::{Consistency, Freshness};
 use base::error::SqlResult;
 use base::{Datum, PartitionId, Rank, SqlError, TableId, Token};
-use colstore::TableSnapshot;
+use colstore::{TableSnapshot, Wanted};
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
@@ -22,7 +22,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use futures::StreamExt;
-use node::request::{OpenSnapshot, Reply, Request, Snapshot};
+use node::request::{OpenSnapshot, Reply, Request, Snapshot, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -45,6 +45,8 @@ pub(crate) struct Answer {
     pub freshness: Option<Freshness>,
     /// What it may have read.
     pub reads: BTreeMap<TableId, BTreeSet<PartitionId>>,
+    /// Who gave which partitions, if other readers took part.
+    pub sources: Vec<Source>,
     /// What runs, and counts while it does.
     pub operators: Operators,
     pub timing: Timing,
@@ -99,7 +101,8 @@ pub(crate) async fn run(
         let operators = Operators(physical.clone());
         let stream = execute(gateway, plan, physical, cell)?;
         let timing = Timing::default();
-        return Ok(Answer { stream, token: None, freshness: None, reads, operators, timing });
+        let sources = Vec::new();
+        return Ok(Answer { stream, token: None, freshness: None, reads, sources, operators, timing });
     }
     if let Some(transaction) = how.transaction {
         for id in transaction.written_tables() {
@@ -113,6 +116,7 @@ pub(crate) async fn run(
         consistency: how.consistency,
         token: how.token,
         tables: reads.clone(),
+        wanted: wanted(&logical, &reads)?,
     });
     let start = gateway.cluster.now();
     let since_start = || gateway.cluster.now().since(start);
@@ -148,8 +152,8 @@ pub(crate) async fn run(
     cell.tables.set(snapshot.tables).unwrap_or_else(|_| unreachable!("set once"));
     let operators = Operators(physical.clone());
     let stream = execute(gateway, plan, physical, cell)?;
-    let (token, freshness) = (Some(snapshot.token), Some(snapshot.freshness));
-    Ok(Answer { stream, token, freshness, reads, operators, timing })
+    let (token, freshness, sources) = (Some(snapshot.token), Some(snapshot.freshness), snapshot.sources);
+    Ok(Answer { stream, token, freshness, reads, sources, operators, timing })
 }
 
 /// The plan that would run, and what it would read.
@@ -199,7 +203,9 @@ fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>,
 /// Tables with the partitions whose rows can matter, over the whole plan.
 fn reads(gateway: &Gateway, plan: &LogicalPlan) -> SqlResult<BTreeMap<TableId, BTreeSet<PartitionId>>> {
     let topology = gateway.cluster.topology();
-    let near = topology.partitions_in(gateway.cluster.region()).next();
+    let kept = &topology.nodes[gateway.cluster.node().0 as usize].subscribes;
+    let here = || topology.partitions_in(gateway.cluster.region());
+    let near = here().find(|p| kept.contains(p)).or_else(|| here().next());
     let mut reads: BTreeMap<TableId, BTreeSet<PartitionId>> = BTreeMap::new();
     plan.apply_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
@@ -218,6 +224,33 @@ fn reads(gateway: &Gateway, plan: &LogicalPlan) -> SqlResult<BTreeMap<TableId, B
     })
     .map_err(sql_error)?;
     Ok(reads)
+}
+
+/// What the plan looks at of the tables that it reads; what other readers send is no more.
+fn wanted(
+    plan: &LogicalPlan,
+    reads: &BTreeMap<TableId, BTreeSet<PartitionId>>,
+) -> SqlResult<BTreeMap<TableId, Wanted>> {
+    let mut all: BTreeMap<TableId, (BTreeSet<usize>, Vec<Wanted>)> = BTreeMap::new();
+    plan.apply_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
+        let provider = source_as_provider(&scan.source)?;
+        if let Some(columns) = provider.downcast_ref::<ColumnTable>() {
+            let (found, scans) = all.entry(columns.table.id).or_default();
+            found.extend(columns.read_by(scan.projection.as_ref(), &scan.filters));
+            let predicates = prune::predicates(&columns.table, &scan.filters);
+            scans.push(Wanted { columns: Vec::new(), predicates });
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map_err(sql_error)?;
+    all.retain(|table, _| reads.contains_key(table));
+    let wanted = all.into_iter().map(|(table, (columns, mut scans))| {
+        // A table that is read twice is sent once, with what either wants.
+        let only = if scans.len() == 1 { scans.pop() } else { None };
+        (table, Wanted { columns: columns.into_iter().collect(), ..only.unwrap_or_default() })
+    });
+    Ok(wanted.collect())
 }
 
 fn check_versions(

@@ -19,13 +19,17 @@ use std::sync::Arc;
 /// A freshness report in one line, for people and programs: `name=…ms`, blank between.
 pub(super) fn freshness(f: &Freshness) -> String {
     let ms = |ns: u64| ns as f64 / base::time::MS as f64;
-    format!(
+    let delays = format!(
         "visibility_delay={:.3}ms staleness={:.3}ms coordination={:.3}ms wait={:.3}ms",
         ms(f.visibility_delay_ns()),
         ms(f.staleness_ns),
         ms(f.coordination_ns),
         ms(f.wait_ns)
-    )
+    );
+    match f.other_readers {
+        0 => delays,
+        others => format!("{delays} other_readers={others}"),
+    }
 }
 
 /// Columns of `SHOW EXPECTED LATENCY`.
@@ -280,6 +284,27 @@ impl Session {
             .collect()
     }
 
+    /// Who gave which partitions of the last query, if this node did not have all of them.
+    fn readers(&self) -> Vec<String> {
+        let (cluster, ms) = (self.cluster(), |ns: u64| ns as f64 / base::time::MS as f64);
+        let topology = cluster.topology();
+        let line = |source: &node::request::Source| {
+            let partitions: Vec<String> = source.partitions.iter().map(PartitionId::to_string).collect();
+            let (reader, opened) = (source.reader, ms(source.opened_ns));
+            let region = topology.region_name(topology.region_of(reader));
+            let gave = match reader == cluster.node() {
+                true => "coordinator, its own columns".to_string(),
+                false => format!("{} rows in {} bytes", source.rows, source.bytes),
+            };
+            let waited = ms(source.waited_ns);
+            let partitions = partitions.join(" ");
+            format!(
+                "Reader {reader} ({region}): partitions {partitions}; {gave}; readable after {opened:.3} ms, waited {waited:.3} ms"
+            )
+        };
+        self.sources.iter().map(line).collect()
+    }
+
     /// Runs it and says what happened.
     async fn analyze(&mut self, plan: &Plan, parameters: &[Datum], lines: &mut Vec<String>) -> SqlResult<()> {
         self.is_analyzing = true;
@@ -297,6 +322,7 @@ impl Session {
     ) -> SqlResult<()> {
         let ms = |ns: u64| ns as f64 / base::time::MS as f64;
         self.last = None;
+        self.sources.clear();
         let before = self.freshness.take();
         let start = self.cluster().now();
         let response = match plan {
@@ -342,6 +368,7 @@ impl Session {
                 ms(f.newest_age_ns)
             ));
         }
+        lines.extend(self.readers());
         if let Some((operators, timing)) = self.operators.take() {
             let (planned, opened) = (ms(timing.planned_ns), ms(timing.opened_ns));
             lines.push(format!("Planned after {planned:.3} ms, snapshot open after {opened:.3} ms"));

@@ -44,11 +44,12 @@ impl Session {
             own_tables,
         };
         let gateway = self.gateway.clone();
-        let answer = analytics::run(&gateway, plan, parameters, how).await?;
+        let mut answer = analytics::run(&gateway, plan, parameters, how).await?;
         if let Some(token) = &answer.token {
             self.token.join(token);
         }
         self.freshness = answer.freshness.or(self.freshness);
+        self.sources = std::mem::take(&mut answer.sources);
         if self.is_analyzing {
             self.operators = Some((answer.operators.clone(), answer.timing));
         }

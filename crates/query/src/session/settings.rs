@@ -1,6 +1,6 @@
 //! A session's settings: SET, SHOW, RESET.
 
-use base::cut::Consistency;
+use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
 use base::{Rank, SqlError, Token};
 use std::collections::BTreeMap;
@@ -230,9 +230,13 @@ fn milliseconds(value: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-/// A token as SHOW prints it: the rank, then `partition@position` for each position.
+/// A token as SHOW prints it: the incarnation and a slash, if it has one, the rank, then `partition@position` for
+/// each position.
 pub fn show_token(token: &Token) -> String {
     let mut shown = token.rank.0.to_string();
+    if token.incarnation.is_named() {
+        shown = format!("{}/{shown}", token.incarnation.0);
+    }
     for (partition, position) in &token.positions {
         shown.push_str(&format!(",{}@{}", partition.0, position.0));
     }
@@ -240,8 +244,10 @@ pub fn show_token(token: &Token) -> String {
 }
 
 fn parse_token(text: &str) -> Option<Token> {
+    let (incarnation, text) = text.split_once('/').unwrap_or(("0", text));
     let mut parts = text.split(',');
     let mut token = Token::at(Rank(parts.next()?.trim().parse().ok()?));
+    token.incarnation = Incarnation(incarnation.trim().parse().ok()?);
     for part in parts {
         let (partition, position) = part.trim().split_once('@')?;
         let partition = base::PartitionId(partition.parse().ok()?);
@@ -272,7 +278,11 @@ mod tests {
         let mut token = Token::at(Rank(77));
         token.positions.insert(base::PartitionId(3), base::LogPosition(9));
         assert_eq!(show_token(&token), "77,3@9");
-        assert_eq!(parse_token("77,3@9"), Some(token));
+        assert_eq!(parse_token("77,3@9"), Some(token.clone()));
+        let token = token.of(Incarnation(5));
+        assert_eq!(show_token(&token), "5/77,3@9");
+        assert_eq!(parse_token("5/77,3@9"), Some(token));
+        assert_eq!(parse_token("/77"), None);
         assert_eq!(parse_token("x"), None);
     }
 }

@@ -366,6 +366,7 @@ impl Session {
 
     pub(super) fn set(&mut self, name: &'static str, value: &str) -> SqlResult<()> {
         if let Some(token) = self.settings.set(name, value)? {
+            token.check(self.cluster().incarnation())?;
             let now = self.cluster().now();
             let bound_ns = self.cluster().topology().clock_bound_ns;
             // A token from the future would make every later query wait for it.

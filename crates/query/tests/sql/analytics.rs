@@ -111,3 +111,53 @@ async fn a_query_that_needs_too_much_memory_ends_and_says_so() {
     check!(s, "select count(*) from t where id > 0" => "2", "select v from generate_series(1, 3) as g(v) order by v desc"
         => "3\n2\n1");
 }
+
+/// No region keeps all columns: who takes the query coordinates it.
+#[tokio::test]
+async fn queries_over_columns_of_several_regions_answer_as_one_does() {
+    let regions = Regions::split();
+    let mut s = regions.session(0);
+    check!(s,
+        "create table t (id int primary key, v int, x text) with (home_by = 'id', home_map = 'hash')" => "CREATE TABLE",
+        "insert into t select n, n % 10, 'text of row ' || n from generate_series(1, 500) as g(n)" => "INSERT 0 500",
+        "delete from t where id = 7" => "DELETE 1",
+        "select count(*), sum(v), max(x) from t" => "499|2243|text of row 99",
+        "select id, x from t where v = 3 and id < 40 order by id" => "3|text of row 3\n13|text of row 13\n23|text of row 23\n33|text of row 33",
+        "select count(*) from t as a join t as b on a.id = b.v + 1 where b.v < 5 and a.v > 2" => "150",
+    );
+    for level in ["rss", "regular", "session", "stale"] {
+        let mut other = regions.session(2);
+        let level = format!("set meridian.consistency = '{level}'");
+        check!(other,
+            level.as_str() => "SET",
+            "select count(*) from t where v >= 0" => "499",
+        );
+    }
+    // In a block: at its cut, over its own writes.
+    check!(s,
+        "begin" => "BEGIN",
+        "update t set v = 1000 where id in (1, 2, 3)" => "UPDATE 3",
+        "insert into t values (501, 1000, 'new')" => "INSERT 0 1",
+        "delete from t where id = 500" => "DELETE 1",
+        "select count(*), sum(v) from t" => "499|6237",
+        "select count(*) from t where v = 1000" => "4",
+        "commit" => "COMMIT",
+        "select count(*), sum(v) from t" => "499|6237",
+        "alter table t add column w int default 5" => "ALTER TABLE",
+        "select sum(w) from t" => "2495",
+    );
+    let explained = run(&mut s, "explain analyze select sum(v) from t where v > 5").await;
+    let readers: Vec<&str> = explained.lines().filter(|line| line.starts_with("Reader ")).collect();
+    assert_eq!(readers.len(), 3, "{explained}");
+    assert!(readers[0].starts_with("Reader n0 (us): partitions p0 p1; coordinator"), "{explained}");
+    assert!(readers[2].starts_with("Reader n2 (asia): partitions p4 p5;"), "{explained}");
+    let freshness = run(&mut s, "show meridian.freshness").await;
+    assert!(freshness.ends_with("other_readers=2"), "{freshness}");
+    let sent = |line: &str| -> u64 {
+        let words: Vec<&str> = line.split(' ').collect();
+        let at = words.iter().position(|w| *w == "rows").expect(line);
+        words[at - 1].parse().unwrap()
+    };
+    let rows: u64 = readers[1..].iter().map(|line| sent(line)).sum();
+    assert!(rows < 200, "rows that fail the filter stay where they are: {rows} of 333\n{explained}");
+}

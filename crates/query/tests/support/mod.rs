@@ -120,9 +120,26 @@ impl Regions {
         Regions::with_config(GatewayConfig::default())
     }
 
+    /// The same where each region keeps the columns of its own partitions, and no others.
+    pub fn split() -> Regions {
+        let mut topology = Regions::topology();
+        for id in topology.node_ids() {
+            topology.nodes[id.0 as usize].subscribes = topology.partitions_at(id).collect();
+        }
+        Regions::of(topology, GatewayConfig::default())
+    }
+
     /// The same with limits of its own.
     pub fn with_config(config: GatewayConfig) -> Regions {
-        let topology = Arc::new(Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2));
+        Regions::of(Regions::topology(), config)
+    }
+
+    fn topology() -> Topology {
+        Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2)
+    }
+
+    fn of(topology: Topology, config: GatewayConfig) -> Regions {
+        let topology = Arc::new(topology);
         let procedures = Arc::new(workload::procedures());
         let nodes = topology
             .node_ids()

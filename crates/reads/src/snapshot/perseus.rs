@@ -250,9 +250,10 @@ impl SnapshotRule for RegularQuery {
         let seen = |(p, upto): (&PartitionId, &LogPosition)| {
             (*p, set.above[p].last().copied().unwrap_or_default().max(*upto))
         };
-        let token = Token { rank: newest, positions: required.upto.iter().map(seen).collect() };
+        let positions = required.upto.iter().map(seen).collect();
+        let token = Token { positions, ..Token::at(newest) };
         let complete_until = self.meta.arrived.max(set.base.time());
-        let freshness = freshness(&self.meta, now, newest, complete_until, self.coordination_ns);
+        let freshness = freshness(self.meta.arrived, now, newest, complete_until, self.coordination_ns);
         Ok(Some(Readable { cut: Cut::Set(set), token, freshness }))
     }
 }

@@ -97,8 +97,8 @@ impl SnapshotRule for PrintedQuery {
         let newest = newest.max().unwrap_or_default();
         Ok(Some(Readable {
             cut: Cut::Rank(Rank::MAX),
-            token: Token { rank: newest, positions: self.calibrated.clone() },
-            freshness: freshness(&self.meta, now, newest, self.meta.arrived, self.coordination_ns),
+            token: Token { positions: self.calibrated.clone(), ..Token::at(newest) },
+            freshness: freshness(self.meta.arrived, now, newest, self.meta.arrived, self.coordination_ns),
         }))
     }
 

@@ -51,10 +51,17 @@ impl RankQuery {
         let low = meta.reads.keys().map(|p| view.low(*p)).min().unwrap_or(meta.arrived.rank());
         let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
         let cut = low.max(meta.token.rank).max(begins);
+        RankQuery::part(meta, cut, view, None)
+    }
+
+    /// A given cut, of which nobody is asked for what is complete here already: a part of a query over several
+    /// readers. `planted`: a fault, in tests.
+    pub fn part(meta: QueryMeta, cut: Rank, view: &dyn ColumnView, planted: Option<Mutant>) -> RankQuery {
         let mut query = RankQuery::at(meta, cut);
         for &partition in query.meta.reads.keys() {
-            if view.low(partition) >= cut {
-                query.closed.insert(partition, (LogPosition(0), cut));
+            if view.low(partition) >= cut || planted == Some(Mutant::CloseAtCoordinatorOnly) {
+                // Should a copy of the partition begin to arrive meanwhile, it has to come as far again.
+                query.closed.insert(partition, (view.applied(partition), cut));
             }
         }
         query

@@ -74,7 +74,16 @@ where
             Some(&(node, ref partitions)) => {
                 let tables =
                     [Kind::List, Kind::Register].map(|kind| (table_of(kind), partitions.clone())).into();
-                Some((node, Request::OpenSnapshot(OpenSnapshot { at: Some(at), consistency, token, tables })))
+                Some((
+                    node,
+                    Request::OpenSnapshot(OpenSnapshot {
+                        at: Some(at),
+                        consistency,
+                        token,
+                        tables,
+                        wanted: BTreeMap::new(),
+                    }),
+                ))
             }
             None if nth == analysts.len() + 1 => Some((gateway, Request::Unpin(*pin))),
             None => None,

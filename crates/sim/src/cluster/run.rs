@@ -50,6 +50,8 @@ pub struct Case {
     pub printed: Option<Printed>,
     /// Read as another system does; strong levels are then its own.
     pub rival: Option<Rival>,
+    /// Queries go to readers that keep all they read.
+    pub stays_home: bool,
     /// A fault planted in the engine; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<txn::perseus::Mutant>,
@@ -72,6 +74,7 @@ impl Case {
             engine: EngineKind::Perseus,
             printed: None,
             rival: None,
+            stays_home: false,
             #[cfg(feature = "mutants")]
             mutant: None,
             #[cfg(feature = "mutants")]
@@ -191,6 +194,13 @@ impl Knobs {
             may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::Drift)
                 || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
             consistency: case.consistency,
+            anywhere: match (case.rival, case.printed) {
+                (None, None) if !case.stays_home => {
+                    *Rng::new(case.seed).fork("readers").pick(&[0.0, 0.0, 0.0, 0.5])
+                }
+                // Other systems' rules need one reader that has all.
+                _ => 0.0,
+            },
             operations: 12,
             think_ns_max: *rng.pick(&[MS, 20 * MS, longest_ns]),
             roam: *rng.pick(&[0.0, 0.1, 0.5]),

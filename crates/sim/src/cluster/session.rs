@@ -32,6 +32,8 @@ pub struct Habits {
     pub roam: f64,
     /// Probability of taking up, or leaving, a token.
     pub share: f64,
+    /// Probability that a query goes over whatever shelves there are, not only those that its node keeps.
+    pub anywhere: f64,
     /// Nodes may lose their leases or their memory, and then refuse cuts that they cannot serve any more, or have
     /// missed how a transaction ended.
     pub may_be_too_late: bool,
@@ -279,7 +281,9 @@ impl Session {
     /// One to three shelves of registers, with or without their lists: what a query reads.
     fn shelves(&mut self) -> Vec<Target> {
         self.choose_analyst();
-        let kept: Vec<i64> = self.layout.shelves.iter().map(|s| s.0).filter(|s| self.is_kept(*s)).collect();
+        let anywhere = self.habits.anywhere > 0.0 && self.rng.chance(self.habits.anywhere);
+        let shelves = self.layout.shelves.iter().map(|s| s.0);
+        let kept: Vec<i64> = shelves.filter(|s| anywhere || self.is_kept(*s)).collect();
         let mut targets = BTreeSet::new();
         for _ in 0..self.rng.between(1, 3) {
             let shelf = *self.rng.pick(&kept);
@@ -320,7 +324,7 @@ impl Session {
             let table = super::layout::table_of(target.kind);
             tables.entry(table).or_default().insert(self.layout.partition_of(target.shelf));
         }
-        OpenSnapshot { at, consistency, token: self.token.clone(), tables }
+        OpenSnapshot { at, consistency, token: self.token.clone(), tables, wanted: BTreeMap::new() }
     }
 
     // ---- what came back ---------------------------------------------------------------------------
@@ -408,6 +412,9 @@ impl Session {
                     );
                 }
                 self.book.borrow_mut().count("queries");
+                if !snapshot.sources.is_empty() {
+                    self.book.borrow_mut().count("queries over several readers");
+                }
                 self.seen(now, entry, seen, &snapshot.token);
                 self.finish(now, out);
             }
@@ -475,12 +482,14 @@ impl Session {
     }
 
     fn is_too_late(&self, error: &SqlError) -> bool {
-        self.habits.may_be_too_late && error.state == SqlState::SNAPSHOT_TOO_OLD
+        let too_old = self.habits.may_be_too_late && error.state == SqlState::SNAPSHOT_TOO_OLD;
+        // Or the only reader of what another node does not keep was out of reach.
+        too_old || self.habits.anywhere > 0.0 && error.state == SqlState::CONNECTION_FAILURE
     }
     /// A read that is refused shows nothing.
     fn give_up(&mut self, now: Time, entry: Entry) {
         let mut book = self.book.borrow_mut();
-        book.count("cuts refused as too old");
+        book.count("reads refused");
         book.abort(entry, now);
     }
 

@@ -160,6 +160,7 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Analyst {
                     consistency: self.consistency,
                     token: Token::default(),
                     tables: [(self.table, self.partitions.clone())].into(),
+                    wanted: BTreeMap::new(),
                 };
                 self.waiting.insert(out.ask(self.node, Request::OpenSnapshot(open)), now);
                 out.wake_at(now + self.rng.below(2 * self.every_ns), 0);

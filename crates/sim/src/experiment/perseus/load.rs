@@ -172,6 +172,7 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Analyst {
                     consistency: self.consistency,
                     token: Token::default(),
                     tables: tables.iter().map(|table| (*table, self.partitions.clone())).collect(),
+                    wanted: Default::default(),
                 };
                 out.ask(self.node, Request::OpenSnapshot(open));
                 self.asked_at = Some(now);
