@@ -198,7 +198,7 @@ impl DependencyGraph {
         vertices.sort_unstable_by_key(|vertex| vertex.txn);
         let log = self.logs.get(&partition).into_iter();
         let log = log.flat_map(|log| log.from(LogPosition(0)));
-        (vertices, log.map(|(position, txn, rank)| (position, txn, rank)).collect())
+        (vertices, log.collect())
     }
 
     pub fn vertex_count(&self) -> usize {
