@@ -26,6 +26,23 @@ pub struct Transaction {
     /// What the session itself said that it has seen; never more than `min_rank`, to which a gateway may
     /// add. A reader of this transaction reads everything up to here as well.
     pub after: Rank,
+    /// What its gateway knew of partitions that have moved, if any of those it touches has, or does with it.
+    pub homes: Option<Arc<Homes>>,
+}
+
+/// Where a partition is ordered: in this region, after so many moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Home {
+    pub region: crate::RegionId,
+    pub moves: u32,
+}
+
+/// Homes as a transaction's gateway took them to be; those not named are where the topology says.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Homes {
+    pub claims: BTreeMap<PartitionId, Home>,
+    /// It moves this partition, all of which it writes, to this region.
+    pub moves: Option<(PartitionId, crate::RegionId)>,
 }
 
 impl Transaction {

@@ -90,6 +90,7 @@ impl Target for Bare {
             access: Arc::new(access),
             min_rank: Rank::ZERO,
             after: Rank::ZERO,
+            homes: None,
         };
         let outcome = self.store.execute(&transaction, Place::new(Rank(self.sequence), id)).0;
         // As a node does it: a little at a time, a moment behind.

@@ -75,7 +75,10 @@ fn draw(rng: &mut Rng, sequence: u64, program: &Arc<TxnProgram>) -> (Transaction
     let regions: Vec<u16> = access.by_partition.keys().map(|p| p.0).collect();
     let id = TxnId { coordinator: NodeId(home), incarnation: 1, sequence };
     let (min_rank, after) = (Rank::ZERO, Rank::ZERO);
-    (Transaction { id, program: program.clone(), access: Arc::new(access), min_rank, after }, regions)
+    (
+        Transaction { id, program: program.clone(), access: Arc::new(access), min_rank, after, homes: None },
+        regions,
+    )
 }
 
 fn main() {

@@ -230,6 +230,16 @@ impl Engine for AnyEngine {
     ) -> TxnId {
         inside!(self, out, |engine, effects| engine.submit(now, submission, executor, effects))
     }
+    fn move_home(
+        &mut self,
+        now: Time,
+        partition: PartitionId,
+        to: RegionId,
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) -> Result<TxnId, SqlError> {
+        inside!(self, out, |engine, effects| engine.move_home(now, partition, to, executor, effects))
+    }
     fn message(
         &mut self,
         now: Time,

@@ -10,7 +10,7 @@
 use base::order::{Calibration, Close, CloseTicket, Closed, StreamItem};
 pub use base::txn::Applied;
 use base::txn::{Gathered, Outcome, Submission, Transaction};
-use base::{NodeId, PartitionId, Place, Rank, SqlError, Time, TxnId};
+use base::{NodeId, PartitionId, Place, Rank, RegionId, SqlError, Time, TxnId};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -98,6 +98,21 @@ pub trait Engine {
     ) -> TxnId
     where
         Self: Sized;
+    /// Moves the ordering of a partition to another region, while everything goes on; answered like a
+    /// transaction. Errors: there is no such partition or region, or the engine orders differently.
+    fn move_home(
+        &mut self,
+        _now: Time,
+        _partition: PartitionId,
+        _to: RegionId,
+        _executor: &mut dyn Executor,
+        _out: &mut EngineEffects<Self>,
+    ) -> Result<TxnId, SqlError>
+    where
+        Self: Sized,
+    {
+        Err(SqlError::unsupported("moving homes with this engine"))
+    }
     fn message(
         &mut self,
         now: Time,

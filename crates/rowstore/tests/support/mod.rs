@@ -69,6 +69,7 @@ impl World {
             access: Arc::new(access),
             min_rank: Rank::ZERO,
             after: Rank::ZERO,
+            homes: None,
         }
     }
     /// Runs at the next rank.

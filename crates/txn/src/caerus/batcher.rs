@@ -6,6 +6,7 @@
 //! `now + ε` or later everywhere, hence ranked above it; what is submitted here in the same nanosecond
 //! is too, because ranks answered here are remembered.
 
+use super::homes::moved_away;
 use super::link::Outbox;
 use super::message::{Message, Named, Share, Term};
 use super::options::Mutant;
@@ -92,7 +93,7 @@ impl Caerus {
             }
             None => {
                 let after = token.rank;
-                let transaction = Transaction { id, program, access, min_rank, after };
+                let transaction = Transaction { id, program, access, min_rank, after, homes: None };
                 self.waiting.push_back(((transaction, request), now));
             }
         }
@@ -116,7 +117,9 @@ impl Caerus {
     }
 
     fn begin(&mut self, now: Time, named: Named, submitted_at: Time, out: &mut Out) {
-        let (transaction, request) = named;
+        let (mut transaction, request) = named;
+        let moves = self.moving.remove(&transaction.id);
+        transaction.homes = self.claims(&transaction, moves);
         let regions = self.regions_of(&transaction);
         let answering = self.answering_region(self.me, regions);
         // A change of the catalog is answered once everybody has it: whoever is told of it next plans with it.
@@ -227,8 +230,15 @@ impl Caerus {
         if let Some(at) = outstanding.deadline {
             self.deadlines.remove(&(at, txn));
         }
+        let is_stale = outstanding.ends.contains(&Share::Noop);
+        let moves = outstanding.transaction.homes.as_ref().is_some_and(|homes| homes.moves.is_some());
+        if is_stale && !moves {
+            let Outstanding { transaction, request, submitted_at, .. } = outstanding;
+            return self.submit_again(transaction, request, submitted_at);
+        }
         let outcome = match outstanding.is_unclear {
             true => Outcome::Aborted(unknown()),
+            false if is_stale => Outcome::Aborted(moved_away()),
             false => merge(outstanding.ends.into_iter()),
         };
         let homes = self.homes(&outstanding.transaction, outstanding.regions);
@@ -247,6 +257,7 @@ impl Caerus {
         // The gate's share is absolute until it opens.
         let phases = vec![("order", now.since(submitted_at)), ("gate", now.0)];
         let regions: BTreeSet<RegionId> = regions_in(regions).collect();
+        let submitted_as = self.again.remove(&submitted_as).unwrap_or(submitted_as);
         let answer = Answer { submitted_as, txn, rank, outcome, phases, regions };
         self.gate.insert((rank, submitted_as), answer);
     }
@@ -310,7 +321,8 @@ impl Caerus {
     pub(super) fn unanswered(&self) -> TxnId {
         let gated = self.gate.keys().map(|(_, txn)| *txn).min();
         let first = self.outstanding.keys().next().copied();
-        let waiting = self.waiting.front().map(|((transaction, _), _)| transaction.id);
+        let waiting =
+            self.waiting.iter().chain(&self.held_back).map(|((transaction, _), _)| transaction.id).min();
         let next = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.count + 1 };
         [gated, first, waiting].into_iter().flatten().fold(next, TxnId::min)
     }

@@ -12,13 +12,15 @@ use super::state::{Caerus, Out};
 use crate::engine::EngineEffect;
 use crate::graph::vertex::{Ref, State};
 use base::order::{Close, CloseTicket, Closed};
-use base::txn::{AccessMode, Granule};
+use base::txn::{AccessMode, Granule, Home};
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time};
 
 /// A reader that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Closing {
     close: Close,
+    /// Where the partition was homed when this was looked at last.
+    home: Home,
     /// Transactions it waits for, once the sequence is complete.
     blockers: Option<usize>,
 }
@@ -42,8 +44,22 @@ impl Caerus {
         if self.options.planted(Mutant::PrefixReads) {
             return self.closed(ticket, close.partition, out);
         }
-        let (home, rank) = (partition.home, close.rank);
-        self.closes.insert(ticket, Closing { close, blockers: None });
+        let home = partition.home;
+        self.closes.insert(ticket, Closing { close, home, blockers: None });
+        self.close_at_home(ticket, out);
+    }
+
+    /// Waits for the partition's home sequence to be complete, then for who is in flight.
+    fn close_at_home(&mut self, ticket: CloseTicket, out: &mut Out) {
+        let Some(closing) = self.closes.get_mut(&ticket) else { return };
+        let (partition, rank) = (closing.close.partition, closing.close.rank);
+        closing.home = self.partitions[usize::from(partition.0)].home;
+        closing.blockers = None;
+        let home = closing.home.region;
+        if self.moved_later(partition, rank) {
+            // The move's place is known here, and with it everything before.
+            return self.low_reached(ticket, out);
+        }
         let leads = self.leading.contains_key(&home);
         if leads {
             self.promise(home, rank, out);
@@ -72,7 +88,8 @@ impl Caerus {
     /// A reader of this node asks a copy elsewhere to close a rank. Who leads the sequence can tell the copy its
     /// low meanwhile: the question is on its way as long as this, so the copy need not ask first.
     pub(super) fn hasten_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut Out) {
-        let (at, home) = (self.topology.copy_near(partition, self.me), self.partition(partition).home);
+        let at = self.topology.copy_near(partition, self.me);
+        let home = self.partition(partition).home.region;
         if at == self.leader_of(home) || self.hastened.get(&(home, at)).is_some_and(|known| rank <= *known) {
             return;
         }
@@ -88,14 +105,11 @@ impl Caerus {
     pub(super) fn low_reached(&mut self, ticket: CloseTicket, out: &mut Out) {
         let Some(closing) = self.closes.get(&ticket) else { return };
         let Close { partition, rank, granules } = &closing.close;
-        let home = self.partition(*partition).home;
         let undecided = self.pending.range(..=(*rank, u32::MAX)).map(|(_, slot)| self.graph.at(*slot));
-        let holds_up = |at: &Ref| self.holds_up(*at, 1 << home.0, *partition, *rank, granules);
+        let holds_up = |at: &Ref| self.holds_up(*at, *partition, *rank, granules);
         let blockers: Vec<Ref> = undecided.filter(holds_up).collect();
         if blockers.is_empty() {
-            let partition = *partition;
-            self.closes.remove(&ticket);
-            return self.closed(ticket, partition, out);
+            return self.nobody_left(ticket, out);
         }
         base::sometimes!("a reader waits for a writer in flight");
         let closing = self.closes.get_mut(&ticket).expect("just found");
@@ -107,12 +121,13 @@ impl Caerus {
 
     /// Whether an unexecuted transaction of the sequence writes what is read and may be ranked at or below
     /// the cut.
-    fn holds_up(&self, at: Ref, bit: u64, partition: PartitionId, rank: Rank, granules: &[Granule]) -> bool {
+    fn holds_up(&self, at: Ref, partition: PartitionId, rank: Rank, granules: &[Granule]) -> bool {
         let vertex = self.graph.live(at);
         if self.options.planted(Mutant::CloseIgnoresUndecided) {
             return false;
         }
         let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
+        let bit = 1u64 << self.claimed(transaction, partition).region.0;
         let mut writes = transaction.access.at(partition).iter().filter(|a| a.mode == AccessMode::Write);
         vertex.extra.got & bit != 0
             && self.may_be_within(at, rank)
@@ -144,8 +159,7 @@ impl Caerus {
             let blockers = closing.blockers.as_mut().expect("it waits for transactions");
             *blockers -= 1;
             if *blockers == 0 {
-                let closing = self.closes.remove(&ticket).expect("just found");
-                self.closed(ticket, closing.close.partition, out);
+                self.nobody_left(ticket, out);
             }
         }
         if !still.is_empty() {
@@ -156,12 +170,22 @@ impl Caerus {
     /// The largest rank up to `rank` that is closed here for good. The partition's home sequence is complete
     /// to `rank`.
     pub(super) fn safe_below(&self, rank: Rank, partition: PartitionId) -> Rank {
-        let home = self.partition(partition).home;
         let whole = [Granule::Partition];
         let mut undecided = self.pending.range(..=(rank, u32::MAX));
-        let first = undecided
-            .find(|(_, slot)| self.holds_up(self.graph.at(*slot), 1 << home.0, partition, rank, &whole));
+        let first = undecided.find(|(_, slot)| self.holds_up(self.graph.at(*slot), partition, rank, &whole));
         first.map_or(rank, |(bound, _)| bound.previous())
+    }
+
+    /// Everybody who was in flight has executed, or is ranked above. The partition may have moved meanwhile.
+    fn nobody_left(&mut self, ticket: CloseTicket, out: &mut Out) {
+        let closing = &self.closes[&ticket];
+        let partition = closing.close.partition;
+        if self.moved_meanwhile(partition, closing.home) {
+            base::sometimes!("a partition moves while a reader closes it");
+            return self.close_at_home(ticket, out);
+        }
+        self.closes.remove(&ticket);
+        self.closed(ticket, partition, out);
     }
 
     fn closed(&self, ticket: CloseTicket, partition: PartitionId, out: &mut Out) {
@@ -171,8 +195,7 @@ impl Caerus {
 
     pub(super) fn cancel_close(&mut self, ticket: CloseTicket) {
         let Some(closing) = self.closes.remove(&ticket) else { return };
-        let home = self.partition(closing.close.partition).home;
-        self.sequences[home.0 as usize].waiting.remove(&(closing.close.rank, ticket));
+        self.sequences[usize::from(closing.home.region.0)].waiting.remove(&(closing.close.rank, ticket));
         self.close_waits.retain(|_, tickets| {
             tickets.retain(|other| *other != ticket);
             !tickets.is_empty()

@@ -58,7 +58,7 @@ impl Caerus {
         self.kept.extend(held);
         let graph = &self.graph;
         for partition in &mut self.partitions {
-            partition.index.forget(&|at| graph.get(at).is_some());
+            partition.eras.iter_mut().for_each(|era| era.index.forget(&|at| graph.get(at).is_some()));
         }
     }
 

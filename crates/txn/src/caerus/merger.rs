@@ -24,7 +24,7 @@ use crate::graph::component;
 use crate::graph::participants::Participants;
 use crate::graph::vertex::{Ref, State};
 use base::order::CloseTicket;
-use base::txn::{AccessMode, ClientRequest, Granule, Transaction};
+use base::txn::{AccessMode, ClientRequest, Granule, Home, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time};
 use smallvec::SmallVec;
 
@@ -131,26 +131,8 @@ impl Caerus {
 
         let mut met = std::mem::take(&mut self.scratch);
         met.clear();
-        for (partition, accesses) in &transaction.access.by_partition {
-            let number = partition.0 as usize;
-            if self.partitions[number].home != sequence {
-                continue;
-            }
-            while let Some(table) = self.partitions[number].index.unordered_table(accesses) {
-                let live = self.graph.iter().filter_map(|(_, vertex)| vertex.transaction.as_ref());
-                let live = live.flat_map(|transaction| transaction.access.at(*partition));
-                self.partitions[number].index.order_table(table, live);
-            }
-            let graph = &self.graph;
-            let live = |at| graph.get(at).is_some();
-            self.partitions[number].index.install(at, accesses, &live, &mut met);
-            if let Some(request) = request {
-                self.partitions[number].index.install(at, &[name_of(request)], &live, &mut met);
-            }
-            let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
-            if let Some(mode) = whole.map(|access| access.mode).max() {
-                self.everyone(*partition, bit, mode, &mut met);
-            }
+        for partition in transaction.participants() {
+            self.install(at, (&transaction, request), sequence, partition, &mut met);
         }
         met.sort_unstable();
         met.dedup();
@@ -176,6 +158,33 @@ impl Caerus {
                 base::sometimes!("a transaction is heard of from another sequence first");
                 self.order(now, led, (transaction.clone(), request), out);
             }
+        }
+    }
+
+    /// Whom a transaction meets among those that accessed a partition in one of its homes.
+    pub(super) fn install_in(
+        &mut self,
+        at: Ref,
+        home: Home,
+        partition: PartitionId,
+        (transaction, request): (&Transaction, Option<ClientRequest>),
+        met: &mut Vec<Ref>,
+    ) {
+        let accesses = transaction.access.at(partition);
+        let index = self.partitions[partition.0 as usize].era(home).expect("looked up before");
+        while let Some(table) = index.unordered_table(accesses) {
+            let live = self.graph.iter().filter_map(|(_, vertex)| vertex.transaction.as_ref());
+            index.order_table(table, live.flat_map(|transaction| transaction.access.at(partition)));
+        }
+        let graph = &self.graph;
+        let live = |at| graph.get(at).is_some();
+        index.install(at, accesses, &live, met);
+        if let Some(request) = request {
+            index.install(at, &[name_of(request)], &live, met);
+        }
+        let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
+        if let Some(mode) = whole.map(|access| access.mode).max() {
+            self.everyone(partition, home, mode, met);
         }
     }
 
@@ -248,7 +257,8 @@ impl Caerus {
     }
 
     /// Whom an access to a whole partition conflicts with: everybody that its sequence has ordered there.
-    fn everyone(&self, partition: PartitionId, bit: u64, mode: AccessMode, met: &mut Vec<Ref>) {
+    fn everyone(&self, partition: PartitionId, home: Home, mode: AccessMode, met: &mut Vec<Ref>) {
+        let bit = 1u64 << home.region.0;
         for (at, vertex) in self.graph.iter() {
             let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
             let accesses = transaction.access.at(partition);
@@ -256,7 +266,7 @@ impl Caerus {
                 AccessMode::Write => !accesses.is_empty(),
                 AccessMode::Read => accesses.iter().any(|access| access.mode == AccessMode::Write),
             };
-            if meets && vertex.extra.got & bit != 0 {
+            if meets && vertex.extra.got & bit != 0 && self.claimed(transaction, partition) == home {
                 met.push(at);
             }
         }
@@ -329,6 +339,9 @@ impl Caerus {
             self.unordered -= 1;
             let watchers = std::mem::take(&mut vertex.watchers);
             self.work.extend(watchers.into_iter().map(Work::Search));
+            if self.graph.live(at).transaction.as_ref().is_some_and(|t| t.homes.is_some()) {
+                self.adopt(at);
+            }
         }
         let local = |at: &Ref| self.graph.live(*at).extra.local;
         match members {

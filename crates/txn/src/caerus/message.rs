@@ -4,7 +4,7 @@
 //! same one; a sequence begins in the term that is its region's number.
 
 pub use crate::share::Share;
-use base::txn::{ClientRequest, Gathered, Transaction};
+use base::txn::{ClientRequest, Gathered, Home, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
 use serde::{Deserialize, Serialize};
 
@@ -172,6 +172,10 @@ pub enum Message {
     /// Gateway → answering region: how did it end?
     OutcomeWanted {
         txn: TxnId,
+    },
+    /// Sequencer → nodes of its region without a copy: partitions that have moved.
+    Homes {
+        homes: Vec<(PartitionId, Home)>,
     },
     /// Node → collector: what is at or below `done` has executed here and is read by nobody here.
     Progress {

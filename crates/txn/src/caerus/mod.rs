@@ -46,17 +46,19 @@
 //! on from where it was: others keep what it lacks, however long that takes. A gateway's own region executes
 //! everything, so it answers from there.
 //!
+//! A partition moves to another home while everything goes on; see `homes`.
+//!
 //! A client that got no answer repeats its request, by name, at any gateway; see `requests`.
 //!
 //! What is not here yet: a sequence is not replicated inside its region (a node may be, as a whole), and a
-//! region that comes back without what it knew has nobody who gives it a copy: it stays lost. A partition's
-//! home does not move.
+//! region that comes back without what it knew has nobody who gives it a copy: it stays lost.
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
 mod batcher;
 mod closing;
 mod collection;
+mod homes;
 mod invariants;
 mod link;
 mod merger;
@@ -79,7 +81,7 @@ pub use state::Caerus;
 use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
 use base::order::{Calibration, Close, CloseTicket};
 use base::txn::Submission;
-use base::{NodeId, PartitionId, Rank, Time, TxnId};
+use base::{NodeId, PartitionId, Rank, RegionId, SqlError, Time, TxnId};
 use state::Out;
 
 impl Caerus {
@@ -97,6 +99,7 @@ impl Caerus {
 
     fn tick(&mut self, now: Time, out: &mut Out) {
         self.watch(now, out);
+        self.let_go_on();
         self.heartbeat(now, out);
         self.links.values_mut().for_each(|link| _ = link.outbox.overdue(now));
         self.leading.values_mut().for_each(|sequencer| _ = sequencer.log.overdue(now));
@@ -152,11 +155,25 @@ impl Engine for Caerus {
             Timer::Collect => {
                 self.report(now, out);
                 self.led().into_iter().for_each(|sequence| self.announce(sequence, out));
+                self.announce_homes(out);
                 let at = now + self.options.collect_every_ns;
                 out.push(EngineEffect::Timer { at, timer: Timer::Collect });
             }
         }
         self.settle(now, executor, out);
+    }
+
+    fn move_home(
+        &mut self,
+        now: Time,
+        partition: PartitionId,
+        to: RegionId,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) -> Result<TxnId, SqlError> {
+        let id = self.begin_move(now, partition, to)?;
+        self.settle(now, executor, out);
+        Ok(id)
     }
 
     fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut EngineEffects<Self>) {
@@ -186,7 +203,7 @@ impl Engine for Caerus {
 
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
         // Readers that this lets go on are told with the next low.
-        let low = self.sequences[self.partition(partition).home.0 as usize].low;
+        let low = self.sequences[usize::from(self.partition(partition).home.region.0)].low;
         let low = self.safe_below(low.min(now.rank()), partition);
         let partition = self.partition(partition);
         Calibration { position: partition.position, rank: partition.rank_max, low }

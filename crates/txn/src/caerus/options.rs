@@ -155,6 +155,12 @@ pub enum Mutant {
     ForgetRequests,
     /// Nobody completes what a lost gateway began.
     NoOrphanRule,
+    /// What is ordered where a partition was homed before takes effect.
+    AcceptStaleHomes,
+    /// A move is ordered at the new home alone.
+    MoveUnheardOf,
+    /// A reader closes a partition where it was homed when it asked.
+    CloseAtOldHome,
     /// SLOG: a region takes a piece as soon as it hears of its transaction, in whichever order that is.
     PiecesAsTheyCome,
     /// SLOG and Calvin: what the log of all regions will say is acted on before a majority has it.

@@ -5,6 +5,7 @@
 //! read; no other region is asked anything: it executes the same for itself. Positions of a log are dense.
 
 use super::batcher::is_schema_change;
+use super::homes::moved_away;
 use super::merger::cut_of;
 use super::message::{Message, Share};
 use super::requests::unknown;
@@ -70,6 +71,12 @@ impl Caerus {
         executor: &mut dyn Executor,
     ) -> SmallVec<[(PartitionId, Gathered); 1]> {
         let local = transaction.participants().filter(|p| self.partition(*p).local);
+        if self.graph.live(at).extra.stale {
+            return local.map(|p| (p, Gathered::Abort(moved_away()))).collect();
+        }
+        if self.moved_to(transaction).is_some() {
+            return local.map(|p| (p, Gathered::Values(Vec::new()))).collect();
+        }
         let collected = self.graph.live(at).extra.collected;
         if let Some(read_at) = cut_of(transaction)
             && read_at < collected
@@ -106,6 +113,7 @@ impl Caerus {
             Gathered::Abort(error) => Some(error.clone()),
             Gathered::Values(_) => None,
         });
+        let (stale, moves) = (self.graph.live(at).extra.stale, self.moved_to(transaction).is_some());
         let mut results = Vec::new();
         for partition in transaction.participants() {
             let number = partition.0 as usize;
@@ -114,6 +122,7 @@ impl Caerus {
             }
             let applied = match abort {
                 Some(_) => Applied::default(),
+                None if moves => Applied::default(),
                 None => executor.apply(partition, transaction, place, reads),
             };
             results.push((partition, applied.results));
@@ -133,6 +142,9 @@ impl Caerus {
                 };
                 out.push(EngineEffect::Stream { partition, item: StreamItem::Record(record) });
             }
+        }
+        if stale {
+            return self.executed(now, at, (txn, rank), Share::Noop, out);
         }
         if let Some((end, share)) = self.first_attempt(at, transaction) {
             return self.executed(now, at, end, share, out);

@@ -3,6 +3,7 @@
 use super::batcher::{Link, Outstanding};
 use super::closing::Closing;
 use super::collection::Collector;
+use super::homes::Era;
 use super::message::{Message, Named, Share, Term, Timer};
 use super::options::{Mutant, Options};
 use super::protocol::Global;
@@ -16,8 +17,9 @@ use crate::graph::conflict::{ConflictIndex, Flaws};
 use crate::graph::vertex::{Ref, Vertices};
 use base::order::CloseTicket;
 use base::topology::Topology;
-use base::txn::{ClientRequest, Gathered, Transaction};
+use base::txn::{ClientRequest, Gathered, Home, Transaction};
 use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, Time, TxnId};
+use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -44,6 +46,12 @@ pub struct Caerus {
     // The gateway.
     pub(super) count: u64,
     pub(super) waiting: VecDeque<(Named, Time)>,
+    /// What was submitted under another id before.
+    pub(super) again: BTreeMap<TxnId, TxnId>,
+    /// Of these, those that wait for the next tick.
+    pub(super) held_back: Vec<(Named, Time)>,
+    /// Moves that wait.
+    pub(super) moving: BTreeMap<TxnId, (PartitionId, RegionId)>,
     pub(super) outstanding: BTreeMap<TxnId, Outstanding>,
     pub(super) deadlines: BTreeMap<(Time, TxnId), u32>,
     /// To the leaders of sequences that this node does not lead.
@@ -103,8 +111,14 @@ pub struct Caerus {
 /// One partition, as merged and (perhaps) executed here.
 #[derive(Clone, Debug)]
 pub(super) struct Partition {
-    pub home: RegionId,
-    pub index: ConflictIndex,
+    /// Before it has ever moved.
+    pub origin: Home,
+    /// Since the last move that has its place here.
+    pub home: Home,
+    /// That move's rank.
+    pub moved_at: Rank,
+    /// Its homes, as far as sequences have come to them and not left them.
+    pub eras: SmallVec<[Era; 1]>,
     /// This node keeps a copy.
     pub local: bool,
     pub position: LogPosition,
@@ -126,6 +140,8 @@ pub(super) struct Extra {
     pub request: Option<ClientRequest>,
     /// It aborts if it read below this: the largest of its entries'.
     pub collected: Rank,
+    /// A partition was not homed where it says: it takes no effect.
+    pub stale: bool,
     /// It takes part at this node.
     pub local: bool,
     /// It takes part at no other node of this region.
@@ -170,10 +186,7 @@ impl Caerus {
         let sequencers: Vec<Option<NodeId>> = regions.iter().map(|r| topology.sequencer_of(*r)).collect();
         let region = topology.region_of(me);
         let global = options.protocol.has_global().then(|| Global::of(&topology, &sequencers));
-        let flaws = Flaws {
-            forget_readers: options.planted(Mutant::MissingAntiDependency),
-            forget_writers: options.planted(Mutant::InvertedWriteWrite),
-        };
+        let flaws = flaws(&options);
         for partition in topology.partition_ids() {
             for sequencer in sequencers.iter().flatten() {
                 let near = topology.copy_near(partition, *sequencer);
@@ -184,16 +197,22 @@ impl Caerus {
                 );
             }
         }
-        let partition = |id| Partition {
-            home: match global {
+        let partition = |id| {
+            let region = match global {
                 Some(global) if !options.protocol.has_regional() => global.number,
                 _ => topology.region_of_partition(id),
-            },
-            index: ConflictIndex::with_flaws(flaws),
-            local: topology.holds(me, id),
-            position: LogPosition(0),
-            rank_max: Rank::ZERO,
-            streams: topology.subscribers_of(id).any(|n| topology.copy_near(id, n) == me),
+            };
+            let home = Home { region, moves: 0 };
+            Partition {
+                origin: home,
+                home,
+                moved_at: Rank::ZERO,
+                eras: smallvec![Era { home, index: ConflictIndex::with_flaws(flaws) }],
+                local: topology.holds(me, id),
+                position: LogPosition(0),
+                rank_max: Rank::ZERO,
+                streams: topology.subscribers_of(id).any(|n| topology.copy_near(id, n) == me),
+            }
         };
         let partitions = topology.partition_ids().map(partition).collect();
         let is_replica = topology.copies_at(me).next().is_some();
@@ -222,6 +241,9 @@ impl Caerus {
             is_replica,
             count: 0,
             waiting: VecDeque::new(),
+            again: BTreeMap::new(),
+            held_back: Vec::new(),
+            moving: BTreeMap::new(),
             outstanding: BTreeMap::new(),
             deadlines: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -271,18 +293,28 @@ impl Caerus {
     }
     /// Granules remembered by the conflict indexes.
     pub fn granule_count(&self) -> usize {
-        self.partitions.iter().map(|p| p.index.len()).sum()
+        self.partitions.iter().flat_map(|p| &p.eras).map(|era| era.index.len()).sum()
     }
 
     pub(super) fn partition(&self, partition: PartitionId) -> &Partition {
         &self.partitions[partition.0 as usize]
+    }
+    pub(super) fn flaws(&self) -> Flaws {
+        flaws(&self.options)
     }
     pub(super) fn clock_bound_ns(&self) -> u64 {
         self.topology.clock_bound_ns
     }
     /// Sequences that give a transaction its place, as bits.
     pub(super) fn regions_of(&self, transaction: &Transaction) -> u64 {
-        transaction.participants().map(|p| 1 << self.partition(p).home.0).fold(0, |all, bit: u64| all | bit)
+        let moved = self.moved_to(transaction);
+        let to = moved.map(|(_, home)| home.region.0);
+        let homes = transaction.participants().map(|p| match moved {
+            // Ordered at the new home alone.
+            Some((moves, home)) if moves == p && self.options.planted(Mutant::MoveUnheardOf) => home.region.0,
+            _ => self.claimed(transaction, p).region.0,
+        });
+        homes.chain(to).fold(0, |all, region| all | 1u64 << region)
     }
     /// The region whose nodes answer: the gateway's own if it orders the transaction or regions may be lost,
     /// else the nearest that does. (A copy that comes here from another region makes an entry stable for K = 1,
@@ -336,6 +368,7 @@ impl Caerus {
             Message::Leads { sequence, term } => self.on_leads(now, from, sequence, term),
             Message::Reads { txn, gathered } => self.on_reads(now, txn, gathered),
             Message::ReadsWanted { txn } => self.on_reads_wanted(from, txn, out),
+            Message::Homes { homes } => self.on_homes(homes),
             Message::Executed { txn, end, share } => self.on_executed(now, from, txn, end, share),
             Message::OutcomeWanted { txn } => self.on_outcome_wanted(from, txn, out),
             Message::Progress { done, floor, delays_ns } => {
@@ -364,6 +397,13 @@ impl Caerus {
             }
         }
         self.flush(now, out);
+    }
+}
+
+fn flaws(options: &Options) -> Flaws {
+    Flaws {
+        forget_readers: options.planted(Mutant::MissingAntiDependency),
+        forget_writers: options.planted(Mutant::InvertedWriteWrite),
     }
 }
 

@@ -100,7 +100,7 @@ impl Perseus {
             self.answer(now, (id, id), rank, outcome, BTreeSet::new(), stations);
             return id;
         }
-        let transaction = Transaction { id, program, access, min_rank, after: token.rank };
+        let transaction = Transaction { id, program, access, min_rank, after: token.rank, homes: None };
         self.begin(now, Payload { transaction, request }, out);
         id
     }

@@ -269,6 +269,7 @@ impl Perseus {
             access: Arc::new(AccessSet { by_partition }),
             min_rank: Rank::ZERO,
             after: Rank::ZERO,
+            homes: None,
         };
         let vertex = self.graph.live_mut(at);
         vertex.state = State::PreAccepted;

@@ -11,7 +11,7 @@ use base::hash::digest;
 use base::topology::Topology;
 use base::txn::{Submission, TxnProgram};
 use base::wan::Wan;
-use base::{NodeId, Place, Rank, Time, Token, TxnId};
+use base::{NodeId, PartitionId, Place, Rank, RegionId, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,7 +61,16 @@ impl State {
             }
         }
     }
+    /// `move P R` moves a partition to a region.
     fn submit(&mut self, n: u16, text: &str) {
+        if let Some(wish) = text.strip_prefix("move ") {
+            let (partition, region) = wish.split_once(' ').expect("a partition and a region");
+            let (partition, to) =
+                (PartitionId(partition.parse().unwrap()), RegionId(region.parse().unwrap()));
+            return self.with(NodeId(n), |node, out| {
+                node.engine.move_home(NOW, partition, to, &mut node.rows, out).unwrap();
+            });
+        }
         let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args: Vec::new() });
         let submission =
             Submission { program, access: Arc::new(access(text)), token: Token::default(), request: None };
@@ -80,13 +89,16 @@ impl State {
         self.nodes.iter().map(|node| node.history).collect()
     }
     /// Opens every gate, then compares what the regions did.
-    fn judge(mut self, transactions: usize) {
+    fn judge(mut self, transactions: usize, moves: usize) {
         for n in 0..self.nodes.len() {
             self.with(NodeId(n as u16), |node, out| {
                 node.engine.timer(NOW + 10_000_000_000, Timer::Gate, &mut node.rows, out);
             });
         }
         let answered: usize = self.nodes.iter().map(|node| node.answers.len()).sum();
+        // What met a move goes on with the next tick.
+        let again: usize = self.nodes.iter().map(|node| node.engine.held_back.len()).sum();
+        let transactions = transactions - again;
         assert_eq!(answered, transactions, "everything is answered");
         let mut places: BTreeMap<TxnId, Place> = BTreeMap::new();
         let mut values = None;
@@ -108,7 +120,7 @@ impl State {
             let copy = values.get_or_insert_with(|| node.rows.values.clone());
             assert_eq!(*copy, node.rows.values, "replicas are equal");
         }
-        assert_eq!(places.len(), transactions, "everything is executed");
+        assert_eq!(places.len(), transactions - moves, "everything is executed");
         assert!(places.values().all(|place| place.rank > Rank::ZERO));
     }
 }
@@ -126,7 +138,8 @@ pub fn explore(nodes: usize, options: &Options, submissions: &[(u16, &str)], lim
     let mut todo = vec![start];
     while let Some(state) = todo.pop() {
         if state.flying.is_empty() {
-            state.judge(submissions.len());
+            let moves = submissions.iter().filter(|(_, text)| text.starts_with("move")).count();
+            state.judge(submissions.len(), moves);
             continue;
         }
         for nth in 0..state.flying.len() {
@@ -177,6 +190,20 @@ fn every_order_of_three_transactions_of_every_shape() {
             }
         }
     }
+}
+
+#[test]
+fn every_order_of_a_move_and_what_crosses_it() {
+    for all in [
+        &[(0, "move 0 1"), (0, "w0.1"), (1, "w0.1 w1.1")][..],
+        &[(1, "move 0 1"), (0, "w0.1 w1.1"), (1, "w1.1 r0.1")],
+        &[(0, "move 0 1"), (1, "move 1 0"), (0, "w0.1 w1.1")],
+    ] {
+        let states = explore(2, &Options::default(), all, 1_500);
+        assert!(states > 100, "{states}");
+    }
+    let all = [(0, "move 0 1"), (1, "move 0 2"), (2, "w0.1 w2.1")];
+    explore(3, &Options::default(), &all, 800);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Suggested reading order: this file, the modules below.
 
 mod exhaustive;
+mod homes;
 mod judge;
 mod latency;
 mod mutants;
@@ -24,7 +25,7 @@ use base::time::MS;
 use base::topology::Topology;
 use base::txn::{AccessSet, ClientRequest, Granule, Submission, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, NodeId, PartitionId, Rank, SqlError, Time, Token, TxnId};
+use base::{Datum, NodeId, PartitionId, Rank, RegionId, SqlError, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -149,6 +150,14 @@ impl World {
     fn attempt(&mut self, node: u16, request: ClientRequest, text: &str) -> TxnId {
         self.request = Some(request);
         self.submit(node, text)
+    }
+    /// Moves a partition's home.
+    fn move_home(&mut self, node: u16, partition: u16, to: u16) -> Result<TxnId, SqlError> {
+        let (clock, n, mut out) = (self.clock(NodeId(node)), usize::from(node), Vec::new());
+        let (partition, to) = (PartitionId(partition), RegionId(to));
+        let result = self.nodes[n].move_home(clock, partition, to, &mut self.rows[n], &mut out);
+        self.effects(NodeId(node), out);
+        result
     }
     /// A name for a request.
     fn named(&mut self) -> ClientRequest {
@@ -300,6 +309,7 @@ impl World {
             assert!(node.deadlines.is_empty() && node.groups.is_empty() && node.exchanging.is_empty());
             assert!(node.outcomes.is_empty() && node.early_reads.is_empty() && node.waiting.is_empty());
             assert!(node.closes.is_empty() && node.close_waits.is_empty());
+            assert!(node.again.is_empty() && node.held_back.is_empty() && node.moving.is_empty());
             assert!(node.links.values().all(|link| link.outbox.is_settled()));
             assert!(node.leading.values().all(|sequencer| sequencer.log.is_settled()));
             for known in &node.sequences {
@@ -307,7 +317,7 @@ impl World {
             }
             let graph = &node.graph;
             for partition in &mut node.partitions {
-                partition.index.forget_now(&|at| graph.get(at).is_some());
+                partition.eras.iter_mut().for_each(|era| era.index.forget_now(&|at| graph.get(at).is_some()));
             }
             assert_eq!(node.granule_count(), 0);
         }

@@ -66,6 +66,8 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     let pause_ns = *knobs.pick(&[unit.div_ceil(5), 2 * unit, 20 * unit]);
     let multi = *knobs.pick(&[0.1, 0.5]);
     let mut draw = Rng::new(seed).fork("transactions");
+    let mut moves = Rng::new(seed).fork("moves");
+    let often = *moves.pick(&[0.0, 0.0, 0.05, 0.2]);
     let mut seen = Rank::ZERO;
     for n in 0..transactions {
         world.run_until(world.now + u64::from(!tiny) + draw.below(2 * pause_ns));
@@ -80,6 +82,11 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
         }
         let token = if draw.chance(0.3) { Token::at(seen) } else { Token::default() };
         world.submit_as(node, name, access(&text), token);
+        if moves.chance(often) {
+            let partition = moves.below(u64::from(regions as u16 * partitions)) as u16;
+            // It may be there already.
+            _ = world.move_home(moves.below(nodes) as u16, partition, moves.below(regions as u64) as u16);
+        }
         if draw.chance(0.1) {
             let partition = draw.below(u64::from(regions as u16 * partitions)) as u16;
             let reader = draw.below(nodes) as u16;

@@ -326,6 +326,8 @@ pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
         duplication: *draw.pick(&[0.0, 0.1]),
         jitter_ns: *draw.pick(&[0, 5 * MS, 30 * MS]),
     };
+    let mut moves = Rng::new(seed).fork("moves");
+    let often = *moves.pick(&[0.0, 0.1]);
     let mut ticket = 0;
     for round in 0..4u64 {
         for _ in 0..25 {
@@ -341,6 +343,10 @@ pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
             }
             let name = if draw.chance(0.2) { "maybe" } else { "update" };
             world.submit_as(node, name, access(&words.join(" ")), Token::default());
+            if protocol == Protocol::Caerus && moves.chance(often) {
+                let to = moves.below(regions as u64) as u16;
+                _ = world.move_home(node, moves.below(partitions) as u16, to);
+            }
             if draw.chance(0.4) {
                 let reader = *draw.pick(&nodes) as u16;
                 let rank = (world.clock(NodeId(reader)) + world.topology.clock_bound_ns).rank();

@@ -76,7 +76,14 @@ impl Merger {
 fn named(n: u64, text: &str) -> Transaction {
     let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args: Vec::new() });
     let id = TxnId { coordinator: NodeId(0), incarnation: 1, sequence: n };
-    Transaction { id, program, access: Arc::new(access(text)), min_rank: Rank::ZERO, after: Rank::ZERO }
+    Transaction {
+        id,
+        program,
+        access: Arc::new(access(text)),
+        min_rank: Rank::ZERO,
+        after: Rank::ZERO,
+        homes: None,
+    }
 }
 
 #[test]

@@ -243,6 +243,7 @@ fn a_participant_that_forgets_its_promise_is_noticed() {
         access: access(ALL).into(),
         min_rank: Rank::ZERO,
         after: Rank::ZERO,
+        homes: None,
     };
     let mut out = Vec::new();
     let payload = Payload { transaction, request: None };

@@ -467,6 +467,7 @@ fn rank_behind_a_truncated_closure(options: Options, rank: Rank) -> (bool, Rank)
         access: access("w0.1 w2.1").into(),
         min_rank: Rank::ZERO,
         after: Rank::ZERO,
+        homes: None,
     };
     let participants = |p| Participants::of(std::iter::once(PartitionId(p)));
     let cts = now.rank() + 10;
