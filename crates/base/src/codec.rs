@@ -2,8 +2,8 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Version of everything that [`encode`] writes. A reader refuses any other.
-pub const VERSION: u8 = 1;
+/// Version of everything that [`encode`] writes. A reader refuses any other. 2: commit records carry patches.
+pub const VERSION: u8 = 2;
 
 /// Why bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

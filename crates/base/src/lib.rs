@@ -31,5 +31,5 @@ pub use datum::{DataType, Datum};
 pub use error::{SqlError, SqlState};
 pub use id::{LogPosition, NodeId, PartitionId, RegionId, RequestId, TableId, TxnId};
 pub use key::Key;
-pub use row::Row;
+pub use row::{Row, RowPatch};
 pub use time::{Place, Rank, Time};

@@ -65,6 +65,11 @@ pub enum Effect<P: Process + ?Sized> {
         to: NodeId,
         message: P::Message,
     },
+    /// The same to each of these nodes: a host that encodes messages does it once.
+    SendAll {
+        to: Vec<NodeId>,
+        message: P::Message,
+    },
     Timer {
         at: Time,
         timer: P::Timer,
@@ -103,6 +108,9 @@ impl<P: Process + ?Sized> Effects<P> {
     }
     pub fn send(&mut self, to: NodeId, message: P::Message) {
         self.queue.push(Effect::Send { to, message });
+    }
+    pub fn send_all(&mut self, to: Vec<NodeId>, message: P::Message) {
+        self.queue.push(Effect::SendAll { to, message });
     }
     pub fn timer(&mut self, timer: P::Timer, at: Time) {
         self.queue.push(Effect::Timer { at, timer });

@@ -3,6 +3,10 @@
 //! A tag byte per value, small numbers in few bytes; a row written before a column was added simply
 //! ends earlier, and the reader takes the column's default.
 
+mod patch;
+
+pub use patch::RowPatch;
+
 use crate::datum::Datum;
 use crate::decimal::Decimal;
 use serde::{Deserialize, Serialize};
@@ -37,7 +41,7 @@ impl<'de> Deserialize<'de> for Row {
 }
 
 /// Where a row is built: on the stack, unless it is long.
-type Buffer = SmallVec<[u8; 512]>;
+pub(crate) type Buffer = SmallVec<[u8; 512]>;
 
 const NULL: u8 = 0;
 const FALSE: u8 = 1;

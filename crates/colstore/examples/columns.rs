@@ -148,7 +148,7 @@ fn run(table: &Table, rows: impl Iterator<Item = Vec<Datum>>, count: usize) {
         .map(|values| {
             let row = Row::of(&values);
             plain_bytes += row.len();
-            RowWrite { table: table.id, key: table.key_of(&values), row: Some(row) }
+            RowWrite::new(table.id, table.key_of(&values), Some(row))
         })
         .collect();
     let records: Vec<CommitRecord> = writes
@@ -160,7 +160,6 @@ fn run(table: &Table, rows: impl Iterator<Item = Vec<Datum>>, count: usize) {
             partition: P,
             position: LogPosition(i as u64 + 1),
             writes: writes.to_vec(),
-            touched: BTreeSet::from([table.id]),
             schema: None,
         })
         .collect();

@@ -47,7 +47,7 @@ impl ColumnStore {
         let options = &self.options;
         let shard = self.shards.entry((table, partition)).or_insert_with(|| Shard::new(partition, options));
         for (key, row) in rows {
-            shard.write(found, &RowWrite { table, key: key.clone(), row: Some(row.clone()) }, at);
+            shard.write(found, &RowWrite::new(table, key.clone(), Some(row.clone())), at);
         }
     }
 

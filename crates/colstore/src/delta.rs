@@ -150,6 +150,18 @@ impl Delta {
         older
     }
 
+    /// The newest version in here of a key, if it has not ended.
+    pub fn newest(&self, key: &Key) -> Option<&Row> {
+        let id = self.index.find(hash_key(key), |other| self.key(other) == Some(key))?;
+        let nth = (id - self.base) as usize;
+        let (chunk, row) = (nth / self.chunk_rows, nth % self.chunk_rows);
+        let (ended, rows) = match self.chunks.get(chunk) {
+            Some(slot) => (&slot.ended, &slot.data.rows),
+            None => (&self.tail.ended, &self.tail.rows),
+        };
+        (!ended[row]).then(|| &rows[row])
+    }
+
     fn push(&mut self, table: &Arc<Table>, key: Key, row: Row, begin: Mark) {
         self.added = (self.added.0 + 1, self.added.1 + row.len() as u64);
         let tail = &mut self.tail;

@@ -12,7 +12,7 @@ use crate::index::hash_key;
 use crate::version::{Edge, Mark};
 use arrow_buffer::BooleanBuffer;
 use base::schema::Table;
-use base::{Key, LogPosition, Rank};
+use base::{Key, LogPosition, Rank, Row};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -37,6 +37,13 @@ impl Segment {
         let mut key = Key::new();
         self.table.primary_key.iter().for_each(|c| self.columns[*c].push_key(row, &mut key));
         key
+    }
+
+    /// The values of a row; columns that were added since have their missing value.
+    pub fn row(&self, row: usize, table: &Table) -> Row {
+        let added = table.columns.iter().skip(self.columns.len());
+        let values = self.columns.iter().map(|column| column.datum(row));
+        Row::of(&values.chain(added.map(|column| column.missing.clone())).collect::<Vec<_>>())
     }
 
     /// The last row with this key.

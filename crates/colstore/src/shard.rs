@@ -16,9 +16,9 @@ use crate::merge::{MergeJob, MergedSegment, Old, Patched};
 use crate::segment::{Begins, Segment};
 use crate::snapshot::{Unit, UnitData};
 use crate::version::{Edge, Ends, Mark};
-use base::commit::RowWrite;
+use base::commit::{Change, RowWrite};
 use base::schema::Table;
-use base::{Key, PartitionId, Rank};
+use base::{Key, PartitionId, Rank, Row, RowPatch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -128,7 +128,20 @@ impl Shard {
     }
 
     pub fn write(&mut self, table: &Arc<Table>, write: &RowWrite, at: Mark) {
-        match self.delta.write(table, &write.key, write.row.as_ref(), at) {
+        let (patched, is_found);
+        let row = match &write.change {
+            Change::Delete => None,
+            Change::Put(row) | Change::Update { row, .. } => Some(row),
+            Change::Patch(patch) => {
+                (patched, is_found) = self.patch(table, &write.key, patch, at);
+                if is_found {
+                    _ = self.delta.write(table, &write.key, Some(&patched), at);
+                    return;
+                }
+                Some(&patched)
+            }
+        };
+        match self.delta.write(table, &write.key, row, at) {
             Older::Unknown => self.unfound.push((write.key.clone(), at)),
             Older::Gone => {}
             Older::Ended { chunk } => {
@@ -137,6 +150,25 @@ impl Shard {
                 }
             }
         }
+    }
+
+    /// The row that a patch makes of the newest version of its key. True: that was in a segment and has ended.
+    ///
+    /// What is not in the delta is in a segment, once: a row that is patched lives, and whatever else the noted
+    /// writes end there has a newer version in the delta, or none.
+    fn patch(&mut self, table: &Arc<Table>, key: &Key, patch: &RowPatch, at: Mark) -> (Row, bool) {
+        let patched = |row: &Row| row.patched(patch).expect("a patch is made for the row before it");
+        if let Some(row) = self.delta.newest(key) {
+            return (patched(row), false);
+        }
+        let found = self.segments.iter_mut().rev().find_map(|slot| Some((slot.find(key)?, slot)));
+        let (nth, slot) = found.expect("a patch follows the row that it changes");
+        let row = patched(&slot.data.row(nth, table));
+        slot.end_row(nth, at);
+        if let Some(merging) = self.merging.as_mut().filter(|m| m.segments.contains(&slot.id)) {
+            merging.ended.push((key.clone(), at));
+        }
+        (row, true)
     }
 
     /// Looks up all noted writes.

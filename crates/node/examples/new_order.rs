@@ -149,7 +149,7 @@ impl Host {
                 }
                 Effect::Reply { reply, .. } => self.reply = Some(reply),
                 Effect::Compute(work) => self.work.push(work),
-                Effect::Send { .. } => unreachable!("there is no other node"),
+                Effect::Send { .. } | Effect::SendAll { .. } => unreachable!("there is no other node"),
                 Effect::Persist { .. } => unreachable!("nothing is persistent here"),
             }
         }

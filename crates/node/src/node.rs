@@ -47,10 +47,12 @@ use txn::engine::{Answer, Engine, EngineEffect, EngineEffects};
 /// How a node behaves; the defaults suit a real cluster, tests draw their own.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Records for remote subscribers gather this long before they are sent.
+    /// Records for remote subscribers gather this long before they are sent, but never longer than until the next
+    /// answer to a reader elsewhere or the next low. Strong reads ask, others read up to a low: only who waits
+    /// for neither (a synchronous replica) needs them sooner.
     pub flush_ns: u64,
-    /// What arrives on streams is acknowledged this long after the first of it: shorter than what a sender waits
-    /// before it sends again, and long enough that acknowledging costs a partition little.
+    /// What arrives on streams is acknowledged this long after the first of it; a sender waits longer before it
+    /// sends again. Every word is an event for a partition, and it only lets go of memory by it.
     pub ack_ns: u64,
     /// How often a partition tells how far it is complete.
     pub low_interval_ns: u64,
@@ -87,8 +89,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            flush_ns: 2 * MS,
-            ack_ns: 10 * MS,
+            flush_ns: 20 * MS,
+            ack_ns: 100 * MS,
             low_interval_ns: 20 * MS,
             maintain_interval_ns: 20 * MS,
             merge_rows_max: 65_536,
@@ -456,6 +458,12 @@ impl<E: Engine> Node<E> {
         out.send(to, message);
     }
 
+    fn send_all(&mut self, to: Vec<NodeId>, message: Message<E::Message>, out: &mut Effects<Self>) {
+        debug_assert!(!to.contains(&self.id), "what stays here takes no message");
+        self.counters.messages_sent += to.len() as u64;
+        out.send_all(to, message);
+    }
+
     // ---- timers -----------------------------------------------------------------------------------
 
     fn timer(&mut self, now: Time, timer: Timer<E::Timer>, out: &mut Effects<Self>) {
@@ -481,7 +489,7 @@ impl<E: Engine> Node<E> {
                 self.send_batches(now, true, out);
                 if !self.streams.is_settled() {
                     self.resend_armed = true;
-                    out.timer(Timer::Resend, now + 50 * MS);
+                    out.timer(Timer::Resend, now + streaming::RESEND_NS);
                 }
             }
             Timer::Low => {
@@ -493,6 +501,7 @@ impl<E: Engine> Node<E> {
                     }
                 }
                 self.tell_floor();
+                self.flush(now, out);
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
             }
             Timer::Rival => self.rival_tick(now, out),

@@ -24,7 +24,7 @@ const BATCH_ITEMS_MAX: usize = 512;
 /// What travels on a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Feed {
-    /// Shared by all who get it.
+    /// Shared by all who get it, and encoded once for those who get it together.
     Item(Arc<StreamItem>),
     /// A copy of the partition begins, as of the end of its log. Cuts below `rank` cannot be read from it.
     CopyBegins {
@@ -78,8 +78,8 @@ struct Subscriber {
     lapsed: bool,
 }
 
-/// What to send: receiver, generation, index of the first item, items.
-pub type Batch = (NodeId, u32, u64, Vec<Feed>);
+/// What to send: to whom, generation, index of the first item, items.
+pub type Batch = (Vec<NodeId>, u32, u64, Vec<Feed>);
 
 /// How far a subscriber is, by its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,28 +116,37 @@ impl Outgoing {
         }
     }
 
-    /// Unsent items, per subscriber; they count as sent from now on.
+    /// Unsent items; they count as sent from now on. Whoever lacks the same gets the same batch.
     pub fn unsent(&mut self, now: Time, patience_ns: &dyn Fn(NodeId) -> u64) -> Vec<Batch> {
         let last = self.end();
-        let mut batches = Vec::new();
+        let mut batches: Vec<Batch> = Vec::new();
+        // Of batches of the log, by generation, index there and index of the log.
+        let mut shared: BTreeMap<(u32, u64, u64), usize> = BTreeMap::new();
         for (&node, subscriber) in self.subscribers.iter_mut().filter(|(_, s)| !s.lapsed) {
             let end = subscriber.copy_items + (last - subscriber.base);
             if subscriber.sent == subscriber.acknowledged && subscriber.sent < end {
                 subscriber.resend_at = now + patience_ns(node);
             }
             while subscriber.sent < end {
-                let first = subscriber.sent;
-                let (items, upto): (Vec<Feed>, u64) = if first < subscriber.copy_items {
+                let (first, generation) = (subscriber.sent, subscriber.generation);
+                if first < subscriber.copy_items {
                     let upto = subscriber.copy_items.min(first + BATCH_ITEMS_MAX as u64);
-                    (subscriber.copy[first as usize..upto as usize].to_vec(), upto)
-                } else {
-                    let upto = end.min(first + BATCH_ITEMS_MAX as u64);
-                    let item =
-                        |index: u64| (index - subscriber.copy_items + subscriber.base - self.first) as usize;
-                    let items = self.items.range(item(first)..item(upto));
-                    (items.cloned().map(Feed::Item).collect(), upto)
-                };
-                batches.push((node, subscriber.generation, first, items));
+                    let items = subscriber.copy[first as usize..upto as usize].to_vec();
+                    batches.push((vec![node], generation, first, items));
+                    subscriber.sent = upto;
+                    continue;
+                }
+                let upto = end.min(first + BATCH_ITEMS_MAX as u64);
+                let item = |index: u64| index - subscriber.copy_items + subscriber.base - self.first;
+                match shared.get(&(generation, first, item(first))) {
+                    Some(nth) => batches[*nth].0.push(node),
+                    None => {
+                        let items = self.items.range(item(first) as usize..item(upto) as usize);
+                        let items = items.cloned().map(Feed::Item).collect();
+                        shared.insert((generation, first, item(first)), batches.len());
+                        batches.push((vec![node], generation, first, items));
+                    }
+                }
                 subscriber.sent = upto;
             }
         }

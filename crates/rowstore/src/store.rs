@@ -5,7 +5,7 @@
 //! a cut below [`Store::collected_below`] is refused, never answered from what is left.
 
 use crate::versions::{Slot, VersionMap};
-use base::commit::RowWrite;
+use base::commit::{Change, RowWrite};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::{Catalog, Index, Table};
@@ -64,11 +64,12 @@ pub(crate) enum GarbageKind {
 }
 
 /// What a write of a row did.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Wrote {
     /// A row that does not exist was deleted.
     Nothing,
-    Version,
+    /// There is a new version; what the row was before.
+    Version(Option<Row>),
     /// The transaction had written the row before.
     OwnAgain,
 }
@@ -308,7 +309,7 @@ impl Store {
         if replaced.leaves_garbage {
             garbage.push_back(Garbage { place, table: id, kind: GarbageKind::Row, key: key.clone() });
         }
-        if replaced.added_version { Wrote::Version } else { Wrote::OwnAgain }
+        if replaced.added_version { Wrote::Version(replaced.before) } else { Wrote::OwnAgain }
     }
 
     /// Sets or removes an entry of a unique index whose home is here.
@@ -327,7 +328,15 @@ impl Store {
     /// Takes rows from elsewhere (a checkpoint, a peer) as if written at `place`.
     pub fn install(&mut self, writes: &[RowWrite], place: Place) {
         for write in writes {
-            self.write_row(write.table, &write.key, write.row.clone(), place);
+            let row = match &write.change {
+                Change::Put(row) | Change::Update { row, .. } => Some(row.clone()),
+                Change::Patch(patch) => {
+                    let before = self.get(write.table, &write.key);
+                    Some(before.and_then(|row| row.patched(patch)).expect("a patch follows its row"))
+                }
+                Change::Delete => None,
+            };
+            self.write_row(write.table, &write.key, row, place);
         }
     }
 }

@@ -376,6 +376,17 @@ impl<P: Process + Send + 'static> Host<P> {
                         let links = running.links.as_ref().expect("a started node has links");
                         links.send(now, self.id, to, message);
                     }
+                    Effect::SendAll { to, message } => {
+                        let links = running.links.as_ref().expect("a started node has links");
+                        for to in to {
+                            match to == self.id {
+                                true => {
+                                    next.push_back(Event::Message { from: self.id, message: message.clone() })
+                                }
+                                false => links.send(now, self.id, to, message.clone()),
+                            }
+                        }
+                    }
                     Effect::Timer { at, timer } if at <= self.clock.now() => {
                         next.push_back(Event::Timer(timer))
                     }

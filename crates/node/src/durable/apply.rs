@@ -268,6 +268,17 @@ impl<P: Replicable> Durable<P> {
                             out.send(machine, Message::Node { from: self.node, to, hops: 0, message });
                         }
                     }
+                    // Each machine has its own envelope.
+                    Effect::SendAll { to, message } => {
+                        for to in to {
+                            if to == self.node {
+                                own.push_back(Event::Message { from: self.node, message: message.clone() });
+                            } else if speaks {
+                                let (machine, message) = (self.routes.to(now, to), message.clone());
+                                out.send(machine, Message::Node { from: self.node, to, hops: 0, message });
+                            }
+                        }
+                    }
                     Effect::Timer { at, timer } => self.state.timers.set(at, timer),
                     Effect::Reply { id, reply } => {
                         if let Some(id) = self.clients.answered(id) {

@@ -119,6 +119,10 @@ impl<E: Engine> Node<E> {
                 self.low_pending.remove(&partition);
                 if result.is_ok() {
                     self.stream(now, partition, StreamItem::Low(rank), out);
+                    // Later than its timer: transactions were under way.
+                    if serving.since < now {
+                        self.flush(now, out);
+                    }
                 }
             }
             Purpose::Answer { to, question, what } => {

@@ -80,7 +80,7 @@ impl<E: Engine> Node<E> {
         ack: crate::streams::Ack,
         out: &mut Effects<Self>,
     ) {
-        let patience_ns = self.patience_ns(from);
+        let patience_ns = streaming::stream_patience_ns(&self.topology, &self.options, self.id, from);
         let Some(outgoing) = self.streams.outgoing.get_mut(&partition) else { return };
         if outgoing.acknowledged(now, from, ack, patience_ns) {
             let copy = self.copy_of(now, partition);

@@ -5,6 +5,14 @@ use crate::streams::Feed;
 use base::LogPosition;
 use base::order::StreamItem;
 
+/// How often streams are looked over for what was not acknowledged.
+pub(super) const RESEND_NS: u64 = 50 * MS;
+
+/// How long a subscriber may owe an acknowledgement before what it did not acknowledge is sent again.
+pub(super) fn stream_patience_ns(topology: &Topology, options: &Options, me: NodeId, to: NodeId) -> u64 {
+    3 * topology.one_way_ns(me, to) + options.ack_ns + 50 * MS
+}
+
 impl<E: Engine> Node<E> {
     /// A partition of this node goes on: local columns at once, remote ones with the next flush.
     pub(super) fn stream(
@@ -24,8 +32,16 @@ impl<E: Engine> Node<E> {
             let index = outgoing.has_subscribers().then(|| outgoing.end());
             rival.streams(partition, index, &item);
         }
-        outgoing.push(item);
-        if !outgoing.is_settled() && !self.flush_armed {
+        outgoing.push(match item {
+            // The printed protocol merges records in another order.
+            StreamItem::Record(record) if self.options.printed.is_some() => {
+                StreamItem::Record(record.whole())
+            }
+            item => item,
+        });
+        // Each low takes along what has gathered: a reader cannot use it sooner, unless it asks.
+        let is_sooner = self.options.flush_ns < self.options.low_interval_ns;
+        if is_sooner && !outgoing.is_settled() && !self.flush_armed {
             self.flush_armed = true;
             out.timer(Timer::Flush, now + self.options.flush_ns);
         }
@@ -35,24 +51,24 @@ impl<E: Engine> Node<E> {
         self.send_batches(now, false, out);
         if !self.resend_armed && !self.streams.is_settled() {
             self.resend_armed = true;
-            out.timer(Timer::Resend, now + 50 * MS);
+            out.timer(Timer::Resend, now + RESEND_NS);
         }
     }
 
     /// Sends what is new to remote subscribers; `again` also repeats what they have not acknowledged in
     /// time.
     pub(super) fn send_batches(&mut self, now: Time, again: bool, out: &mut Effects<Self>) {
-        let (topology, me) = (self.topology.clone(), self.id);
-        let patience_ns = |node| 3 * topology.one_way_ns(me, node) + 50 * MS;
+        let (topology, me, options) = (self.topology.clone(), self.id, &self.options);
+        let patience_ns = |node| stream_patience_ns(&topology, options, me, node);
         let mut messages = Vec::new();
         for (&partition, outgoing) in &mut self.streams.outgoing {
             let batches =
                 if again { outgoing.resend(now, &patience_ns) } else { outgoing.unsent(now, &patience_ns) };
-            for (node, generation, first, items) in batches {
-                messages.push((node, Message::Stream { partition, generation, first, items }));
+            for (nodes, generation, first, items) in batches {
+                messages.push((nodes, Message::Stream { partition, generation, first, items }));
             }
         }
-        messages.into_iter().for_each(|(node, message)| self.send(node, message, out));
+        messages.into_iter().for_each(|(nodes, message)| self.send_all(nodes, message, out));
     }
 
     pub(super) fn receive_stream(

@@ -44,6 +44,12 @@ impl World {
                     let at = self.now + topology.one_way_ns(node, to);
                     self.schedule(at, to, Event::Message { from: node, message });
                 }
+                Effect::SendAll { to, message } => {
+                    for to in to {
+                        let at = self.now + topology.one_way_ns(node, to);
+                        self.schedule(at, to, Event::Message { from: node, message: message.clone() });
+                    }
+                }
                 Effect::Timer { at, timer } => self.schedule(at, node, Event::Timer(timer)),
                 Effect::Reply { id, reply } => {
                     self.replies.insert(id, reply);

@@ -36,7 +36,6 @@ fn record_ranked(txn: u64, partition: u16, position: u64, rank: u64) -> StreamIt
         partition: p(partition),
         position: LogPosition(position),
         writes: vec![],
-        touched: Default::default(),
         schema: None,
     })
 }

@@ -22,7 +22,7 @@ mod validated;
 mod violation;
 
 use crate::store::{Store, Wrote};
-use base::commit::RowWrite;
+use base::commit::{Change, RowWrite};
 use base::error::SqlResult;
 use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram};
 use base::{Datum, Key, PartitionId, Place, TableId, TxnId};
@@ -113,7 +113,10 @@ impl Store {
             TxnProgram::Migration(migration) => {
                 let prepared = self.take_prepared(transaction);
                 let changed = self.apply_schema(&migration.change, &Written::of(&migration.rows), place);
-                Applied { schema: changed.schema, ..self.commit(prepared, place, exchange) }
+                let Applied { results, writes, .. } = self.commit(prepared, place, exchange);
+                // Columns are others now: rows go whole.
+                let writes = writes.into_iter().map(RowWrite::whole).collect();
+                Applied { results, writes, schema: changed.schema }
             }
         }
     }
@@ -176,8 +179,8 @@ impl Store {
         let mut writes = Vec::with_capacity(prepared.overlay.len());
         for (table, rows) in prepared.overlay.rows {
             for (key, row) in rows {
-                if self.write_row(table, &key, row.clone(), place) == Wrote::Version {
-                    writes.push(RowWrite { table, key, row });
+                if let Wrote::Version(before) = self.write_row(table, &key, row.clone(), place) {
+                    writes.push(RowWrite { table, key, change: Change::of(before, row) });
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::declared::{Declared, name_of, undeclared_range};
 use crate::store::{Store, Wrote};
-use base::commit::RowWrite;
+use base::commit::{Change, RowWrite};
 use base::error::{SqlError, SqlResult};
 use base::key::KeyRange;
 use base::schema::Catalog;
@@ -216,10 +216,13 @@ impl Access<'_> {
         }
         match self.store.write_row(table, &key, row.clone(), self.place) {
             Wrote::Nothing => {}
-            Wrote::Version => self.writes.push(RowWrite { table, key, row }),
+            Wrote::Version(before) => {
+                self.writes.push(RowWrite { table, key, change: Change::of(before, row) });
+            }
             Wrote::OwnAgain => {
                 let earlier = self.writes.iter_mut().rev().find(|w| w.table == table && w.key == key);
-                earlier.expect("written by this transaction before").row = row;
+                let change = &mut earlier.expect("written by this transaction before").change;
+                *change = std::mem::replace(change, Change::Delete).then(row);
             }
         }
     }

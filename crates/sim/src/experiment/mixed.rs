@@ -27,6 +27,7 @@ pub const COST: Cost = Cost {
     kilobyte_ns: 2 * US,
     computation_ns: 5 * MS,
     send_ns: 0,
+    encode_kilobyte_ns: 0,
     send_kilobyte_ns: 0,
     cores: 1,
 };

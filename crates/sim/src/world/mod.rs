@@ -31,6 +31,7 @@ use base::topology::Topology;
 use base::wan::Wan;
 use base::{NodeId, RequestId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// True time at which every world begins: late enough that a clock may be behind.
 pub const BEGIN: Time = Time(10 * base::time::SECOND);
@@ -42,7 +43,9 @@ pub struct Cost {
     pub event_ns: u64,
     /// Per 1024 bytes of an incoming message.
     pub kilobyte_ns: u64,
-    /// Per message sent to another node, and per 1024 bytes of it.
+    /// Per 1024 bytes of a message to be sent, once for all receivers.
+    pub encode_kilobyte_ns: u64,
+    /// Per message sent to a node, and per 1024 bytes of it.
     pub send_ns: u64,
     pub send_kilobyte_ns: u64,
     /// From an effect that asks for a long computation to its result, which costs the node nothing.
@@ -204,7 +207,7 @@ enum Arrival<P: Process> {
 /// A message on its way; see [`Wire`].
 #[derive(Clone)]
 enum Parcel<M> {
-    Bytes(Vec<u8>),
+    Bytes(Arc<[u8]>),
     Measured { message: M, length: u64 },
 }
 

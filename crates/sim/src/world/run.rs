@@ -5,6 +5,7 @@ use super::network::Distance;
 use super::{Arrival, Fault, Happening, Parcel, Traffic, Wire, World};
 use base::process::{Effect, Effects, Event, Process};
 use base::{NodeId, RequestId, Time, codec};
+use std::sync::Arc;
 
 /// Why a world did not come to rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -257,35 +258,8 @@ impl<P: Process> World<P> {
     /// Answers when the node is done with it.
     fn carry_out(&mut self, node: NodeId, local: Time, done: Time, effect: Effect<P>) -> Time {
         match effect {
-            Effect::Send { to, message } => {
-                let (parcel, length) = match self.wire {
-                    Wire::Encoded => {
-                        let bytes = codec::encode(&message);
-                        let length = bytes.len() as u64;
-                        (Parcel::Bytes(bytes), length)
-                    }
-                    Wire::Measured => {
-                        let length = codec::encoded_len(&message) as u64;
-                        (Parcel::Measured { message, length }, length)
-                    }
-                };
-                let done = done + self.cost.send_ns + self.cost.send_kilobyte_ns * length / 1024;
-                let fate = self.network.send(done, node, to);
-                let traffic = self.traffic(node, to);
-                traffic.sent += 1;
-                traffic.bytes += length;
-                traffic.lost += u64::from(fate.arrives.is_none());
-                traffic.duplicated += u64::from(fate.again.is_some());
-                if let Some(at) = fate.again {
-                    let arrival = Arrival::Message { from: node, parcel: parcel.clone() };
-                    self.queue.push(at, Happening::Arrive { node: to, arrival });
-                }
-                if let Some(at) = fate.arrives {
-                    let arrival = Arrival::Message { from: node, parcel };
-                    self.queue.push(at, Happening::Arrive { node: to, arrival });
-                }
-                return done;
-            }
+            Effect::Send { to, message } => return self.send(node, done, &[to], message),
+            Effect::SendAll { to, message } => return self.send(node, done, &to, message),
             Effect::Timer { at, timer } => {
                 let due = (self.now + at.since(local)).max(done);
                 let life = self.nodes[node.0 as usize].life;
@@ -317,6 +291,36 @@ impl<P: Process> World<P> {
                 host.disk.write(token, record);
                 let arrival = Arrival::Persisted { life: host.life, token };
                 self.queue.push(at, Happening::Arrive { node, arrival });
+            }
+        }
+        done
+    }
+
+    /// A message leaves for each of these nodes, encoded once; answers when all have left.
+    fn send(&mut self, node: NodeId, mut done: Time, to: &[NodeId], message: P::Message) -> Time {
+        let (parcel, length) = match self.wire {
+            Wire::Encoded => {
+                let bytes: Arc<[u8]> = codec::encode(&message).into();
+                let length = bytes.len() as u64;
+                (Parcel::Bytes(bytes), length)
+            }
+            Wire::Measured => {
+                let length = codec::encoded_len(&message) as u64;
+                (Parcel::Measured { message, length }, length)
+            }
+        };
+        done = done + self.cost.encode_kilobyte_ns * length / 1024;
+        for &to in to {
+            done = done + self.cost.send_ns + self.cost.send_kilobyte_ns * length / 1024;
+            let fate = self.network.send(done, node, to);
+            let traffic = self.traffic(node, to);
+            traffic.sent += 1;
+            traffic.bytes += length;
+            traffic.lost += u64::from(fate.arrives.is_none());
+            traffic.duplicated += u64::from(fate.again.is_some());
+            for at in fate.again.into_iter().chain(fate.arrives) {
+                let arrival = Arrival::Message { from: node, parcel: parcel.clone() };
+                self.queue.push(at, Happening::Arrive { node: to, arrival });
             }
         }
         done

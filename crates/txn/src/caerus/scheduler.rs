@@ -130,14 +130,12 @@ impl Caerus {
             entry.position = entry.position.next();
             entry.rank_max = entry.rank_max.max(rank);
             if entry.streams {
-                let touched = applied.writes.iter().map(|write| write.table).collect();
                 let record = CommitRecord {
                     txn,
                     rank,
                     partition,
                     position: entry.position,
                     writes: applied.writes,
-                    touched,
                     schema: applied.schema,
                 };
                 out.push(EngineEffect::Stream { partition, item: StreamItem::Record(record) });

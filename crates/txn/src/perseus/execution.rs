@@ -107,14 +107,12 @@ impl Perseus {
             if entry.streams {
                 let position = entry.position;
                 self.stream_closure(at, local, out);
-                let touched = applied.writes.iter().map(|write| write.table).collect();
                 let record = CommitRecord {
                     txn,
                     rank,
                     partition,
                     position,
                     writes: applied.writes,
-                    touched,
                     schema: applied.schema,
                 };
                 out.push(EngineEffect::Stream { partition, item: StreamItem::Record(record) });

@@ -103,7 +103,7 @@ impl Executor for Rows {
         });
         let row = Row::of(&[Datum::Int(i64::from(partition.0))]);
         let key = super::key(i64::from(partition.0));
-        let writes = vec![RowWrite { table: super::TABLE, key, row: Some(row.clone()) }];
+        let writes = vec![RowWrite::new(super::TABLE, key, Some(row.clone()))];
         let results = vec![StatementResult { rows: vec![row], affected: 1 }];
         Applied { results, writes, schema: None }
     }

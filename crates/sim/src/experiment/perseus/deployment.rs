@@ -15,6 +15,7 @@ pub const COST: Cost = Cost {
     kilobyte_ns: 2 * US,
     send_ns: 2 * US,
     send_kilobyte_ns: 2 * US,
+    encode_kilobyte_ns: 0,
     computation_ns: 5 * MS,
     cores: 24,
 };
@@ -99,6 +100,7 @@ impl Deployment {
             event_ns: times * COST.event_ns,
             kilobyte_ns: times * COST.kilobyte_ns,
             send_ns: times * COST.send_ns,
+            encode_kilobyte_ns: times * COST.encode_kilobyte_ns,
             send_kilobyte_ns: times * COST.send_kilobyte_ns,
             ..COST
         }

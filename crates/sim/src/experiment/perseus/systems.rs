@@ -1,6 +1,7 @@
 //! Who runs on the machines: PERSEUS in its modes, and its rivals.
 
 use base::cut::Consistency;
+use base::time::MS;
 use reads::rival::Rival;
 use reads::snapshot::Dynamic;
 use txn::perseus::{FutureRanks, Options, Timestamps};
@@ -58,7 +59,12 @@ impl System {
     }
     pub fn node(&self) -> node::Options {
         let dynamic = if self.dynamic { Dynamic::default() } else { Dynamic::Off };
-        node::Options { rival: self.rival, dynamic, ..node::Options::default() }
+        let options = node::Options { rival: self.rival, dynamic, ..node::Options::default() };
+        match self.rival {
+            // Its writers wait for what is shipped.
+            Some(Rival::SynchronousReplica) => node::Options { flush_ns: 2 * MS, ..options },
+            _ => options,
+        }
     }
 }
 

@@ -1,0 +1,341 @@
+//! What a partition's node pays for shipping its log to five readers, and what a reader pays for taking it: CPU time of
+//! the real code, for the simulator's cost model (`sim::experiment::perseus::deployment`).
+//!
+//! `cargo run --release -p node --example shipping -- [warehouses] [transactions]`
+//!
+//! TPC-C's five procedures through `Node::step` of one node; what it wants sent is encoded once for all, written to a
+//! socket of the loopback for each, decoded, and taken by a reader's node. CPU time is this thread's.
+
+use base::process::{Effect, Effects, Event, Process};
+use base::schema::{SchemaAction, SchemaChange};
+use base::time::{SECOND, US};
+use base::topology::{NodeSpec, PartitionSpec, Topology};
+use base::txn::procedure::Procedures;
+use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Statement, Submission, TxnProgram};
+use base::wan::Wan;
+use base::{NodeId, PartitionId, RegionId, RequestId, Row, Time, Token, codec};
+use mimalloc::MiMalloc;
+use node::message::Message;
+use node::{Node, Options, Request};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+use txn::perseus::Perseus;
+use workload::table::Placement;
+use workload::tpcc::{Inputs, Mix, Table as Name, Tpcc};
+
+/// As in the `meridian` command.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+const P: PartitionId = PartitionId(0);
+/// Copies of a partition, as in the paper.
+const READERS: u16 = 5;
+/// Virtual time between two transactions: 2,000 a second.
+const PACE_NS: u64 = 500 * US;
+
+type OneNode = Node<Perseus>;
+
+/// CPU time of this thread in ns; where the system does not tell, time since `start`.
+fn cpu_ns(start: Instant) -> u64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let told = told.and_then(|text| text.split(' ').next()?.parse().ok());
+    told.unwrap_or_else(|| start.elapsed().as_nanos() as u64)
+}
+
+/// A node, its timers, and what it wanted sent.
+struct Host {
+    node: OneNode,
+    now: Time,
+    timers: BTreeMap<(Time, u64), <OneNode as Process>::Timer>,
+    timer_count: u64,
+    sent: Vec<(Vec<NodeId>, <OneNode as Process>::Message)>,
+}
+
+impl Host {
+    fn step(&mut self, event: Event<OneNode>) {
+        let mut effects = Effects::new();
+        self.node.step(self.now, event, &mut effects);
+        for effect in effects.drain() {
+            match effect {
+                Effect::Timer { at, timer } => {
+                    self.timer_count += 1;
+                    self.timers.insert((at, self.timer_count), timer);
+                }
+                Effect::Send { to, message } => self.sent.push((vec![to], message)),
+                Effect::SendAll { to, message } => self.sent.push((to, message)),
+                // Merges are a host's background work.
+                Effect::Compute(work) => {
+                    let computed = work();
+                    self.node.step(self.now, Event::Computed(computed), &mut Effects::new());
+                }
+                Effect::Reply { .. } => {}
+                Effect::Persist { .. } => unreachable!("nothing is persistent here"),
+            }
+        }
+    }
+
+    fn pass(&mut self, until: Time) {
+        while let Some(entry) = self.timers.first_entry().filter(|e| e.key().0 <= until) {
+            self.now = self.now.max(entry.key().0);
+            let timer = entry.remove();
+            self.step(Event::Timer(timer));
+        }
+        self.now = until;
+    }
+}
+
+/// ns and how often.
+#[derive(Default)]
+struct Spent {
+    ns: u64,
+    count: u64,
+}
+
+impl Spent {
+    fn add(&mut self, ns: u64, count: u64) {
+        self.ns += ns;
+        self.count += count;
+    }
+    fn mean(&self) -> f64 {
+        self.ns as f64 / self.count.max(1) as f64
+    }
+}
+
+struct Pair {
+    writer: Host,
+    reader: Option<Host>,
+    begun: Instant,
+    request: u64,
+    readers: u16,
+    /// What looking at the CPU time takes.
+    look_ns: u64,
+    /// Of messages with at least a record: bytes, whole rows instead of patches, items.
+    bytes: u64,
+    whole_bytes: u64,
+    messages: u64,
+    steps: Spent,
+    encode: Spent,
+    decode: Spent,
+    take: Spent,
+    acks: Spent,
+}
+
+impl Pair {
+    fn timed<T>(
+        &mut self,
+        of: fn(&mut Pair) -> &mut Spent,
+        count: u64,
+        run: impl FnOnce(&mut Pair) -> T,
+    ) -> T {
+        let before = cpu_ns(self.begun);
+        let result = run(self);
+        let ns = (cpu_ns(self.begun) - before).saturating_sub(self.look_ns);
+        of(self).add(ns, count);
+        result
+    }
+
+    fn submit(&mut self, program: TxnProgram, access: AccessSet) {
+        self.request += 1;
+        let submission = Submission {
+            program: Arc::new(program),
+            access: Arc::new(access),
+            token: Token::default(),
+            request: None,
+        };
+        let (id, request) = (RequestId(self.request), Request::Submit(submission));
+        self.timed(|p| &mut p.steps, 1, |p| p.writer.step(Event::Request { id, request }));
+        self.pass(PACE_NS);
+    }
+
+    fn pass(&mut self, ns: u64) {
+        let until = self.writer.now + ns;
+        self.timed(|p| &mut p.steps, 0, |p| p.writer.pass(until));
+        if let Some(reader) = &mut self.reader {
+            reader.pass(until);
+        }
+        for (to, message) in std::mem::take(&mut self.writer.sent) {
+            if let Message::Stream { .. } = &message {
+                assert_eq!(to.len(), usize::from(self.readers), "one message for all");
+                let bytes = self.timed(|p| &mut p.encode, 0, |_| codec::encode(&message));
+                self.encode.count += bytes.len() as u64;
+                let decoded = self.timed(|p| &mut p.decode, bytes.len() as u64, |_| codec::decode(&bytes));
+                let message = decoded.expect("what is written is read");
+                let event = Event::Message { from: NodeId(0), message };
+                self.timed(
+                    |p| &mut p.take,
+                    bytes.len() as u64,
+                    |p| p.reader.as_mut().expect("it was sent to").step(event),
+                );
+                self.bytes += bytes.len() as u64;
+                self.messages += 1;
+            }
+            if let Message::Stream { partition, generation, first, items } = message {
+                let whole = items.into_iter().map(|item| match item {
+                    node::streams::Feed::Item(item) => match &*item {
+                        base::order::StreamItem::Record(record) => node::streams::Feed::Item(Arc::new(
+                            base::order::StreamItem::Record(record.clone().whole()),
+                        )),
+                        _ => node::streams::Feed::Item(item),
+                    },
+                    other => other,
+                });
+                let items = whole.collect();
+                let whole: <OneNode as Process>::Message =
+                    Message::Stream { partition, generation, first, items };
+                self.whole_bytes += codec::encoded_len(&whole) as u64;
+            }
+        }
+        for (_, message) in self.reader.as_mut().map_or(Vec::new(), |reader| std::mem::take(&mut reader.sent))
+        {
+            if let Message::StreamAck { .. } = &message {
+                for reader in 1..=self.readers {
+                    let event = Event::Message { from: NodeId(reader), message: message.clone() };
+                    self.timed(|p| &mut p.acks, 1, |p| p.writer.step(event));
+                }
+            }
+        }
+    }
+
+    fn reset(&mut self) {
+        (self.bytes, self.whole_bytes, self.messages) = (0, 0, 0);
+        for spent in [&mut self.steps, &mut self.encode, &mut self.decode, &mut self.take, &mut self.acks] {
+            *spent = Spent::default();
+        }
+    }
+}
+
+/// ns of CPU per message of this size, written to a socket of the loopback whose other end is drained.
+fn socket_ns(bytes: &[u8], count: usize, begun: Instant) -> f64 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut out = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+    out.set_nodelay(true).expect("a socket");
+    let (mut inn, _) = listener.accept().expect("a connection");
+    let drain = std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 20];
+        while inn.read(&mut buffer).is_ok_and(|n| n > 0) {}
+    });
+    let before = cpu_ns(begun);
+    (0..count).for_each(|_| out.write_all(bytes).expect("it is drained"));
+    let spent = cpu_ns(begun) - before;
+    drop(out);
+    drain.join().expect("it ends with the connection");
+    spent as f64 / count as f64
+}
+
+/// Runs the transactions at a node with so many readers; what they took is in the answer.
+fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
+    let tpcc = Tpcc::new(warehouses);
+    let region = RegionId(0);
+    let mut nodes = vec![NodeSpec { region, subscribes: Vec::new() }];
+    nodes.extend((0..readers).map(|_| NodeSpec { region, subscribes: vec![P] }));
+    let partitions = vec![PartitionSpec { region, node: NodeId(0), copies: Vec::new() }];
+    let wan = Wan::uniform("one", &["here"], 1, 1);
+    let topology = Arc::new(Topology { wan, nodes, partitions, clock_bound_ns: 0 });
+    let mut procedures = Procedures::default();
+    workload::tpcc::procedures::register(&mut procedures);
+    let procedures = Arc::new(procedures);
+    let host = |id| {
+        let engine = Perseus::new(topology.clone(), id, 1, Default::default());
+        let node = Node::new(id, topology.clone(), procedures.clone(), engine, Options::default());
+        let now = Time(SECOND);
+        let mut host = Host { node, now, timers: BTreeMap::new(), timer_count: 0, sent: Vec::new() };
+        host.step(Event::Start);
+        host
+    };
+    let begun = Instant::now();
+    let before = cpu_ns(begun);
+    (0..1000).for_each(|_| _ = cpu_ns(begun));
+    let look_ns = (cpu_ns(begun) - before) / 1000;
+    let mut pair = Pair {
+        writer: host(NodeId(0)),
+        reader: (readers > 0).then(|| host(NodeId(1))),
+        begun,
+        request: 0,
+        readers,
+        look_ns,
+        bytes: 0,
+        whole_bytes: 0,
+        messages: 0,
+        steps: Spent::default(),
+        encode: Spent::default(),
+        decode: Spent::default(),
+        take: Spent::default(),
+        acks: Spent::default(),
+    };
+    // First words.
+    pair.pass(SECOND);
+    let whole = || {
+        let mut whole = AccessSet::default();
+        whole.add(P, Granule::Partition, AccessMode::Write);
+        whole
+    };
+    for table in tpcc.catalog(&Placement::Plain, &topology).tables.into_values() {
+        let base_version = pair.writer.node.catalog().version;
+        let actions = vec![SchemaAction::CreateTable(table.as_ref().clone())];
+        pair.submit(TxnProgram::Schema(SchemaChange { base_version, actions }), whole());
+    }
+    for name in Name::ALL {
+        let table = pair.writer.node.catalog().require(name.spec().name).expect("created").clone();
+        for w in 1..=(if name == Name::Item { 1 } else { tpcc.warehouses }) {
+            let mut rows = tpcc.rows(name, w).map(|row| Row::of(&row)).peekable();
+            while rows.peek().is_some() {
+                let insert = Statement::Insert {
+                    table: table.id,
+                    schema_version: table.version,
+                    rows: rows.by_ref().take(10_000).collect(),
+                    on_conflict: OnConflict::Fail,
+                    returning: None,
+                };
+                pair.submit(TxnProgram::Statements(vec![insert]), whole());
+            }
+        }
+    }
+    pair.pass(3 * SECOND);
+    let catalog = pair.writer.node.catalog();
+    let mut terminals: Vec<Inputs> =
+        (0..warehouses as u32).map(|n| Inputs::new(&tpcc, Mix::default(), n, warehouses as u32, 0)).collect();
+    pair.reset();
+    for n in 0..transactions as usize {
+        let count = terminals.len();
+        let (name, args) = terminals[n % count].next_input().call(1);
+        let procedure = procedures.get(name).expect("registered");
+        let access = procedure.declare(&args, &catalog, &topology).expect("its tables exist");
+        pair.submit(TxnProgram::Procedure { name: name.into(), args }, access);
+    }
+    pair
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number"));
+    let warehouses = arguments.next().unwrap_or(2) as i32;
+    let transactions = arguments.next().unwrap_or(20_000);
+    println!("{transactions} transactions of TPC-C, {warehouses} warehouses");
+    let line = |what: &str, value: f64, unit: &str| println!("{what:<52} {value:>8.2} {unit}");
+    let alone = run(0, warehouses, transactions).steps.mean();
+    line("a transaction's steps and timers, no readers", alone / 1e3, "µs");
+    let pair = run(READERS, warehouses, transactions);
+    let per_txn = |total: u64| total as f64 / transactions as f64;
+    let per_kib = |spent: &Spent| spent.mean() * 1024.0 / 1e3;
+    line("a transaction's steps and timers, five readers", pair.steps.mean() / 1e3, "µs");
+    line("bytes shipped per transaction, to each", per_txn(pair.bytes), "");
+    line("the same with whole rows", per_txn(pair.whole_bytes), "");
+    line("bytes of a message", pair.bytes as f64 / pair.messages as f64, "");
+    line("encode, once", per_kib(&pair.encode), "µs/KiB");
+    line("decode, at a reader", per_kib(&pair.decode), "µs/KiB");
+    line("take, at a reader that keeps columns", per_kib(&pair.take), "µs/KiB");
+    line("take an acknowledgement, and let go", pair.acks.mean() / 1e3, "µs");
+    let begun = pair.begun;
+    let small = socket_ns(&[7; 100], 100_000, begun);
+    let large = socket_ns(&vec![7; 64 << 10], 20_000, begun);
+    line("write 100 bytes to a socket", small / 1e3, "µs");
+    line("write a KiB more", (large - small) / 1e3 / 63.9, "µs");
+    let mean = (pair.bytes / pair.messages) as usize;
+    let write = socket_ns(&vec![7; mean], 50_000, begun) * pair.messages as f64 * f64::from(READERS);
+    let ships = (pair.encode.ns + pair.acks.ns) as f64 + write;
+    let shipping = pair.steps.mean() + ships / transactions as f64;
+    line("a transaction with all that shipping it takes", shipping / 1e3, "µs");
+    line("lost of the transactions of a node", 100.0 * (1.0 - alone / shipping), "%");
+}
