@@ -1,5 +1,6 @@
 //! Bytes on the wire and on disk: one version byte, then the value in postcard's varint form.
 
+use postcard::ser_flavors::{Flavor, Size};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of everything that [`encode`] writes. A reader refuses any other. 2: commit records carry patches.
@@ -36,8 +37,25 @@ impl std::error::Error for DecodeError {}
 
 /// The value's bytes, version first.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    let buffer = vec![VERSION];
-    postcard::to_extend(value, buffer).expect("writing to memory cannot fail")
+    postcard::serialize_with_flavor(value, Growing(vec![VERSION])).expect("writing to memory cannot fail")
+}
+
+/// Where bytes are written: what is at hand as a slice is copied as one.
+struct Growing(Vec<u8>);
+
+impl Flavor for Growing {
+    type Output = Vec<u8>;
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+    fn finalize(self) -> postcard::Result<Vec<u8>> {
+        Ok(self.0)
+    }
 }
 
 /// Reads what [`encode`] wrote; never panics on foreign bytes.
@@ -55,7 +73,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
 
 /// Length of the encoding in bytes, without making it.
 pub fn encoded_len<T: Serialize>(value: &T) -> usize {
-    let size = postcard::serialize_with_flavor(value, postcard::ser_flavors::Size::default());
+    let size = postcard::serialize_with_flavor(value, Size::default());
     1 + size.expect("counting cannot fail")
 }
 

@@ -6,6 +6,7 @@
 //! TPC-C's five procedures through `Node::step` of one node; what it wants sent is encoded once for all, written to a
 //! socket of the loopback for each, decoded, and taken by a reader's node. CPU time is this thread's.
 
+use base::order::StreamItem;
 use base::process::{Effect, Effects, Event, Process};
 use base::schema::{SchemaAction, SchemaChange};
 use base::time::{SECOND, US};
@@ -16,6 +17,7 @@ use base::wan::Wan;
 use base::{NodeId, PartitionId, RegionId, RequestId, Row, Time, Token, codec};
 use mimalloc::MiMalloc;
 use node::message::Message;
+use node::streams::{Ack, Feed};
 use node::{Node, Options, Request};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -33,6 +35,8 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const P: PartitionId = PartitionId(0);
 /// Copies of a partition, as in the paper.
 const READERS: u16 = 5;
+/// Readers gather their acknowledgements for so many messages.
+const ACK_MESSAGES: u64 = 5;
 /// Virtual time between two transactions: 2,000 a second.
 const PACE_NS: u64 = 500 * US;
 
@@ -106,7 +110,8 @@ impl Spent {
 
 struct Pair {
     writer: Host,
-    reader: Option<Host>,
+    /// What was sent, and when.
+    encoded: Vec<(Time, Vec<u8>)>,
     begun: Instant,
     request: u64,
     readers: u16,
@@ -153,57 +158,52 @@ impl Pair {
     fn pass(&mut self, ns: u64) {
         let until = self.writer.now + ns;
         self.timed(|p| &mut p.steps, 0, |p| p.writer.pass(until));
-        if let Some(reader) = &mut self.reader {
-            reader.pass(until);
-        }
+        let mut next = None;
         for (to, message) in std::mem::take(&mut self.writer.sent) {
-            if let Message::Stream { .. } = &message {
-                assert_eq!(to.len(), usize::from(self.readers), "one message for all");
-                let bytes = self.timed(|p| &mut p.encode, 0, |_| codec::encode(&message));
-                self.encode.count += bytes.len() as u64;
-                let decoded = self.timed(|p| &mut p.decode, bytes.len() as u64, |_| codec::decode(&bytes));
-                let message = decoded.expect("what is written is read");
-                let event = Event::Message { from: NodeId(0), message };
-                self.timed(
-                    |p| &mut p.take,
-                    bytes.len() as u64,
-                    |p| p.reader.as_mut().expect("it was sent to").step(event),
-                );
-                self.bytes += bytes.len() as u64;
-                self.messages += 1;
-            }
-            if let Message::Stream { partition, generation, first, items } = message {
-                let whole = items.into_iter().map(|item| match item {
-                    node::streams::Feed::Item(item) => match &*item {
-                        base::order::StreamItem::Record(record) => node::streams::Feed::Item(Arc::new(
-                            base::order::StreamItem::Record(record.clone().whole()),
-                        )),
-                        _ => node::streams::Feed::Item(item),
-                    },
-                    other => other,
-                });
-                let items = whole.collect();
-                let whole: <OneNode as Process>::Message =
-                    Message::Stream { partition, generation, first, items };
-                self.whole_bytes += codec::encoded_len(&whole) as u64;
+            let Message::Stream { partition, generation, first, items } = message else { continue };
+            assert_eq!(to.len(), usize::from(self.readers), "one message for all");
+            next = Some(first + items.len() as u64);
+            self.whole_bytes += items.iter().map(whole_len).sum::<usize>() as u64;
+            let message: <OneNode as Process>::Message =
+                Message::Stream { partition, generation, first, items };
+            let bytes = self.timed(|p| &mut p.encode, 0, |_| codec::encode(&message));
+            self.encode.count += bytes.len() as u64;
+            self.bytes += bytes.len() as u64;
+            self.messages += 1;
+            self.encoded.push((until, bytes));
+        }
+        // As if all had arrived: the reader takes it afterwards, so that it does not use the caches meanwhile.
+        if let Some(next) = next
+            && self.messages % ACK_MESSAGES == 0
+        {
+            for reader in 1..=self.readers {
+                let ack = Ack { since: Time(SECOND), generation: 0, next };
+                let event = Event::Message {
+                    from: NodeId(reader),
+                    message: Message::StreamAck { partition: P, ack },
+                };
+                self.timed(|p| &mut p.acks, 1, |p| p.writer.step(event));
             }
         }
-        for (_, message) in self.reader.as_mut().map_or(Vec::new(), |reader| std::mem::take(&mut reader.sent))
-        {
-            if let Message::StreamAck { .. } = &message {
-                for reader in 1..=self.readers {
-                    let event = Event::Message { from: NodeId(reader), message: message.clone() };
-                    self.timed(|p| &mut p.acks, 1, |p| p.writer.step(event));
-                }
+    }
+
+    /// A reader takes what was sent; the messages before the `counted`-th do not count.
+    fn read(&mut self, reader: &mut Host, counted: usize) {
+        for (nth, (at, bytes)) in std::mem::take(&mut self.encoded).into_iter().enumerate() {
+            reader.pass(at);
+            let decoded = self.timed(|p| &mut p.decode, bytes.len() as u64, |_| codec::decode(&bytes));
+            let message = decoded.expect("what is written is read");
+            let event = Event::Message { from: NodeId(0), message };
+            self.timed(|p| &mut p.take, bytes.len() as u64, |_| reader.step(event));
+            if nth + 1 == counted {
+                (self.decode, self.take) = Default::default();
             }
         }
     }
 
     fn reset(&mut self) {
         (self.bytes, self.whole_bytes, self.messages) = (0, 0, 0);
-        for spent in [&mut self.steps, &mut self.encode, &mut self.decode, &mut self.take, &mut self.acks] {
-            *spent = Spent::default();
-        }
+        (self.steps, self.encode, self.acks) = Default::default();
     }
 }
 
@@ -238,7 +238,9 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
     workload::tpcc::procedures::register(&mut procedures);
     let procedures = Arc::new(procedures);
     let host = |id| {
-        let engine = Perseus::new(topology.clone(), id, 1, Default::default());
+        // Readers are only heard on their streams, so they are soon taken for gone; what they would read is collected.
+        let options = txn::perseus::Options { lease_ns: SECOND / 5, ..Default::default() };
+        let engine = Perseus::new(topology.clone(), id, 1, options);
         let node = Node::new(id, topology.clone(), procedures.clone(), engine, Options::default());
         let now = Time(SECOND);
         let mut host = Host { node, now, timers: BTreeMap::new(), timer_count: 0, sent: Vec::new() };
@@ -251,7 +253,7 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
     let look_ns = (cpu_ns(begun) - before) / 1000;
     let mut pair = Pair {
         writer: host(NodeId(0)),
-        reader: (readers > 0).then(|| host(NodeId(1))),
+        encoded: Vec::new(),
         begun,
         request: 0,
         readers,
@@ -298,6 +300,7 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
     let mut terminals: Vec<Inputs> =
         (0..warehouses as u32).map(|n| Inputs::new(&tpcc, Mix::default(), n, warehouses as u32, 0)).collect();
     pair.reset();
+    let loaded = pair.encoded.len();
     for n in 0..transactions as usize {
         let count = terminals.len();
         let (name, args) = terminals[n % count].next_input().call(1);
@@ -305,7 +308,21 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
         let access = procedure.declare(&args, &catalog, &topology).expect("its tables exist");
         pair.submit(TxnProgram::Procedure { name: name.into(), args }, access);
     }
+    if readers > 0 {
+        pair.read(&mut host(NodeId(1)), loaded);
+    }
     pair
+}
+
+/// Bytes of an item with whole rows instead of patches.
+fn whole_len(feed: &Feed) -> usize {
+    match feed {
+        Feed::Item(item) => match &**item {
+            StreamItem::Record(record) => codec::encoded_len(&StreamItem::Record(record.clone().whole())),
+            item => codec::encoded_len(item),
+        },
+        other => codec::encoded_len(other),
+    }
 }
 
 fn main() {

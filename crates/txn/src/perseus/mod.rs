@@ -47,6 +47,7 @@ pub mod message;
 pub mod options;
 mod oracle;
 mod participant;
+pub mod printed;
 mod recovery;
 mod requests;
 mod state;
