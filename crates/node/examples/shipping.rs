@@ -35,6 +35,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const P: PartitionId = PartitionId(0);
 /// Copies of a partition, as in the paper.
 const READERS: u16 = 5;
+const ROUNDS: usize = 3;
 /// Readers gather their acknowledgements for so many messages.
 const ACK_MESSAGES: u64 = 5;
 /// Virtual time between two transactions: 2,000 a second.
@@ -176,14 +177,18 @@ impl Pair {
         if let Some(next) = next
             && self.messages % ACK_MESSAGES == 0
         {
-            for reader in 1..=self.readers {
-                let ack = Ack { since: Time(SECOND), generation: 0, next };
-                let event = Event::Message {
-                    from: NodeId(reader),
-                    message: Message::StreamAck { partition: P, ack },
-                };
-                self.timed(|p| &mut p.acks, 1, |p| p.writer.step(event));
-            }
+            let count = u64::from(self.readers);
+            self.timed(
+                |p| &mut p.acks,
+                count,
+                |p| {
+                    for reader in 1..=p.readers {
+                        let ack = Ack { since: Time(SECOND), generation: 0, next };
+                        let message = Message::StreamAck { partition: P, ack };
+                        p.writer.step(Event::Message { from: NodeId(reader), message });
+                    }
+                },
+            );
         }
     }
 
@@ -331,19 +336,28 @@ fn main() {
     let transactions = arguments.next().unwrap_or(20_000);
     println!("{transactions} transactions of TPC-C, {warehouses} warehouses");
     let line = |what: &str, value: f64, unit: &str| println!("{what:<52} {value:>8.2} {unit}");
-    let alone = run(0, warehouses, transactions).steps.mean();
+    // In turns, and the best of each: neighbours on the machine only ever add.
+    let rounds: Vec<(Pair, Pair)> = (0..ROUNDS)
+        .map(|_| (run(0, warehouses, transactions), run(READERS, warehouses, transactions)))
+        .collect();
+    let least = |of: &dyn Fn(&Pair) -> f64, pairs: &mut dyn Iterator<Item = &Pair>| {
+        pairs.map(of).fold(f64::INFINITY, f64::min)
+    };
+    let alone = least(&|p| p.steps.mean(), &mut rounds.iter().map(|(alone, _)| alone));
+    let with = |of: &dyn Fn(&Pair) -> f64| least(of, &mut rounds.iter().map(|(_, with)| with));
+    let pair = &rounds[0].1;
     line("a transaction's steps and timers, no readers", alone / 1e3, "µs");
-    let pair = run(READERS, warehouses, transactions);
     let per_txn = |total: u64| total as f64 / transactions as f64;
     let per_kib = |spent: &Spent| spent.mean() * 1024.0 / 1e3;
-    line("a transaction's steps and timers, five readers", pair.steps.mean() / 1e3, "µs");
+    let steps = with(&|p| p.steps.mean());
+    line("a transaction's steps and timers, five readers", steps / 1e3, "µs");
     line("bytes shipped per transaction, to each", per_txn(pair.bytes), "");
     line("the same with whole rows", per_txn(pair.whole_bytes), "");
     line("bytes of a message", pair.bytes as f64 / pair.messages as f64, "");
-    line("encode, once", per_kib(&pair.encode), "µs/KiB");
-    line("decode, at a reader", per_kib(&pair.decode), "µs/KiB");
-    line("take, at a reader that keeps columns", per_kib(&pair.take), "µs/KiB");
-    line("take an acknowledgement, and let go", pair.acks.mean() / 1e3, "µs");
+    line("encode, once", with(&|p| per_kib(&p.encode)), "µs/KiB");
+    line("decode, at a reader", with(&|p| per_kib(&p.decode)), "µs/KiB");
+    line("take, at a reader that keeps columns", with(&|p| per_kib(&p.take)), "µs/KiB");
+    line("take an acknowledgement, and let go", with(&|p| p.acks.mean()) / 1e3, "µs");
     let begun = pair.begun;
     let small = socket_ns(&[7; 100], 100_000, begun);
     let large = socket_ns(&vec![7; 64 << 10], 20_000, begun);
@@ -351,8 +365,8 @@ fn main() {
     line("write a KiB more", (large - small) / 1e3 / 63.9, "µs");
     let mean = (pair.bytes / pair.messages) as usize;
     let write = socket_ns(&vec![7; mean], 50_000, begun) * pair.messages as f64 * f64::from(READERS);
-    let ships = (pair.encode.ns + pair.acks.ns) as f64 + write;
-    let shipping = pair.steps.mean() + ships / transactions as f64;
+    let ships = with(&|p| (p.encode.ns + p.acks.ns) as f64) + write;
+    let shipping = steps + ships / transactions as f64;
     line("a transaction with all that shipping it takes", shipping / 1e3, "µs");
     line("lost of the transactions of a node", 100.0 * (1.0 - alone / shipping), "%");
 }

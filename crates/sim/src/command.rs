@@ -15,20 +15,26 @@ use reads::snapshot::printed::Printed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use txn::any::EngineKind;
+use txn::perseus::printed::{self as order, Majority, Rule};
 
 /// The engines there are, and after a plus sign how queries are read instead of by levels: by PERSEUS' algorithm
 /// as it was published, which promises nothing, or as a rival does.
-pub const ENGINES: [&str; 9] = [
+pub const ENGINES: [&str; 10] = [
     "perseus",
     "caerus",
     "slog",
     "calvin",
     "perseus+printed",
+    PRINTED_ORDER,
     "perseus+safe-timestamp",
     "perseus+central-timestamp",
     "perseus+batch-cut",
     "perseus+synchronous-replica",
 ];
+
+/// Not an engine of a cluster: transactions ordered by PERSEUS' Alg. 1 as it was published, in a world of their own.
+/// `sim run` shows what a seed does to each of its cases, and to the same under the engine's rule.
+pub const PRINTED_ORDER: &str = "perseus+printed-order";
 
 /// Every probe in the crates under test, with the file it stands in.
 static PROBES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/probes.rs"));
@@ -108,6 +114,9 @@ impl std::error::Error for Trouble {}
 
 /// Runs one seed and says what happened.
 pub fn run(options: &RunOptions) -> Result<String, Trouble> {
+    if options.engine == PRINTED_ORDER {
+        return Ok(printed_order(options.seed));
+    }
     let case = case(options.seed, &options.plan, &options.engine, options.consistency)?;
     let case = Case { trace_lines: options.trace_lines, ..case };
     let summary = if options.twice {
@@ -172,6 +181,9 @@ pub fn experiment_named(name: &str) -> Result<&'static Experiment, Trouble> {
 
 fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
     let unknown = || Trouble::Usage(format!("no engine {engine:?}; there is {}", ENGINES.join(", ")));
+    if engine == PRINTED_ORDER {
+        return Err(Trouble::Usage(format!("{engine} runs in a world of its own: with `sim run` only")));
+    }
     let (name, printed, rival) = match engine.split_once('+') {
         None => (engine, None, None),
         Some((name, "printed")) => (name, Some(Printed::default()), None),
@@ -194,6 +206,24 @@ pub fn guarded(
         consistency: case.consistency.name(),
     };
     guard(&replay, run).map_err(|failure| Trouble::Failed(Box::new(failure)))
+}
+
+/// Faults of PERSEUS' Alg. 1 as it was published, in each of its cases, by both readings of its majority.
+fn printed_order(seed: u64) -> String {
+    let mut text = format!("PERSEUS' Alg. 1, messages in the order of seed {seed}\n");
+    for case in order::cases() {
+        _ = writeln!(text, "{} (partition, key): {:?}", case.name, case.touches);
+        for (name, rule) in [
+            ("as printed, a majority of equal reports", Rule::Printed(Majority::OfReports)),
+            ("as printed, a majority of answers", Rule::Printed(Majority::OfAnswers)),
+            ("the engine's rule", Rule::Mended),
+        ] {
+            let faults = order::run(&case, rule, seed);
+            _ = writeln!(text, "  {name}: {}", if faults.is_empty() { "no fault" } else { "" });
+            faults.iter().for_each(|fault| _ = writeln!(text, "    {}: {fault:?}", fault.name()));
+        }
+    }
+    text
 }
 
 fn describe(case: &Case, summary: &Summary) -> String {
@@ -221,6 +251,13 @@ fn describe(case: &Case, summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_printed_order_is_shown_beside_the_engine_s() {
+        let text = run(&RunOptions { engine: PRINTED_ORDER.into(), ..RunOptions::default() }).unwrap();
+        assert!(text.contains("no serial order: Circle") && text.contains("the engine's rule: no fault"));
+        assert_eq!(text.matches("the engine's rule: no fault").count(), order::cases().len());
+    }
 
     #[test]
     fn probes_are_listed_from_the_sources() {

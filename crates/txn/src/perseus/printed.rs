@@ -281,10 +281,12 @@ impl World<'_> {
                 return None;
             }
             // Members of a circle go by their ids; the printed rule knows no circles.
-            let goes_first =
-                |other: Txn| self.rule != Rule::Mended || other < txn || !ancestors(graph, other).contains(&txn);
+            let goes_first = |other: Txn| {
+                self.rule != Rule::Mended || other < txn || !ancestors(graph, other).contains(&txn)
+            };
             let here = known.iter().filter(|other| self.participants_of(**other).contains(&p));
-            let waits = here.filter(|other| **other != txn && goes_first(**other)).any(|other| !is_executed(other));
+            let waits =
+                here.filter(|other| **other != txn && goes_first(**other)).any(|other| !is_executed(other));
             (!waits).then_some((txn, known))
         })
     }
@@ -341,7 +343,8 @@ fn ancestors(graph: &Graph, txn: Txn) -> BTreeSet<Txn> {
 fn circles(graph: &Graph) -> Vec<Vec<Txn>> {
     let mut found: BTreeSet<Vec<Txn>> = BTreeSet::new();
     for txn in graph.keys() {
-        let members = ancestors(graph, *txn).into_iter().filter(|other| ancestors(graph, *other).contains(txn));
+        let members =
+            ancestors(graph, *txn).into_iter().filter(|other| ancestors(graph, *other).contains(txn));
         let members: Vec<Txn> = members.collect();
         if members.len() > 1 {
             found.insert(members);

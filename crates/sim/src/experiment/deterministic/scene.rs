@@ -196,6 +196,7 @@ impl Size {
                 kilobyte_ns: 20 * US * slower,
                 computation_ns: 0,
                 send_ns: 0,
+                encode_kilobyte_ns: 0,
                 send_kilobyte_ns: 0,
                 cores: 1,
             },

@@ -134,7 +134,10 @@ impl Deployment {
             ("cost of an event (µs)", json!(cost.event_ns as f64 / 1e3)),
             ("cost of a message sent (µs)", json!(cost.send_ns as f64 / 1e3)),
             ("cost of a KiB received (µs)", json!(cost.kilobyte_ns as f64 / 1e3)),
-            ("cost of a KiB encoded, once for all receivers (µs)", json!(cost.encode_kilobyte_ns as f64 / 1e3)),
+            (
+                "cost of a KiB encoded, once for all receivers (µs)",
+                json!(cost.encode_kilobyte_ns as f64 / 1e3),
+            ),
             ("cost of a KiB sent, to each (µs)", json!(cost.send_kilobyte_ns as f64 / 1e3)),
         ]
     }
