@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// Most items in one message, so that one step stays short.
 const BATCH_ITEMS_MAX: usize = 512;
+/// Silence is borne up to 2 to this power times as long.
+const RESENDS_COUNTED: u32 = 5;
 
 /// What travels on a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -73,6 +75,9 @@ struct Subscriber {
     sent: u64,
     /// When silence becomes loss.
     resend_at: Time,
+    /// How often that was so since everything sent had been acknowledged. Each time silence is borne twice as long: a
+    /// node that is behind hears acknowledgements late, and sending again would put it further behind.
+    resends: u32,
     heard_at: Time,
     /// Silent beyond its lease; nothing is kept for it.
     lapsed: bool,
@@ -125,7 +130,7 @@ impl Outgoing {
         for (&node, subscriber) in self.subscribers.iter_mut().filter(|(_, s)| !s.lapsed) {
             let end = subscriber.copy_items + (last - subscriber.base);
             if subscriber.sent == subscriber.acknowledged && subscriber.sent < end {
-                subscriber.resend_at = now + patience_ns(node);
+                subscriber.resend_at = now + (patience_ns(node) << subscriber.resends);
             }
             while subscriber.sent < end {
                 let (first, generation) = (subscriber.sent, subscriber.generation);
@@ -159,6 +164,7 @@ impl Outgoing {
             if subscriber.acknowledged < subscriber.sent && subscriber.resend_at <= now {
                 base::sometimes!("a stream is sent again");
                 subscriber.sent = subscriber.acknowledged;
+                subscriber.resends = RESENDS_COUNTED.min(subscriber.resends + 1);
             }
         }
         self.unsent(now, patience_ns)
@@ -197,7 +203,10 @@ impl Outgoing {
         }
         subscriber.acknowledged = ack.next;
         subscriber.sent = subscriber.sent.max(ack.next);
-        subscriber.resend_at = now + patience_ns;
+        if subscriber.sent == ack.next {
+            subscriber.resends = 0;
+        }
+        subscriber.resend_at = now + (patience_ns << subscriber.resends);
         if ack.next >= subscriber.copy_items {
             subscriber.copy = Vec::new();
         }
@@ -219,6 +228,7 @@ impl Outgoing {
             acknowledged: 0,
             sent: 0,
             resend_at: now,
+            resends: 0,
             heard_at: now,
             lapsed: false,
         };
@@ -383,6 +393,40 @@ mod tests {
         assert_eq!(deliver(again, &mut inn).0, 0, "repeated items are dropped");
         assert!(!out.acknowledged(Time(11), PEER, inn.ack(), 10));
         assert!(out.is_settled());
+    }
+
+    #[test]
+    fn who_is_silent_again_is_borne_twice_as_long_until_it_has_caught_up() {
+        let mut out = Outgoing::new([PEER].into_iter());
+        let mut inn = Incoming::default();
+        out.push(item(0));
+        assert_eq!(out.unsent(Time(0), &patience).len(), 1);
+        assert_eq!(out.resend(Time(10), &patience).len(), 1);
+        assert!(out.resend(Time(29), &patience).is_empty());
+        assert_eq!(out.resend(Time(30), &patience).len(), 1);
+        assert!(out.resend(Time(69), &patience).is_empty());
+        deliver(out.resend(Time(70), &patience), &mut inn);
+        assert!(!out.acknowledged(Time(71), PEER, inn.ack(), 10));
+        out.push(item(1));
+        assert_eq!(out.unsent(Time(80), &patience).len(), 1);
+        assert_eq!(out.resend(Time(90), &patience).len(), 1, "as at first");
+    }
+
+    #[test]
+    fn who_lacks_the_same_gets_the_same_batch() {
+        let other = NodeId(2);
+        let mut out = Outgoing::new([PEER, other].into_iter());
+        let mut inn = Incoming::default();
+        out.push(item(0));
+        let batches = out.unsent(Time(0), &patience);
+        assert_eq!(batches.iter().map(|b| b.0.clone()).collect::<Vec<_>>(), [vec![PEER, other]]);
+        deliver(batches, &mut inn);
+        assert!(!out.acknowledged(Time(1), PEER, inn.ack(), 10));
+        out.push(item(1));
+        let again = out.resend(Time(10), &patience);
+        let sent: Vec<_> =
+            again.iter().map(|(to, _, first, items)| (to.clone(), *first, items.len())).collect();
+        assert_eq!(sent, [(vec![PEER], 1, 1), (vec![other], 0, 2)]);
     }
 
     #[test]
