@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Most items in one message, so that one step stays short.
 const BATCH_ITEMS_MAX: usize = 512;
 /// Silence is borne up to 2 to this power times as long.
-const RESENDS_COUNTED: u32 = 5;
+const RESENDS_COUNTED: u32 = 3;
 
 /// What travels on a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn the_printed_order_is_shown_beside_the_engine_s() {
-        let text = run(&RunOptions { engine: PRINTED_ORDER.into(), seed: 0, ..RunOptions::default() }).unwrap();
+        let text =
+            run(&RunOptions { engine: PRINTED_ORDER.into(), seed: 0, ..RunOptions::default() }).unwrap();
         assert!(text.contains("no serial order: Circle") && text.contains("the engine's rule: no fault"));
         assert_eq!(text.matches("the engine's rule: no fault").count(), order::cases().len());
     }
