@@ -10,7 +10,7 @@ use txn::any::EngineKind;
 use txn::perseus::Mutant;
 
 /// Seeds tried before a fault counts as missed.
-const SEEDS: u64 = 450;
+const SEEDS: u64 = 600;
 
 /// The first seed that finds the fault, and how.
 fn finds(plant: impl Fn(&mut Case), levels: &[Consistency], seeds: u64) -> Option<(u64, String)> {

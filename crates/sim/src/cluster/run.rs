@@ -130,8 +130,8 @@ impl Knobs {
         let longest_ns = topology.wan.widest_ns();
         #[allow(unused_mut)]
         let mut node = node::Options {
-            flush_ns: *rng.pick(&[0, 5 * MS, 20 * MS]),
-            ack_ns: *rng.pick(&[0, 10 * MS, 100 * MS]),
+            flush_ns: *rng.pick(&[0, MS, 5 * MS]),
+            ack_ns: *rng.pick(&[0, MS, 10 * MS]),
             low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
             maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
             merge_rows_max: *rng.pick(&[1, 4, 1000]),
