@@ -9,7 +9,9 @@
 //! everywhere, and a copy forgets only what all sequences have said. An outcome goes when its gateway has
 //! answered.
 
+use super::merger::cut_of;
 use super::message::{Floor, Message};
+use super::sequence::Sequence;
 use super::state::{Caerus, Out};
 use crate::engine::EngineEffect;
 use base::{NodeId, Rank, Time, TxnId};
@@ -163,9 +165,13 @@ impl Caerus {
         }
         let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
         let told = ranking.map(|sequence| sequence.collected).filter(|_| self.is_replica);
+        // Whoever waits to be merged may have read below what its sequence's next leader has told since.
+        let unmerged = self.sequences.iter().flat_map(Sequence::unmerged);
+        let unmerged = unmerged.filter_map(|entry| cut_of(&entry.transaction)).min();
         let held = self.read_below.first().map(|(read_at, _)| *read_at);
         // Others may have gone on without this node.
-        let below = told.chain(held).chain(self.executed_to()).fold(self.watermark, Rank::min);
+        let below =
+            told.chain(held).chain(unmerged).chain(self.executed_to()).fold(self.watermark, Rank::min);
         if below > self.given_up {
             self.given_up = below;
             out.push(EngineEffect::Collected { below });

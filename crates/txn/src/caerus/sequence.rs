@@ -174,6 +174,11 @@ impl Sequence {
         (self.first, &self.log)
     }
 
+    /// What is here and not merged.
+    pub fn unmerged(&self) -> impl Iterator<Item = &Entry> {
+        self.log.range((self.merged - self.first) as usize..).chain(&self.staged)
+    }
+
     /// The next entry to merge.
     pub fn take(&mut self) -> Option<Entry> {
         if self.merged >= self.stable.min(self.end()) {
