@@ -2,6 +2,9 @@
 //!
 //! Literals and parameters without a type take the type of what they meet, as in PostgreSQL.
 
+mod operators;
+mod typing;
+
 use super::bind::{self, Volatile};
 use super::scope::{ParameterTypes, Scope};
 use super::{Lowered, Refusal};
@@ -13,6 +16,7 @@ use base::expr::{BinaryOperator, Expr, Function, UnaryOperator};
 use base::schema::Catalog;
 use base::{DataType, Datum, SqlError};
 use datafusion::sql::sqlparser::ast;
+use typing::*;
 
 /// What is known of an expression's type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,62 +69,6 @@ fn exact_numeric(typed: &Typed) -> Lowered<Option<Typed>> {
         (Kind::Known(_), Expr::Constant(Datum::Int(i))) => constant(Decimal::new(i128::from(*i), 0)),
         (Kind::Known(DataType::Numeric { .. }), expr) => Ok(Some(Typed::known(expr.clone(), NUMERIC))),
         _ => Ok(None),
-    }
-}
-
-/// Kinds of types that compare with each other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
-    Boolean,
-    Number,
-    Text,
-    Time,
-    Uuid,
-    Bytes,
-}
-
-fn family(data_type: DataType) -> Family {
-    match data_type {
-        DataType::Boolean => Family::Boolean,
-        DataType::SmallInt
-        | DataType::Integer
-        | DataType::BigInt
-        | DataType::Real
-        | DataType::Double
-        | DataType::Numeric { .. } => Family::Number,
-        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Family::Text,
-        DataType::Date | DataType::Timestamp | DataType::TimestampTz => Family::Time,
-        DataType::Uuid => Family::Uuid,
-        DataType::Bytea => Family::Bytes,
-    }
-}
-
-/// The type both sides of an operation on numbers are taken to.
-fn wider(a: DataType, b: DataType) -> DataType {
-    let rank = |t: DataType| match t {
-        DataType::SmallInt => 0,
-        DataType::Integer => 1,
-        DataType::BigInt => 2,
-        DataType::Numeric { .. } => 3,
-        DataType::Real => 4,
-        _ => 5,
-    };
-    let wide = if rank(a) >= rank(b) { a } else { b };
-    match wide {
-        DataType::Numeric { .. } => NUMERIC,
-        // real with anything but an integer or real is double.
-        DataType::Real if rank(a).min(rank(b)) == 3 => DataType::Double,
-        other => other,
-    }
-}
-
-/// Name of a type in messages about operators: no modifiers.
-fn bare_name(data_type: DataType) -> String {
-    match data_type {
-        DataType::Numeric { .. } => "numeric".into(),
-        DataType::Varchar { .. } => "character varying".into(),
-        DataType::Char { .. } => "character".into(),
-        other => other.name(),
     }
 }
 
@@ -371,159 +319,6 @@ impl ExprLowering<'_> {
         Ok(Typed::known(Expr::Call(function, vec![value.expr]), data_type))
     }
 
-    fn unary(&mut self, operator: ast::UnaryOperator, e: &ast::Expr) -> Lowered<Typed> {
-        match operator {
-            ast::UnaryOperator::Not => Ok(not(boolean(self.condition(e, "NOT")?))),
-            ast::UnaryOperator::Plus => self.number(e),
-            ast::UnaryOperator::Minus => {
-                // A negative literal is a constant, so that it can be a key.
-                let value = self.number(e)?;
-                let data_type = value.data_type();
-                let negated = Expr::Unary(UnaryOperator::Negate, Box::new(value.expr));
-                let folded = match &negated {
-                    Expr::Unary(_, inner) if matches!(**inner, Expr::Constant(_)) => {
-                        Expr::Constant(negated.eval(&[])?)
-                    }
-                    _ => negated,
-                };
-                Ok(Typed::known(folded, data_type))
-            }
-            _ => Err(Refusal::TooRich),
-        }
-    }
-
-    fn binary(&mut self, left: &ast::Expr, op: &ast::BinaryOperator, right: &ast::Expr) -> Lowered<Typed> {
-        use ast::BinaryOperator as B;
-        let operator = match op {
-            B::And | B::Or => {
-                let word = if *op == B::And { "AND" } else { "OR" };
-                let operator = if *op == B::And { BinaryOperator::And } else { BinaryOperator::Or };
-                let (left, right) = (self.condition(left, word)?, self.condition(right, word)?);
-                return Ok(boolean(Expr::binary(operator, left, right)));
-            }
-            B::Eq => BinaryOperator::Equal,
-            B::NotEq => BinaryOperator::NotEqual,
-            B::Lt => BinaryOperator::Less,
-            B::LtEq => BinaryOperator::LessOrEqual,
-            B::Gt => BinaryOperator::Greater,
-            B::GtEq => BinaryOperator::GreaterOrEqual,
-            B::Plus => BinaryOperator::Add,
-            B::Minus => BinaryOperator::Subtract,
-            B::Multiply => BinaryOperator::Multiply,
-            B::Divide => BinaryOperator::Divide,
-            B::Modulo => BinaryOperator::Remainder,
-            B::StringConcat => BinaryOperator::Concat,
-            _ => return Err(Refusal::TooRich),
-        };
-        // (a, b) = (1, 2)
-        if let (ast::Expr::Tuple(a), ast::Expr::Tuple(b)) = (left, right) {
-            if operator != BinaryOperator::Equal || a.len() != b.len() {
-                return Err(Refusal::TooRich);
-            }
-            let mut all: Option<Expr> = None;
-            for (a, b) in a.iter().zip(b) {
-                let (a, b) = (self.lower(a)?, self.lower(b)?);
-                let one = self.compare(operator, a, b)?.expr;
-                all = Some(match all {
-                    None => one,
-                    Some(before) => Expr::binary(BinaryOperator::And, before, one),
-                });
-            }
-            return Ok(boolean(all.ok_or(Refusal::TooRich)?));
-        }
-        let (left, right) = (self.lower(left)?, self.lower(right)?);
-        match operator {
-            BinaryOperator::Concat => {
-                let (left, right) =
-                    (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?);
-                if family(left.data_type()) != Family::Text && family(right.data_type()) != Family::Text {
-                    return Err(no_operator("||", left.data_type(), right.data_type()).into());
-                }
-                Ok(Typed::known(Expr::binary(operator, left.expr, right.expr), DataType::Text))
-            }
-            BinaryOperator::Add
-            | BinaryOperator::Subtract
-            | BinaryOperator::Multiply
-            | BinaryOperator::Divide
-            | BinaryOperator::Remainder => self.arithmetic(operator, left, right),
-            _ => Ok(self.compare(operator, left, right)?),
-        }
-    }
-
-    fn compare(&mut self, operator: BinaryOperator, left: Typed, right: Typed) -> SqlResult<Typed> {
-        let (left, right) = self.comparable(operator, left, right)?;
-        Ok(boolean(Expr::binary(operator, left.expr, right.expr)))
-    }
-
-    /// Types both sides so that they compare. Errors: 42883.
-    fn comparable(
-        &mut self,
-        operator: BinaryOperator,
-        left: Typed,
-        right: Typed,
-    ) -> SqlResult<(Typed, Typed)> {
-        let (left, right) = match (left.kind, right.kind) {
-            (Kind::Known(data_type), _) => (left, self.resolve(right, data_type)?),
-            (_, Kind::Known(data_type)) => (self.resolve(left, data_type)?, right),
-            _ => (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?),
-        };
-        let (a, b) = (left.data_type(), right.data_type());
-        if family(a) != family(b) {
-            return Err(no_operator(operator.symbol(), a, b));
-        }
-        Ok((left, right))
-    }
-
-    pub(super) fn arithmetic(
-        &mut self,
-        operator: BinaryOperator,
-        left: Typed,
-        right: Typed,
-    ) -> Lowered<Typed> {
-        let either = |kind: Kind| match kind {
-            // A date meets a number of days; everything else its own kind.
-            Kind::Known(DataType::Date) => Some(DataType::Integer),
-            Kind::Known(data_type) => Some(data_type),
-            _ => None,
-        };
-        let (left, right) = match (either(left.kind), either(right.kind)) {
-            (Some(data_type), None) => (left, self.resolve(right, data_type)?),
-            (None, Some(data_type)) => (self.resolve(left, data_type)?, right),
-            (None, None) => return Err(Refusal::TooRich),
-            _ => (left, right),
-        };
-        let (a, b) = (left.data_type(), right.data_type());
-        let is_integer = |t| matches!(t, DataType::SmallInt | DataType::Integer | DataType::BigInt);
-        let expr = Expr::binary(operator, left.expr, right.expr);
-        Ok(match (family(a), family(b)) {
-            (Family::Number, Family::Number) => {
-                let data_type = wider(a, b);
-                match data_type {
-                    // Values are 64 bits wide inside; narrower results are checked.
-                    DataType::SmallInt | DataType::Integer | DataType::Real => {
-                        Typed::known(Expr::Cast(Box::new(expr), data_type), data_type)
-                    }
-                    _ => Typed::known(expr, data_type),
-                }
-            }
-            (Family::Time, Family::Number) if a == DataType::Date && is_integer(b) => {
-                Typed::known(expr, DataType::Date)
-            }
-            (Family::Number, Family::Time)
-                if b == DataType::Date && is_integer(a) && operator == BinaryOperator::Add =>
-            {
-                Typed::known(expr, DataType::Date)
-            }
-            (Family::Time, Family::Time)
-                if a == DataType::Date && b == DataType::Date && operator == BinaryOperator::Subtract =>
-            {
-                Typed::known(expr, DataType::Integer)
-            }
-            (Family::Time, Family::Time) => return Err(Refusal::TooRich),
-            _ => return Err(no_operator(operator.symbol(), a, b).into()),
-        })
-    }
-
     fn cast(&mut self, e: &ast::Expr, to: &ast::DataType) -> Lowered<Typed> {
         // regclass and the like belong to the catalog's queries.
         if matches!(to, ast::DataType::Regclass | ast::DataType::Array(_) | ast::DataType::Interval { .. }) {
@@ -640,26 +435,4 @@ fn number(text: &str) -> Lowered<Typed> {
         Some(decimal) => Ok(Typed::known(Expr::Constant(Datum::Decimal(decimal)), NUMERIC)),
         None => Err(Refusal::TooRich),
     }
-}
-
-/// A string literal as a value to compare with or assign to a type; a column's own limits are not
-/// applied here.
-fn literal(text: &str, to: DataType) -> SqlResult<Datum> {
-    match to {
-        DataType::Text | DataType::Varchar { .. } => Ok(Datum::text(text)),
-        DataType::Char { .. } => Ok(Datum::text(text.trim_end_matches(' '))),
-        DataType::Numeric { .. } => match Decimal::parse(text.trim()) {
-            Some(decimal) => Ok(Datum::Decimal(decimal)),
-            None => base::text::parse(text, to),
-        },
-        _ => base::text::parse(text, to),
-    }
-}
-
-fn no_operator(symbol: &str, left: DataType, right: DataType) -> SqlError {
-    SqlError::new(
-        SqlState::UNDEFINED_FUNCTION,
-        format!("operator does not exist: {} {symbol} {}", bare_name(left), bare_name(right)),
-    )
-    .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
 }

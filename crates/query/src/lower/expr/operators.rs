@@ -1,0 +1,177 @@
+//! Operators: arithmetic, comparison, logic.
+
+use super::typing::*;
+use super::*;
+
+impl ExprLowering<'_> {
+    pub(in crate::lower) fn unary(&mut self, operator: ast::UnaryOperator, e: &ast::Expr) -> Lowered<Typed> {
+        match operator {
+            ast::UnaryOperator::Not => Ok(not(boolean(self.condition(e, "NOT")?))),
+            ast::UnaryOperator::Plus => self.number(e),
+            ast::UnaryOperator::Minus => {
+                // A negative literal is a constant, so that it can be a key.
+                let value = self.number(e)?;
+                let data_type = value.data_type();
+                let negated = Expr::Unary(UnaryOperator::Negate, Box::new(value.expr));
+                let folded = match &negated {
+                    Expr::Unary(_, inner) if matches!(**inner, Expr::Constant(_)) => {
+                        Expr::Constant(negated.eval(&[])?)
+                    }
+                    _ => negated,
+                };
+                Ok(Typed::known(folded, data_type))
+            }
+            _ => Err(Refusal::TooRich),
+        }
+    }
+
+    pub(in crate::lower) fn binary(
+        &mut self,
+        left: &ast::Expr,
+        op: &ast::BinaryOperator,
+        right: &ast::Expr,
+    ) -> Lowered<Typed> {
+        use ast::BinaryOperator as B;
+        let operator = match op {
+            B::And | B::Or => {
+                let word = if *op == B::And { "AND" } else { "OR" };
+                let operator = if *op == B::And { BinaryOperator::And } else { BinaryOperator::Or };
+                let (left, right) = (self.condition(left, word)?, self.condition(right, word)?);
+                return Ok(boolean(Expr::binary(operator, left, right)));
+            }
+            B::Eq => BinaryOperator::Equal,
+            B::NotEq => BinaryOperator::NotEqual,
+            B::Lt => BinaryOperator::Less,
+            B::LtEq => BinaryOperator::LessOrEqual,
+            B::Gt => BinaryOperator::Greater,
+            B::GtEq => BinaryOperator::GreaterOrEqual,
+            B::Plus => BinaryOperator::Add,
+            B::Minus => BinaryOperator::Subtract,
+            B::Multiply => BinaryOperator::Multiply,
+            B::Divide => BinaryOperator::Divide,
+            B::Modulo => BinaryOperator::Remainder,
+            B::StringConcat => BinaryOperator::Concat,
+            _ => return Err(Refusal::TooRich),
+        };
+        // (a, b) = (1, 2)
+        if let (ast::Expr::Tuple(a), ast::Expr::Tuple(b)) = (left, right) {
+            if operator != BinaryOperator::Equal || a.len() != b.len() {
+                return Err(Refusal::TooRich);
+            }
+            let mut all: Option<Expr> = None;
+            for (a, b) in a.iter().zip(b) {
+                let (a, b) = (self.lower(a)?, self.lower(b)?);
+                let one = self.compare(operator, a, b)?.expr;
+                all = Some(match all {
+                    None => one,
+                    Some(before) => Expr::binary(BinaryOperator::And, before, one),
+                });
+            }
+            return Ok(boolean(all.ok_or(Refusal::TooRich)?));
+        }
+        let (left, right) = (self.lower(left)?, self.lower(right)?);
+        match operator {
+            BinaryOperator::Concat => {
+                let (left, right) =
+                    (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?);
+                if family(left.data_type()) != Family::Text && family(right.data_type()) != Family::Text {
+                    return Err(no_operator("||", left.data_type(), right.data_type()).into());
+                }
+                Ok(Typed::known(Expr::binary(operator, left.expr, right.expr), DataType::Text))
+            }
+            BinaryOperator::Add
+            | BinaryOperator::Subtract
+            | BinaryOperator::Multiply
+            | BinaryOperator::Divide
+            | BinaryOperator::Remainder => self.arithmetic(operator, left, right),
+            _ => Ok(self.compare(operator, left, right)?),
+        }
+    }
+
+    pub(in crate::lower) fn compare(
+        &mut self,
+        operator: BinaryOperator,
+        left: Typed,
+        right: Typed,
+    ) -> SqlResult<Typed> {
+        let (left, right) = self.comparable(operator, left, right)?;
+        Ok(boolean(Expr::binary(operator, left.expr, right.expr)))
+    }
+
+    /// Types both sides so that they compare. Errors: 42883.
+    pub(in crate::lower) fn comparable(
+        &mut self,
+        operator: BinaryOperator,
+        left: Typed,
+        right: Typed,
+    ) -> SqlResult<(Typed, Typed)> {
+        let (left, right) = match (left.kind, right.kind) {
+            (Kind::Known(data_type), _) => (left, self.resolve(right, data_type)?),
+            (_, Kind::Known(data_type)) => (self.resolve(left, data_type)?, right),
+            _ => (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?),
+        };
+        let (a, b) = (left.data_type(), right.data_type());
+        if family(a) != family(b) {
+            return Err(no_operator(operator.symbol(), a, b));
+        }
+        Ok((left, right))
+    }
+
+    pub(in crate::lower) fn arithmetic(
+        &mut self,
+        operator: BinaryOperator,
+        left: Typed,
+        right: Typed,
+    ) -> Lowered<Typed> {
+        let either = |kind: Kind| match kind {
+            // A date meets a number of days; everything else its own kind.
+            Kind::Known(DataType::Date) => Some(DataType::Integer),
+            Kind::Known(data_type) => Some(data_type),
+            _ => None,
+        };
+        let (left, right) = match (either(left.kind), either(right.kind)) {
+            (Some(data_type), None) => (left, self.resolve(right, data_type)?),
+            (None, Some(data_type)) => (self.resolve(left, data_type)?, right),
+            (None, None) => return Err(Refusal::TooRich),
+            _ => (left, right),
+        };
+        let (a, b) = (left.data_type(), right.data_type());
+        let is_integer = |t| matches!(t, DataType::SmallInt | DataType::Integer | DataType::BigInt);
+        let expr = Expr::binary(operator, left.expr, right.expr);
+        Ok(match (family(a), family(b)) {
+            (Family::Number, Family::Number) => {
+                let data_type = wider(a, b);
+                match data_type {
+                    // Values are 64 bits wide inside; narrower results are checked.
+                    DataType::SmallInt | DataType::Integer | DataType::Real => {
+                        Typed::known(Expr::Cast(Box::new(expr), data_type), data_type)
+                    }
+                    _ => Typed::known(expr, data_type),
+                }
+            }
+            (Family::Time, Family::Number) if a == DataType::Date && is_integer(b) => {
+                Typed::known(expr, DataType::Date)
+            }
+            (Family::Number, Family::Time)
+                if b == DataType::Date && is_integer(a) && operator == BinaryOperator::Add =>
+            {
+                Typed::known(expr, DataType::Date)
+            }
+            (Family::Time, Family::Time)
+                if a == DataType::Date && b == DataType::Date && operator == BinaryOperator::Subtract =>
+            {
+                Typed::known(expr, DataType::Integer)
+            }
+            (Family::Time, Family::Time) => return Err(Refusal::TooRich),
+            _ => return Err(no_operator(operator.symbol(), a, b).into()),
+        })
+    }
+}
+
+fn no_operator(symbol: &str, left: DataType, right: DataType) -> SqlError {
+    SqlError::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} {symbol} {}", bare_name(left), bare_name(right)),
+    )
+    .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
+}
