@@ -51,11 +51,12 @@ pub struct DatabaseArgs {
     /// Only these regions of --wan, e.g. us or us,eu; the first one listens on --port
     #[arg(long, env = "MERIDIAN_REGIONS", value_delimiter = ',', value_name = "REGION,…")]
     pub regions: Vec<String>,
-    /// Engine that orders transactions
+    /// Engine that orders transactions. caerus: a full copy in every region, one WAN round trip for a transaction
+    /// that spans regions; perseus: one copy of each partition, two round trips; slog, calvin: to compare with
     #[arg(
         long,
         env = "MERIDIAN_ENGINE",
-        default_value = "perseus",
+        default_value = EngineKind::default().name(),
         value_parser = EngineKind::ALL.map(EngineKind::name)
     )]
     pub engine: String,

@@ -9,6 +9,7 @@ use base::cut::Consistency;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Instant;
+use txn::any::EngineKind;
 
 #[derive(Subcommand, Debug)]
 #[command(after_help = "\
@@ -32,7 +33,7 @@ pub struct RunArgs {
     /// Distances and faults, such as wan3-lossy or azure6-mixed
     #[arg(long, default_value = "wan3-lossy")]
     plan: String,
-    #[arg(long, default_value = "perseus", value_parser = ::sim::command::ENGINES)]
+    #[arg(long, default_value = EngineKind::default().name(), value_parser = ::sim::command::ENGINES)]
     engine: String,
     /// How queries read; the run is held against what that promises
     #[arg(long, default_value = "rss", value_parser = level)]
@@ -54,7 +55,7 @@ pub struct SoakArgs {
     /// Only these plans (default: all)
     #[arg(long, value_delimiter = ',')]
     plans: Vec<String>,
-    #[arg(long, default_value = "perseus", value_parser = ::sim::command::ENGINES)]
+    #[arg(long, default_value = EngineKind::default().name(), value_parser = ::sim::command::ENGINES)]
     engine: String,
     /// Only these levels (default: all)
     #[arg(long, value_delimiter = ',', value_parser = level)]

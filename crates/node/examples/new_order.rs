@@ -3,20 +3,20 @@
 //!
 //! `cargo run --release -p node --example new_order -- [warehouses] [transactions]`
 //!
-//! Three kinds of a run over the same inputs: the store alone (no ordering, no graph, no record), the node
-//! without a column copy, the node with one. The node's clock is virtual; what is measured is this
+//! Three kinds of a run over the same inputs: the store alone (no ordering, no graph, no record), and, for each
+//! engine, the node without a column copy and the node with one. The node's clock is virtual; what is measured is this
 //! thread's CPU time inside `step`. Merges of columns are a host's background work and are timed apart.
 
+mod common;
+
 use base::process::{Computation, Effect, Effects, Event, Process};
-use base::schema::{SchemaAction, SchemaChange};
 use base::time::{SECOND, US};
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
-use base::txn::{
-    AccessMode, AccessSet, Granule, OnConflict, Outcome, Statement, Submission, Transaction, TxnProgram,
-};
+use base::txn::{AccessSet, Outcome, Submission, Transaction, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, NodeId, PartitionId, Place, Rank, RequestId, Row, Time, Token, TxnId};
+use base::{Datum, NodeId, Place, Rank, RequestId, Time, Token, TxnId};
+use common::{P, cpu_ns};
 use mimalloc::MiMalloc;
 use node::{Node, Options, Reply, Request};
 use rowstore::Store;
@@ -25,9 +25,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use txn::perseus::Perseus;
-use workload::table::Placement;
-use workload::tpcc::{Input, Inputs, Kind, Mix, Table as Name, Tpcc};
+use txn::any::{AnyEngine, EngineKind};
+use workload::tpcc::{Input, Inputs, Kind, Mix, Tpcc};
 
 /// Counts what is allocated, as asked for, and how often.
 struct Counting;
@@ -49,14 +48,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// CPU time of this thread in ns, so that neighbours on the machine do not count; where the system does
-/// not tell, time since `start`.
-fn cpu_ns(start: Instant) -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let told = told.and_then(|text| text.split(' ').next()?.parse().ok());
-    told.unwrap_or_else(|| start.elapsed().as_nanos() as u64)
-}
 
 /// Where transactions go.
 trait Target {
@@ -102,7 +93,7 @@ impl Target for Bare {
     }
 }
 
-type OneNode = Node<Perseus>;
+type OneNode = Node<AnyEngine>;
 
 /// A host with a virtual clock.
 struct Host {
@@ -208,42 +199,13 @@ impl Target for Host {
     }
 }
 
-const P: PartitionId = PartitionId(0);
-
-fn whole() -> AccessSet {
-    let mut whole = AccessSet::default();
-    whole.add(P, Granule::Partition, AccessMode::Write);
-    whole
-}
-
 /// Creates and fills the tables; answers plain bytes of the rows.
 fn load(target: &mut dyn Target, tpcc: &Tpcc, topology: &Topology) -> u64 {
-    let catalog = tpcc.catalog(&Placement::Plain, topology);
-    let tables: Vec<_> = catalog.tables.into_values().collect();
-    for table in tables {
-        let base_version = target.store().catalog().version;
-        let actions = vec![SchemaAction::CreateTable(table.as_ref().clone())];
-        let outcome = target.run(TxnProgram::Schema(SchemaChange { base_version, actions }), whole());
+    common::load(tpcc, topology, &mut |program, access| {
+        let outcome = target.run(program, access);
         assert!(outcome.is_committed(), "{outcome:?}");
-    }
-    for name in Name::ALL {
-        let table = target.store().catalog().require(name.spec().name).unwrap().clone();
-        let last = if name == Name::Item { 1 } else { tpcc.warehouses };
-        for w in 1..=last {
-            let mut rows = tpcc.rows(name, w).map(|row| Row::of(&row)).peekable();
-            while rows.peek().is_some() {
-                let insert = Statement::Insert {
-                    table: table.id,
-                    schema_version: table.version,
-                    rows: rows.by_ref().take(10_000).collect(),
-                    on_conflict: OnConflict::Fail,
-                    returning: None,
-                };
-                let outcome = target.run(TxnProgram::Statements(vec![insert]), whole());
-                assert!(outcome.is_committed(), "{outcome:?}");
-            }
-        }
-    }
+        target.store().catalog().clone()
+    });
     target.settle();
     target.store().counters().bytes
 }
@@ -312,8 +274,8 @@ fn main() {
     let mut procedures = Procedures::default();
     workload::tpcc::procedures::register(&mut procedures);
     let procedures = Arc::new(procedures);
-    let node = |topology: &Arc<Topology>| {
-        let engine = Perseus::new(topology.clone(), NodeId(0), 1, Default::default());
+    let node = |kind: EngineKind, topology: &Arc<Topology>| {
+        let engine = AnyEngine::new(topology.clone(), NodeId(0), 1, kind.options());
         Host::new(Node::new(NodeId(0), topology.clone(), procedures.clone(), engine, Options::default()))
     };
     println!("{warehouses} warehouses, {transactions} NewOrder, one core, no sockets");
@@ -331,26 +293,31 @@ fn main() {
     let store_rate = measure("store alone", &mut bare, &procedures, &tpcc, &alone, transactions);
     drop(bare);
 
-    let mut host = node(&alone);
-    load(&mut host, &tpcc, &alone);
-    let node_rate = measure("node without column copy", &mut host, &procedures, &tpcc, &alone, transactions);
-    drop(host);
+    for kind in [EngineKind::Caerus, EngineKind::Perseus] {
+        let mut host = node(kind, &alone);
+        load(&mut host, &tpcc, &alone);
+        let name = format!("{} without column copy", kind.name());
+        let node_rate = measure(&name, &mut host, &procedures, &tpcc, &alone, transactions);
+        drop(host);
 
-    let mut host = node(&copied);
-    load(&mut host, &tpcc, &copied);
-    let loaded = (host.column_bytes(), host.store().counters().bytes);
-    let copy_rate = measure("node with column copy", &mut host, &procedures, &tpcc, &copied, transactions);
-    host.settle();
-    println!(
-        "columns by their own account: {:.1} MB after the load, {:.2} × plain; {:.1} MB at the end, {:.2} ×",
-        loaded.0 as f64 / 1e6,
-        loaded.0 as f64 / loaded.1 as f64,
-        host.column_bytes() as f64 / 1e6,
-        host.column_bytes() as f64 / host.store().counters().bytes as f64
-    );
-    println!(
-        "node / store alone: {:.2} without the copy, {:.2} with it",
-        node_rate / store_rate,
-        copy_rate / store_rate
-    );
+        let mut host = node(kind, &copied);
+        load(&mut host, &tpcc, &copied);
+        let loaded = (host.column_bytes(), host.store().counters().bytes);
+        let name = format!("{} with column copy", kind.name());
+        let copy_rate = measure(&name, &mut host, &procedures, &tpcc, &copied, transactions);
+        host.settle();
+        println!(
+            "columns by their own account: {:.1} MB after the load, {:.2} × plain; {:.1} MB at the end, {:.2} ×",
+            loaded.0 as f64 / 1e6,
+            loaded.0 as f64 / loaded.1 as f64,
+            host.column_bytes() as f64 / 1e6,
+            host.column_bytes() as f64 / host.store().counters().bytes as f64
+        );
+        println!(
+            "{} / store alone: {:.2} without the copy, {:.2} with it",
+            kind.name(),
+            node_rate / store_rate,
+            copy_rate / store_rate
+        );
+    }
 }

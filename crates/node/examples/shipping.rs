@@ -6,15 +6,17 @@
 //! TPC-C's five procedures through `Node::step` of one node; what it wants sent is encoded once for all, written to a
 //! socket of the loopback for each, decoded, and taken by a reader's node. CPU time is this thread's.
 
+mod common;
+
 use base::order::StreamItem;
 use base::process::{Effect, Effects, Event, Process};
-use base::schema::{SchemaAction, SchemaChange};
 use base::time::{SECOND, US};
 use base::topology::{NodeSpec, PartitionSpec, Topology};
 use base::txn::procedure::Procedures;
-use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Statement, Submission, TxnProgram};
+use base::txn::{AccessSet, Submission, TxnProgram};
 use base::wan::Wan;
-use base::{NodeId, PartitionId, RegionId, RequestId, Row, Time, Token, codec};
+use base::{NodeId, RegionId, RequestId, Time, Token, codec};
+use common::{P, cpu_ns};
 use mimalloc::MiMalloc;
 use node::message::Message;
 use node::streams::{Ack, Feed};
@@ -25,14 +27,12 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 use txn::perseus::Perseus;
-use workload::table::Placement;
-use workload::tpcc::{Inputs, Mix, Table as Name, Tpcc};
+use workload::tpcc::{Inputs, Mix, Tpcc};
 
 /// As in the `meridian` command.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-const P: PartitionId = PartitionId(0);
 /// Copies of a partition, as in the paper.
 const READERS: u16 = 5;
 const ROUNDS: usize = 3;
@@ -42,13 +42,6 @@ const ACK_MESSAGES: u64 = 5;
 const PACE_NS: u64 = 500 * US;
 
 type OneNode = Node<Perseus>;
-
-/// CPU time of this thread in ns; where the system does not tell, time since `start`.
-fn cpu_ns(start: Instant) -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let told = told.and_then(|text| text.split(' ').next()?.parse().ok());
-    told.unwrap_or_else(|| start.elapsed().as_nanos() as u64)
-}
 
 /// A node, its timers, and what it wanted sent.
 struct Host {
@@ -274,32 +267,10 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
     };
     // First words.
     pair.pass(SECOND);
-    let whole = || {
-        let mut whole = AccessSet::default();
-        whole.add(P, Granule::Partition, AccessMode::Write);
-        whole
-    };
-    for table in tpcc.catalog(&Placement::Plain, &topology).tables.into_values() {
-        let base_version = pair.writer.node.catalog().version;
-        let actions = vec![SchemaAction::CreateTable(table.as_ref().clone())];
-        pair.submit(TxnProgram::Schema(SchemaChange { base_version, actions }), whole());
-    }
-    for name in Name::ALL {
-        let table = pair.writer.node.catalog().require(name.spec().name).expect("created").clone();
-        for w in 1..=(if name == Name::Item { 1 } else { tpcc.warehouses }) {
-            let mut rows = tpcc.rows(name, w).map(|row| Row::of(&row)).peekable();
-            while rows.peek().is_some() {
-                let insert = Statement::Insert {
-                    table: table.id,
-                    schema_version: table.version,
-                    rows: rows.by_ref().take(10_000).collect(),
-                    on_conflict: OnConflict::Fail,
-                    returning: None,
-                };
-                pair.submit(TxnProgram::Statements(vec![insert]), whole());
-            }
-        }
-    }
+    common::load(&tpcc, &topology, &mut |program, access| {
+        pair.submit(program, access);
+        pair.writer.node.catalog()
+    });
     pair.pass(3 * SECOND);
     let catalog = pair.writer.node.catalog();
     let mut terminals: Vec<Inputs> =

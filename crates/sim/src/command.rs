@@ -58,7 +58,7 @@ impl Default for RunOptions {
         RunOptions {
             seed: 1,
             plan: "wan3-lossy".into(),
-            engine: ENGINES[0].into(),
+            engine: EngineKind::default().name().into(),
             consistency: Consistency::Rss,
             trace_lines: 0,
             twice: false,
@@ -81,7 +81,13 @@ pub struct SoakOptions {
 impl Default for SoakOptions {
     fn default() -> Self {
         let (plans, levels) = (Vec::new(), Vec::new());
-        SoakOptions { seconds: 60.0, first_seed: 1, plans, engine: ENGINES[0].into(), levels }
+        SoakOptions {
+            seconds: 60.0,
+            first_seed: 1,
+            plans,
+            engine: EngineKind::default().name().into(),
+            levels,
+        }
     }
 }
 

@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The engines there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The engines there are. The default is what a cluster runs that names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EngineKind {
     Perseus,
+    #[default]
     Caerus,
     /// Caerus' rivals, to be compared with: see [`Protocol`].
     Slog,

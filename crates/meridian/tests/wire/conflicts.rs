@@ -1,4 +1,4 @@
-//! What concurrent transactions may see and do.
+//! What concurrent transactions may see and do, whichever engine orders them.
 
 use crate::server::{Server, rows, run, state, value};
 use std::sync::Arc;
@@ -6,7 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_transactions_in_conflict_one_gets_40001_with_table_and_key() {
-    let server = Server::start();
+    for server in Server::with_each_engine(&[]) {
+        two_in_conflict(server).await;
+    }
+}
+
+async fn two_in_conflict(server: Server) {
     let (a, b) = (server.session(0).await, server.session(1).await);
     run(&a, "create table t (k int primary key, v int); insert into t values (1, 1), (2, 2)").await;
     for session in [&a, &b] {
@@ -26,7 +31,12 @@ async fn of_two_transactions_in_conflict_one_gets_40001_with_table_and_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phantom_in_a_range_that_was_read_fails_the_reader_that_writes() {
-    let server = Server::start();
+    for server in Server::with_each_engine(&[]) {
+        phantom(server).await;
+    }
+}
+
+async fn phantom(server: Server) {
     let (a, b) = (server.session(0).await, server.session(2).await);
     run(&a, "create table t (k int primary key, v int); insert into t values (1, 1), (100, 0)").await;
     for read in ["select v from t where k between 10 and 20", "select sum(v) from t where k > 10"] {
@@ -41,7 +51,12 @@ async fn a_phantom_in_a_range_that_was_read_fails_the_reader_that_writes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn increments_of_eight_clients_never_abort_and_add_up() {
-    let server = Server::start();
+    for server in Server::with_each_engine(&[]) {
+        increments(server).await;
+    }
+}
+
+async fn increments(server: Server) {
     let first = server.session(0).await;
     run(&first, "create table c (k int primary key, v int); insert into c values (1, 0)").await;
     let mut clients = Vec::new();
@@ -61,7 +76,12 @@ async fn increments_of_eight_clients_never_abort_and_add_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn transfers_between_regions_keep_the_total_that_every_region_sees() {
-    let server = Server::start();
+    for server in Server::with_each_engine(&[]) {
+        transfers(server).await;
+    }
+}
+
+async fn transfers(server: Server) {
     let first = server.session(0).await;
     run(
         &first,
@@ -116,7 +136,12 @@ async fn transfers_between_regions_keep_the_total_that_every_region_sees() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_region_sees_a_commit_as_soon_as_it_is_answered() {
-    let server = Server::start();
+    for server in Server::with_each_engine(&[]) {
+        commits_are_seen(server).await;
+    }
+}
+
+async fn commits_are_seen(server: Server) {
     let sessions = [server.session(0).await, server.session(1).await, server.session(2).await];
     run(&sessions[0], "create table t (k int primary key, v int); insert into t values (1, 0)").await;
     for round in 1..=100 {

@@ -30,7 +30,7 @@ fn start(directory: &Directory, engine: &str) -> Server {
 /// Exit code and errors of a start that has to fail.
 fn refused(directory: &Path, more: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_meridian"))
-        .args(["start", "--port", "0", "--wan", "local", "--regions", "us", "--engine", "perseus"])
+        .args(["start", "--port", "0", "--wan", "local", "--regions", "us"])
         .args(["--data", directory.to_str().expect("a plain name")])
         .args(more)
         .output()
@@ -41,12 +41,12 @@ fn refused(directory: &Path, more: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_survives_a_kill() {
-    survives_a_kill("perseus").await;
+    survives_a_kill("caerus").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_answered_with_full_replicas_survives_a_kill() {
-    survives_a_kill("caerus").await;
+async fn what_was_answered_with_one_copy_of_a_partition_survives_a_kill() {
+    survives_a_kill("perseus").await;
 }
 
 async fn survives_a_kill(engine: &str) {
@@ -100,7 +100,7 @@ async fn survives_a_kill(engine: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
     let directory = Directory::new("refused");
-    let server = start(&directory, "perseus");
+    let server = start(&directory, "caerus");
     let client = server.session(0).await;
     client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY)").await.unwrap();
     client.batch_execute("INSERT INTO t VALUES (1), (2)").await.unwrap();
@@ -120,7 +120,7 @@ async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
     let mut bytes = whole.clone();
     bytes.extend_from_slice(&whole[whole.len() - 9..]);
     std::fs::write(&log, &bytes).unwrap();
-    let server = start(&directory, "perseus");
+    let server = start(&directory, "caerus");
     let client = server.session(0).await;
     assert_eq!(value(&client, "SELECT count(*) FROM t").await, "2");
 }
@@ -128,7 +128,7 @@ async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_good_for_the_life_of_its_logs_and_refused_by_any_other() {
     let (directory, other) = (Directory::new("life"), Directory::new("another-life"));
-    let server = start(&directory, "perseus");
+    let server = start(&directory, "caerus");
     let client = server.session(0).await;
     run(&client, "CREATE TABLE t (id INT PRIMARY KEY)").await;
     run(&client, "SET meridian.consistency = 'regular'; INSERT INTO t VALUES (1)").await;
@@ -138,13 +138,13 @@ async fn a_token_is_good_for_the_life_of_its_logs_and_refused_by_any_other() {
     let set = format!("SET meridian.token = '{token}'");
     drop((client, server));
     // The same logs, read again.
-    let server = start(&directory, "perseus");
+    let server = start(&directory, "caerus");
     let client = server.session(0).await;
     run(&client, &set).await;
     assert_eq!(value(&client, "SELECT count(*) FROM t").await, "1");
     drop((client, server));
     // Another directory, and no directory.
-    for server in [start(&other, "perseus"), Server::start_with(&["--regions", "us"], 1)] {
+    for server in [start(&other, "caerus"), Server::start_with(&["--regions", "us"], 1)] {
         let client = server.session(0).await;
         for set in [&set, "SET meridian.token = '17'"] {
             let (state, message) = failure(&client, set).await;

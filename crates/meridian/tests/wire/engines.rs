@@ -1,12 +1,22 @@
-//! The same SQL over another engine.
+//! The same SQL over engines that keep different copies.
 
 use crate::server::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_region_reads_and_writes_everything_with_full_replicas() {
-    let mut server = Server::start_with(&["--engine", "caerus", "--partitions", "2"], 3);
+async fn every_region_reads_and_writes_everything() {
+    for server in Server::with_each_engine(&["--partitions", "2"]) {
+        reads_and_writes_everywhere(server).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_names_no_engine_keeps_a_copy_in_every_region() {
+    let server = Server::start_with(&["--regions", "us,eu"], 2);
+    assert_eq!(value(&server.session(1).await, "SHOW meridian.engine").await, "caerus");
+}
+
+async fn reads_and_writes_everywhere(mut server: Server) {
     let sessions = [server.session(0).await, server.session(1).await, server.session(2).await];
-    assert_eq!(value(&sessions[0], "SHOW meridian.engine").await, "caerus");
     run(&sessions[0], "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL CHECK (v >= 0))").await;
     for session in &sessions {
         until_there(session, "SELECT id FROM t").await;

@@ -16,7 +16,12 @@ async fn one_region_alone_is_a_whole_database() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_over_columns_of_several_regions_names_its_readers() {
-    let server = Server::start_with(&["--columns", "own"], 3);
+    for server in Server::with_each_engine(&["--columns", "own"]) {
+        names_its_readers(server).await;
+    }
+}
+
+async fn names_its_readers(server: Server) {
     let client = server.session(0).await;
     run(&client, "CREATE TABLE t (id int PRIMARY KEY, v int) WITH (home_by = 'id', home_map = 'hash')").await;
     run(&client, "INSERT INTO t SELECT n, n % 7 FROM generate_series(1, 3000) AS g(n)").await;
@@ -57,7 +62,7 @@ fn what_was_answered_survives_a_lost_region() {
     let report = std::env::temp_dir().join(format!("meridian-lost-region-{}.json", std::process::id()));
     let demo = Command::new(env!("CARGO_BIN_EXE_meridian"))
         .args(["demo", "--plain", "--port", "0", "--shrink", "300", "--wan", "local"])
-        .args(["--engine", "caerus", "--survive", "1", "--terminals", "8", "--rate", "60"])
+        .args(["--survive", "1", "--terminals", "8", "--rate", "60"])
         .args(["--duration", "9s", "--at", "2s kill eu", "--at", "6s heal eu", "--json"])
         .arg(&report)
         .stdin(std::process::Stdio::null())

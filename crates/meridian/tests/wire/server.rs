@@ -16,6 +16,15 @@ impl Server {
         Server::start_with(&[], 3)
     }
 
+    /// Three regions of each engine that databases are run with, one database after the other: what holds with the
+    /// default has to hold with the other one as well.
+    pub fn with_each_engine(arguments: &[&str]) -> impl Iterator<Item = Server> {
+        ["caerus", "perseus"].into_iter().map(move |engine| {
+            let all: Vec<&str> = arguments.iter().copied().chain(["--engine", engine]).collect();
+            Server::start_with(&all, 3)
+        })
+    }
+
     /// With more arguments, which make this many regions.
     pub fn start_with(arguments: &[&str], regions: usize) -> Server {
         let mut process = Command::new(env!("CARGO_BIN_EXE_meridian"))

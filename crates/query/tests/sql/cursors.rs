@@ -1,11 +1,12 @@
-//! SQL cursors.
+//! SQL cursors; over engine perseus, as in `dml`.
 
 use crate::check;
 use crate::support::Regions;
+use txn::any::EngineKind;
 
 #[tokio::test]
 async fn a_cursor_shows_the_rows_of_its_declaration() {
-    let regions = Regions::new();
+    let regions = Regions::with_engine(EngineKind::Perseus);
     let (mut s, mut other) = (regions.session(0), regions.session(0));
     check!(s,
         "create table t (k int primary key, v int)" => "CREATE TABLE",
@@ -37,7 +38,7 @@ async fn a_cursor_shows_the_rows_of_its_declaration() {
 
 #[tokio::test]
 async fn a_cursor_with_hold_outlives_its_transaction() {
-    let regions = Regions::new();
+    let regions = Regions::with_engine(EngineKind::Perseus);
     let mut s = regions.session(0);
     check!(s,
         "create table t (k int primary key)" => "CREATE TABLE", "insert into t values (1), (2)" => "INSERT 0 2",

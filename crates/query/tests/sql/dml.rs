@@ -1,11 +1,12 @@
-//! One-shot statements.
+//! One-shot statements; over engine perseus, so that both engines meet all kinds of them.
 
 use crate::check;
 use crate::support::Regions;
+use txn::any::EngineKind;
 
 #[tokio::test]
 async fn rows_are_written_and_read_by_key_range_and_index() {
-    let regions = Regions::new();
+    let regions = Regions::with_engine(EngineKind::Perseus);
     let mut s = regions.session(0);
     check!(s,
         "create table o (w int, d int, id int, c text, amount numeric(6,2), primary key (w, d, id))
@@ -43,7 +44,7 @@ async fn rows_are_written_and_read_by_key_range_and_index() {
 
 #[tokio::test]
 async fn statements_that_need_a_query_take_effect_completely() {
-    let regions = Regions::new();
+    let regions = Regions::with_engine(EngineKind::Perseus);
     let mut s = regions.session(0);
     check!(s,
         "create table a (id int primary key, x int)" => "CREATE TABLE",
@@ -72,7 +73,7 @@ async fn statements_that_need_a_query_take_effect_completely() {
 
 #[tokio::test]
 async fn what_cannot_be_stored_is_refused() {
-    let regions = Regions::new();
+    let regions = Regions::with_engine(EngineKind::Perseus);
     let mut s = regions.session(0);
     let long = "x".repeat(17 << 20);
     check!(s, "create table t (a int primary key, b text)" => "CREATE TABLE");
@@ -87,7 +88,7 @@ async fn what_cannot_be_stored_is_refused() {
 
 #[tokio::test]
 async fn prepared_statements_are_planned_once_and_replanned_after_ddl() {
-    let regions = Regions::new();
+    let regions = Regions::with_engine(EngineKind::Perseus);
     let mut s = regions.session(0);
     check!(s,
         "create table t (a int primary key, b text)" => "CREATE TABLE",
@@ -116,7 +117,7 @@ async fn prepared_statements_are_planned_once_and_replanned_after_ddl() {
 
 #[tokio::test]
 async fn copies_go_in_and_out() {
-    let regions = Regions::new();
+    let regions = Regions::with_engine(EngineKind::Perseus);
     let mut s = regions.session(0);
     check!(s, "create table t (a int primary key, b text, c numeric(5,2))" => "CREATE TABLE",
         "copy t (a, b) from stdin" => "COPY IN");

@@ -2,6 +2,8 @@
 
 use crate::check;
 use crate::support::{Regions, run};
+use base::time::{MS, SECOND};
+use txn::any::EngineKind;
 
 #[tokio::test]
 async fn a_block_sees_its_own_writes_and_nobody_else_s() {
@@ -141,7 +143,7 @@ async fn settings_are_shown_as_they_are() {
     check!(s, "show transaction_isolation" => "serializable",
         "set default_transaction_isolation = 'read committed'" => "SET",
         "show transaction isolation level" => "serializable",
-        "show meridian.engine" => "perseus",
+        "show meridian.engine" => "caerus",
         "show meridian.region" => "eu",
         "set meridian.engine = 'x'" => "55P02 parameter \"meridian.engine\" cannot be changed",
         "set meridian.consistency = 'stale'" => "SET",
@@ -351,5 +353,39 @@ async fn what_was_read_at_two_cuts_is_validated_though_nothing_was_written() {
         run(&mut a, "select v from t where k = 1 for update").await;
         let end = run(&mut a, "commit").await;
         assert!(end.starts_with(ends), "{change}: {end}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_whose_connection_breaks_holds_nothing_back() {
+    for engine in [EngineKind::Caerus, EngineKind::Perseus] {
+        let regions = Regions::with_engine(engine);
+        let mut reader = regions.session(1);
+        check!(reader, "create table t (k int primary key)" => "CREATE TABLE", "begin" => "BEGIN",
+            "select count(*) from t" => "0");
+        regions.pass(SECOND);
+        let held = regions.collected_below(1);
+        regions.pass(SECOND);
+        assert_eq!(regions.collected_below(1), held, "an open transaction keeps what it reads");
+        // Nobody closed it.
+        drop(reader);
+        regions.pass(SECOND);
+        assert!(regions.collected_below(1) > held, "{}", engine.name());
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_a_commit_when_its_node_stops_is_told_that_nobody_knows() {
+    for engine in [EngineKind::Caerus, EngineKind::Perseus] {
+        let regions = Regions::with_engine(engine);
+        let (mut us, mut eu) = (regions.session(0), regions.session(1));
+        check!(us, "create table t (k int primary key) with (home = 'us')" => "CREATE TABLE");
+        regions.pass(SECOND);
+        // A round trip takes 100 ms.
+        regions.stop_after(1, 20 * MS);
+        check!(eu, "insert into t values (1)" => "08007 the transaction had been sent when the node stopped; its outcome is not known",
+            "select k from t" => "57P01 the node is gone");
+        regions.pass(SECOND);
+        check!(us, "select k from t" => "1");
     }
 }

@@ -2,21 +2,21 @@
 //! no threads, no clock. A request steps the world until its reply is there.
 
 use async_trait::async_trait;
-use base::error::SqlResult;
+use base::error::{SqlError, SqlResult, SqlState};
 use base::process::{Effect, Effects, Event, Process};
 use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::wan::Wan;
-use base::{Datum, NodeId, RequestId, Time};
+use base::{Datum, NodeId, Rank, RequestId, Time};
 use node::request::{Reply, Request};
 use node::{Node, Options};
 use query::{Cluster, Gateway, GatewayConfig, Response, Session};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use txn::perseus::Perseus;
+use txn::any::{AnyEngine, EngineKind};
 
-type TestNode = Node<Perseus>;
+type TestNode = Node<AnyEngine>;
 
 /// Nodes, what is on its way between them, and the time.
 struct World {
@@ -26,9 +26,24 @@ struct World {
     due: BTreeMap<(Time, u64), (NodeId, Event<TestNode>)>,
     replies: BTreeMap<RequestId, Reply>,
     next_request: u64,
+    /// Nodes that stop for good, and when.
+    stops: BTreeMap<NodeId, Time>,
 }
 
 impl World {
+    fn has_stopped(&self, node: NodeId) -> bool {
+        self.stops.get(&node).is_some_and(|at| *at <= self.now)
+    }
+
+    /// The next thing happens, wherever it does.
+    fn advance(&mut self, topology: &Topology) {
+        let ((at, _), (node, event)) = self.due.pop_first().expect("timers do not end");
+        self.now = self.now.max(at);
+        if !self.has_stopped(node) {
+            self.step(topology, node, event);
+        }
+    }
+
     fn schedule(&mut self, at: Time, node: NodeId, event: Event<TestNode>) {
         self.sequence += 1;
         self.due.insert((at.max(self.now), self.sequence), (node, event));
@@ -67,6 +82,7 @@ pub struct TestCluster {
     topology: Arc<Topology>,
     procedures: Arc<Procedures>,
     node: NodeId,
+    engine: EngineKind,
 }
 
 #[async_trait]
@@ -76,16 +92,18 @@ impl Cluster for TestCluster {
         world.next_request += 1;
         let id = RequestId(world.next_request);
         world.now = world.now + base::time::US;
-        let topology = self.topology.clone();
-        world.step(&topology, self.node, Event::Request { id, request });
+        if !world.has_stopped(self.node) {
+            world.step(&self.topology, self.node, Event::Request { id, request });
+        }
         loop {
             if let Some(reply) = world.replies.remove(&id) {
                 return Ok(reply);
             }
-            let ((at, _), (node, event)) = world.due.pop_first().expect("timers do not end");
-            world.now = world.now.max(at);
+            if world.has_stopped(self.node) {
+                return Err(SqlError::new(SqlState::ADMIN_SHUTDOWN, "the node is gone"));
+            }
             assert!(world.now < Time(u64::MAX / 2), "no reply to a request");
-            world.step(&topology, node, event);
+            world.advance(&self.topology);
         }
     }
     fn tell(&self, request: Request) {
@@ -111,13 +129,15 @@ impl Cluster for TestCluster {
         self.world.lock().unwrap().now
     }
     fn engine(&self) -> &str {
-        "perseus"
+        self.engine.name()
     }
 }
 
 /// A cluster with one gateway per region.
 pub struct Regions {
     gateways: Vec<Arc<Gateway>>,
+    world: Arc<Mutex<World>>,
+    topology: Arc<Topology>,
 }
 
 impl Regions {
@@ -132,25 +152,30 @@ impl Regions {
         for id in topology.node_ids() {
             topology.nodes[id.0 as usize].subscribes = topology.partitions_at(id).collect();
         }
-        Regions::of(topology, GatewayConfig::default())
+        Regions::of(EngineKind::default(), topology, GatewayConfig::default())
+    }
+
+    /// The same over another engine.
+    pub fn with_engine(engine: EngineKind) -> Regions {
+        Regions::of(engine, Regions::topology(), GatewayConfig::default())
     }
 
     /// The same with limits of its own.
     pub fn with_config(config: GatewayConfig) -> Regions {
-        Regions::of(Regions::topology(), config)
+        Regions::of(EngineKind::default(), Regions::topology(), config)
     }
 
     fn topology() -> Topology {
         Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2)
     }
 
-    fn of(topology: Topology, config: GatewayConfig) -> Regions {
-        let topology = Arc::new(topology);
+    fn of(kind: EngineKind, topology: Topology, config: GatewayConfig) -> Regions {
+        let topology = Arc::new(kind.layout(topology));
         let procedures = Arc::new(workload::procedures());
         let nodes = topology
             .node_ids()
             .map(|id| {
-                let engine = Perseus::new(topology.clone(), id, 1, txn::perseus::Options::default());
+                let engine = AnyEngine::new(topology.clone(), id, 1, kind.options());
                 Node::new(id, topology.clone(), procedures.clone(), engine, Options::default())
             })
             .collect();
@@ -163,6 +188,7 @@ impl Regions {
             due: BTreeMap::new(),
             replies: BTreeMap::new(),
             next_request: 0,
+            stops: BTreeMap::new(),
         };
         for node in topology.node_ids() {
             world.step(&topology, node, Event::Start);
@@ -172,11 +198,41 @@ impl Regions {
             .node_ids()
             .map(|node| {
                 let (world, topology) = (world.clone(), topology.clone());
-                let cluster = TestCluster { world, topology, procedures: procedures.clone(), node };
+                let procedures = procedures.clone();
+                let cluster = TestCluster { world, topology, procedures, node, engine: kind };
                 Gateway::new(Arc::new(cluster), config.clone())
             })
             .collect();
-        Regions { gateways }
+        Regions { gateways, world, topology }
+    }
+
+    /// Lets time pass, in ns.
+    pub fn pass(&self, ns: u64) {
+        let mut world = self.world.lock().unwrap();
+        let until = world.now + ns;
+        while world.due.first_key_value().is_some_and(|((at, _), _)| *at <= until) {
+            world.advance(&self.topology);
+        }
+        world.now = until;
+    }
+
+    /// The node of the n-th region stops for good in so many ns.
+    pub fn stop_after(&self, region: u16, ns: u64) {
+        let mut world = self.world.lock().unwrap();
+        let at = world.now + ns;
+        world.stops.insert(NodeId(region), at);
+    }
+
+    /// Versions at or below this are in nobody's way, as the node of the n-th region knows.
+    pub fn collected_below(&self, region: u16) -> Rank {
+        let mut world = self.world.lock().unwrap();
+        world.next_request += 1;
+        let id = RequestId(world.next_request);
+        world.step(&self.topology, NodeId(region), Event::Request { id, request: Request::Status });
+        match world.replies.remove(&id) {
+            Some(Reply::Status(status)) => status.collected_below,
+            _ => panic!("a node tells its status at once"),
+        }
     }
 
     /// A session in the n-th region.
