@@ -144,6 +144,10 @@ enum Nodes {
     },
 }
 
+/// How often nodes of a database that nobody uses look around; the same where all that happens is written to a log.
+const IDLE_NS: u64 = 20 * MS;
+const QUIET_IDLE_NS: u64 = 250 * MS;
+
 /// A running database; dropping it stops every node.
 pub struct Database {
     nodes: Nodes,
@@ -201,6 +205,8 @@ impl Database {
                 .with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
             listeners.push(listener);
         }
+        let idle_ns = if data.data.is_some() { QUIET_IDLE_NS } else { IDLE_NS };
+        let engine = engine.resting(idle_ns);
         let node = |id, options: Options| {
             let engine = AnyEngine::new(topology.clone(), id, 1, engine.clone());
             Node::new(id, topology.clone(), procedures.clone(), engine, options)

@@ -97,6 +97,8 @@ fn main() {
     let (mut merging, mut allocations, mut executed, mut vertices_max) = (0f64, 0, 0u64, 0);
     let mut now = Time(SECOND);
     let mut out = Vec::new();
+    engine.start(now, &mut out);
+    out.clear();
     for sequence in 0..COUNT {
         let (transaction, regions) = draw(&mut rng, sequence, &program);
         for region in regions {

@@ -114,6 +114,17 @@ impl EngineOptions {
             }
         }
     }
+    /// The same, looking around and collecting no more often than this, in ns, where nothing happens.
+    pub fn resting(self, idle_ns: u64) -> EngineOptions {
+        match self {
+            EngineOptions::Caerus(options) => EngineOptions::Caerus(caerus::Options {
+                idle_heartbeat_ns: Some(idle_ns),
+                collect_every_ns: options.collect_every_ns.max(idle_ns),
+                ..options
+            }),
+            EngineOptions::Perseus(options) => EngineOptions::Perseus(options),
+        }
+    }
     pub fn kind(&self) -> EngineKind {
         match self {
             EngineOptions::Perseus(_) => EngineKind::Perseus,

@@ -76,7 +76,7 @@ impl<T: Clone> Outbox<T> {
     pub fn end(&self) -> u64 {
         self.first + self.items.len() as u64
     }
-    #[cfg(test)]
+    /// Every peer has everything.
     pub fn is_settled(&self) -> bool {
         self.items.is_empty()
     }

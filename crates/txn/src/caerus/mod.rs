@@ -67,6 +67,7 @@ pub mod options;
 mod protocol;
 mod recovery;
 mod requests;
+mod resting;
 mod scheduler;
 mod sequence;
 mod sequencer;
@@ -82,6 +83,7 @@ use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
 use base::order::{Calibration, Close, CloseTicket};
 use base::txn::Submission;
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, Time, TxnId};
+use resting::Rest;
 use state::Out;
 
 impl Caerus {
@@ -116,7 +118,7 @@ impl Engine for Caerus {
 
     fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
         self.sequences.iter_mut().for_each(|known| known.heard_at = now);
-        out.push(EngineEffect::Timer { at: now + self.options.heartbeat_ns, timer: Timer::Tick });
+        self.tick_at(now + self.options.heartbeat_ns, out);
         out.push(EngineEffect::Timer { at: now + self.options.collect_every_ns, timer: Timer::Collect });
     }
 
@@ -149,7 +151,7 @@ impl Engine for Caerus {
             Timer::Flush => self.flush_timer = None,
             Timer::Tick => {
                 self.tick(now, out);
-                out.push(EngineEffect::Timer { at: now + self.options.heartbeat_ns, timer: Timer::Tick });
+                self.ticked(now, out);
             }
             Timer::Gate => self.gate_timer = None,
             Timer::Collect => {
@@ -195,7 +197,8 @@ impl Engine for Caerus {
         self.gate_timer = None;
         self.flush_timer = None;
         self.sequences.iter_mut().for_each(|known| known.heard_at = now);
-        out.push(EngineEffect::Timer { at: now, timer: Timer::Tick });
+        self.rest = Rest::default();
+        self.tick_at(now, out);
         out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
         self.open_gate(now, out);
         self.flush(now, out);

@@ -16,6 +16,9 @@ pub struct Options {
     pub batch_ns: u64,
     /// How often a sequencer tells how far its sequence is complete, in ns.
     pub heartbeat_ns: u64,
+    /// The same where nothing has happened for a while, in ns: a reader of another region's sequence may then wait so
+    /// much longer. `None`: no less often. See `resting`.
+    pub idle_heartbeat_ns: Option<u64>,
     /// Rule 1: transactions that span regions are stamped with the time when they should be complete.
     pub future_ranks: FutureRanks,
     /// Rule 2: a closing reader excludes at once what is known to be ranked later.
@@ -58,6 +61,7 @@ impl Default for Options {
             protocol: Protocol::Caerus,
             batch_ns: 2 * MS,
             heartbeat_ns: 2 * MS,
+            idle_heartbeat_ns: None,
             future_ranks: FutureRanks::Measured,
             lower_bounds: true,
             margin_ns: 2 * MS,

@@ -9,6 +9,7 @@ use super::options::{Mutant, Options};
 use super::protocol::Global;
 use super::recovery::Candidacy;
 use super::requests::Requests;
+use super::resting::Rest;
 use super::sequence::Sequence;
 use super::sequencer::Sequencer;
 use crate::delays::Delays;
@@ -66,6 +67,7 @@ pub struct Caerus {
     pub(super) leading: BTreeMap<RegionId, Sequencer>,
     pub(super) candidacies: BTreeMap<RegionId, Candidacy>,
     pub(super) flush_timer: Option<Time>,
+    pub(super) rest: Rest,
 
     // The merger.
     /// By region, and that of all regions behind them, as it arrives here.
@@ -253,6 +255,7 @@ impl Caerus {
             leading,
             candidacies: BTreeMap::new(),
             flush_timer: None,
+            rest: Rest::default(),
             sequences,
             partitions,
             graph: Vertices::default(),
@@ -397,6 +400,7 @@ impl Caerus {
             }
         }
         self.flush(now, out);
+        self.rouse(now, out);
     }
 }
 

@@ -12,6 +12,7 @@ mod random;
 mod readers;
 mod recovery;
 mod repeats;
+mod resting;
 mod rivals;
 mod scenarios;
 

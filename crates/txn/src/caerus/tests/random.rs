@@ -43,6 +43,10 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
         FutureRanks::Scaled { percent: 1000 },
         FutureRanks::Random { seed },
     ]);
+    if options.mutant.is_none() {
+        // A stream of its own, so that worlds with planted faults stay as they were found.
+        options.idle_heartbeat_ns = *Rng::new(seed).fork("rest").pick(&[None, Some(50 * unit)]);
+    }
     options.lower_bounds = knobs.chance(0.8) || options.mutant.is_some();
     let wan = Wan::uniform("test", &["a", "b", "c"][..regions], 2 * unit, 100 * unit);
     let mut topology = Topology::one_node_per_region(wan, partitions);

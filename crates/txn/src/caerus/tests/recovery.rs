@@ -317,6 +317,7 @@ pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
         collect_every_ns: 50 * MS,
         // Regions are lost for longer, and shorter.
         silence_ns: 300 * MS,
+        idle_heartbeat_ns: mutant.is_none().then(|| 5 * MS << Rng::new(seed).fork("rest").below(4)),
         mutant,
         ..Options::default()
     };
