@@ -22,6 +22,8 @@ pub struct Catalog {
     pub schemas: Vec<String>,
     pub tables: BTreeMap<TableId, Arc<Table>>,
     pub sequences: BTreeMap<TableId, Arc<Sequence>>,
+    /// Tables that are ordered in this region, wherever the partitions lie that hold their rows.
+    pub homes: BTreeMap<TableId, RegionId>,
 }
 
 /// A table. Columns are never renumbered; a dropped one keeps its place.
@@ -144,6 +146,33 @@ pub enum SchemaAction {
     DropTable(TableId),
     CreateSequence(Sequence),
     DropSequence(TableId),
+    /// The table is ordered in another region from here on; its rows stay where they are. Applies at any version,
+    /// also after the table is gone: an engine acts on it when it orders it.
+    MoveHome(MoveHome),
+}
+
+/// A table's way to another region.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MoveHome {
+    pub table: TableId,
+    /// The table and its indexes.
+    pub ids: Vec<TableId>,
+    pub partitions: Vec<PartitionId>,
+    pub to: RegionId,
+}
+
+impl SchemaChange {
+    /// Homes that it moves.
+    pub fn moves(&self) -> impl Iterator<Item = &MoveHome> {
+        self.actions.iter().filter_map(|action| match action {
+            SchemaAction::MoveHome(moved) => Some(moved),
+            _ => None,
+        })
+    }
+    /// It moves homes and changes nothing else.
+    pub fn only_moves(&self) -> bool {
+        self.moves().count() == self.actions.len()
+    }
 }
 
 impl Default for Catalog {
@@ -154,6 +183,7 @@ impl Default for Catalog {
             schemas: vec!["public".into()],
             tables: BTreeMap::new(),
             sequences: BTreeMap::new(),
+            homes: BTreeMap::new(),
         }
     }
 }
@@ -182,9 +212,15 @@ impl Catalog {
             .find_map(|t| t.indexes.iter().find(|i| i.name == name).map(|i| (t, i)))
     }
 
+    /// Where rows of a table are ordered that a partition holds.
+    pub fn home_of(&self, table: TableId, partition: PartitionId, topology: &Topology) -> RegionId {
+        let moved = self.homes.get(&table).copied();
+        moved.unwrap_or_else(|| topology.region_of_partition(partition))
+    }
+
     /// Applies a change, or says why it cannot be. Every partition computes the same.
     pub fn apply(&mut self, change: &SchemaChange) -> SqlResult<()> {
-        if change.base_version != self.version {
+        if change.base_version != self.version && !change.only_moves() {
             return Err(stale_schema());
         }
         let mut next = self.clone();
@@ -228,6 +264,7 @@ impl Catalog {
             }
             SchemaAction::DropTable(id) => {
                 self.tables.remove(id).ok_or_else(stale_schema)?;
+                self.homes.remove(id);
                 self.sequences.retain(|_, s| s.owner.is_none_or(|(table, _)| table != *id));
             }
             SchemaAction::CreateSequence(sequence) => {
@@ -236,6 +273,11 @@ impl Catalog {
             }
             SchemaAction::DropSequence(id) => {
                 self.sequences.remove(id).ok_or_else(stale_schema)?;
+            }
+            SchemaAction::MoveHome(moved) => {
+                if self.tables.contains_key(&moved.table) {
+                    self.homes.insert(moved.table, moved.to);
+                }
             }
         }
         Ok(())

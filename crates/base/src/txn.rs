@@ -26,23 +26,39 @@ pub struct Transaction {
     /// What the session itself said that it has seen; never more than `min_rank`, to which a gateway may
     /// add. A reader of this transaction reads everything up to here as well.
     pub after: Rank,
-    /// What its gateway knew of partitions that have moved, if any of those it touches has, or does with it.
+    /// What its gateway knew of homes that have moved, if any of those it touches has, or does with it.
     pub homes: Option<Arc<Homes>>,
 }
 
-/// Where a partition is ordered: in this region, after so many moves.
+/// Where something is ordered: in this region, after so many moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Home {
     pub region: crate::RegionId,
     pub moves: u32,
 }
 
-/// Homes as a transaction's gateway took them to be; those not named are where the topology says.
+/// What has one home: a table or an index of a partition that has moved by itself, or (`None`) everything else in
+/// the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Homed {
+    pub partition: PartitionId,
+    pub table: Option<TableId>,
+}
+
+impl Homed {
+    /// All of a partition that has not moved by itself.
+    pub fn rest_of(partition: PartitionId) -> Homed {
+        Homed { partition, table: None }
+    }
+}
+
+/// Homes as a transaction's gateway took them to be. At a partition of which nothing is named the transaction
+/// touches nothing that has ever moved; of any other, all that it touches is named.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Homes {
-    pub claims: BTreeMap<PartitionId, Home>,
-    /// It moves this partition, all of which it writes, to this region.
-    pub moves: Option<(PartitionId, crate::RegionId)>,
+    pub claims: BTreeMap<Homed, Home>,
+    /// It moves these to that region.
+    pub moves: Vec<(Homed, crate::RegionId)>,
 }
 
 impl Transaction {
@@ -213,6 +229,13 @@ pub enum AccessMode {
 }
 
 impl Granule {
+    /// The table or index that it is of; `None`: all of its partition.
+    pub fn table(&self) -> Option<TableId> {
+        match self {
+            Granule::Key(table, _) | Granule::Range(table, _) => Some(*table),
+            Granule::Partition => None,
+        }
+    }
     /// Whether two granules of one partition have something in common.
     pub fn overlaps(&self, other: &Granule) -> bool {
         match (self, other) {

@@ -10,12 +10,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 pub const TABLE: TableId = TableId(1);
+/// The table of keys from 100 on.
+pub const OTHER: TableId = TableId(2);
+
+/// The table that a key of the test universe belongs to.
+pub fn table(key: i64) -> TableId {
+    if key < 100 { TABLE } else { OTHER }
+}
 
 pub fn key(n: i64) -> Key {
     Key::of(&[Datum::Int(n)])
 }
 
 /// `"r0.5 w1.7 w1.10-19 w2"`: reads key 5 at partition 0, writes key 7 at 1, keys 10 to 19, all of 2.
+/// Keys from 100 on are of another table.
 pub fn access(text: &str) -> AccessSet {
     let mut set = AccessSet::default();
     for word in text.split_whitespace() {
@@ -23,10 +31,14 @@ pub fn access(text: &str) -> AccessSet {
         let (partition, what) = word[1..].split_once('.').unwrap_or((&word[1..], ""));
         let granule = match what.split_once('-') {
             None if what.is_empty() => Granule::Partition,
-            None => Granule::Key(TABLE, key(what.parse().unwrap())),
+            None => {
+                let n = what.parse().unwrap();
+                Granule::Key(table(n), key(n))
+            }
             Some((low, high)) => {
-                let (low, high) = (key(low.parse().unwrap()), key(high.parse::<i64>().unwrap() + 1));
-                Granule::Range(TABLE, base::key::KeyRange { low, high: Some(high) })
+                let (low, high): (i64, i64) = (low.parse().unwrap(), high.parse().unwrap());
+                let range = base::key::KeyRange { low: key(low), high: Some(key(high + 1)) };
+                Granule::Range(table(low), range)
             }
         };
         set.add(PartitionId(partition.parse().unwrap()), granule, mode);
@@ -37,7 +49,7 @@ pub fn access(text: &str) -> AccessSet {
 
 /// Keys of the test universe that a granule covers.
 pub fn covered(granule: &Granule) -> impl Iterator<Item = i64> + '_ {
-    (0..20).filter(|n| granule.overlaps(&Granule::Key(TABLE, key(*n))))
+    (0..20).chain(100..120).filter(|n| granule.overlaps(&Granule::Key(table(*n), key(*n))))
 }
 
 pub fn conflict(a: &[Access], b: &[Access]) -> bool {

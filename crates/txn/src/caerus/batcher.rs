@@ -6,7 +6,7 @@
 //! `now + ε` or later everywhere, hence ranked above it; what is submitted here in the same nanosecond
 //! is too, because ranks answered here are remembered.
 
-use super::homes::moved_away;
+use super::homes::{is_bare_move, moved_away};
 use super::link::Outbox;
 use super::message::{Message, Named, Share, Term};
 use super::options::Mutant;
@@ -117,9 +117,19 @@ impl Caerus {
     }
 
     fn begin(&mut self, now: Time, named: Named, submitted_at: Time, out: &mut Out) {
-        let (mut transaction, request) = named;
-        let moves = self.moving.remove(&transaction.id);
-        transaction.homes = self.claims(&transaction, moves);
+        let (mut transaction, mut request) = named;
+        transaction.homes = match self.says(&transaction, request) {
+            Ok(homes) => homes,
+            Err(error) => {
+                let id = transaction.id;
+                let rank = now.rank() + self.clock_bound_ns();
+                return self.answer(now, id, (id, rank), Outcome::Aborted(error), 0, submitted_at);
+            }
+        };
+        if transaction.homes.as_ref().is_some_and(|homes| !homes.moves.is_empty()) {
+            // Repeated, it finds everything where it should be.
+            request = None;
+        }
         let regions = self.regions_of(&transaction);
         let answering = self.answering_region(self.me, regions);
         // A change of the catalog is answered once everybody has it: whoever is told of it next plans with it.
@@ -231,8 +241,7 @@ impl Caerus {
             self.deadlines.remove(&(at, txn));
         }
         let is_stale = outstanding.ends.contains(&Share::Noop);
-        let moves = outstanding.transaction.homes.as_ref().is_some_and(|homes| homes.moves.is_some());
-        if is_stale && !moves {
+        if is_stale && !is_bare_move(&outstanding.transaction) {
             let Outstanding { transaction, request, submitted_at, .. } = outstanding;
             return self.submit_again(transaction, request, submitted_at);
         }

@@ -1,26 +1,29 @@
 //! A reader closes a rank at a partition of this node, for what it reads.
 //!
 //! KEEPS: once `Closed` is answered for t, no transaction that writes those granules appears here at or
-//! below t. First the partition's home sequence must be complete to t: its `low` reaches t, and all
+//! below t. First the sequences that order what is read must be complete to t: their `low` reaches t, and all
 //! entries before that are here. Then whoever is among them, has not executed here, writes what is read
 //! and may be ranked at or below t is waited for. Whoever is known to be ranked above t is not (Rule 2).
 //! Sequences that nothing is read of are not asked anything: a stalled region delays its readers alone.
 
+use super::homes::Claims;
 use super::message::Message;
 use super::options::Mutant;
-use super::state::{Caerus, Out};
+use super::state::{Caerus, Out, regions_in};
 use crate::engine::EngineEffect;
 use crate::graph::vertex::{Ref, State};
 use base::order::{Close, CloseTicket, Closed};
-use base::txn::{AccessMode, Granule, Home};
+use base::txn::{AccessMode, Granule};
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time};
 
 /// A reader that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Closing {
     close: Close,
-    /// Where the partition was homed when this was looked at last.
-    home: Home,
+    /// Where what is read was homed when this was looked at last.
+    homes: Claims,
+    /// Its sequences that are not known to be complete.
+    missing: u64,
     /// Transactions it waits for, once the sequence is complete.
     blockers: Option<usize>,
 }
@@ -44,35 +47,47 @@ impl Caerus {
         if self.options.planted(Mutant::PrefixReads) {
             return self.closed(ticket, close.partition, out);
         }
-        let home = partition.home;
-        self.closes.insert(ticket, Closing { close, home, blockers: None });
+        self.closes.insert(ticket, Closing { close, homes: Claims::new(), missing: 0, blockers: None });
         self.close_at_home(ticket, out);
     }
 
-    /// Waits for the partition's home sequence to be complete, then for who is in flight.
+    /// Waits for the sequences that order what is read to be complete, then for who is in flight.
     fn close_at_home(&mut self, ticket: CloseTicket, out: &mut Out) {
-        let Some(closing) = self.closes.get_mut(&ticket) else { return };
+        let Some(closing) = self.closes.get(&ticket) else { return };
         let (partition, rank) = (closing.close.partition, closing.close.rank);
-        closing.home = self.partitions[usize::from(partition.0)].home;
-        closing.blockers = None;
-        let home = closing.home.region;
-        if self.moved_later(partition, rank) {
-            // The move's place is known here, and with it everything before.
-            return self.low_reached(ticket, out);
+        let homes = self.homes_read(partition, &closing.close.granules);
+        // Where a move's place above the cut is known, everything before is.
+        let read = homes.iter().filter(|(table, _)| !self.moved_later(partition, *table, rank));
+        let sequences = read.fold(0u64, |all, (_, home)| all | 1 << home.region.0);
+        for sequence in regions_in(sequences) {
+            if self.leading.contains_key(&sequence) {
+                self.promise(sequence, rank, out);
+            }
         }
-        let leads = self.leading.contains_key(&home);
-        if leads {
-            self.promise(home, rank, out);
-        }
-        let sequence = &mut self.sequences[home.0 as usize];
-        if rank <= sequence.low {
-            return self.low_reached(ticket, out);
+        let is_missing = |sequence: &RegionId| self.sequences[usize::from(sequence.0)].low < rank;
+        let missing = regions_in(sequences).filter(is_missing).fold(0u64, |all, s| all | 1 << s.0);
+        let Some(closing) = self.closes.get_mut(&ticket) else { return };
+        (closing.homes, closing.missing, closing.blockers) = (homes, missing, None);
+        if missing == 0 {
+            return self.all_reached(ticket, out);
         }
         base::sometimes!("a reader waits for a sequence to be complete");
-        let is_asked = sequence.waiting.last().is_some_and(|(asked, _)| rank <= *asked);
-        sequence.waiting.insert((rank, ticket));
-        if !leads && !is_asked {
-            self.want_low(home, rank, self.me, out);
+        for number in regions_in(missing) {
+            let sequence = &mut self.sequences[usize::from(number.0)];
+            let is_asked = sequence.waiting.last().is_some_and(|(asked, _)| rank <= *asked);
+            sequence.waiting.insert((rank, ticket));
+            if !is_asked && !self.leading.contains_key(&number) {
+                self.want_low(number, rank, self.me, out);
+            }
+        }
+    }
+
+    /// A sequence is complete to the reader's cut.
+    pub(super) fn low_reached(&mut self, sequence: RegionId, ticket: CloseTicket, out: &mut Out) {
+        let Some(closing) = self.closes.get_mut(&ticket) else { return };
+        closing.missing &= !(1 << sequence.0);
+        if closing.missing == 0 {
+            self.all_reached(ticket, out);
         }
     }
 
@@ -89,20 +104,23 @@ impl Caerus {
     /// low meanwhile: the question is on its way as long as this, so the copy need not ask first.
     pub(super) fn hasten_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut Out) {
         let at = self.topology.copy_near(partition, self.me);
-        let home = self.partition(partition).home.region;
-        if at == self.leader_of(home) || self.hastened.get(&(home, at)).is_some_and(|known| rank <= *known) {
-            return;
-        }
-        self.hastened.insert((home, at), rank);
-        if self.leading.contains_key(&home) {
-            self.on_low_wanted(now, at, home, rank, out);
-        } else {
-            self.want_low(home, rank, at, out);
+        for home in self.homes_in(partition) {
+            if at == self.leader_of(home)
+                || self.hastened.get(&(home, at)).is_some_and(|known| rank <= *known)
+            {
+                continue;
+            }
+            self.hastened.insert((home, at), rank);
+            if self.leading.contains_key(&home) {
+                self.on_low_wanted(now, at, home, rank, out);
+            } else {
+                self.want_low(home, rank, at, out);
+            }
         }
     }
 
-    /// The sequence is complete to the reader's cut: who is in flight?
-    pub(super) fn low_reached(&mut self, ticket: CloseTicket, out: &mut Out) {
+    /// The sequences are complete to the reader's cut: who is in flight?
+    fn all_reached(&mut self, ticket: CloseTicket, out: &mut Out) {
         let Some(closing) = self.closes.get(&ticket) else { return };
         let Close { partition, rank, granules } = &closing.close;
         let undecided = self.pending.range(..=(*rank, u32::MAX)).map(|(_, slot)| self.graph.at(*slot));
@@ -127,10 +145,11 @@ impl Caerus {
             return false;
         }
         let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
-        let bit = 1u64 << self.claimed(transaction, partition).region.0;
-        let mut writes = transaction.access.at(partition).iter().filter(|a| a.mode == AccessMode::Write);
-        vertex.extra.got & bit != 0
-            && self.may_be_within(at, rank)
+        let mut writes = transaction.access.at(partition).iter().filter(|a| {
+            a.mode == AccessMode::Write
+                && self.is_ordered_for(transaction, partition, &a.granule, vertex.extra.got)
+        });
+        self.may_be_within(at, rank)
             && writes.any(|write| granules.iter().any(|granule| granule.overlaps(&write.granule)))
     }
 
@@ -167,8 +186,8 @@ impl Caerus {
         }
     }
 
-    /// The largest rank up to `rank` that is closed here for good. The partition's home sequence is complete
-    /// to `rank`.
+    /// The largest rank up to `rank` that is closed here for good. The sequences of all that is homed in the
+    /// partition are complete to `rank`.
     pub(super) fn safe_below(&self, rank: Rank, partition: PartitionId) -> Rank {
         let whole = [Granule::Partition];
         let mut undecided = self.pending.range(..=(rank, u32::MAX));
@@ -176,12 +195,13 @@ impl Caerus {
         first.map_or(rank, |(bound, _)| bound.previous())
     }
 
-    /// Everybody who was in flight has executed, or is ranked above. The partition may have moved meanwhile.
+    /// Everybody who was in flight has executed, or is ranked above. What is read may have moved meanwhile.
     fn nobody_left(&mut self, ticket: CloseTicket, out: &mut Out) {
-        let closing = &self.closes[&ticket];
-        let partition = closing.close.partition;
-        if self.moved_meanwhile(partition, closing.home) {
-            base::sometimes!("a partition moves while a reader closes it");
+        let Closing { close: Close { partition, granules, .. }, homes, .. } = &self.closes[&ticket];
+        let partition = *partition;
+        let has_moved = self.homes_read(partition, granules) != *homes;
+        if has_moved && !self.options.planted(Mutant::CloseAtOldHome) {
+            base::sometimes!("something moves while a reader closes it");
             return self.close_at_home(ticket, out);
         }
         self.closes.remove(&ticket);
@@ -195,7 +215,9 @@ impl Caerus {
 
     pub(super) fn cancel_close(&mut self, ticket: CloseTicket) {
         let Some(closing) = self.closes.remove(&ticket) else { return };
-        self.sequences[usize::from(closing.home.region.0)].waiting.remove(&(closing.close.rank, ticket));
+        for sequence in regions_in(closing.missing) {
+            self.sequences[usize::from(sequence.0)].waiting.remove(&(closing.close.rank, ticket));
+        }
         self.close_waits.retain(|_, tickets| {
             tickets.retain(|other| *other != ticket);
             !tickets.is_empty()

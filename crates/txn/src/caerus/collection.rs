@@ -12,7 +12,7 @@
 use super::merger::cut_of;
 use super::message::{Floor, Message};
 use super::sequence::Sequence;
-use super::state::{Caerus, Out};
+use super::state::{Caerus, Out, Partition};
 use crate::engine::EngineEffect;
 use base::{NodeId, Rank, Time, TxnId};
 use std::collections::BTreeMap;
@@ -59,8 +59,9 @@ impl Caerus {
         }
         self.kept.extend(held);
         let graph = &self.graph;
-        for partition in &mut self.partitions {
-            partition.eras.iter_mut().for_each(|era| era.index.forget(&|at| graph.get(at).is_some()));
+        let residences = self.partitions.iter_mut().flat_map(Partition::residences_mut);
+        for era in residences.flat_map(|known| &mut known.eras) {
+            era.index.forget(&|at| graph.get(at).is_some());
         }
     }
 

@@ -24,8 +24,8 @@ use crate::graph::component;
 use crate::graph::participants::Participants;
 use crate::graph::vertex::{Ref, State};
 use base::order::CloseTicket;
-use base::txn::{AccessMode, ClientRequest, Granule, Home, Transaction};
-use base::{NodeId, PartitionId, Rank, RegionId, Time};
+use base::txn::{Access, AccessMode, ClientRequest, Granule, Home, Transaction};
+use base::{NodeId, PartitionId, Rank, RegionId, TableId, Time};
 use smallvec::SmallVec;
 
 impl Caerus {
@@ -98,7 +98,7 @@ impl Caerus {
             known.waiting.pop_first();
             due.push(ticket);
         }
-        due.into_iter().for_each(|ticket| self.low_reached(ticket, out));
+        due.into_iter().for_each(|ticket| self.low_reached(sequence, ticket, out));
     }
 
     /// The next entry of a sequence.
@@ -131,8 +131,12 @@ impl Caerus {
 
         let mut met = std::mem::take(&mut self.scratch);
         met.clear();
-        for partition in transaction.participants() {
-            self.install(at, (&transaction, request), sequence, partition, &mut met);
+        if transaction.homes.as_ref().is_some_and(|homes| !homes.moves.is_empty()) {
+            self.install_move(at, &transaction, sequence, &mut met);
+        } else {
+            for partition in transaction.participants() {
+                self.install(at, (&transaction, request), sequence, partition, &mut met);
+            }
         }
         met.sort_unstable();
         met.dedup();
@@ -161,17 +165,16 @@ impl Caerus {
         }
     }
 
-    /// Whom a transaction meets among those that accessed a partition in one of its homes.
+    /// Whom a transaction meets among those that touched something of a partition in one of its homes.
     pub(super) fn install_in(
         &mut self,
         at: Ref,
-        home: Home,
-        partition: PartitionId,
-        (transaction, request): (&Transaction, Option<ClientRequest>),
+        (partition, table, home): (PartitionId, Option<TableId>, Home),
+        (accesses, request): (&[Access], Option<ClientRequest>),
         met: &mut Vec<Ref>,
     ) {
-        let accesses = transaction.access.at(partition);
-        let index = self.partitions[partition.0 as usize].era(home).expect("looked up before");
+        let era = self.partitions[partition.0 as usize].era(table, home).expect("looked up before");
+        let index = &mut era.index;
         while let Some(table) = index.unordered_table(accesses) {
             let live = self.graph.iter().filter_map(|(_, vertex)| vertex.transaction.as_ref());
             index.order_table(table, live.flat_map(|transaction| transaction.access.at(partition)));
@@ -181,10 +184,6 @@ impl Caerus {
         index.install(at, accesses, &live, met);
         if let Some(request) = request {
             index.install(at, &[name_of(request)], &live, met);
-        }
-        let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
-        if let Some(mode) = whole.map(|access| access.mode).max() {
-            self.everyone(partition, home, mode, met);
         }
     }
 
@@ -256,9 +255,18 @@ impl Caerus {
         self.raise(at, bound);
     }
 
-    /// Whom an access to a whole partition conflicts with: everybody that its sequence has ordered there.
-    fn everyone(&self, partition: PartitionId, home: Home, mode: AccessMode, met: &mut Vec<Ref>) {
-        let bit = 1u64 << home.region.0;
+    /// Whom an access to a whole partition conflicts with, if there is one: everybody that this sequence has
+    /// ordered there.
+    pub(super) fn everyone(
+        &self,
+        partition: PartitionId,
+        sequence: RegionId,
+        accesses: &[Access],
+        met: &mut Vec<Ref>,
+    ) {
+        let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
+        let Some(mode) = whole.map(|access| access.mode).max() else { return };
+        let bit = 1u64 << sequence.0;
         for (at, vertex) in self.graph.iter() {
             let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
             let accesses = transaction.access.at(partition);
@@ -266,7 +274,7 @@ impl Caerus {
                 AccessMode::Write => !accesses.is_empty(),
                 AccessMode::Read => accesses.iter().any(|access| access.mode == AccessMode::Write),
             };
-            if meets && vertex.extra.got & bit != 0 && self.claimed(transaction, partition) == home {
+            if meets && vertex.extra.got & bit != 0 && self.is_ordered_at(transaction, partition, bit) {
                 met.push(at);
             }
         }

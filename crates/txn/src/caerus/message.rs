@@ -4,7 +4,7 @@
 //! same one; a sequence begins in the term that is its region's number.
 
 pub use crate::share::Share;
-use base::txn::{ClientRequest, Gathered, Home, Transaction};
+use base::txn::{ClientRequest, Gathered, Home, Homed, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
 use serde::{Deserialize, Serialize};
 
@@ -173,9 +173,9 @@ pub enum Message {
     OutcomeWanted {
         txn: TxnId,
     },
-    /// Sequencer → nodes of its region without a copy: partitions that have moved.
+    /// Sequencer → nodes of its region without a copy: what has moved.
     Homes {
-        homes: Vec<(PartitionId, Home)>,
+        homes: Vec<(Homed, Home)>,
     },
     /// Node → collector: what is at or below `done` has executed here and is read by nobody here.
     Progress {

@@ -46,7 +46,7 @@
 //! on from where it was: others keep what it lacks, however long that takes. A gateway's own region executes
 //! everything, so it answers from there.
 //!
-//! A partition moves to another home while everything goes on; see `homes`.
+//! Tables and partitions move to another home while everything goes on; see `homes`.
 //!
 //! A client that got no answer repeats its request, by name, at any gateway; see `requests`.
 //!
@@ -206,8 +206,8 @@ impl Engine for Caerus {
 
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
         // Readers that this lets go on are told with the next low.
-        let low = self.sequences[usize::from(self.partition(partition).home.region.0)].low;
-        let low = self.safe_below(low.min(now.rank()), partition);
+        let lows = self.homes_in(partition).map(|home| self.sequences[usize::from(home.0)].low);
+        let low = self.safe_below(lows.fold(now.rank(), Rank::min), partition);
         let partition = self.partition(partition);
         Calibration { position: partition.position, rank: partition.rank_max, low }
     }

@@ -159,7 +159,9 @@ pub enum Mutant {
     ForgetRequests,
     /// Nobody completes what a lost gateway began.
     NoOrphanRule,
-    /// What is ordered where a partition was homed before takes effect.
+    /// A gateway counts the moves of what has moved wrongly now and then. No offence: it is told, and tries again.
+    WrongHomes,
+    /// What is ordered where something was homed before takes effect.
     AcceptStaleHomes,
     /// A move is ordered at the new home alone.
     MoveUnheardOf,

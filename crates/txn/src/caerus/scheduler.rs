@@ -5,7 +5,7 @@
 //! read; no other region is asked anything: it executes the same for itself. Positions of a log are dense.
 
 use super::batcher::is_schema_change;
-use super::homes::moved_away;
+use super::homes::{is_bare_move, moved_away};
 use super::merger::cut_of;
 use super::message::{Message, Share};
 use super::requests::unknown;
@@ -74,7 +74,7 @@ impl Caerus {
         if self.graph.live(at).extra.stale {
             return local.map(|p| (p, Gathered::Abort(moved_away()))).collect();
         }
-        if self.moved_to(transaction).is_some() {
+        if is_bare_move(transaction) {
             return local.map(|p| (p, Gathered::Values(Vec::new()))).collect();
         }
         let collected = self.graph.live(at).extra.collected;
@@ -113,7 +113,7 @@ impl Caerus {
             Gathered::Abort(error) => Some(error.clone()),
             Gathered::Values(_) => None,
         });
-        let (stale, moves) = (self.graph.live(at).extra.stale, self.moved_to(transaction).is_some());
+        let (stale, moves) = (self.graph.live(at).extra.stale, is_bare_move(transaction));
         let mut results = Vec::new();
         for partition in transaction.participants() {
             let number = partition.0 as usize;

@@ -3,7 +3,7 @@
 use super::batcher::{Link, Outstanding};
 use super::closing::Closing;
 use super::collection::Collector;
-use super::homes::Era;
+use super::homes::Residence;
 use super::message::{Message, Named, Share, Term, Timer};
 use super::options::{Mutant, Options};
 use super::protocol::Global;
@@ -14,13 +14,12 @@ use super::sequence::Sequence;
 use super::sequencer::Sequencer;
 use crate::delays::Delays;
 use crate::engine::{Answer, EngineEffect, Executor};
-use crate::graph::conflict::{ConflictIndex, Flaws};
+use crate::graph::conflict::Flaws;
 use crate::graph::vertex::{Ref, Vertices};
 use base::order::CloseTicket;
 use base::topology::Topology;
 use base::txn::{ClientRequest, Gathered, Home, Transaction};
-use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, Time, TxnId};
-use smallvec::{SmallVec, smallvec};
+use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, TableId, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -73,6 +72,8 @@ pub struct Caerus {
     /// By region, and that of all regions behind them, as it arrives here.
     pub(super) sequences: Vec<Sequence>,
     pub(super) partitions: Vec<Partition>,
+    /// Entries that said a home which their sequence had not come to.
+    pub(super) premature: u64,
     pub(super) graph: Vertices<Extra>,
     /// Vertices without a final place.
     pub(super) unordered: usize,
@@ -115,12 +116,10 @@ pub struct Caerus {
 pub(super) struct Partition {
     /// Before it has ever moved.
     pub origin: Home,
-    /// Since the last move that has its place here.
-    pub home: Home,
-    /// That move's rank.
-    pub moved_at: Rank,
-    /// Its homes, as far as sequences have come to them and not left them.
-    pub eras: SmallVec<[Era; 1]>,
+    /// Of all that has not moved by itself.
+    pub rest: Residence,
+    /// Tables and indexes that have, or are about to.
+    pub tables: BTreeMap<TableId, Residence>,
     /// This node keeps a copy.
     pub local: bool,
     pub position: LogPosition,
@@ -142,7 +141,7 @@ pub(super) struct Extra {
     pub request: Option<ClientRequest>,
     /// It aborts if it read below this: the largest of its entries'.
     pub collected: Rank,
-    /// A partition was not homed where it says: it takes no effect.
+    /// Something was not homed where it says: it takes no effect.
     pub stale: bool,
     /// It takes part at this node.
     pub local: bool,
@@ -207,9 +206,8 @@ impl Caerus {
             let home = Home { region, moves: 0 };
             Partition {
                 origin: home,
-                home,
-                moved_at: Rank::ZERO,
-                eras: smallvec![Era { home, index: ConflictIndex::with_flaws(flaws) }],
+                rest: Residence::at(home, flaws),
+                tables: BTreeMap::new(),
                 local: topology.holds(me, id),
                 position: LogPosition(0),
                 rank_max: Rank::ZERO,
@@ -258,6 +256,7 @@ impl Caerus {
             rest: Rest::default(),
             sequences,
             partitions,
+            premature: 0,
             graph: Vertices::default(),
             unordered: 0,
             groups: BTreeMap::new(),
@@ -296,7 +295,8 @@ impl Caerus {
     }
     /// Granules remembered by the conflict indexes.
     pub fn granule_count(&self) -> usize {
-        self.partitions.iter().flat_map(|p| &p.eras).map(|era| era.index.len()).sum()
+        let residences = self.partitions.iter().flat_map(Partition::residences);
+        residences.flat_map(|known| &known.eras).map(|era| era.index.len()).sum()
     }
 
     pub(super) fn partition(&self, partition: PartitionId) -> &Partition {
@@ -310,14 +310,10 @@ impl Caerus {
     }
     /// Sequences that give a transaction its place, as bits.
     pub(super) fn regions_of(&self, transaction: &Transaction) -> u64 {
-        let moved = self.moved_to(transaction);
-        let to = moved.map(|(_, home)| home.region.0);
-        let homes = transaction.participants().map(|p| match moved {
-            // Ordered at the new home alone.
-            Some((moves, home)) if moves == p && self.options.planted(Mutant::MoveUnheardOf) => home.region.0,
-            _ => self.claimed(transaction, p).region.0,
-        });
-        homes.chain(to).fold(0, |all, region| all | 1u64 << region)
+        let moves = self.regions_of_move(transaction);
+        moves.unwrap_or_else(|| {
+            transaction.participants().fold(0, |all, p| all | self.regions_at(transaction, p))
+        })
     }
     /// The region whose nodes answer: the gateway's own if it orders the transaction or regions may be lost,
     /// else the nearest that does. (A copy that comes here from another region makes an entry stable for K = 1,

@@ -3,13 +3,14 @@
 //! A node's state follows from the sequence of messages it got, so two schedules that give every node
 //! the same sequence are one state and are explored once. Clocks stand still; nothing is batched.
 
-use super::{access, conflict, planted};
+use super::{access, conflict, moving, planted};
 use crate::caerus::{Caerus, Message, Mutant, Options, Timer};
 use crate::engine::{Answer, Engine, EngineEffect};
+use crate::trial::OTHER;
 use crate::trial::executor::Rows;
 use base::hash::digest;
 use base::topology::Topology;
-use base::txn::{Submission, TxnProgram};
+use base::txn::{AccessSet, Submission, TxnProgram};
 use base::wan::Wan;
 use base::{NodeId, PartitionId, Place, Rank, RegionId, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,8 +62,13 @@ impl State {
             }
         }
     }
-    /// `move P R` moves a partition to a region.
+    /// `move P R` moves a partition to a region, `table P R` the other table of it.
     fn submit(&mut self, n: u16, text: &str) {
+        if let Some(wish) = text.strip_prefix("table ") {
+            let (partition, region) = wish.split_once(' ').expect("a partition and a region");
+            let (program, access) = moving(OTHER, &[partition.parse().unwrap()], region.parse().unwrap());
+            return self.submit_program(n, program, access);
+        }
         if let Some(wish) = text.strip_prefix("move ") {
             let (partition, region) = wish.split_once(' ').expect("a partition and a region");
             let (partition, to) =
@@ -71,9 +77,12 @@ impl State {
                 node.engine.move_home(NOW, partition, to, &mut node.rows, out).unwrap();
             });
         }
-        let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args: Vec::new() });
-        let submission =
-            Submission { program, access: Arc::new(access(text)), token: Token::default(), request: None };
+        let program = TxnProgram::Procedure { name: "update".into(), args: Vec::new() };
+        self.submit_program(n, program, access(text));
+    }
+    fn submit_program(&mut self, n: u16, program: TxnProgram, access: AccessSet) {
+        let (program, access) = (Arc::new(program), Arc::new(access));
+        let submission = Submission { program, access, token: Token::default(), request: None };
         self.with(NodeId(n), |node, out| {
             node.engine.submit(NOW, submission, &mut node.rows, out);
         });
@@ -198,11 +207,16 @@ fn every_order_of_a_move_and_what_crosses_it() {
         &[(0, "move 0 1"), (0, "w0.1"), (1, "w0.1 w1.1")][..],
         &[(1, "move 0 1"), (0, "w0.1 w1.1"), (1, "w1.1 r0.1")],
         &[(0, "move 0 1"), (1, "move 1 0"), (0, "w0.1 w1.1")],
+        &[(0, "table 0 1"), (0, "w0.101"), (1, "w0.1 w0.101 w1.1")],
+        &[(1, "table 0 1"), (1, "table 1 0"), (0, "w0.101 w1.101")],
+        &[(0, "table 0 1"), (1, "move 0 1"), (0, "w0.101")],
     ] {
         let states = explore(2, &Options::default(), all, 1_500);
         assert!(states > 100, "{states}");
     }
     let all = [(0, "move 0 1"), (1, "move 0 2"), (2, "w0.1 w2.1")];
+    explore(3, &Options::default(), &all, 800);
+    let all = [(0, "table 0 1"), (1, "table 0 2"), (2, "w0.101 w2.1")];
     explore(3, &Options::default(), &all, 800);
 }
 

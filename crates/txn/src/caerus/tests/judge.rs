@@ -1,6 +1,7 @@
 //! What must hold of any run, judged from what clients, executors, readers and subscribers saw.
 
 use super::{World, conflict};
+use crate::caerus::{Caerus, Mutant};
 use crate::trial::executor::{self, Entry};
 use base::order::StreamItem;
 use base::txn::{Access, AccessMode, Outcome, Transaction};
@@ -18,6 +19,13 @@ pub fn judge(world: &World) {
     closes(world, &places);
     streams(world);
     copies_agree(world);
+    nothing_precedes_its_move(world);
+}
+
+/// Unless a gateway is wrong, nothing says a home that the home's sequence has not come to.
+fn nothing_precedes_its_move(world: &World) {
+    let is_wrong = |node: &Caerus| node.options.planted(Mutant::WrongHomes);
+    assert!(world.nodes.iter().all(|node| node.premature == 0 || is_wrong(node)), "a move is late");
 }
 
 fn everything_is_answered(world: &World) {

@@ -22,11 +22,12 @@ use crate::trial::executor::Rows;
 use crate::trial::{access, conflict};
 use base::order::{Close, CloseTicket, Closed, StreamItem};
 use base::rng::Rng;
+use base::schema::{MoveHome, SchemaAction, SchemaChange};
 use base::time::MS;
 use base::topology::Topology;
-use base::txn::{AccessSet, ClientRequest, Granule, Submission, TxnProgram};
+use base::txn::{AccessMode, AccessSet, ClientRequest, Granule, Submission, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, NodeId, PartitionId, Rank, RegionId, SqlError, Time, Token, TxnId};
+use base::{Datum, NodeId, PartitionId, Rank, RegionId, SqlError, TableId, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -159,6 +160,11 @@ impl World {
         let result = self.nodes[n].move_home(clock, partition, to, &mut self.rows[n], &mut out);
         self.effects(NodeId(node), out);
         result
+    }
+    /// Moves a table of some partitions, as a change of the catalog does.
+    fn move_table(&mut self, node: u16, table: TableId, partitions: &[u16], to: u16) -> TxnId {
+        let (program, access) = moving(table, partitions, to);
+        self.submit_program(node, program, access, Token::default())
     }
     /// A name for a request.
     fn named(&mut self) -> ClientRequest {
@@ -317,8 +323,8 @@ impl World {
                 assert!(known.seen.words() <= node.topology.nodes.len() && known.is_settled());
             }
             let graph = &node.graph;
-            for partition in &mut node.partitions {
-                partition.eras.iter_mut().for_each(|era| era.index.forget_now(&|at| graph.get(at).is_some()));
+            for known in node.partitions.iter_mut().flat_map(|partition| partition.residences_mut()) {
+                known.eras.iter_mut().for_each(|era| era.index.forget_now(&|at| graph.get(at).is_some()));
             }
             assert_eq!(node.granule_count(), 0);
         }
@@ -326,6 +332,18 @@ impl World {
     fn check_invariants(&self) {
         self.nodes.iter().for_each(Caerus::check_invariants);
     }
+}
+
+/// A change of the catalog that moves a table, over all of these partitions.
+fn moving(table: TableId, partitions: &[u16], to: u16) -> (TxnProgram, AccessSet) {
+    let mut access = AccessSet::default();
+    let partitions: Vec<PartitionId> = partitions.iter().copied().map(PartitionId).collect();
+    partitions.iter().for_each(|p| access.add(*p, Granule::Partition, AccessMode::Write));
+    let moved = MoveHome { table, ids: vec![table], partitions, to: RegionId(to) };
+    (
+        TxnProgram::Schema(SchemaChange { base_version: 0, actions: vec![SchemaAction::MoveHome(moved)] }),
+        access,
+    )
 }
 
 fn planted(mutant: Mutant) -> Options {

@@ -4,6 +4,7 @@ use super::judge::judge;
 use super::{Faults, World, access};
 use crate::caerus::{FutureRanks, Options, Protocol};
 use crate::engine::Engine;
+use crate::trial::{OTHER, TABLE};
 use base::order::CloseTicket;
 use base::rng::Rng;
 use base::time::MS;
@@ -78,6 +79,7 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
         let node = draw.below(nodes) as u16;
         let region = world.topology.region_of(NodeId(node)).0;
         let text = transaction(&mut draw, region, regions as u16, partitions, keys, multi);
+        let text = if often > 0.0 { of_two_tables(&mut moves, &text) } else { text };
         let name = if draw.chance(0.2) { "maybe" } else { "update" };
         if draw.chance(0.1)
             && let Some((_, answer)) = world.answers.values().next_back()
@@ -88,8 +90,16 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
         world.submit_as(node, name, access(&text), token);
         if moves.chance(often) {
             let partition = moves.below(u64::from(regions as u16 * partitions)) as u16;
-            // It may be there already.
-            _ = world.move_home(moves.below(nodes) as u16, partition, moves.below(regions as u64) as u16);
+            let (node, to) = (moves.below(nodes) as u16, moves.below(regions as u64) as u16);
+            let near = partition / partitions * partitions;
+            let all: Vec<u16> = (near..near + partitions).collect();
+            match moves.below(4) {
+                // It may be there already.
+                0 => _ = world.move_home(node, partition, to),
+                1 => _ = world.move_table(node, TABLE, &all, to),
+                2 => _ = world.move_table(node, OTHER, &all, to),
+                _ => _ = world.move_table(node, OTHER, &[partition], to),
+            }
         }
         if draw.chance(0.1) {
             let partition = draw.below(u64::from(regions as u16 * partitions)) as u16;
@@ -99,7 +109,8 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
             let granules = match draw.below(3) {
                 0 => vec![Granule::Partition],
                 _ => {
-                    let set = access(&format!("r0.{}", draw.below(keys)));
+                    let other = 100 * moves.below(2);
+                    let set = access(&format!("r0.{}", draw.below(keys) + other));
                     set.by_partition[&PartitionId(0)].iter().map(|a| a.granule.clone()).collect()
                 }
             };
@@ -112,6 +123,19 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     world.faults.loss = 0.0;
     world.run_until(world.now + 30_000 * unit);
     world
+}
+
+/// Some of its keys are another table's.
+fn of_two_tables(draw: &mut Rng, text: &str) -> String {
+    let words = text.split_whitespace().map(|word| match word.split_once('.') {
+        Some((place, keys)) if draw.chance(0.4) => {
+            let keys: Vec<String> =
+                keys.split('-').map(|key| (key.parse::<u64>().unwrap() + 100).to_string()).collect();
+            format!("{place}.{}", keys.join("-"))
+        }
+        _ => word.to_string(),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn transaction(draw: &mut Rng, region: u16, regions: u16, partitions: u16, keys: u64, multi: f64) -> String {

@@ -4,6 +4,7 @@ use super::judge::judge;
 use super::{Faults, World, access};
 use crate::caerus::message::Message;
 use crate::caerus::{Mutant, Options, Protocol};
+use crate::trial::TABLE;
 use crate::trial::panics;
 use base::order::CloseTicket;
 use base::rng::Rng;
@@ -344,9 +345,14 @@ pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
             }
             let name = if draw.chance(0.2) { "maybe" } else { "update" };
             world.submit_as(node, name, access(&words.join(" ")), Token::default());
-            if protocol == Protocol::Caerus && moves.chance(often) {
+            if protocol != Protocol::Calvin && moves.chance(often) {
                 let to = moves.below(regions as u64) as u16;
-                _ = world.move_home(node, moves.below(partitions) as u16, to);
+                let partition = moves.below(partitions) as u16;
+                match moves.below(3) {
+                    0 => _ = world.move_home(node, partition, to),
+                    1 => _ = world.move_table(node, TABLE, &[partition], to),
+                    _ => _ = world.move_table(node, TABLE, &(0..partitions as u16).collect::<Vec<_>>(), to),
+                }
             }
             if draw.chance(0.4) {
                 let reader = *draw.pick(&nodes) as u16;
