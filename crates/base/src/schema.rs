@@ -155,7 +155,7 @@ pub enum SchemaAction {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MoveHome {
     pub table: TableId,
-    /// The table and its indexes.
+    /// Of the table and its indexes, those that move; the catalog notes where the table goes itself.
     pub ids: Vec<TableId>,
     pub partitions: Vec<PartitionId>,
     pub to: RegionId,
@@ -275,7 +275,7 @@ impl Catalog {
                 self.sequences.remove(id).ok_or_else(stale_schema)?;
             }
             SchemaAction::MoveHome(moved) => {
-                if self.tables.contains_key(&moved.table) {
+                if self.tables.contains_key(&moved.table) && moved.ids.contains(&moved.table) {
                     self.homes.insert(moved.table, moved.to);
                 }
             }

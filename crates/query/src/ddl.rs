@@ -4,7 +4,7 @@
 //! aborts and is planned anew, so nothing is half applied.
 
 mod create_table;
-mod placement;
+pub mod placement;
 
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::lower::{Lowering, Refusal, bind};
@@ -36,6 +36,8 @@ pub struct Ddl {
     pub actions: Vec<SchemaAction>,
     pub tag: &'static str,
     pub notices: Vec<(SqlState, String)>,
+    /// A table whose rows are written into another one, which takes its place.
+    pub rewrites: Option<(Arc<Table>, TableId)>,
 }
 
 /// Whether a statement changes the catalog.
@@ -211,6 +213,9 @@ impl DdlContext<'_> {
             }
             found => found?,
         };
+        if let [ast::AlterTableOperation::SetOptionsParens { options }] = alter.operations.as_slice() {
+            return placement::set_options(self, table, options);
+        }
         let mut next = table.as_ref().clone();
         let mut sequences = Vec::new();
         let mut next_id = self.catalog.next_id;

@@ -12,6 +12,8 @@ mod cursors;
 mod ddl;
 #[path = "sql/dml.rs"]
 mod dml;
+#[path = "sql/homes.rs"]
+mod homes;
 #[path = "sql/migrations.rs"]
 mod migrations;
 #[path = "sql/queries.rs"]

@@ -6,7 +6,7 @@ use crate::lower::modify::ModifyPlan;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::{Catalog, SchemaChange, Table};
+use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use base::{Datum, SqlError};
 use datafusion::sql::sqlparser::ast::{self, Statement};
@@ -36,7 +36,17 @@ impl Session {
             };
         }
         if self.transaction.is_some() {
-            return self.collect_ddl(statement).await;
+            if !self.moves_home(statement)? {
+                return self.collect_ddl(statement).await;
+            }
+            if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
+                return Err(SqlError::new(
+                    SqlState::ACTIVE_SQL_TRANSACTION,
+                    "ALTER TABLE … SET (home = …) cannot run inside a transaction block",
+                )
+                .hint("It takes effect for everybody at once and cannot be taken back."));
+            }
+            self.end_implicit().await?;
         }
         let mut attempts = 0;
         loop {
@@ -48,22 +58,71 @@ impl Session {
                 notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
                 return Ok(Response::Command(tag.into()));
             }
-            if self.asks_for_rows(&planned.actions) {
+            if planned.rewrites.is_some() || self.asks_for_rows(&planned.actions) {
                 return Box::pin(self.run_alone(statement, parameters)).await;
             }
-            let base_version = self.catalog().version;
-            match self.submit_schema(SchemaChange { base_version, actions: planned.actions }).await {
+            let before = self.catalog();
+            let base_version = before.version;
+            let actions = planned.actions.clone();
+            match self.submit_schema(SchemaChange { base_version, actions }).await {
                 Err(e) if super::is_stale(&e) && attempts < ATTEMPTS => {
                     attempts += 1;
                     self.refresh_catalog().await?;
                 }
                 Err(e) => return Err(e),
                 Ok(()) => {
+                    self.bring_indexes(&before, &planned.actions).await?;
                     notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
                     return Ok(Response::Command(tag.into()));
                 }
             }
         }
+    }
+
+    fn moves_home(&mut self, statement: &Statement) -> SqlResult<bool> {
+        let Statement::AlterTable(alter) = statement else { return Ok(false) };
+        let sets = |operation| matches!(operation, &ast::AlterTableOperation::SetOptionsParens { .. });
+        if !alter.operations.iter().any(sets) {
+            return Ok(false);
+        }
+        self.look_up_catalog();
+        let is_move = |action: &SchemaAction| matches!(action, SchemaAction::MoveHome(_));
+        Ok(self.plan_ddl(statement)?.actions.iter().any(is_move))
+    }
+
+    /// Indexes of a table that is ordered elsewhere than its partitions, and that did not exist when it went there, go
+    /// there too. `before`: the catalog that was changed. Should this session end before they have, nothing is wrong but that writes take longer.
+    pub(super) async fn bring_indexes(
+        &mut self,
+        before: &Catalog,
+        actions: &[SchemaAction],
+    ) -> SqlResult<()> {
+        for action in actions {
+            let (id, mut moved) = match action {
+                SchemaAction::MoveHome(moved) => (moved.table, moved.ids.clone()),
+                SchemaAction::AlterTable(altered) if before.homes.contains_key(&altered.id) => {
+                    let known = before.table(altered.id);
+                    let ids = known.iter().flat_map(|known| &known.indexes).map(|index| index.id);
+                    (altered.id, ids.chain([altered.id]).collect())
+                }
+                _ => continue,
+            };
+            loop {
+                self.refresh_catalog().await?;
+                self.look_up_catalog();
+                let (known, topology) = (self.known.clone(), self.cluster().topology().clone());
+                let (Some(to), Some(table)) = (known.homes.get(&id), known.table(id)) else { break };
+                let mut late = ddl::placement::move_home(table, *to, &topology);
+                late.ids.retain(|id| !moved.contains(id));
+                if late.ids.is_empty() {
+                    break;
+                }
+                moved.extend(late.ids.iter().copied());
+                let actions = vec![SchemaAction::MoveHome(late)];
+                self.submit_schema(SchemaChange { base_version: known.version, actions }).await?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn plan_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
@@ -91,8 +150,27 @@ impl Session {
         let planned = self.plan_ddl(statement)?;
         if !planned.actions.is_empty() {
             let known = self.known.clone();
+            let rows = match &planned.rewrites {
+                Some((table, _)) => self.all_rows(table).await?,
+                None => Vec::new(),
+            };
+            if rows.len() > super::copying::ROWS_MAX {
+                return Err(SqlError::unsupported(format!(
+                    "ALTER TABLE … SET over a table of more than {} rows whose rows have to move",
+                    super::copying::ROWS_MAX
+                ))
+                .hint("Create another table with this placement and fill it piece by piece."));
+            }
             self.open().change_catalog(&known, &planned.actions)?;
             self.gateway.keep_ids(self.catalog().next_id);
+            if let Some((_, id)) = planned.rewrites {
+                let catalog = self.catalog();
+                let table = catalog.table(id).expect("it was made just now");
+                for row in rows {
+                    let values = row.values.as_ref().clone();
+                    self.open().insert(table, row.key, values);
+                }
+            }
             self.enter_rows(&planned.actions).await?;
         }
         planned.notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));

@@ -10,7 +10,7 @@ use crate::response::{Column, Response, RowStream, Rows};
 use base::cut::Freshness;
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
-use base::txn::AccessSet;
+use base::txn::{AccessSet, Granule};
 use base::{DataType, Datum, PartitionId, RegionId, SqlError, TableId};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,8 +65,7 @@ impl Session {
         })?;
         let ms = |ns: u64| Datum::Float(ns as f64 / base::time::MS as f64);
         let is_replicated = table.placement == Placement::Replicated;
-        let homes: BTreeSet<RegionId> =
-            table.partitions(topology).iter().map(|p| topology.region_of_partition(*p)).collect();
+        let homes = self.homes(table, &table.partitions(topology).into_iter().collect());
         let mut rows = Vec::new();
         let mut add = |operation: &str, home: &str, trips: i64, ns: u64| {
             rows.push(vec![Datum::text(operation), Datum::text(home), Datum::Int(trips), ms(ns)]);
@@ -140,7 +139,7 @@ impl Session {
                 lines.push(format!("Read rows of {} by {way}", plan.table.name));
                 lines.push(format!("  Home: {}", self.home(&plan.table)));
                 let partitions = reached(&plan.table, &plan.path, Some(gateway.cluster.region()))?;
-                lines.extend(self.way(&partitions, false));
+                lines.extend(self.way(&partitions, &self.homes(&plan.table, &partitions), false));
             }
             Plan::Join(plan) => {
                 let way = plan.outer_index.as_ref().map_or("primary key", |i| i.name.as_str());
@@ -149,7 +148,7 @@ impl Session {
                 lines.push(format!("  Home: {}, {}", self.home(&plan.outer), self.home(&plan.inner)));
                 let near = Some(gateway.cluster.region());
                 let partitions = reached(&plan.outer, &plan.outer_path, near)?;
-                lines.extend(self.way(&partitions, false));
+                lines.extend(self.way(&partitions, &self.homes(&plan.outer, &partitions), false));
             }
             Plan::Modify(plan) => {
                 let word = if plan.set.is_some() { "Update" } else { "Delete" };
@@ -163,7 +162,7 @@ impl Session {
                 lines.push(format!("{word} {} ({kind})", plan.table.name));
                 lines.push(format!("  Home: {}", self.home(&plan.table)));
                 let partitions = reached(&plan.table, &plan.path, None)?;
-                lines.extend(self.way(&partitions, true));
+                lines.extend(self.way(&partitions, &self.homes(&plan.table, &partitions), true));
             }
             Plan::Insert(plan) => {
                 let kind = if plan.is_one_shot { "one-shot, never a conflict abort" } else { "from a query" };
@@ -175,10 +174,12 @@ impl Session {
                     plan.statement(&rows, &binding, topology, &mut access)?;
                 }
                 let mut partitions: BTreeSet<PartitionId> = access.by_partition.keys().copied().collect();
+                let mut regions = self.homes_of(&access);
                 if partitions.is_empty() {
                     partitions = plan.table.partitions(topology).into_iter().collect();
+                    regions = self.homes(&plan.table, &partitions);
                 }
-                lines.extend(self.way(&partitions, true));
+                lines.extend(self.way(&partitions, &regions, true));
                 let remote: Vec<&str> = plan
                     .table
                     .indexes
@@ -211,7 +212,8 @@ impl Session {
                         .map(|(e, t)| t.coerce(binding.value(e)?))
                         .collect::<SqlResult<Vec<_>>>()?;
                     let access = plan.procedure.declare(&args, &catalog, topology)?;
-                    lines.extend(self.way(&access.by_partition.keys().copied().collect(), true));
+                    let partitions = access.by_partition.keys().copied().collect();
+                    lines.extend(self.way(&partitions, &self.homes_of(&access), true));
                 }
             }
             Plan::Utility(statement) => lines.push(crate::ddl::first_words(statement)),
@@ -220,21 +222,43 @@ impl Session {
     }
 
     fn home(&self, table: &Table) -> String {
-        let topology = self.cluster().topology();
-        match &table.placement {
-            Placement::Home(region) => topology.region_name(*region).to_string(),
-            Placement::HomeBy { column, .. } => format!("by {}", table.columns[*column].name),
-            Placement::Replicated => "replicated in every partition".into(),
+        let (catalog, topology) = (self.catalog(), self.cluster().topology());
+        let parts = crate::ddl::placement::described(table, &catalog, topology);
+        match (&table.placement, parts.as_slice()) {
+            (Placement::Replicated, _) => "replicated in every partition".into(),
+            (_, [(_, column), (_, map)]) => format!("by {column} ({map})"),
+            (_, parts) => parts.iter().map(|(_, value)| value.as_str()).collect(),
         }
     }
 
+    /// Where these partitions' rows of a table are ordered.
+    fn homes(&self, table: &Table, partitions: &BTreeSet<PartitionId>) -> BTreeSet<RegionId> {
+        let (catalog, topology) = (self.catalog(), self.cluster().topology());
+        partitions.iter().map(|p| catalog.home_of(table.id, *p, topology)).collect()
+    }
+
+    /// Where what is declared is ordered.
+    fn homes_of(&self, access: &AccessSet) -> BTreeSet<RegionId> {
+        let (catalog, topology) = (self.catalog(), self.cluster().topology());
+        let owner = |id: TableId| catalog.index(id).map_or(id, |(table, _)| table.id);
+        let declared = access.by_partition.iter().flat_map(|(p, all)| all.iter().map(|a| (*p, &a.granule)));
+        let home = |(partition, granule): (PartitionId, &Granule)| match granule.table() {
+            Some(id) => catalog.home_of(owner(id), partition, topology),
+            None => topology.region_of_partition(partition),
+        };
+        declared.map(home).collect()
+    }
+
     /// Partitions, regions and the WAN between here and them.
-    fn way(&self, partitions: &BTreeSet<PartitionId>, is_write: bool) -> Vec<String> {
+    fn way(
+        &self,
+        partitions: &BTreeSet<PartitionId>,
+        regions: &BTreeSet<RegionId>,
+        is_write: bool,
+    ) -> Vec<String> {
         let cluster = self.cluster();
         let topology = cluster.topology();
         let here = cluster.region();
-        let regions: BTreeSet<RegionId> =
-            partitions.iter().map(|p| topology.region_of_partition(*p)).collect();
         let names: Vec<&str> = regions.iter().map(|r| topology.region_name(*r)).collect();
         let is_local = regions.iter().all(|r| *r == here);
         let widest = regions.iter().map(|r| topology.wan.round_trip_ns(here, *r)).max().unwrap_or(0);
@@ -269,10 +293,8 @@ impl Session {
             .iter()
             .map(|(id, partitions)| {
                 let name = catalog.table(*id).map_or("?", |t| t.name.as_str());
-                let regions: BTreeSet<&str> = partitions
-                    .iter()
-                    .map(|p| topology.region_name(topology.region_of_partition(*p)))
-                    .collect();
+                let homes = partitions.iter().map(|p| catalog.home_of(*id, *p, topology));
+                let regions: BTreeSet<&str> = homes.map(|region| topology.region_name(region)).collect();
                 let regions: Vec<&str> = regions.into_iter().collect();
                 format!(
                     "  Table {name}: {} of {} partitions, regions {}",

@@ -260,6 +260,7 @@ impl Session {
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
         let pin = transaction.pin;
         let topology = self.cluster().topology().clone();
+        let changed = transaction.catalog.as_ref().map(|own| (own.base.clone(), transaction.schema.clone()));
         let result = if let Some(program) = transaction.migration(&topology) {
             self.submit(program, super::catalog::everywhere(&topology)).await.map(|_| ())
         } else if transaction.needs_validation() {
@@ -270,6 +271,9 @@ impl Session {
         };
         self.unpin(pin).await;
         self.end_cursors(result.is_ok());
+        if let (Ok(()), Some((before, actions))) = (&result, changed) {
+            self.bring_indexes(&before, &actions).await?;
+        }
         result
     }
 

@@ -158,6 +158,10 @@ fn class(context: &Context<'_>) -> Made {
     ]);
     let mut add =
         |number: u32, name: &str, schema: &str, kind: &str, columns: usize, checks: usize, indexed: bool| {
+            let options = match object(context, i64::from(number)) {
+                Some(Object::Table(table)) => text(placed(context, table)),
+                _ => Datum::Null,
+            };
             let access = match kind {
                 "r" => HEAP,
                 "i" => BTREE,
@@ -193,7 +197,7 @@ fn class(context: &Context<'_>) -> Made {
                 text("d"),
                 no(),
                 int(0),
-                Datum::Null,
+                options,
                 Datum::Null,
                 Datum::Null,
             ]);
@@ -214,6 +218,17 @@ fn class(context: &Context<'_>) -> Made {
         add(oid(sequence.id), &sequence.name, &sequence.schema, "S", 3, 0, false);
     }
     made
+}
+
+/// Storage parameters as PostgreSQL prints an array of them.
+fn placed(context: &Context<'_>, table: &Table) -> String {
+    let topology = context.gateway.cluster.topology();
+    let parts = crate::ddl::placement::described(table, &context.catalog, topology);
+    let parts = parts.iter().map(|(name, value)| match value.contains([',', ' ']) {
+        true => format!("\"{name}={value}\""),
+        false => format!("{name}={value}"),
+    });
+    format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
 }
 
 fn attribute(context: &Context<'_>) -> Made {

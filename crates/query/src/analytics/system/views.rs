@@ -3,7 +3,7 @@
 use super::Made;
 use super::pg_tables::has_primary_key;
 use crate::session::Context;
-use base::schema::{Placement, RegionMap, Table};
+use base::schema::{Placement, Table};
 use base::{DataType, Datum, RegionId};
 
 const TEXT: DataType = DataType::Text;
@@ -197,24 +197,11 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
                 ("partitions", INT),
             ]);
             for table in context.catalog.tables.values() {
-                let (placement, home) = match &table.placement {
-                    Placement::Home(r) => ("home", region(*r)),
-                    Placement::Replicated => ("replicated", "every partition".into()),
-                    Placement::HomeBy { column, regions } => {
-                        let column = &table.columns[*column].name;
-                        let map = match regions {
-                            RegionMap::Hash => "hash".to_string(),
-                            RegionMap::Name => "name".into(),
-                            RegionMap::List(list) => {
-                                let pairs: Vec<String> = list
-                                    .iter()
-                                    .map(|(v, r)| format!("{}:{}", base::text::display(v), region(*r)))
-                                    .collect();
-                                format!("list({})", pairs.join(", "))
-                            }
-                        };
-                        ("home_by", format!("{column} {map}"))
-                    }
+                let parts = crate::ddl::placement::described(table, &context.catalog, topology);
+                let placement = parts[0].0;
+                let home = match &table.placement {
+                    Placement::Replicated => "every partition".to_string(),
+                    _ => parts.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" "),
                 };
                 made.rows.push(vec![
                     text(&table.schema),
