@@ -36,8 +36,8 @@ async fn a_table_and_its_rows_come_in_one_transaction_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_full_replicas_a_table_comes_with_its_rows_too() {
-    let server = Server::start_with(&["--engine", "caerus", "--partitions", "2"], 3);
+async fn with_one_copy_of_each_partition_a_table_comes_with_its_rows_too() {
+    let server = Server::start_with(&["--engine", "perseus", "--partitions", "2"], 3);
     let sessions = [server.session(0).await, server.session(1).await, server.session(2).await];
     run(&sessions[0], "create table t (k int primary key, v int); insert into t values (1, 1), (2, 2)").await;
     run(&sessions[0], "begin; alter table t add column w int; update t set w = v; commit").await;

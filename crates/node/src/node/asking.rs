@@ -7,7 +7,7 @@ use crate::message::AnswerBody;
 use crate::questions::{Asked, Owner};
 use base::Key;
 use base::key::KeyRange;
-use base::order::{Closed, StreamItem};
+use base::order::{CloseTicket, Closed, StreamItem};
 use base::txn::RowRead;
 use reads::snapshot::Told;
 
@@ -93,23 +93,56 @@ impl<E: Engine> Node<E> {
             Question::Rows { at, reads } => (*at, reads.iter().map(granule_of).collect()),
             Question::Call { at, call } => (*at, call.access.iter().map(|a| a.granule.clone()).collect()),
         };
-        if !self.questions.serving_for.insert((from, question)) {
+        let ticket = self.questions.next_ticket();
+        if !self.begin_serving(now, from, question, ticket, partition, what) {
             base::sometimes!("a question is repeated while it is being answered");
             return;
         }
-        let ticket = self.questions.next_ticket();
-        let purpose = Purpose::Answer { to: from, question, what };
-        self.questions.serving.insert(ticket, Serving { purpose, partition, since: now });
         let mut effects = std::mem::take(&mut self.effects);
         self.engine.close(now, ticket, Close { partition, rank, granules }, &mut effects);
         self.engine_effects(now, effects, out);
     }
 
+    /// A close is under way for a question; false if there is one already.
+    pub(super) fn begin_serving(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        question: QuestionId,
+        ticket: CloseTicket,
+        partition: PartitionId,
+        what: Question,
+    ) -> bool {
+        let is_new = self.questions.serving_for.insert((from, question));
+        if is_new {
+            let purpose = Purpose::Answer { to: from, question, what };
+            self.questions.serving.insert(ticket, Serving { purpose, partition, since: now });
+        }
+        is_new
+    }
+
+    /// What a question about rows of a partition that is closed here gets, read by read.
+    pub(super) fn rows_of(
+        &self,
+        partition: PartitionId,
+        what: &Question,
+    ) -> Result<Vec<Vec<(Key, base::Row)>>, SqlError> {
+        match what {
+            Question::Rows { at, reads } => self.data.read(partition, *at, reads),
+            Question::Call { at, call } => {
+                let rows = self.data.store(partition).call_at(*at, &call.name, &call.args, &call.access);
+                let keyless = |row| (Key::new(), row);
+                rows.map(|rows| vec![rows.into_iter().map(keyless).collect()])
+            }
+            _ => unreachable!("no other question is about rows"),
+        }
+    }
+
     pub(super) fn closed(
         &mut self,
         now: Time,
-        ticket: base::order::CloseTicket,
-        result: Result<base::order::Closed, SqlError>,
+        ticket: CloseTicket,
+        result: Result<Closed, SqlError>,
         out: &mut Effects<Self>,
     ) {
         let Some(serving) = self.questions.serving.remove(&ticket) else { return };
@@ -128,14 +161,8 @@ impl<E: Engine> Node<E> {
             Purpose::Answer { to, question, what } => {
                 self.questions.serving_for.remove(&(to, question));
                 let answer = result.and_then(|closed| match what {
-                    Question::Rows { at, reads } => {
-                        self.data.read(partition, at, &reads).map(AnswerBody::Rows)
-                    }
-                    Question::Call { at, call } => {
-                        let rows =
-                            self.data.store(partition).call_at(at, &call.name, &call.args, &call.access);
-                        let keyless = |row| (Key::new(), row);
-                        rows.map(|rows| AnswerBody::Rows(vec![rows.into_iter().map(keyless).collect()]))
+                    Question::Rows { .. } | Question::Call { .. } => {
+                        self.rows_of(partition, &what).map(AnswerBody::Rows)
                     }
                     _ => {
                         let calibration = self.engine.calibrate(now, partition);
@@ -238,7 +265,7 @@ impl<E: Engine> Node<E> {
 
 /// What a row read touches. Through an index, a row may have left or entered the range by a write that
 /// names only its key, so the whole table is closed.
-fn granule_of(read: &RowRead) -> Granule {
+pub(super) fn granule_of(read: &RowRead) -> Granule {
     match read.index {
         None => Granule::of(read.table, read.range.clone()),
         Some(_) => Granule::Range(read.table, KeyRange::all()),

@@ -2,8 +2,9 @@
 //!
 //! KEEPS: a cut in use is a floor from the moment it is chosen until its answer; a request gets one reply.
 
+use super::asking::granule_of;
 use super::*;
-use crate::questions::Owner;
+use crate::questions::{Asked, Owner};
 use base::Cut;
 use base::cut::Consistency;
 use base::key::KeyRange;
@@ -42,6 +43,12 @@ impl<E: Engine> Node<E> {
             self.cut_of_rows(now, read.consistency, &read.token, partitions)
         });
         let slots = read.reads.len();
+        if let Some(first) = read.reads.first().map(|row_read| row_read.partition)
+            && read.reads.iter().all(|row_read| row_read.partition == first)
+        {
+            let question = Question::Rows { at, reads: read.reads };
+            return self.read_partition(now, id, at, slots, (first, question), out);
+        }
         let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<RowRead>)> = BTreeMap::new();
         for (slot, row_read) in read.reads.into_iter().enumerate() {
             let group = by_partition.entry(row_read.partition).or_default();
@@ -61,7 +68,64 @@ impl<E: Engine> Node<E> {
         }
         let at = self.cut_of_rows(now, Consistency::Rss, &call.token, std::iter::empty());
         let question = Question::Call { at, call: call.call };
-        self.read_at(now, id, at, 1, vec![(call.partition, vec![0], question)], out);
+        self.read_partition(now, id, at, 1, (call.partition, question), out);
+    }
+
+    /// A read of one partition. Where that is here and nobody holds it up, which is the usual case, it is answered
+    /// without being remembered.
+    fn read_partition(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        at: Rank,
+        slots: usize,
+        (partition, what): (PartitionId, Question),
+        out: &mut Effects<Self>,
+    ) {
+        let granules = match &what {
+            _ if self.topology.copy_near(partition, self.id) != self.id => None,
+            Question::Rows { reads, .. } => Some(reads.iter().map(granule_of).collect()),
+            Question::Call { call, .. } => Some(call.access.iter().map(|a| a.granule.clone()).collect()),
+            _ => None,
+        };
+        let Some(granules) = granules else {
+            return self.read_at(now, id, at, slots, vec![(partition, (0..slots).collect(), what)], out);
+        };
+        let ticket = self.questions.next_ticket();
+        let mut effects = std::mem::take(&mut self.effects);
+        self.engine.close(now, ticket, Close { partition, rank: at, granules }, &mut effects);
+        let answers = |effect: &EngineEffect<E::Message, E::Timer>| matches!(effect, EngineEffect::Closed { ticket: closed, .. } if *closed == ticket);
+        if let Some(nth) = effects.iter().rposition(answers)
+            && let EngineEffect::Closed { result, .. } = effects.remove(nth)
+        {
+            self.engine_effects(now, effects, out);
+            let rows = result.and_then(|_| self.rows_of(partition, &what));
+            let freshness = base::Freshness { arrived_at: now, ..Default::default() };
+            let token = Token::at(at).of(self.options.incarnation);
+            return out.reply(id, Reply::Rows(rows.map(|reads| Rows { at, reads, token, freshness })));
+        }
+        base::sometimes!("a read of rows waits for a writer here");
+        let question = self.questions.next_question();
+        self.hold_read(now, id, at, slots, [(question, (0..slots).collect())].into());
+        self.questions.asked.insert(question, Asked { partition, what: None, owner: Owner::Read(id) });
+        self.begin_serving(now, self.id, question, ticket, partition, what);
+        self.engine_effects(now, effects, out);
+    }
+
+    /// A read whose answers are to come, and the cut that it keeps.
+    fn hold_read(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        at: Rank,
+        slots: usize,
+        open: BTreeMap<QuestionId, Vec<usize>>,
+    ) {
+        self.floors.hold(at);
+        self.tell_floor();
+        let rows = vec![Vec::new(); slots];
+        let state = RowReadState { at, arrived: now, open, rows, coordination_ns: 0, waited_ns: 0 };
+        self.row_reads.insert(id, state);
     }
 
     /// Asks partitions about rows at a cut; each answers some of `slots` reads.
@@ -74,23 +138,14 @@ impl<E: Engine> Node<E> {
         questions: Vec<(PartitionId, Vec<usize>, Question)>,
         out: &mut Effects<Self>,
     ) {
-        self.floors.hold(at);
-        self.tell_floor();
-        let mut state = RowReadState {
-            at,
-            arrived: now,
-            open: BTreeMap::new(),
-            rows: vec![Vec::new(); slots],
-            coordination_ns: 0,
-            waited_ns: 0,
-        };
+        let mut open = BTreeMap::new();
         let mut asks = Vec::with_capacity(questions.len());
         for (partition, slots, what) in questions {
             let question = self.questions.next_question();
-            state.open.insert(question, slots);
+            open.insert(question, slots);
             asks.push((question, partition, what));
         }
-        self.row_reads.insert(id, state);
+        self.hold_read(now, id, at, slots, open);
         for (question, partition, what) in asks {
             self.ask(now, question, partition, what, Owner::Read(id), out);
         }

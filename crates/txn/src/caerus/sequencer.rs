@@ -14,6 +14,7 @@ use base::hash::digest;
 use base::topology::Topology;
 use base::txn::Transaction;
 use base::{NodeId, Rank, RegionId, Time, TxnId};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What the node that leads a sequence keeps, beside the sequence.
@@ -323,7 +324,7 @@ impl Caerus {
     }
 
     /// Sequences that are led here, in order.
-    pub(super) fn led(&self) -> Vec<RegionId> {
+    pub(super) fn led(&self) -> SmallVec<[RegionId; 4]> {
         self.leading.keys().copied().collect()
     }
 
