@@ -323,6 +323,14 @@ impl<E: Engine> Node<E> {
                 }
                 self.engine_effects(now, effects, out);
             }
+            Request::MoveHome { partition, to } => {
+                let mut effects = std::mem::take(&mut self.effects);
+                match self.engine.move_home(now, partition, to, &mut self.data, &mut effects) {
+                    Ok(txn) => _ = self.submitted.insert(txn, (id, now)),
+                    Err(error) => out.reply(id, Reply::Submitted(Err(error))),
+                }
+                self.engine_effects(now, effects, out);
+            }
             Request::ReadRows(read) => self.read_rows(now, id, read, out),
             Request::Call(call) => self.call(now, id, call, out),
             Request::OpenSnapshot(open) => self.open_snapshot(now, id, open, out),

@@ -17,6 +17,12 @@ use std::sync::Arc;
 pub enum Request {
     /// Order and execute a transaction.
     Submit(Submission),
+    /// Order what is homed with a partition in another region, while everything goes on; answered like a
+    /// transaction. Tables of it that moved by themselves stay where they are.
+    MoveHome {
+        partition: PartitionId,
+        to: RegionId,
+    },
     /// Rows of one or more partitions at one cut.
     ReadRows(ReadRows),
     /// A procedure that only reads, at a strong cut; it is not ordered and holds up nobody.

@@ -133,7 +133,7 @@ impl<E: Engine> Node<E> {
 fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
     let reason = reason.clone();
     match request {
-        Request::Submit(_) => Some(Reply::Submitted(Err(reason))),
+        Request::Submit(_) | Request::MoveHome { .. } => Some(Reply::Submitted(Err(reason))),
         Request::ReadRows(_) | Request::Call(_) => Some(Reply::Rows(Err(reason))),
         Request::OpenSnapshot(_) => Some(Reply::Snapshot(Err(reason))),
         Request::Pin { .. } => Some(Reply::Pinned(Err(reason))),

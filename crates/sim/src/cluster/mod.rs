@@ -16,6 +16,7 @@ pub mod book;
 pub mod columns;
 pub mod durable;
 pub mod layout;
+pub mod mover;
 pub mod procedure;
 pub mod run;
 pub mod script_client;

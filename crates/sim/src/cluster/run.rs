@@ -6,6 +6,7 @@
 use super::agreement;
 use super::book::Book;
 use super::layout::Layout;
+use super::mover::Mover;
 use super::procedure::AppendAll;
 use super::script_client::ScriptClient;
 use super::session::{Habits, Session};
@@ -112,6 +113,8 @@ pub(super) struct Knobs {
     pub cost: Cost,
     pub client_one_way_ns: u64,
     pub active_ns: u64,
+    /// How often something moves to another home.
+    pub moves: u32,
 }
 
 impl Knobs {
@@ -210,7 +213,12 @@ impl Knobs {
             // Names cost bytes; only where gateways are lost does anybody repeat.
             repeats: case.plan.mix.takes_gateways(),
         };
+        let moves = match case.engine {
+            EngineKind::Caerus | EngineKind::Slog => *Rng::new(case.seed).fork("moves").pick(&[0, 0, 3, 10]),
+            EngineKind::Perseus | EngineKind::Calvin => 0,
+        };
         Knobs {
+            moves,
             topology,
             shelves_per_partition: *rng.pick(&[1, 2]),
             keys: *rng.pick(&[2, 2, 4]),
@@ -381,6 +389,11 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         let habits = knobs.habits.clone();
         let rng = rng.fork_nth("session", u64::from(id));
         world.client(Session::new(id, layout.clone(), book.clone(), habits, rng, gateways.clone()));
+    }
+    if knobs.moves > 0 {
+        let pause_ns = 2 * knobs.active_ns / u64::from(knobs.moves);
+        let rng = rng.fork("mover");
+        world.client(Mover::new(layout.clone(), book.clone(), rng, gateways, knobs.moves, pause_ns));
     }
     // The other engine does not take over from a lost gateway: only what was answered is judged.
     let demands_progress = case.engine == EngineKind::Perseus || !case.plan.mix.takes_gateways();

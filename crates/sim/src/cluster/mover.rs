@@ -1,0 +1,107 @@
+//! A client that moves homes while others work: of tables over a region's partitions, as ALTER TABLE does, and of
+//! whole partitions.
+
+use super::book::Book;
+use super::layout::Layout;
+use crate::world::client::{Client, ClientEffects, ClientEvent};
+use base::process::Process;
+use base::rng::Rng;
+use base::schema::{MoveHome, SchemaAction, SchemaChange};
+use base::txn::{AccessMode, AccessSet, Granule, Outcome, Submission, TxnProgram};
+use base::{NodeId, RegionId, SqlState, Time, Token};
+use node::request::{Reply, Request};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub struct Mover {
+    layout: Arc<Layout>,
+    book: Rc<RefCell<Book>>,
+    rng: Rng,
+    gateways: Vec<NodeId>,
+    left: u32,
+    pause_ns_max: u64,
+    is_done: bool,
+}
+
+impl Mover {
+    /// One who moves `moves` times, at most `pause_ns_max` apart.
+    pub fn new(
+        layout: Arc<Layout>,
+        book: Rc<RefCell<Book>>,
+        rng: Rng,
+        gateways: Vec<NodeId>,
+        moves: u32,
+        pause_ns_max: u64,
+    ) -> Mover {
+        Mover { layout, book, rng, gateways, left: moves, pause_ns_max, is_done: false }
+    }
+
+    fn wish(&mut self) -> Request {
+        let topology = self.layout.topology.clone();
+        let region = |rng: &mut Rng| RegionId(rng.below(topology.wan.region_count() as u64) as u16);
+        let to = region(&mut self.rng);
+        if self.rng.chance(0.3) {
+            let partitions: Vec<_> = topology.partition_ids().collect();
+            return Request::MoveHome { partition: *self.rng.pick(&partitions), to };
+        }
+        let table = *self.rng.pick(&[super::layout::LISTS, super::layout::REGISTERS]);
+        let from = region(&mut self.rng);
+        let mut partitions: Vec<_> = topology.partitions_in(from).collect();
+        if self.rng.chance(0.3) {
+            partitions.truncate(1);
+        }
+        Request::Submit(move_table(&self.layout, MoveHome { table, ids: vec![table], partitions, to }))
+    }
+
+    fn later<P: Process>(&mut self, now: Time, out: &mut ClientEffects<P>) {
+        match self.left {
+            0 => self.is_done = true,
+            _ => out.wake_at(now + self.rng.below(self.pause_ns_max + 1), 0),
+        }
+    }
+}
+
+/// The change of the catalog that moves a table.
+pub fn move_table(layout: &Layout, moved: MoveHome) -> Submission {
+    let mut access = AccessSet::default();
+    layout.topology.partition_ids().for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
+    let change = SchemaChange { base_version: 0, actions: vec![SchemaAction::MoveHome(moved)] };
+    let (program, access) = (Arc::new(TxnProgram::Schema(change)), Arc::new(access));
+    Submission { program, access, token: Token::default(), request: None }
+}
+
+impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Mover {
+    fn step(&mut self, now: Time, event: ClientEvent<P>, out: &mut ClientEffects<P>) {
+        match event {
+            ClientEvent::Start => self.later(now, out),
+            ClientEvent::Wake(_) => {
+                self.left -= 1;
+                let wish = self.wish();
+                out.ask(*self.rng.pick(&self.gateways), wish);
+            }
+            ClientEvent::Lost { .. } => self.later(now, out),
+            ClientEvent::Reply { reply, .. } => {
+                let Reply::Submitted(answer) = reply else { panic!("a move is answered like a transaction") };
+                match answer.map(|answer| answer.outcome) {
+                    Ok(Outcome::Committed { .. }) => self.book.borrow_mut().count("moves"),
+                    Ok(Outcome::Aborted(error)) | Err(error) => {
+                        // Homed here and there, there already, or moved by somebody else; the node is out.
+                        let expected = [
+                            SqlState::FEATURE_NOT_SUPPORTED,
+                            SqlState::INVALID_PARAMETER_VALUE,
+                            SqlState::SERIALIZATION_FAILURE,
+                            SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+                            SqlState::CANNOT_CONNECT_NOW,
+                        ];
+                        assert!(expected.contains(&error.state), "{error}");
+                    }
+                }
+                self.later(now, out);
+            }
+        }
+    }
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
