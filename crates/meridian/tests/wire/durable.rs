@@ -166,3 +166,27 @@ async fn a_token_is_good_for_the_life_of_its_logs_and_refused_by_any_other() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("node-1.log: is not there"), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_moved_is_there_after_a_kill() {
+    let directory = Directory::new("moved");
+    let start = || Server::start_with(&["--engine", "caerus", "--data", directory.text()], 3);
+    let home = "SELECT home FROM meridian.tables WHERE table_name = 't'";
+    {
+        let server = start();
+        let client = server.session(0).await;
+        run(&client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+        run(&client, "INSERT INTO t VALUES (1, 1)").await;
+        run(&client, "ALTER TABLE t SET (home = 'eu')").await;
+        assert_eq!(value(&client, home).await, "eu");
+    }
+    let server = start();
+    let (us, eu) = (server.session(0).await, server.session(1).await);
+    for client in [&us, &eu] {
+        assert_eq!(value(client, home).await, "eu");
+        run(client, "UPDATE t SET v = v + 1 WHERE id = 1").await;
+    }
+    let plan = rows(&eu, "EXPLAIN ANALYZE UPDATE t SET v = v + 1 WHERE id = 1").await.unwrap();
+    assert!(plan.iter().any(|line| line.ends_with("regions eu")), "{plan:?}");
+    assert_eq!(value(&us, "SELECT v FROM t WHERE id = 1").await, "4");
+}

@@ -108,6 +108,48 @@ fn a_wrong_count_of_moves_takes_no_effect_anywhere_and_is_tried_again() {
 }
 
 #[test]
+fn a_hot_table_that_moves_makes_nobody_wait_longer_than_two_trips() {
+    let mut world = World::new(1, 3, 1, 0, Options::default());
+    world.run_for_ms(100);
+    // Every ms one transaction of each region, by the ms in which it set out.
+    let mut all: Vec<(u64, u16, TxnId)> = Vec::new();
+    let mut moved = None;
+    for ms in 0..1200u64 {
+        if ms == 400 {
+            moved = Some(world.move_table(1, OTHER, &[0], 1));
+        }
+        for region in 0..3 {
+            let text = format!("w0.{} r0.{}", 100 + ms * 7 % 20, 100 + (ms + 3) * 11 % 20);
+            all.push((ms, region, world.submit(region, &text)));
+        }
+        world.run_for_ms(1);
+    }
+    world.run_for_ms(2000);
+    let moved = moved.unwrap();
+    println!("the move itself: {:.1} ms", world.latency_ms(moved));
+    // p50 and the longest, in ms, by region and by when they set out.
+    let mut shown = std::collections::BTreeMap::new();
+    for (phase, from, to) in [("before", 0, 350), ("meanwhile", 350, 600), ("after", 600, 1200)] {
+        for region in 0..3 {
+            let within = all.iter().filter(|(ms, at, _)| (from..to).contains(ms) && *at == region);
+            let mut took: Vec<f64> = within.map(|(_, _, txn)| world.latency_ms(*txn)).collect();
+            took.sort_by(f64::total_cmp);
+            let (median, longest) = (took[took.len() / 2], took[took.len() - 1]);
+            println!("{phase}, region {region}: p50 {median:.1} ms, longest {longest:.1} ms");
+            shown.insert((phase, region), (median, longest));
+        }
+    }
+    let again = all.iter().filter(|(_, _, txn)| world.answer(*txn).txn != *txn).count();
+    println!("submitted again: {again} of {}", all.len());
+    assert!(shown[&("before", 0)].1 < 1.0 && shown[&("before", 1)].0 >= 100.0);
+    assert!(shown[&("after", 1)].1 < 1.0 && shown[&("after", 0)].0 >= 100.0);
+    assert!((0..3).all(|region| shown[&("meanwhile", region)].1 < 260.0));
+    assert!(again > 0 && all.iter().all(|(_, _, txn)| world.answer(*txn).outcome.is_committed()));
+    judge(&world);
+    world.check_empty();
+}
+
+#[test]
 fn what_reaches_the_old_home_behind_the_move_is_submitted_again() {
     let mut world = World::new(1, 3, 1, 0, Options::default());
     world.run_for_ms(100);
