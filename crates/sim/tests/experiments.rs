@@ -49,7 +49,7 @@ fn queries_of_a_region_with_full_replicas_wait_for_nothing_but_its_own_nodes() {
         assert!(of("both rules", "waits_over_inside_pct") < 5.0, "{text}");
         assert!(of("both rules", "total_p99_ms") <= 10.0, "{text}");
         // Without the rules some wait for transactions that span regions.
-        assert!(of("neither rule", "total_p99_ms") > 50.0, "{text}");
+        assert!(of("neither rule", "total_p99_ms") > 5.0 * of("both rules", "total_p99_ms"), "{text}");
     }
 }
 
@@ -67,8 +67,12 @@ fn rivals_pay_for_an_order_of_all_regions() {
         assert_eq!(seen.unanswered, 0, "{}", case.name());
         seen.done.iter().map(|done| done.latency_ns).sum::<u64>() as f64 / seen.done.len() as f64 / 1e6
     };
-    let [caerus, slog, calvin] = scene::SYSTEMS.map(mean_ms);
-    assert!(caerus < 6.0 && 1.5 * caerus < slog && 1.5 * slog < calvin, "{caerus} {slog} {calvin}");
+    let lean = scene::LEAN.map(mean_ms);
+    let [caerus, slog, calvin] = lean;
+    assert!(caerus < 6.0 && 1.5 * caerus < slog && 1.5 * slog < calvin, "{lean:?}");
+    // Rounds inside a region and between regions, and longer batches: each is paid for.
+    let described = scene::SYSTEMS.map(mean_ms);
+    assert!(described.iter().zip(lean).all(|(with, without)| without < *with), "{described:?}, {lean:?}");
 }
 
 #[test]

@@ -157,7 +157,7 @@ impl Caerus {
         self.outstanding.insert(transaction.id, outstanding);
         for sequence in regions_in(self.entrances(regions)) {
             if self.is_open(sequence) {
-                self.order(now, sequence, (transaction.clone(), request), out);
+                self.arrive(now, sequence, (transaction.clone(), request), out);
             } else if self.leader_of(sequence) != self.me {
                 self.link(sequence).outbox.push((transaction.clone(), request));
             }
@@ -182,12 +182,14 @@ impl Caerus {
         let incarnation = self.born;
         for (&sequence, link) in &mut self.links {
             if now < link.flush_at {
-                if link.outbox.has_unsent() {
+                let end = link.outbox.end();
+                if link.outbox.has_unsent(|_| end) {
                     next = Some(next.map_or(link.flush_at, |at| at.min(link.flush_at)));
                 }
                 continue;
             }
-            for (to, first, transactions, _) in link.outbox.unsent(now) {
+            let end = link.outbox.end();
+            for (to, first, transactions, _) in link.outbox.unsent(now, |_| end) {
                 link.flush_at = now + self.options.batch_ns;
                 let term = link.term;
                 let message =

@@ -33,7 +33,7 @@ struct Peer {
     mended_at: Time,
 }
 
-/// Items for a peer: index of the first, items, and whether the last of all is among them.
+/// Items for a peer: index of the first, items, and whether the last that may go is among them.
 pub type Batch<T> = (NodeId, u64, Vec<T>, bool);
 
 impl<T: Clone> Outbox<T> {
@@ -84,15 +84,24 @@ impl<T: Clone> Outbox<T> {
     pub fn progress(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         self.peers.iter().map(|peer| (peer.node, peer.acknowledged))
     }
-    pub fn has_unsent(&self) -> bool {
-        let end = self.end();
-        self.peers.iter().any(|peer| peer.sent < end)
+    /// Items from `first` on.
+    pub fn behind(&self, first: u64) -> impl Iterator<Item = &T> {
+        self.items.range(first.saturating_sub(self.first) as usize..)
     }
-    /// Unsent items, per peer; they count as sent from now on.
-    pub fn unsent(&mut self, now: Time) -> Vec<Batch<T>> {
-        let end = self.end();
+    /// Whether some peer has not been sent what may go to it: the items before `limit`.
+    pub fn has_unsent(&self, limit: impl Fn(NodeId) -> u64) -> bool {
+        self.peers.iter().any(|peer| peer.sent < limit(peer.node))
+    }
+    /// Everything before it has been sent to a peer.
+    pub fn sent_to(&self, node: NodeId) -> u64 {
+        let peer = self.peers.iter().find(|peer| peer.node == node);
+        peer.map_or(self.first, |peer| peer.sent)
+    }
+    /// Unsent items that may go, those before `limit`, per peer; they count as sent from now on.
+    pub fn unsent(&mut self, now: Time, limit: impl Fn(NodeId) -> u64) -> Vec<Batch<T>> {
         let mut batches = Vec::new();
         for peer in &mut self.peers {
+            let end = limit(peer.node);
             if peer.sent < end && peer.sent == peer.acknowledged {
                 peer.resend_at = now + peer.patience_ns;
             }
@@ -208,7 +217,8 @@ mod tests {
                     outbox.push(step);
                 }
                 outbox.overdue(now);
-                flying.extend(outbox.unsent(now).into_iter().filter(|_| rng.chance(0.7)));
+                let end = outbox.end();
+                flying.extend(outbox.unsent(now, |_| end).into_iter().filter(|_| rng.chance(0.7)));
                 if !flying.is_empty() && rng.chance(0.5) {
                     let nth = rng.below(flying.len() as u64) as usize;
                     let (node, first, items, _) = flying[nth].clone();

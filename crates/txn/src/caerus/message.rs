@@ -183,6 +183,18 @@ pub enum Message {
         floor: Floor,
         delays_ns: Vec<u64>,
     },
+    /// Leader → regions, Paxos for each entry: I would fill the next places of the sequence.
+    Prepare {
+        sequence: RegionId,
+        term: Term,
+        round: u64,
+    },
+    /// Region → leader: nothing is there, and nothing of lower terms will be.
+    Prepared {
+        sequence: RegionId,
+        term: Term,
+        round: u64,
+    },
     /// Collector → nodes: the same of all nodes. `delays_ns[to][from]`, by region.
     Watermark {
         rank: Rank,

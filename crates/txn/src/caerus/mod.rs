@@ -58,6 +58,7 @@
 mod batcher;
 mod closing;
 mod collection;
+mod holding;
 mod homes;
 mod invariants;
 mod link;
@@ -68,6 +69,7 @@ mod protocol;
 mod recovery;
 mod requests;
 mod resting;
+mod rounds;
 mod scheduler;
 mod sequence;
 mod sequencer;
@@ -76,7 +78,7 @@ mod state;
 mod tests;
 pub use message::{Message, Timer};
 pub use options::{FutureRanks, Mutant, Options};
-pub use protocol::Protocol;
+pub use protocol::{Agreement, Protocol};
 pub use state::Caerus;
 
 use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
@@ -90,8 +92,10 @@ impl Caerus {
     /// Sends what may go now and sees to it that the rest will.
     fn flush(&mut self, now: Time, out: &mut Out) {
         let submits = self.flush_submits(now, out);
+        let prepares = self.flush_prepares(now, out);
         let appends = self.flush_appends(now, out);
-        if let Some(at) = submits.into_iter().chain(appends).min()
+        let held = self.held_until();
+        if let Some(at) = [submits, prepares, appends, held].into_iter().flatten().min()
             && self.flush_timer.is_none_or(|armed| at < armed)
         {
             self.flush_timer = Some(at);
@@ -105,6 +109,7 @@ impl Caerus {
         self.heartbeat(now, out);
         self.links.values_mut().for_each(|link| _ = link.outbox.overdue(now));
         self.leading.values_mut().for_each(|sequencer| _ = sequencer.log.overdue(now));
+        self.prepare_again(now, out);
         self.ask_outcomes(now, out);
         self.ask_reads(now, out);
         self.collect(now);

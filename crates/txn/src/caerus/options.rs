@@ -1,6 +1,6 @@
 //! Knobs of the engine, and the faults that tests may plant.
 
-pub use super::protocol::Protocol;
+pub use super::protocol::{Agreement, Protocol};
 pub use crate::delays::FutureRanks;
 use base::NodeId;
 use base::time::{MS, SECOND};
@@ -37,6 +37,14 @@ pub struct Options {
     /// K: how many other regions must have an entry before anything comes of it. So many regions may be lost
     /// without losing anything that was answered; the others go on if more than K are left.
     pub copies_elsewhere: usize,
+    /// How the log of all regions agrees on an entry, with protocols that have one.
+    pub agreement: Agreement,
+    /// Machines inside its region that keep a region's sequence, the leader's being one of them: 1, or 3, of which
+    /// two have to have an entry before it counts or goes to anybody else.
+    pub machines_inside: usize,
+    /// A transaction that spans regions takes its place at a nearer one later, by this many per cent of how much
+    /// earlier it is there than at its farthest region; at 0 it does so at once, as in the paper. See `holding`.
+    pub hold_percent: u64,
     /// Silence of a sequence's leader that makes others stand for it, in ns. `None`: several of the widest
     /// round trips.
     pub suspect_after_ns: Option<u64>,
@@ -70,6 +78,9 @@ impl Default for Options {
             silence_ns: 10 * SECOND,
             retry_after_ns: None,
             copies_elsewhere: 0,
+            agreement: Agreement::StandingLeader,
+            machines_inside: 1,
+            hold_percent: 100,
             suspect_after_ns: None,
             lease_ns: None,
             keep_results_ns: 60 * SECOND,
@@ -171,4 +182,8 @@ pub enum Mutant {
     PiecesAsTheyCome,
     /// SLOG and Calvin: what the log of all regions will say is acted on before a majority has it.
     ActBeforeAgreement,
+    /// Paxos for each entry: its second round begins with the first.
+    SkipFirstRound,
+    /// An entry counts, and goes out, before a majority of its region's machines has it.
+    CountBeforeKept,
 }

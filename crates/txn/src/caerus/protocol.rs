@@ -46,6 +46,16 @@ impl Protocol {
     }
 }
 
+/// How the log of all regions agrees on an entry. Either way it is decided once a majority of regions has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Agreement {
+    /// A leader that stands asks once, with the entry.
+    #[default]
+    StandingLeader,
+    /// Paxos anew for what leaves together: a round of promises, then one with the entries.
+    PaxosPerEntry,
+}
+
 /// The sequence of all regions: its number is no region's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Global {
@@ -107,7 +117,7 @@ impl Caerus {
             || self.protocol().has_regional()
                 && self.sequencers.get(usize::from(sequence.0)).is_some_and(Option::is_some)
     }
-    fn is_global(&self, sequence: RegionId) -> bool {
+    pub(super) fn is_global(&self, sequence: RegionId) -> bool {
         self.global.is_some_and(|global| global.number == sequence)
     }
     /// The region that a sequence belongs to: it leads as long as it is not lost.

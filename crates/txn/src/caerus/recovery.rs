@@ -19,6 +19,7 @@
 use super::batcher::{Link, Outstanding};
 use super::message::{Grant, Message, Tail, Term};
 use super::options::Mutant;
+use super::rounds::inside;
 use super::sequencer::Sequencer;
 use super::state::{Caerus, Out};
 use base::{NodeId, RegionId, Time};
@@ -64,7 +65,7 @@ impl Caerus {
             false => self.voters() - self.copies_of(sequence),
         }
     }
-    fn tell_voters(&mut self, message: &Message, out: &mut Out) {
+    pub(super) fn tell_voters(&mut self, message: &Message, out: &mut Out) {
         for node in self.sequencers.clone().into_iter().flatten() {
             if node != self.me {
                 self.send(node, message.clone(), out);
@@ -249,6 +250,9 @@ impl Caerus {
         self.candidacies.remove(&sequence);
         let mut sequencer = Sequencer::new(&self.topology, self.me, &self.options, now, term, kept);
         sequencer.floor = granted;
+        if !self.is_global(sequence) {
+            sequencer.inside = inside(&self.topology, self.me, &self.options);
+        }
         self.leading.insert(sequence, sequencer);
         self.links.remove(&sequence);
         self.announce(sequence, out);

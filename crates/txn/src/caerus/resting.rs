@@ -79,7 +79,7 @@ impl Caerus {
             && self.early_reads.is_empty()
             && self.candidacies.is_empty()
             && self.links.values().all(|link| link.outbox.is_settled())
-            && self.leading.values().all(|sequencer| sequencer.is_open && sequencer.log.is_settled())
+            && self.leading.values().all(|s| s.is_open && s.log.is_settled() && s.preparing.is_empty())
             && self.sequences.iter().all(|sequence| sequence.unmerged().next().is_none()))
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Sequence {
     log: VecDeque<Entry>,
     /// Entries are kept for others.
     keeps: bool,
+    /// Entries may be here for a while before they are merged.
+    waits: bool,
     /// Entries before this were merged.
     pub merged: u64,
     /// Entries before this are in as many regions as have to have them.
@@ -66,7 +68,7 @@ pub(super) struct Sequence {
 
 impl Sequence {
     /// The sequence of a region, before its beginning.
-    pub fn of(region: RegionId, keeps: bool) -> Sequence {
+    pub fn of(region: RegionId, keeps: bool, waits: bool) -> Sequence {
         let term = Term::from(region.0);
         Sequence {
             promised: term,
@@ -75,6 +77,7 @@ impl Sequence {
             accepted: term,
             hearing: term,
             keeps,
+            waits,
             ..Sequence::default()
         }
     }
@@ -133,7 +136,7 @@ impl Sequence {
 
     /// One more entry, of the term that the log is of.
     pub fn push(&mut self, entry: Entry) {
-        if self.keeps {
+        if self.keeps || self.waits {
             self.stamps.insert((entry.stamp, self.end()));
         }
         self.log.push_back(entry);
@@ -185,13 +188,12 @@ impl Sequence {
             return None;
         }
         let entry = if self.keeps {
-            let entry = self.log[(self.merged - self.first) as usize].clone();
-            self.stamps.remove(&(entry.stamp, self.merged));
-            entry
+            self.log[(self.merged - self.first) as usize].clone()
         } else {
             self.first += 1;
             self.log.pop_front().expect("it is here")
         };
+        self.stamps.remove(&(entry.stamp, self.merged));
         self.merged += 1;
         self.collected = self.collected.max(entry.collected);
         Some(entry)

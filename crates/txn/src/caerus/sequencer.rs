@@ -8,6 +8,7 @@
 use super::link::{Inbox, Outbox};
 use super::message::{Append, Entry, Grant, Message, Named, Term};
 use super::options::{FutureRanks, Mutant, Options};
+use super::rounds::Preparing;
 use super::state::{Caerus, Out, regions_in};
 use crate::engine::EngineEffect;
 use base::hash::digest;
@@ -26,6 +27,15 @@ pub(super) struct Sequencer {
     pub is_open: bool,
     pub log: Outbox<Entry>,
     pub replicas: Vec<NodeId>,
+    /// Those in its own region whose copies make entries count.
+    pub inside: Vec<NodeId>,
+    /// Entries before this are on a majority of the machines inside.
+    pub kept: u64,
+    /// Nothing goes to those inside before this.
+    pub inside_at: Time,
+    /// Transactions that have arrived, and when they take their place.
+    pub held: BTreeMap<(Time, TxnId), Named>,
+    pub preparing: Preparing,
     pub low: Rank,
     /// What earlier leaders may have told.
     pub floor: Grant,
@@ -65,6 +75,11 @@ impl Sequencer {
             is_open: false,
             log: Outbox::resumed(first, entries, replicas.iter().map(patience), now),
             replicas,
+            inside: Vec::new(),
+            kept: since,
+            inside_at: Time::ZERO,
+            held: BTreeMap::new(),
+            preparing: Preparing::default(),
             low: Rank::ZERO,
             floor: Grant::default(),
             flush_at: Time::ZERO,
@@ -76,6 +91,16 @@ impl Sequencer {
             wanted_at: Time::ZERO,
             everywhere: first,
         }
+    }
+
+    /// To whoever has all entries before `first`, without more of them: those that are here already are stamped
+    /// above, and know what is gone.
+    fn empty_at(&self, first: u64, append: &Append) -> Append {
+        let behind = self.log.behind(first);
+        let all = behind.fold((self.low, append.collected), |(low, collected), entry| {
+            (low.min(entry.stamp.previous()), collected.min(entry.collected))
+        });
+        Append { first, low: all.0, collected: all.1, ..append.clone() }
     }
 }
 
@@ -108,7 +133,7 @@ impl Caerus {
         inbox.receive(first, transactions, &mut ready);
         let (next, gap) = (inbox.next(), inbox.has_gap());
         for named in ready {
-            self.order(now, sequence, named, out);
+            self.arrive(now, sequence, named, out);
         }
         self.send(from, Message::SubmitAck { sequence, term, incarnation, next, gap }, out);
     }
@@ -126,24 +151,34 @@ impl Caerus {
 
     /// Appends a transaction to a sequence that is led here, unless it is there.
     pub(super) fn order(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
-        let (transaction, request) = named;
-        if self.is_ordered(sequence, transaction.id) {
+        let txn = named.0.id;
+        if self.is_ordered(sequence, txn) {
             base::sometimes!("a transaction is submitted twice");
             return;
         }
+        self.leading.get_mut(&sequence).expect("only the leader orders").fresh.insert(txn);
+        if self.has_first_round(sequence) {
+            self.prepare(sequence, named);
+        } else {
+            self.place(now, sequence, named, out);
+        }
+    }
+
+    /// Appends a transaction.
+    pub(super) fn place(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
+        let (transaction, request) = named;
         let stamp = self.stamp(now, sequence, &transaction);
         let at_once = self.acts_at_once(sequence);
         let known = &mut self.sequences[sequence.0 as usize];
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader orders");
         assert!(sequencer.is_open, "nothing is added before what was taken over is safe");
         let collected = self.watermark.max(sequencer.floor.collected).max(known.collected);
-        sequencer.fresh.insert(transaction.id);
         let entry = Entry { transaction, request, stamp, collected };
         if !sequencer.replicas.is_empty() {
             sequencer.log.push(entry.clone());
         }
         known.push(entry);
-        if at_once {
+        if at_once && (sequencer.inside.is_empty() || self.options.planted(Mutant::CountBeforeKept)) {
             let end = known.end();
             self.advance(now, sequence, end, out);
         }
@@ -172,7 +207,7 @@ impl Caerus {
     }
 
     /// How long from now until every entry of the transaction should be here: the longest way from the
-    /// gateway over another sequencer, less the way that its submission has already taken.
+    /// gateway over another sequencer, less the time that it has already taken.
     fn completion_ns(&self, sequence: RegionId, transaction: &Transaction, regions: u64) -> u64 {
         // Where the transaction sets out from to its sequences.
         let gateway = match self.global {
@@ -180,16 +215,17 @@ impl Caerus {
             _ => transaction.id.coordinator,
         };
         let one_way = |a, b| self.delays.one_way_ns(a, b);
+        let placed_ns = |node| one_way(gateway, node) + self.hold_ns(node, transaction, regions);
         let via = |region: RegionId| {
             let node = self.leader_of(region);
-            one_way(gateway, node) + one_way(node, self.me)
+            placed_ns(node) + one_way(node, self.me)
         };
         let longest_ns = regions_in(regions).map(via).max().unwrap_or(0);
         // Copies elsewhere are counted where it stays here: of one that spans regions the others hear in
         // time for its answer, and its rank should not be later than that.
         let ready_ns = match regions.count_ones() {
-            1 => self.stable_after_ns(sequence),
-            _ => longest_ns.saturating_sub(one_way(gateway, self.me)),
+            1 => self.stable_after_ns(sequence, self.me),
+            _ => longest_ns.saturating_sub(placed_ns(self.me)),
         };
         let expected_ns = ready_ns + self.options.margin_ns;
         let future_ns = match self.options.future_ranks {
@@ -201,12 +237,12 @@ impl Caerus {
         future_ns.min(self.options.future_max_ns(&self.topology))
     }
 
-    /// How long until an entry of this sequence is in as many other regions as have to have it.
-    fn stable_after_ns(&self, sequence: RegionId) -> u64 {
+    /// How long until an entry of this sequence, led at `leader`, is in as many other regions as have to have it.
+    pub(super) fn stable_after_ns(&self, sequence: RegionId, leader: NodeId) -> u64 {
         let Some(nth) = self.copies_of(sequence).checked_sub(1) else { return 0 };
-        let others = self.sequencers.iter().flatten().filter(|node| **node != self.me);
+        let others = self.sequencers.iter().flatten().filter(|node| **node != leader);
         let there_and_back =
-            |node: &NodeId| self.delays.one_way_ns(self.me, *node) + self.delays.one_way_ns(*node, self.me);
+            |node: &NodeId| self.delays.one_way_ns(leader, *node) + self.delays.one_way_ns(*node, leader);
         let mut round_trips: Vec<u64> = others.map(there_and_back).collect();
         round_trips.sort_unstable();
         round_trips.get(nth).copied().unwrap_or(0)
@@ -287,14 +323,29 @@ impl Caerus {
         }
     }
 
-    /// Sends what has not been sent; answers to whom all of it went.
-    fn send_unsent(&mut self, now: Time, sequence: RegionId, out: &mut Out) -> Vec<NodeId> {
+    /// Sends what has not been sent and may go, inside the region or out of it; answers to whom all of it went.
+    fn send_unsent(
+        &mut self,
+        now: Time,
+        sequence: RegionId,
+        (is_inside, is_outside): (bool, bool),
+        out: &mut Out,
+    ) -> Vec<NodeId> {
         let append = self.append(now, sequence);
+        let goes_out = self.goes_out(sequence);
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader appends");
-        let mut told = Vec::new();
-        for (to, first, entries, is_last) in sequencer.log.unsent(now) {
-            let low = if is_last { append.low } else { Rank::ZERO };
-            let message = Message::Append(Append { first, entries, low, ..append.clone() });
+        let (end, mut told) = (sequencer.log.end(), Vec::new());
+        let inside = &sequencer.inside;
+        let limit = |node| match inside.contains(&node) {
+            true if is_inside => end,
+            false if is_outside => goes_out,
+            _ => 0,
+        };
+        let batches = sequencer.log.unsent(now, limit);
+        for (to, first, entries, is_last) in batches {
+            let behind = sequencer.empty_at(first + entries.len() as u64, &append);
+            let low = if is_last { behind.low } else { Rank::ZERO };
+            let message = Message::Append(Append { first, entries, low, ..behind });
             out.push(EngineEffect::Send { to, message });
             told.extend(is_last.then_some(to));
         }
@@ -305,22 +356,39 @@ impl Caerus {
     pub(super) fn flush_appends(&mut self, now: Time, out: &mut Out) -> Option<Time> {
         let mut next: Option<Time> = None;
         for sequence in self.led() {
+            let (is_inside, is_outside) = self.has_unsent(sequence);
             let sequencer = &self.leading[&sequence];
-            if !sequencer.log.has_unsent() {
-                continue;
-            }
-            if now < sequencer.flush_at {
-                next = Some(next.map_or(sequencer.flush_at, |at| at.min(sequencer.flush_at)));
+            let due = |has: bool, at: Time| has.then_some(at);
+            let due = [due(is_inside, sequencer.inside_at), due(is_outside, sequencer.flush_at)];
+            next = next.into_iter().chain(due.into_iter().flatten().filter(|at| now < *at)).min();
+            let is_due = due.map(|at| at.is_some_and(|at| at <= now));
+            if is_due == [false, false] {
                 continue;
             }
             let low = (now.rank() + self.clock_bound_ns()).previous();
             self.promise(sequence, low, out);
             let sequencer = self.leading.get_mut(&sequence).expect("just found");
-            sequencer.flush_at = now + self.options.batch_ns;
-            sequencer.told_at = now;
-            self.send_unsent(now, sequence, out);
+            let next_at = now + self.options.batch_ns;
+            if is_due[0] {
+                sequencer.inside_at = next_at;
+            }
+            if is_due[1] {
+                (sequencer.flush_at, sequencer.told_at) = (next_at, now);
+            }
+            self.send_unsent(now, sequence, (is_due[0], is_due[1]), out);
         }
         next
+    }
+
+    /// Whether there is something to send to those inside the region, and to others.
+    fn has_unsent(&self, sequence: RegionId) -> (bool, bool) {
+        let sequencer = &self.leading[&sequence];
+        let (end, goes_out, inside) = (sequencer.log.end(), self.goes_out(sequence), &sequencer.inside);
+        let is_inside = |node| inside.contains(&node);
+        (
+            !inside.is_empty() && sequencer.log.has_unsent(|node| if is_inside(node) { end } else { 0 }),
+            sequencer.log.has_unsent(|node| if is_inside(node) { 0 } else { goes_out }),
+        )
     }
 
     /// Sequences that are led here, in order.
@@ -335,7 +403,7 @@ impl Caerus {
             self.promise(sequence, low, out);
             let sequencer = &self.leading[&sequence];
             let is_due = sequencer.told_at + self.options.heartbeat_ns <= now;
-            if is_due && !sequencer.log.has_unsent() {
+            if is_due && self.has_unsent(sequence) == (false, false) {
                 self.beat(now, sequence, out);
             }
         }
@@ -346,7 +414,8 @@ impl Caerus {
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader beats");
         sequencer.told_at = now;
         for &to in &sequencer.replicas {
-            out.push(EngineEffect::Send { to, message: Message::Append(append.clone()) });
+            let append = sequencer.empty_at(sequencer.log.sent_to(to), &append);
+            out.push(EngineEffect::Send { to, message: Message::Append(append) });
         }
     }
 
@@ -365,8 +434,10 @@ impl Caerus {
             return;
         }
         self.promise(sequence, rank, out);
-        if !self.send_unsent(now, sequence, out).contains(&at) {
+        if !self.send_unsent(now, sequence, (true, true), out).contains(&at) {
             let append = self.append(now, sequence);
+            let sequencer = &self.leading[&sequence];
+            let append = sequencer.empty_at(sequencer.log.sent_to(at), &append);
             self.send(at, Message::Append(append), out);
         }
     }
@@ -389,6 +460,12 @@ impl Caerus {
             return;
         };
         sequencer.log.acknowledged(now, from, next, gap);
+        let is_kept = sequencer.keep();
+        if is_kept && copies == 0 {
+            let kept = sequencer.kept;
+            return self.advance(now, sequence, kept, out);
+        }
+        let sequencer = self.leading.get_mut(&sequence).expect("just found");
         if copies == 0 || !sequencer.replicas.contains(&from) {
             return;
         }

@@ -10,6 +10,7 @@ use super::protocol::Global;
 use super::recovery::Candidacy;
 use super::requests::Requests;
 use super::resting::Rest;
+use super::rounds::inside;
 use super::sequence::Sequence;
 use super::sequencer::Sequencer;
 use crate::delays::Delays;
@@ -226,12 +227,15 @@ impl Caerus {
             let (term, nothing) = (Term::from(region.0), (0, VecDeque::new()));
             let mut sequencer = Sequencer::new(&topology, me, &options, Time::ZERO, term, nothing);
             sequencer.is_open = true;
+            if global.is_none_or(|global| global.number != sequence) {
+                sequencer.inside = inside(&topology, me, &options);
+            }
             (sequence, sequencer)
         };
         let leading = own.into_iter().chain(everybodys).map(lead).collect();
-        let keeps = options.copies_elsewhere > 0;
-        let regional = regions.iter().map(|region| Sequence::of(*region, keeps));
-        let everybodys = global.map(|global| Sequence::of(global.home, global.copies > 0));
+        let (keeps, waits) = (options.copies_elsewhere > 0, options.machines_inside > 1);
+        let regional = regions.iter().map(|region| Sequence::of(*region, keeps, waits));
+        let everybodys = global.map(|global| Sequence::of(global.home, global.copies > 0, false));
         let sequences = regional.chain(everybodys).collect();
         Caerus {
             me,
@@ -355,6 +359,10 @@ impl Caerus {
                 self.on_append_ack(now, from, sequence, term, (next, merged), gap, granted, out)
             }
             Message::LowWanted { sequence, rank, at } => self.on_low_wanted(now, at, sequence, rank, out),
+            Message::Prepare { sequence, term, round } => self.on_prepare(from, sequence, term, round, out),
+            Message::Prepared { sequence, term, round } => {
+                self.on_prepared(now, from, sequence, term, round, out)
+            }
             Message::Suspect { sequence, term } => self.on_suspect(now, from, sequence, term, out),
             Message::Agreed { sequence, term } => self.on_agreed(now, from, sequence, term, out),
             Message::Elect { sequence, term, merged, accepted, end } => {
@@ -382,6 +390,7 @@ impl Caerus {
 
     /// Does everything that follows within this call, then sets the timers.
     pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        self.release_held(now, out);
         loop {
             while let Some(work) = self.work.pop_front() {
                 match work {

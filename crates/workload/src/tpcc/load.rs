@@ -32,6 +32,26 @@ impl Tpcc {
         }
     }
 
+    /// One row by itself, of a table whose rows go by a warehouse and a number (`stock`), by a number (`item`), or by
+    /// a warehouse, a district and a number (`customer`): as [`Tpcc::rows`] makes it. `None` if there is no such row.
+    pub fn row(&self, table: Table, key: &[i64]) -> Option<Vec<Datum>> {
+        let within = |n: i64, most: i32| (1..=i64::from(most)).contains(&n).then_some(n as i32);
+        let stream = |w: i32| Rng::new(self.seed).fork_nth(table.spec().name, w as u64);
+        match (table, key) {
+            (Table::Item, [i]) => Some(item(within(*i, self.items)?, stream(1).fork_nth("", *i as u64))),
+            (Table::Stock, [w, i]) => {
+                let (w, i) = (within(*w, self.warehouses)?, within(*i, self.items)?);
+                Some(stock(w, i, stream(w).fork_nth("", i as u64)))
+            }
+            (Table::Customer, [w, d, c]) => {
+                let (w, d) = (within(*w, self.warehouses)?, within(*d, DISTRICTS)?);
+                let c = within(*c, self.customers)?;
+                Some(self.customer(w, d, c, stream(w).fork_nth("", d as u64).fork_nth("", c as u64)))
+            }
+            _ => None,
+        }
+    }
+
     fn rows_of_district(self, table: Table, w: i32, d: i32, mut rng: Rng) -> Rows {
         let customers = 1..=self.customers;
         match table {
@@ -251,6 +271,19 @@ mod tests {
                 .map(|r| r[2].clone())
                 .eq(tpcc.rows(Table::Stock, 2).map(|r| r[2].clone()))
         );
+    }
+
+    #[test]
+    fn a_row_made_by_itself_is_the_one_that_is_loaded() {
+        let tpcc = small();
+        for (table, ids) in [(Table::Item, 1), (Table::Stock, 2), (Table::Customer, 3)] {
+            for loaded in tpcc.rows(table, if ids == 1 { 1 } else { 2 }) {
+                let key: Vec<i64> = loaded[..ids].iter().map(Datum::int).collect();
+                assert_eq!(tpcc.row(table, &key), Some(loaded), "{table:?} {key:?}");
+            }
+        }
+        assert_eq!(tpcc.row(Table::Stock, &[1, i64::from(tpcc.items) + 1]), None);
+        assert_eq!(tpcc.row(Table::Stock, &[3, 1]), None);
     }
 
     #[test]

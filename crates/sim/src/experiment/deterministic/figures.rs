@@ -1,7 +1,7 @@
 //! `caerus-fig5` to `caerus-fig10`: latency and throughput against load, by kind of transaction, by placement.
 
 use super::load::{Done, Kind, Shared};
-use super::scene::{self, CAERUS, CALVIN, Case, Place, SLOG, SYSTEMS, Size, System, Workload, conditions};
+use super::scene::{self, CAERUS, Case, LEAN, Place, SLOG, SYSTEMS, Size, System, Workload, conditions};
 use crate::experiment::plot::Plot;
 use crate::experiment::{Claim, Experiment, Findings, Line, Report, Scale, cell, quantile_ms};
 use base::time::{MS, SECOND};
@@ -92,7 +92,7 @@ fn case(system: System, workload: Workload, clients: u32) -> Case {
 
 fn counts(scale: Scale) -> &'static [u32] {
     match scale {
-        Scale::Small => &[24, 120, 240, 360, 480],
+        Scale::Small => &[24, 120, 240, 360, 400, 440, 480],
         Scale::Paper => &[24, 120, 240, 360, 408, 480],
     }
 }
@@ -103,6 +103,7 @@ fn against_load(workloads: &[Workload], scale: Scale) -> Vec<Case> {
         for system in SYSTEMS {
             cases.extend(counts(scale).iter().map(|clients| case(system, *workload, *clients)));
         }
+        cases.extend(LEAN.map(|system| case(system, *workload, UNSATURATED)));
     }
     cases
 }
@@ -113,15 +114,16 @@ fn fig6(scale: Scale) -> Vec<Case> {
     against_load(&RIDES, scale)
 }
 
-/// Caerus as it is when queries run beside it, and rivals with the batches of their papers.
+/// With it, Caerus as it is when queries run beside it, with a copy elsewhere, and as the paper has it.
 fn fig7() -> Vec<Case> {
+    let lean = LEAN[0];
     let extra = [
-        System { name: "caerus, future ranks, ε 1 ms", serves_queries: true, ..CAERUS },
-        System { name: "caerus, K 1", copies_elsewhere: 1, ..CAERUS },
-        System { name: "slog, batches of 10 ms", batch_ns: 10 * MS, ..SLOG },
-        System { name: "calvin, batches of 10 ms", batch_ns: 10 * MS, ..CALVIN },
+        System { name: "caerus, lean, future ranks, ε 1 ms", serves_queries: true, ..lean },
+        System { name: "caerus, lean, K 1", copies_elsewhere: 1, ..lean },
+        System { name: "caerus, lean, not holding", hold_percent: 0, ..lean },
+        System { name: "caerus, lean, batches of 10 ms", batch_ns: 10 * MS, ..lean },
     ];
-    let systems = SYSTEMS.into_iter().chain(extra);
+    let systems = SYSTEMS.into_iter().chain(LEAN).chain(extra);
     let all = |system| [ORDERS[2], RIDES[1]].map(|workload| case(system, workload, UNSATURATED));
     systems.flat_map(all).collect()
 }
@@ -229,16 +231,29 @@ fn distribution(case: &Case, scale: Scale, seed: u64, tell: Tell) -> Findings {
     }
 }
 
-/// A system and how many times as much it should take, at least.
+/// A system and how many times as much it should take, at least; as described, and lean.
 fn ratio_claims(report: &mut Report, what: &str, cells: &[(&str, &str)], rivals: &[(&str, f64)]) {
+    for suffix in ["", ", lean"] {
+        ratio_claims_of(report, what, cells, rivals, suffix);
+    }
+}
+
+fn ratio_claims_of(
+    report: &mut Report,
+    what: &str,
+    cells: &[(&str, &str)],
+    rivals: &[(&str, f64)],
+    suffix: &str,
+) {
     let mean = |report: &Report, system: &str| {
-        let cells: Vec<(&str, &str)> = cells.iter().copied().chain([("system", system)]).collect();
+        let system = format!("{system}{suffix}");
+        let cells: Vec<(&str, &str)> = cells.iter().copied().chain([("system", system.as_str())]).collect();
         report.figure(&cells, "latency_ms.mean")
     };
     let Some(ours) = mean(report, "caerus") else { return };
     for (rival, times) in rivals {
         if let Some(theirs) = mean(report, rival) {
-            let what = format!("{what}: caerus' mean latency × {times}, in % of {rival}'s");
+            let what = format!("{what}{suffix}: caerus' mean latency × {times}, in % of {rival}'s");
             report.claims.push(Claim { what, bound: 100.0, found: 100.0 * ours * times / theirs });
         }
     }
@@ -267,7 +282,11 @@ fn by_load(report: &mut Report, rivals: &[(&str, f64)]) {
         ];
         let what = format!("{workload}, {pct} % span regions, {clients} clients");
         ratio_claims(report, &what, &cells, rivals);
-        let is = |row: &&Line| cell(row, "kind") == "all" && cell(row, "multi_region_pct") == *pct;
+        let is = |row: &&Line| {
+            cell(row, "kind") == "all"
+                && cell(row, "multi_region_pct") == *pct
+                && !cell(row, "system").contains("lean")
+        };
         let rows: Vec<Line> = report.rows.iter().filter(is).cloned().collect();
         let what = format!("{workload}, {pct} % span regions");
         let axes = ("clients", "latency_ms.mean");
@@ -287,7 +306,7 @@ fn by_kind(report: &mut Report) {
         let workload = values[0].as_str();
         let cells = [("workload", workload), ("kind", "close")];
         ratio_claims(report, &format!("{workload}, close regions"), &cells, &[("slog", 6.0)]);
-        for (system, bound) in [("caerus", 105.0), ("caerus, future ranks, ε 1 ms", 110.0)] {
+        for (system, bound) in [("caerus, lean", 105.0), ("caerus, lean, future ranks, ε 1 ms", 110.0)] {
             let cells = [("workload", workload), ("kind", "far"), ("system", system)];
             let found = 100.0 * report.figure(&cells, "round_trips").unwrap_or(f64::NAN);
             let what =

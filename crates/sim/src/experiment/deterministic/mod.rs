@@ -10,3 +10,4 @@ pub mod fault;
 pub mod figures;
 pub mod load;
 pub mod scene;
+mod touched;

@@ -1,6 +1,7 @@
 //! Machines, systems and workloads, and a run of one on another.
 
 use super::load::{Clients, Kind, Shared};
+use super::touched;
 use crate::experiment::Scale;
 use crate::experiment::populate;
 use crate::experiment::tpcc::home_of;
@@ -16,7 +17,7 @@ use node::Node;
 use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::Arc;
-use txn::caerus::{Caerus, FutureRanks, Options, Protocol};
+use txn::caerus::{Agreement, Caerus, FutureRanks, Options, Protocol};
 use workload::movr::{self, Movr};
 use workload::table::Placement;
 use workload::tpcc::{Input, Inputs, Kind as Transaction, Mix, Tpcc};
@@ -38,28 +39,61 @@ pub struct System {
     pub serves_queries: bool,
     /// K, for the regions' own sequences.
     pub copies_elsewhere: usize,
+    pub agreement: Agreement,
+    /// That keep a region's sequence.
+    pub machines_inside: usize,
+    pub hold_percent: u64,
+    pub suspect_after_ns: Option<u64>,
 }
 
 const fn system(name: &'static str, protocol: Protocol) -> System {
-    System { name, protocol, batch_ns: 2 * MS, serves_queries: false, copies_elsewhere: 0 }
+    System {
+        name,
+        protocol,
+        batch_ns: 2 * MS,
+        serves_queries: false,
+        copies_elsewhere: 0,
+        agreement: Agreement::StandingLeader,
+        machines_inside: 1,
+        hold_percent: 100,
+        suspect_after_ns: None,
+    }
 }
 
-pub const CAERUS: System = system("caerus", Protocol::Caerus);
-pub const SLOG: System = system("slog", Protocol::Slog);
-pub const CALVIN: System = system("calvin", Protocol::Calvin);
-/// As compared throughout: the same batches, nothing kept for queries.
+/// Nothing that is not needed: no copies inside a region, one round between regions, batches of 2 ms for everybody.
+pub const LEAN: [System; 3] = [
+    system("caerus, lean", Protocol::Caerus),
+    system("slog, lean", Protocol::Slog),
+    system("calvin, lean", Protocol::Calvin),
+];
+/// A region's sequence is on three machines, as in the paper.
+pub const CAERUS: System = System { name: "caerus", machines_inside: 3, ..LEAN[0] };
+/// As its paper and Caerus' describe it: so are a region's logs; batches of 10 ms; Paxos in two rounds.
+pub const SLOG: System = System { name: "slog", machines_inside: 3, ..as_described(LEAN[1]) };
+/// Likewise; it has no logs of regions.
+pub const CALVIN: System = System { name: "calvin", ..as_described(LEAN[2]) };
+/// As compared throughout.
 pub const SYSTEMS: [System; 3] = [CAERUS, SLOG, CALVIN];
+
+const fn as_described(system: System) -> System {
+    System { batch_ns: 10 * MS, agreement: Agreement::PaxosPerEntry, ..system }
+}
 
 impl System {
     fn options(&self) -> Options {
         let future_ranks = if self.serves_queries { FutureRanks::Measured } else { FutureRanks::Off };
-        let (protocol, batch_ns, copies_elsewhere) = (self.protocol, self.batch_ns, self.copies_elsewhere);
+        let System { protocol, batch_ns, copies_elsewhere, .. } = *self;
+        let System { agreement, machines_inside, hold_percent, suspect_after_ns, .. } = *self;
         // An open loop is not to be throttled.
         let (outstanding_max, unordered_max) = (usize::MAX, usize::MAX);
         Options {
             protocol,
             batch_ns,
             copies_elsewhere,
+            agreement,
+            machines_inside,
+            hold_percent,
+            suspect_after_ns,
             future_ranks,
             outstanding_max,
             unordered_max,
@@ -164,7 +198,6 @@ pub struct Size {
     pub per_client_per_s: u64,
     /// Warehouses, or cities, of one region.
     pub homes_per_region: i64,
-    pub items: i32,
     pub users_per_home: i64,
     pub vehicles_per_home: i64,
     pub warm_up_ns: u64,
@@ -173,22 +206,22 @@ pub struct Size {
 }
 
 impl Size {
-    /// At scale small everything that a second brings is a twentieth, and takes twenty times as long.
+    /// At scale small everything that a second brings is a twentieth, and takes twenty times as long; so are the
+    /// warehouses and vehicles that it falls on.
     pub fn of(scale: Scale) -> Size {
         let slower = match scale {
             Scale::Small => 20,
             Scale::Paper => 1,
         };
         let per_region = match scale {
-            Scale::Small => 16,
+            Scale::Small => 8,
             Scale::Paper => 160,
         };
         Size {
             per_client_per_s: 200 / slower,
             homes_per_region: per_region,
-            items: 1_000,
             users_per_home: 400,
-            vehicles_per_home: 40,
+            vehicles_per_home: 42,
             warm_up_ns: SECOND,
             measured_ns: 2 * SECOND,
             cost: Cost {
@@ -245,7 +278,13 @@ fn links() -> Links {
 pub fn stage(case: &Case, size: &Size, seed: u64) -> (Cluster, Rc<Shared>) {
     let clock_bound_ns = if case.system.serves_queries { MS } else { 0 };
     let topology = Arc::new(case.place.topology(clock_bound_ns));
-    let procedures = Arc::new(workload::procedures());
+    let regions = topology.wan.region_count() as u16;
+    let homes = size.homes_per_region * i64::from(regions);
+    let tpcc = Tpcc::new(homes as i32).seed(seed);
+    let procedures = Arc::new(match case.workload {
+        Workload::NewOrder { .. } => touched::procedures(&tpcc),
+        Workload::BeginRide { .. } => workload::procedures(),
+    });
     let factory = {
         let (topology, procedures, options) = (topology.clone(), procedures.clone(), case.system.options());
         move |id, life, _: &[Vec<u8>]| {
@@ -255,13 +294,10 @@ pub fn stage(case: &Case, size: &Size, seed: u64) -> (Cluster, Rc<Shared>) {
     };
     let setup = Setup { links: links(), wire: Wire::Measured, ..Setup::calm((*topology).clone(), seed) };
     let mut world: Cluster = World::new(setup, factory);
-    let regions = topology.wan.region_count() as u16;
-    let homes = size.homes_per_region * i64::from(regions);
     let placement = Placement::RoundRobin(topology.wan.regions.clone());
     let (catalog, mut calls) = match case.workload {
         Workload::NewOrder { of_multi_warehouse } => {
-            let tpcc = Tpcc { items: size.items, customers: 30, ..Tpcc::new(homes as i32) }.seed(seed);
-            let catalog = crate::experiment::tpcc::load(&mut world, &tpcc, &placement);
+            let catalog = touched::load(&mut world, &tpcc, &placement);
             (catalog, orders(tpcc, regions, of_multi_warehouse, seed))
         }
         Workload::BeginRide { close, far } => {
@@ -387,16 +423,23 @@ pub fn conditions(size: &Size) -> Vec<(&'static str, Value)> {
         ("nodes", json!(format!("6 regions × {NODES}, each region a full copy"))),
         ("K", json!("0 for regions' sequences; the log of all regions needs 4 of 6")),
         ("clock bound", json!("0, ranks of now (no queries beside), unless said otherwise")),
-        ("batch ceiling (ms), on every link of the ordering path", json!(2)),
-        ("replication inside a region", json!("none, for any system")),
+        (
+            "batch ceiling (ms), on every link of the ordering path",
+            json!("caerus 2, slog and calvin 10; lean 2"),
+        ),
+        ("a region's sequence", json!("on three machines, two have to have an entry; lean: on one")),
+        (
+            "log of all regions",
+            json!("Paxos, two rounds for what leaves together; lean: one, of a standing leader"),
+        ),
         ("transactions per second of one client", json!(size.per_client_per_s)),
         ("cost of an event (µs)", json!(size.cost.event_ns as f64 / 1e3)),
         ("cost of a KiB received (µs)", json!(size.cost.kilobyte_ns as f64 / 1e3)),
         (
             "TPC-C",
             json!(format!(
-                "{} warehouses a region, {} items; 10 % of orders touch two warehouses",
-                size.homes_per_region, size.items
+                "{} warehouses a region, 100,000 items; 10 % of orders touch two warehouses",
+                size.homes_per_region
             )),
         ),
         (

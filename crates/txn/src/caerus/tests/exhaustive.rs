@@ -39,7 +39,7 @@ impl State {
     fn new(nodes: usize, options: &Options) -> State {
         let wan = Wan::preset("perseus3").unwrap().truncated(nodes);
         let topology = Arc::new(Topology::one_node_per_region(wan, 1).replicated());
-        let options = Options { batch_ns: 0, ..options.clone() };
+        let options = Options { batch_ns: 0, hold_percent: 0, ..options.clone() };
         let node = |n| {
             let engine = Caerus::new(topology.clone(), n, 1, options.clone());
             Rc::new(Node { engine, rows: Rows::default(), history: 0, answers: BTreeMap::new() })

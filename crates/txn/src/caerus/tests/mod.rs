@@ -319,6 +319,7 @@ impl World {
             assert!(node.again.is_empty() && node.held_back.is_empty() && node.moving.is_empty());
             assert!(node.links.values().all(|link| link.outbox.is_settled()));
             assert!(node.leading.values().all(|sequencer| sequencer.log.is_settled()));
+            assert!(node.leading.values().all(|s| s.held.is_empty() && s.preparing.is_empty()));
             for known in &node.sequences {
                 assert!(known.seen.words() <= node.topology.nodes.len() && known.is_settled());
             }

@@ -2,7 +2,7 @@
 
 use super::judge::judge;
 use super::{Faults, World, access};
-use crate::caerus::{FutureRanks, Options, Protocol};
+use crate::caerus::{Agreement, FutureRanks, Options, Protocol};
 use crate::engine::Engine;
 use crate::trial::{OTHER, TABLE};
 use base::order::CloseTicket;
@@ -59,6 +59,19 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
         topology.nodes.push(NodeSpec { region: RegionId(0), subscribes });
         topology.nodes.push(NodeSpec { region: RegionId(1), subscribes: Vec::new() });
         topology.partitions[partitions as usize - 1].node = node;
+    }
+    let mut rounds = Rng::new(seed).fork("rounds");
+    options.agreement = *rounds.pick(&[Agreement::StandingLeader, Agreement::PaxosPerEntry]);
+    options.hold_percent = *rounds.pick(&[0, 100, 100, 200]);
+    if partitions == 3 && rounds.chance(0.7) {
+        // Three nodes in each region, and its sequence on all of them.
+        options.machines_inside = 3;
+        let subscribes = topology.nodes[0].subscribes.clone();
+        topology.nodes.clear();
+        for (n, partition) in topology.partitions.iter_mut().enumerate() {
+            partition.node = NodeId(n as u16);
+            topology.nodes.push(NodeSpec { region: partition.region, subscribes: subscribes.clone() });
+        }
     }
     let nodes = topology.nodes.len() as u64;
     let mut world = World::with(seed, topology.replicated(), options);

@@ -3,7 +3,7 @@
 use super::judge::judge;
 use super::{Faults, World, access};
 use crate::caerus::message::Message;
-use crate::caerus::{Mutant, Options, Protocol};
+use crate::caerus::{Agreement, Mutant, Options, Protocol};
 use crate::trial::TABLE;
 use crate::trial::panics;
 use base::order::CloseTicket;
@@ -319,6 +319,8 @@ pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
         // Regions are lost for longer, and shorter.
         silence_ns: 300 * MS,
         idle_heartbeat_ns: mutant.is_none().then(|| 5 * MS << Rng::new(seed).fork("rest").below(4)),
+        agreement: if seed % 2 == 0 { Agreement::StandingLeader } else { Agreement::PaxosPerEntry },
+        hold_percent: seed % 3 * 100,
         mutant,
         ..Options::default()
     };

@@ -5,13 +5,14 @@ use super::judge::judge;
 use super::random::run;
 use super::recovery::{lose_after, turmoil};
 use super::{Faults, World};
-use crate::caerus::{FutureRanks, Mutant, Options, Protocol};
+use crate::caerus::message::Message;
+use crate::caerus::{Agreement, FutureRanks, Mutant, Options, Protocol};
 use crate::trial::panics;
-use base::TxnId;
 use base::time::MS;
-use base::topology::Topology;
+use base::topology::{NodeSpec, PartitionSpec, Topology};
 use base::txn::Granule;
 use base::wan::Wan;
+use base::{NodeId, RegionId, TxnId};
 
 const BOTH: [Protocol; 2] = [Protocol::Slog, Protocol::Calvin];
 
@@ -152,6 +153,85 @@ fn what_an_order_of_all_regions_costs() {
     // And Caerus one round trip to the farthest.
     near(measure(Protocol::Caerus, 1, "w0.1 w1.1"), 10.0);
     near(measure(Protocol::Caerus, 2, "w0.1 w2.1"), 50.0);
+}
+
+/// What a transaction of all three regions costs the leader's own clients with Calvin, where Paxos decides each entry.
+fn two_rounds_ms(mutant: Option<Mutant>) -> f64 {
+    let agreement = Agreement::PaxosPerEntry;
+    let future_ranks = FutureRanks::Off;
+    let mut world = world(3, 40, Options { agreement, future_ranks, mutant, ..Options::calvin() });
+    world.run_for_ms(200);
+    let leader = world.nodes[0].global.expect("there is a log of all regions").home.0;
+    let txn = world.submit(leader, "w0.1 w1.1 w2.1");
+    world.run_for_ms(1000);
+    judge(&world);
+    world.latency_ms(txn)
+}
+
+#[test]
+fn paxos_for_each_entry_takes_a_round_more() {
+    let found = two_rounds_ms(None);
+    assert!((80.0..83.0).contains(&found), "{found}");
+    // Nothing is acted on before its first round is over: without it, half the time is enough.
+    assert!(two_rounds_ms(Some(Mutant::SkipFirstRound)) < 45.0);
+    // A round that is lost is asked for again.
+    let options = Options { agreement: Agreement::PaxosPerEntry, ..Options::calvin() };
+    let mut world = world(3, 40, options);
+    world.run_for_ms(200);
+    world.passes = Box::new(|_, _, message| !matches!(message, Message::Prepared { .. }));
+    let txn = world.submit(0, "w0.1");
+    world.run_for_ms(500);
+    assert!(!world.answers.contains_key(&txn), "nobody has promised its place");
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(1000);
+    judge(&world);
+    world.check_empty();
+}
+
+/// Two regions of three nodes each, which keep their region's sequence together.
+fn three_inside(protocol: Protocol, mutant: Option<Mutant>) -> World {
+    let wan = Wan::uniform("test", &["a", "b"], MS, 40 * MS);
+    let (mut nodes, mut partitions) = (Vec::new(), Vec::new());
+    for region in (0..6).map(|n| RegionId(n / 3)) {
+        let (node, copies) = (NodeId(nodes.len() as u16), Vec::new());
+        nodes.push(NodeSpec { region, subscribes: Vec::new() });
+        partitions.push(PartitionSpec { region, node, copies });
+    }
+    let topology = Topology { wan, nodes, partitions, clock_bound_ns: 0 }.replicated();
+    let options = Options { machines_inside: 3, mutant, future_ranks: FutureRanks::Off, ..options(protocol) };
+    World::with(1, topology, options)
+}
+
+/// Nothing is answered, nor goes elsewhere, that only one machine of a region has.
+fn one_machine_has_it(protocol: Protocol, mutant: Option<Mutant>) {
+    let mut world = three_inside(protocol, mutant);
+    world.run_for_ms(100);
+    let kept_for = world.submit(0, "w0.1");
+    let everywhere = world.submit(0, "w0.2 w3.2");
+    world.run_for_ms(300);
+    // The leader asks one of two, which has it and says so.
+    assert!((1.0..3.0).contains(&world.latency_ms(kept_for)), "{}", world.latency_ms(kept_for));
+    assert!(world.answers.contains_key(&everywhere));
+    world.passes = Box::new(|from, to, _| from != NodeId(0) || to.0 > 2);
+    let lost = [world.submit(0, "w0.1"), world.submit(0, "w0.2 w3.2")];
+    world.run_for_ms(300);
+    assert!(lost.iter().all(|txn| !world.answers.contains_key(txn)), "one machine has them");
+    assert!(!world.order(3, 0).contains(&lost[0]), "nor do others know");
+    world.passes = Box::new(|from, to, _| (from, to) != (NodeId(0), NodeId(1)));
+    world.run_for_ms(1000);
+    assert!(lost.iter().all(|txn| world.answers.contains_key(txn)), "two are enough");
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(2000);
+    judge(&world);
+    world.check_empty();
+}
+
+#[test]
+fn an_entry_counts_once_two_machines_of_three_have_it() {
+    for protocol in [Protocol::Caerus, Protocol::Slog] {
+        one_machine_has_it(protocol, None);
+        assert!(panics(|| one_machine_has_it(protocol, Some(Mutant::CountBeforeKept))));
+    }
 }
 
 #[test]

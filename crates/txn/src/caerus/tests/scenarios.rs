@@ -428,7 +428,7 @@ fn a_stalled_region_delays_those_who_read_it_and_nobody_else() {
 #[test]
 fn local_readers_do_not_wait_for_transactions_that_span_regions() {
     let wait_ms = |future_ranks, lower_bounds| {
-        let options = Options { future_ranks, lower_bounds, ..Options::default() };
+        let options = Options { future_ranks, lower_bounds, hold_percent: 0, ..Options::default() };
         let mut world = World::new(1, 2, 1, 0, options);
         world.submit(0, "w0.1 w1.1");
         world.run_for_ms(1);
@@ -451,6 +451,7 @@ fn a_component_with_one_huge_stamp_is_seen_whole_or_not_at_all() {
     let options = Options {
         future_ranks: FutureRanks::Scaled { percent: 200 },
         future_max_ns: Some(400 * MS),
+        hold_percent: 0,
         ..Options::default()
     };
     let mut world = World::new(1, 2, 1, 0, options);
