@@ -95,6 +95,15 @@ impl<K: Eq + Hash, V> PointMap<K, V> {
     pub fn retain(&mut self, mut keep: impl FnMut(&mut V) -> bool) {
         self.0.retain(|_, value| keep(value));
     }
+    /// Everything, in the order of keys.
+    pub fn sorted(&self) -> Vec<(&K, &V)>
+    where
+        K: Ord,
+    {
+        let mut all: Vec<(&K, &V)> = self.0.iter().collect();
+        all.sort_unstable_by_key(|(key, _)| *key);
+        all
+    }
     pub fn len(&self) -> usize {
         self.0.len()
     }

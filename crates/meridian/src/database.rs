@@ -18,12 +18,14 @@ use node::request::{Reply, Request};
 use node::{Node, Options};
 use query::{Cluster, Gateway, GatewayConfig};
 use runtime::{DataDir, Host, LocalCluster};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
+use txn::engine::Engine;
 
 type DatabaseNode = Node<AnyEngine>;
 
@@ -134,9 +136,15 @@ pub struct DataArgs {
     pub any_build: bool,
 }
 
+/// Makes a node, in its how-manyth life. One that had another before has lost what it knew.
+type Make = Box<dyn Fn(NodeId, u32) -> DatabaseNode + Send + Sync>;
+
 /// The nodes of this process.
 enum Nodes {
-    Memory(LocalCluster<DatabaseNode>),
+    Memory {
+        cluster: LocalCluster<DatabaseNode>,
+        make: Make,
+    },
     /// The directory is locked as long as the nodes run.
     Kept {
         cluster: LocalCluster<Durable<DatabaseNode>>,
@@ -154,6 +162,11 @@ pub struct Database {
     front_ends: Vec<FrontEnd>,
     /// Ends queries under way when the database is dropped.
     _query_threads: QueryThreads,
+    /// Killed regions that have lost what they knew.
+    forgetful: BTreeSet<RegionId>,
+    /// Nobody listens there before they are whole again.
+    returning: BTreeSet<RegionId>,
+    lives: u32,
     pub regions: Vec<Region>,
 }
 
@@ -207,9 +220,12 @@ impl Database {
         }
         let idle_ns = if data.data.is_some() { QUIET_IDLE_NS } else { IDLE_NS };
         let engine = engine.resting(idle_ns);
-        let node = |id, options: Options| {
-            let engine = AnyEngine::new(topology.clone(), id, 1, engine.clone());
-            Node::new(id, topology.clone(), procedures.clone(), engine, options)
+        let nodes_of = (topology.clone(), procedures.clone());
+        let node = move |id, life, options: Options| {
+            let (topology, procedures) = nodes_of.clone();
+            let make = if life == 1 { AnyEngine::new } else { AnyEngine::rejoining };
+            let engine = make(topology.clone(), id, life, engine.clone());
+            Node::new(id, topology, procedures, engine, options)
         };
         let query_threads = QueryThreads::start()?;
         let front = Front { args, procedures: &procedures, query_threads: &query_threads };
@@ -218,9 +234,10 @@ impl Database {
                 // Empty logs: a life of its own.
                 let incarnation = Incarnation(runtime::clock::Clock::new().now().0);
                 let options = Options { incarnation, ..Options::default() };
-                let cluster = LocalCluster::start(topology.clone(), |id| node(id, options.clone()));
+                let make: Make = Box::new(move |id, life| node(id, life, options.clone()));
+                let cluster = LocalCluster::start(topology.clone(), |id| make(id, 1));
                 let front_ends = front.open(&cluster, incarnation, listeners)?;
-                (Nodes::Memory(cluster), front_ends)
+                (Nodes::Memory { cluster, make }, front_ends)
             }
             Some(path) => {
                 let directory = open_directory(path, args, data.any_build)?;
@@ -239,7 +256,7 @@ impl Database {
                     let (log, records) = directory.log(id)?;
                     let rng = Rng::new(u64::from(id.0));
                     let options = durable::Options::default();
-                    let node = node(id, quiet.clone());
+                    let node = node(id, 1, quiet.clone());
                     let durable = Durable::new(id, groups.clone(), options, rng, &records, node)
                         .with_context(|| log.path().display().to_string())?;
                     kept.push((durable, log));
@@ -252,13 +269,21 @@ impl Database {
         };
         let name = |end: &FrontEnd| topology.region_name(end.region).to_string();
         let regions = front_ends.iter().map(|end| Region { name: name(end), address: end.address }).collect();
-        Ok(Database { nodes, front_ends, _query_threads: query_threads, regions })
+        Ok(Database {
+            nodes,
+            front_ends,
+            _query_threads: query_threads,
+            forgetful: BTreeSet::new(),
+            returning: BTreeSet::new(),
+            lives: 1,
+            regions,
+        })
     }
 
     /// Takes a region's power: its nodes stand still, connections break, nobody listens.
     pub async fn kill(&mut self, region: RegionId) {
         match &self.nodes {
-            Nodes::Memory(cluster) => cluster.kill(region),
+            Nodes::Memory { cluster, .. } => cluster.kill(region),
             Nodes::Kept { cluster, .. } => cluster.kill(region),
         }
         for end in self.front_ends.iter_mut().filter(|end| end.region == region) {
@@ -266,12 +291,59 @@ impl Database {
         }
     }
 
-    /// Gives a killed region its power back; it has what it knew. Errors: somebody else took its port.
-    pub async fn heal(&mut self, region: RegionId) -> anyhow::Result<()> {
+    /// The same, and the region forgets what it knew.
+    pub async fn lose(&mut self, region: RegionId) {
+        self.kill(region).await;
+        self.forgetful.insert(region);
+    }
+    /// Whether regions can forget: those that are kept in a directory do not here.
+    pub fn can_lose(&self) -> bool {
+        matches!(self.nodes, Nodes::Memory { .. })
+    }
+
+    /// Gives a killed region its power back. It has what it knew, or else comes back without: then nobody listens
+    /// there before it is whole ([`Database::returned`]), and the answer is false. Errors: somebody else took its port.
+    pub async fn heal(&mut self, region: RegionId) -> anyhow::Result<bool> {
+        let is_forgetful = self.forgetful.remove(&region);
         match &self.nodes {
-            Nodes::Memory(cluster) => cluster.heal(region),
+            Nodes::Memory { cluster, make } if is_forgetful => {
+                self.lives += 1;
+                let life = self.lives;
+                cluster.begin_again(region, |id| make(id, life));
+                self.returning.insert(region);
+                return Ok(false);
+            }
+            Nodes::Memory { cluster, .. } => cluster.heal(region),
             Nodes::Kept { cluster, .. } => cluster.heal(region),
         }
+        self.listen(region).await?;
+        Ok(true)
+    }
+
+    /// Regions that had lost what they knew and are whole again since this was asked last: how long it took and how
+    /// many bytes the copy had. Errors: as of [`Database::heal`].
+    pub async fn returned(&mut self) -> anyhow::Result<Vec<(RegionId, Duration, u64)>> {
+        let mut returned = Vec::new();
+        let Nodes::Memory { cluster, .. } = &self.nodes else { return Ok(returned) };
+        for &region in &self.returning {
+            let mut hosts = cluster.hosts_of(region);
+            let is_whole = hosts.all(|host| host.inspect(|node| node.engine().absent().is_none()));
+            if is_whole {
+                let came_back =
+                    |host: &Arc<Host<_>>| host.inspect(|node: &DatabaseNode| node.engine().came_back());
+                let all = cluster.hosts_of(region).filter_map(came_back);
+                let (took_ns, bytes) = all.fold((0, 0), |sum, one| (one.0.max(sum.0), one.1 + sum.1));
+                returned.push((region, Duration::from_nanos(took_ns), bytes));
+            }
+        }
+        for (region, ..) in &returned {
+            self.returning.remove(region);
+            self.listen(*region).await?;
+        }
+        Ok(returned)
+    }
+
+    async fn listen(&mut self, region: RegionId) -> anyhow::Result<()> {
         for end in self.front_ends.iter_mut().filter(|end| end.region == region && end.serving.is_empty()) {
             let listener = server::Server::bind(end.address).await;
             end.open(listener.with_context(|| format!("cannot listen on {} again", end.address))?);
@@ -281,7 +353,7 @@ impl Database {
 
     pub fn topology(&self) -> &Arc<Topology> {
         match &self.nodes {
-            Nodes::Memory(cluster) => cluster.topology(),
+            Nodes::Memory { cluster, .. } => cluster.topology(),
             Nodes::Kept { cluster, .. } => cluster.topology(),
         }
     }
@@ -289,7 +361,7 @@ impl Database {
     /// The first node that has stopped, if any.
     pub fn stopped(&self) -> Option<NodeId> {
         match &self.nodes {
-            Nodes::Memory(cluster) => first_stopped(cluster),
+            Nodes::Memory { cluster, .. } => first_stopped(cluster),
             Nodes::Kept { cluster, .. } => first_stopped(cluster),
         }
     }

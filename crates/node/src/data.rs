@@ -91,4 +91,14 @@ impl Executor for Data {
     ) -> Applied {
         self.store_mut(partition).apply(transaction, place, exchange)
     }
+
+    fn copy(&self, partition: PartitionId) -> Vec<Vec<u8>> {
+        self.store(partition).copy()
+    }
+    fn restore(&mut self, partition: PartitionId, block: &[u8]) {
+        // The first block forgets what was here.
+        let taken = self.store_mut(partition).restore(block);
+        taken
+            .unwrap_or_else(|e| panic!("a block of {partition} that another node wrote cannot be read: {e}"));
+    }
 }

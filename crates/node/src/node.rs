@@ -11,6 +11,7 @@ mod copying;
 mod gathering;
 mod holding;
 mod reading;
+mod rejoining;
 mod rivals;
 mod scanning;
 mod streaming;
@@ -419,6 +420,7 @@ impl<E: Engine> Node<E> {
                     self.stream(now, partition, item, out);
                 }
                 EngineEffect::Closed { ticket, result } => self.closed(now, ticket, result, out),
+                EngineEffect::Restored => self.restored(now, out),
                 EngineEffect::Collected { below } => {
                     self.check_lease(now, below, out);
                     let spared = self.rival.as_mut().map_or(below, |rival| rival.spare(now, below));
@@ -591,6 +593,7 @@ impl<E: Engine> Process for Node<E> {
 
     fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>) {
         let Some(event) = self.watch(now, event, out) else { return };
+        let Some(event) = self.while_absent(now, event, out) else { return };
         match event {
             Event::Start => {
                 self.questions.begin(now);

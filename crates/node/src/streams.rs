@@ -113,6 +113,12 @@ impl Outgoing {
         self.subscribers.values_mut().for_each(|s| s.heard_at = now);
     }
 
+    /// The partition's log goes on behind a copy: whoever follows it needs one too.
+    pub fn begin_anew(&mut self) {
+        assert!(self.items.is_empty(), "nothing was streamed before the copy");
+        self.subscribers.values_mut().for_each(|s| s.lapsed = true);
+    }
+
     pub fn push(&mut self, item: StreamItem) {
         if self.subscribers.values().any(|s| !s.lapsed) {
             self.items.push_back(Arc::new(item));
@@ -181,6 +187,8 @@ impl Outgoing {
         subscriber.heard_at = now;
         if ack.since > subscriber.since {
             subscriber.since = ack.since;
+            // A sender that has lost its memory goes on behind what it said before.
+            subscriber.generation = subscriber.generation.max(ack.generation);
             // The first word of its first life changes nothing.
             if subscriber.acknowledged > 0 || subscriber.lapsed || self.first > 0 {
                 return true;
@@ -448,6 +456,25 @@ mod tests {
         assert_eq!(deliver(out.unsent(Time(30), &patience), &mut inn), (2, true));
         assert!(!out.acknowledged(Time(31), PEER, inn.ack(), 10));
         assert!(out.is_settled());
+    }
+
+    #[test]
+    fn a_sender_without_memory_gives_its_subscribers_copies() {
+        let mut former = Outgoing::new([PEER].into_iter());
+        let mut inn = Incoming::default();
+        inn.begin(Time(1));
+        assert!(!former.acknowledged(Time(1), PEER, inn.ack(), 10));
+        former.restart(Time(1), PEER, vec![Feed::CopyEnds { low: Rank(1) }]);
+        former.push(item(0));
+        assert_eq!(deliver(former.unsent(Time(1), &patience), &mut inn), (2, true));
+        let mut out = Outgoing::new([PEER].into_iter());
+        out.begin_anew();
+        out.push(item(1));
+        assert!(out.unsent(Time(2), &patience).is_empty(), "it may lack anything");
+        assert!(out.acknowledged(Time(3), PEER, inn.ack(), 10));
+        out.restart(Time(3), PEER, vec![Feed::CopyEnds { low: Rank(2) }]);
+        out.push(item(2));
+        assert_eq!(deliver(out.unsent(Time(3), &patience), &mut inn), (2, true));
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod read;
 
 mod collect;
 
+mod copy;
+
 mod execute;
 
 mod invariants;

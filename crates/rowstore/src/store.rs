@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The row an index entry leads to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Owner {
     /// Its primary key is the end of the entry.
     Tail,
@@ -104,6 +104,8 @@ pub struct Store {
     pub(crate) collected_below: Rank,
     pub(crate) counters: Counters,
     pub(crate) prepared: crate::execute::PreparedSet,
+    /// The table whose blocks arrive, while another store's copy does; `None`: the last that was dropped.
+    pub(crate) restoring: Option<TableId>,
 }
 
 impl Store {
@@ -122,6 +124,7 @@ impl Store {
             collected_below: Rank::ZERO,
             counters: Counters::default(),
             prepared: Default::default(),
+            restoring: None,
         }
     }
     pub fn partition(&self) -> PartitionId {

@@ -9,6 +9,7 @@ use base::rng::Rng;
 use base::schema::*;
 use base::txn::*;
 use base::*;
+use rowstore::Counters;
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
@@ -395,6 +396,17 @@ fn run(seed: u64, partitions: u16, steps: usize, seen: &mut Seen) {
             for store in &world.stores {
                 let below = store.read(&whole(store.partition(), T), Rank(collected).previous());
                 assert_eq!(below.unwrap_err().state, SqlState::SNAPSHOT_TOO_OLD);
+            }
+        }
+        if step % 40 == 39 {
+            // Another store goes on from a copy.
+            for store in &mut world.stores {
+                let Counters { rows, versions, bytes, .. } = store.counters();
+                let blocks = store.copy();
+                blocks.iter().for_each(|block| store.restore(block).expect("it was just written"));
+                let copy = store.counters();
+                assert_eq!((copy.rows, copy.versions, copy.bytes), (rows, versions, bytes));
+                store.check_invariants();
             }
         }
         if step % 25 == 24 || step + 1 == steps {

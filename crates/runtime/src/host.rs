@@ -11,6 +11,8 @@
 //! tries the lock afterwards, and who had it looks for more after letting it go. A node that panics
 //! stops: its host answers `Gone` from then on, it never guesses.
 //!
+//! A halted node may be replaced by one that knows nothing; what was meant for the former one is dropped.
+//!
 //! A halted node stands still until it is resumed. Messages that reach it meanwhile are lost, and so are those
 //! that had come and were not stepped; its clients are told. To the others it is a machine that lost its power
 //! and comes back with what its disk has: a durable node's state is what it stepped, no more and no less.
@@ -23,7 +25,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use tokio::sync::oneshot;
 
@@ -58,6 +60,8 @@ pub struct Host<P: Process> {
     /// Requests that found the node taken.
     left: Mutex<VecDeque<Left<P>>>,
     inbox: Mutex<Inbox<P>>,
+    /// Counts nodes that this host has had; written while the inbox is locked.
+    life: AtomicU32,
     wake: Condvar,
     failed: AtomicBool,
     stopping: AtomicBool,
@@ -65,7 +69,7 @@ pub struct Host<P: Process> {
     halted: AtomicBool,
     next_request: AtomicU64,
     /// Where long computations go; `None` before the start and after the end.
-    workbench: Mutex<Option<mpsc::Sender<Computation<P>>>>,
+    workbench: Mutex<Option<mpsc::Sender<(u32, Computation<P>)>>>,
     disk: Mutex<Disk>,
 }
 
@@ -148,6 +152,7 @@ impl<P: Process + Send + 'static> Host<P> {
             }),
             left: Mutex::new(VecDeque::new()),
             inbox: Mutex::new(Inbox { due: BinaryHeap::new(), sequence: 0 }),
+            life: AtomicU32::new(0),
             wake: Condvar::new(),
             failed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -187,6 +192,23 @@ impl<P: Process + Send + 'static> Host<P> {
         self.halted.store(false, Relaxed);
         let _inbox = self.inbox.lock();
         self.wake.notify_all();
+    }
+
+    /// Puts another node into the place of a halted one, and lets it begin.
+    pub fn begin_again(&self, process: P) {
+        assert!(self.is_halted(), "only a halted node is replaced");
+        let mut running = self.running.lock();
+        {
+            let mut inbox = self.inbox.lock();
+            self.life.fetch_add(1, Relaxed);
+            inbox.due.clear();
+        }
+        running.process = process;
+        running.effects = Effects::new();
+        running.pending.clear();
+        self.halted.store(false, Relaxed);
+        self.step(&mut running, Event::Start, None);
+        self.let_go(running);
     }
 
     /// Starts the node and its driver thread. `links` is where its messages go.
@@ -252,8 +274,14 @@ impl<P: Process + Send + 'static> Host<P> {
 
     /// Puts an event into the inbox, to be stepped at `at`.
     pub fn deliver(&self, at: Time, event: Event<P>) {
+        self.deliver_to(None, at, event);
+    }
+
+    /// The same, unless it is meant for a node that has been replaced.
+    fn deliver_to(&self, life: Option<u32>, at: Time, event: Event<P>) {
         let mut inbox = self.inbox.lock();
-        if self.is_halted() && matches!(event, Event::Message { .. }) {
+        let is_over = life.is_some_and(|life| life != self.life.load(Relaxed));
+        if is_over || self.is_halted() && matches!(event, Event::Message { .. }) {
             return;
         }
         let earliest = inbox.due.peek().is_none_or(|first| at < first.at);
@@ -417,16 +445,16 @@ impl<P: Process + Send + 'static> Host<P> {
     fn compute(&self, work: Computation<P>) {
         if let Some(workbench) = self.workbench.lock().as_ref() {
             // A host that stops throws work away.
-            _ = workbench.send(work);
+            _ = workbench.send((self.life.load(Relaxed), work));
         }
     }
 
     /// The background thread: computes until the host is gone.
-    fn labour(self: Arc<Self>, work: mpsc::Receiver<Computation<P>>) {
+    fn labour(self: Arc<Self>, work: mpsc::Receiver<(u32, Computation<P>)>) {
         crate::give_way(BACKGROUND_NICENESS);
-        for job in work {
+        for (life, job) in work {
             match catch_unwind(AssertUnwindSafe(job)) {
-                Ok(computed) => self.deliver(Time::ZERO, Event::Computed(computed)),
+                Ok(computed) => self.deliver_to(Some(life), Time::ZERO, Event::Computed(computed)),
                 Err(_) => {
                     self.failed.store(true, Relaxed);
                     let mut running = self.running.lock();
@@ -441,6 +469,7 @@ impl<P: Process + Send + 'static> Host<P> {
     /// The driver thread: steps what is due, sleeps until something is.
     fn drive(self: Arc<Self>) {
         let mut batch = Vec::new();
+        let mut life;
         while !self.stopping.load(Relaxed) {
             {
                 let mut inbox = self.inbox.lock();
@@ -448,6 +477,7 @@ impl<P: Process + Send + 'static> Host<P> {
                     self.wake.wait(&mut inbox);
                     continue;
                 }
+                life = self.life.load(Relaxed);
                 let now = self.clock.now();
                 while inbox.due.peek().is_some_and(|first| first.at <= now) && batch.len() < 64 {
                     batch.push(inbox.due.pop().expect("was peeked").event);
@@ -464,9 +494,9 @@ impl<P: Process + Send + 'static> Host<P> {
             }
             let mut running = self.running.lock();
             for event in batch.drain(..) {
-                if self.is_halted() {
+                if self.is_halted() || life != self.life.load(Relaxed) {
                     // Halted since it was taken: back into the inbox.
-                    self.deliver(Time::ZERO, event);
+                    self.deliver_to(Some(life), Time::ZERO, event);
                 } else {
                     self.step(&mut running, event, None);
                 }

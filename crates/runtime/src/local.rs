@@ -76,6 +76,10 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
     pub fn heal(&self, region: RegionId) {
         self.hosts_of(region).for_each(|host| host.resume());
     }
+    /// Lets nodes that know nothing take the places of a killed region's.
+    pub fn begin_again(&self, region: RegionId, mut make: impl FnMut(NodeId) -> P) {
+        self.hosts_of(region).for_each(|host| host.begin_again(make(host.id())));
+    }
     pub fn hosts_of(&self, region: RegionId) -> impl Iterator<Item = &Arc<Host<P>>> {
         self.hosts.iter().filter(move |host| self.topology.region_of(host.id()) == region)
     }
@@ -172,6 +176,20 @@ mod tests {
         cluster.heal(there);
         assert!(cluster.host(NodeId(1)).request("here").await.is_ok());
         assert!(here.request("there").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_killed_region_may_go_on_with_nodes_that_know_nothing() {
+        let cluster = cluster();
+        cluster.kill(RegionId(1));
+        cluster.begin_again(RegionId(1), |_| Echo { other: NodeId(1) });
+        let host = cluster.host(NodeId(1)).clone();
+        assert!(host.request("here").await.is_ok());
+        // This one talks to itself.
+        let start = host.now();
+        let answered = host.request("there").await.unwrap();
+        assert!(answered.since(start) < 30 * MS, "{}", answered.since(start));
+        assert!(cluster.host(NodeId(0)).request("there").await.is_ok(), "others reach it");
     }
 
     #[tokio::test]

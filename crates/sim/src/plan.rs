@@ -41,11 +41,15 @@ pub enum Mix {
     Deaths,
     /// One machine's clock leaves every bound, and comes back.
     Drift,
+    /// Regions are lost with all they knew, one after the other, and come back without it. For engines with copies in
+    /// every region only.
+    Forgets,
     /// A draw of the above, but of crashes, deaths and clocks that drift, together.
     Mixed,
 }
 
 impl Mix {
+    /// What any engine may be put to.
     pub const ALL: [Mix; 9] = [
         Mix::Calm,
         Mix::Lossy,
@@ -68,13 +72,14 @@ impl Mix {
             Mix::Crash => "crash",
             Mix::Deaths => "deaths",
             Mix::Drift => "drift",
+            Mix::Forgets => "forgets",
             Mix::Mixed => "mixed",
         }
     }
 
     /// Whether gateways lose their memory, or more.
     pub fn takes_gateways(self) -> bool {
-        matches!(self, Mix::Crash | Mix::Deaths)
+        matches!(self, Mix::Crash | Mix::Deaths | Mix::Forgets)
     }
 }
 
@@ -101,7 +106,7 @@ impl Plan {
     pub fn named(name: &str) -> Result<Plan, String> {
         let parsed = name.split_once('-').and_then(|(distances, mix)| {
             let &(distances, preset, regions) = DISTANCES.iter().find(|d| d.0 == distances)?;
-            let mix = Mix::ALL.into_iter().find(|m| m.name() == mix)?;
+            let mix = Mix::ALL.into_iter().chain([Mix::Forgets]).find(|m| m.name() == mix)?;
             Some(Plan { distances, wan: Wan::preset(preset)?.truncated(regions), mix })
         });
         parsed.ok_or_else(|| {
@@ -153,6 +158,7 @@ impl Plan {
             Mix::Crash => script.crashes(topology, rng),
             Mix::Deaths => script.deaths(topology, rng),
             Mix::Drift => script.drifts(topology, rng),
+            Mix::Forgets => script.forgets(topology, rng),
             Mix::Mixed => {
                 let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
                 if rng.chance(0.5) {
@@ -259,6 +265,24 @@ impl Script {
             self.steps.push((rng.below(self.healed_after_ns), Fault::Crash(node)));
             self.kills.insert(node);
         }
+        self.steps.sort_by_key(|(at, _)| *at);
+    }
+
+    /// The next one is lost when the one before is whole again.
+    fn forgets(&mut self, topology: &Topology, rng: &mut Rng) {
+        let widest_ns = topology.wan.widest_ns();
+        let mut at_ns = rng.below(self.healed_after_ns);
+        for _ in 0..rng.between(1, 3) {
+            let region = topology.region_of(*rng.pick(&topology.node_ids().collect::<Vec<_>>()));
+            let away_ns_max = *rng.pick(&[MS, 2 * widest_ns, 12 * widest_ns + 500 * MS]);
+            let back_ns = at_ns + rng.below(away_ns_max);
+            for node in topology.node_ids().filter(|node| topology.region_of(*node) == region) {
+                self.steps.push((at_ns, Fault::Crash(node)));
+                self.steps.push((back_ns, Fault::Restart(node)));
+            }
+            at_ns = back_ns + 25 * widest_ns + 500 * MS + rng.below(10 * widest_ns);
+        }
+        self.healed_after_ns = self.healed_after_ns.max(at_ns);
         self.steps.sort_by_key(|(at, _)| *at);
     }
 

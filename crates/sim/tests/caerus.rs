@@ -81,3 +81,15 @@ fn a_node_whose_clock_drifts_takes_itself_out_before_anybody_reads_the_past() {
         assert!(refused > 20, "{}: {refused}", engine.name());
     }
 }
+
+#[test]
+fn regions_that_lose_their_memory_come_back_and_nothing_that_was_answered_is_lost() {
+    for (plan, range) in [("wan3-forgets", 400..440), ("wan5-forgets", 440..452)] {
+        let tally = seeds(plan, Consistency::Rss, range);
+        println!("{plan}: {tally:?}");
+        for kind in ["requests repeated", "refused by a node that is out", "one-shot commits", "queries"] {
+            let found = tally.get(kind).copied().unwrap_or(0);
+            assert!(found >= 10, "{kind}: {found} in {tally:?}");
+        }
+    }
+}

@@ -173,6 +173,28 @@ impl AnyEngine {
             }
         }
     }
+    /// The same for a node that has lost what it knew in former lives.
+    pub fn rejoining(
+        topology: Arc<Topology>,
+        me: NodeId,
+        incarnation: u32,
+        options: EngineOptions,
+    ) -> AnyEngine {
+        match options {
+            EngineOptions::Caerus(options) => {
+                let engine = Caerus::rejoining(topology, me, incarnation, options);
+                AnyEngine::Caerus(Box::new(Hosted { engine, out: Vec::new() }))
+            }
+            EngineOptions::Perseus(_) => AnyEngine::new(topology, me, incarnation, options),
+        }
+    }
+    /// How long a node that had lost its memory took to come back, in ns, and the bytes of its copy.
+    pub fn came_back(&self) -> Option<(u64, u64)> {
+        match self {
+            AnyEngine::Perseus(_) => None,
+            AnyEngine::Caerus(hosted) => hosted.engine.came_back(),
+        }
+    }
     pub fn kind(&self) -> EngineKind {
         match self {
             AnyEngine::Perseus(_) => EngineKind::Perseus,
@@ -202,6 +224,7 @@ fn hand_on<E: Engine>(
         EngineEffect::Answer(answer) => EngineEffect::Answer(answer),
         EngineEffect::Stream { partition, item } => EngineEffect::Stream { partition, item },
         EngineEffect::Closed { ticket, result } => EngineEffect::Closed { ticket, result },
+        EngineEffect::Restored => EngineEffect::Restored,
         EngineEffect::Collected { below } => EngineEffect::Collected { below },
     }));
 }
@@ -311,6 +334,12 @@ impl Engine for AnyEngine {
         match self {
             AnyEngine::Perseus(hosted) => hosted.engine.held(),
             AnyEngine::Caerus(hosted) => hosted.engine.held(),
+        }
+    }
+    fn absent(&self) -> Option<SqlError> {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.absent(),
+            AnyEngine::Caerus(hosted) => hosted.engine.absent(),
         }
     }
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {

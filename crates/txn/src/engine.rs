@@ -28,6 +28,15 @@ pub trait Executor {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied;
+    /// All rows of a partition as they are now, with whatever versions are kept, in blocks of bounded size. An
+    /// executor whose rows nobody copies keeps the default.
+    fn copy(&self, _partition: PartitionId) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+    /// Drops what is here of a partition.
+    fn forget(&mut self, _partition: PartitionId) {}
+    /// Takes the next block of another node's copy.
+    fn restore(&mut self, _partition: PartitionId, _block: &[u8]) {}
 }
 
 /// A transaction's end as its gateway learns it.
@@ -70,6 +79,9 @@ pub enum EngineEffect<M, T> {
         ticket: CloseTicket,
         result: Result<Closed, SqlError>,
     },
+    /// The node had lost its memory and is whole again: rows are as [`Executor::restore`] has left them, positions of
+    /// logs go on from there ([`Engine::calibrate`]), and whoever follows them needs a copy.
+    Restored,
     /// No cut at or below this rank is in use anywhere, and none will be: older versions may go.
     Collected {
         below: Rank,
@@ -157,6 +169,10 @@ pub trait Engine {
     /// Entries kept now, by what they are: for whoever checks that memory stays bounded.
     fn held(&self) -> BTreeMap<&'static str, u64> {
         BTreeMap::new()
+    }
+    /// Why this node answers nobody now; `None`: it does. (It has lost its memory and is not whole again.)
+    fn absent(&self) -> Option<SqlError> {
+        None
     }
     /// How far a partition of this node has executed. What comes later is ranked above the answer's `low`.
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration;

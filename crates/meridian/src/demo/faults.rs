@@ -10,6 +10,8 @@ use std::time::Duration;
 pub enum Deed {
     /// It loses its power: nodes stand still, connections break.
     Kill,
+    /// The same, and it forgets what it knew.
+    Lose,
     /// Its power comes back.
     Heal,
 }
@@ -35,7 +37,7 @@ pub struct Planned {
     pub fault: Fault,
 }
 
-pub const HELP: &str = "kill REGION, heal REGION or q";
+pub const HELP: &str = "kill REGION, lose REGION, heal REGION or q";
 
 impl FromStr for Command {
     type Err = String;
@@ -54,7 +56,7 @@ impl FromStr for Planned {
     fn from_str(text: &str) -> Result<Planned, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let [after, deed, region] = words[..] else {
-            return Err("write a time, kill or heal, and a region, e.g. \"10s kill eu\"".into());
+            return Err("write a time, kill, lose or heal, and a region, e.g. \"10s kill eu\"".into());
         };
         Ok(Planned { after: bench::args::duration(after)?, fault: Fault::new(deed, region)? })
     }
@@ -64,6 +66,7 @@ impl Fault {
     fn new(deed: &str, region: &str) -> Result<Fault, String> {
         let deed = match deed {
             "kill" => Deed::Kill,
+            "lose" => Deed::Lose,
             "heal" => Deed::Heal,
             _ => return Err(format!("'{deed}' is not understood; type {HELP}")),
         };
@@ -85,6 +88,7 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let deed = match self.deed {
             Deed::Kill => "kill",
+            Deed::Lose => "lose",
             Deed::Heal => "heal",
         };
         write!(f, "{deed} {}", self.region)
@@ -99,6 +103,7 @@ mod tests {
     fn commands_and_plans_are_read_and_anything_else_is_explained() {
         let kill = Fault { deed: Deed::Kill, region: "eu".into() };
         assert_eq!("kill eu".parse(), Ok(Command::Fault(kill.clone())));
+        assert_eq!("lose eu".parse(), Ok(Command::Fault(Fault { deed: Deed::Lose, region: "eu".into() })));
         assert_eq!(" q ".parse(), Ok(Command::Quit));
         assert_eq!("10s kill eu".parse(), Ok(Planned { after: Duration::from_secs(10), fault: kill }));
         for wrong in ["kil eu", "kill", "kill eu us", ""] {

@@ -122,7 +122,7 @@ pub struct Report {
     pub measured_s: f64,
     pub regions: Vec<RegionReport>,
     pub queries: Vec<QueryReport>,
-    /// Regions that were killed and healed.
+    /// Regions that were killed, or lost, and healed.
     pub faults: Vec<FaultReport>,
     /// Taken at the end if there were faults.
     pub audit: Option<Audit>,
@@ -265,7 +265,7 @@ impl Figures {
         let now = Instant::now();
         let mut inner = self.lock();
         match fault.deed {
-            Deed::Kill => inner.lost.insert(region),
+            Deed::Kill | Deed::Lose => inner.lost.insert(region),
             Deed::Heal => inner.lost.remove(&region),
         };
         inner.end_fault(now);

@@ -57,7 +57,7 @@ pub struct DemoArgs {
     #[arg(long)]
     pub plain: bool,
     /// Lose a region or have it back at a time after the load, e.g. "10s kill eu"; may be given several times
-    #[arg(long = "at", value_name = "TIME kill|heal REGION")]
+    #[arg(long = "at", value_name = "TIME kill|lose|heal REGION")]
     pub faults: Vec<Planned>,
     /// Seed of rows and inputs
     #[arg(long, default_value_t = 1)]
@@ -220,7 +220,8 @@ impl Watch<'_> {
                 Some(Ok(Command::Fault(fault))) => Some(self.fault(database, &fault).await?),
                 Some(Err(wrong)) => Some(wrong),
             };
-            match (&mut view, told) {
+            let back = self.returned(database).await?;
+            match (&mut view, told.or(back)) {
                 (Some(view), Some(told)) => view.tell(told),
                 (None, Some(told)) => println!("{told}"),
                 _ => {}
@@ -249,7 +250,7 @@ impl Watch<'_> {
         };
         let is_lost = self.figures.is_lost(usize::from(region.0));
         match fault.deed {
-            Deed::Kill if is_lost => Ok(format!("{} has no power", fault.region)),
+            Deed::Kill | Deed::Lose if is_lost => Ok(format!("{} has no power", fault.region)),
             Deed::Heal if !is_lost => Ok(format!("{} has power", fault.region)),
             Deed::Kill => {
                 // Booked first: clients that lose their connection look whether that is why.
@@ -257,12 +258,35 @@ impl Watch<'_> {
                 database.kill(region).await;
                 Ok(format!("{} lost its power; heal {} gives it back", fault.region, fault.region))
             }
-            Deed::Heal => {
-                database.heal(region).await?;
+            Deed::Lose if !database.can_lose() => Ok("what is kept in a directory is not lost here".into()),
+            Deed::Lose => {
                 self.figures.fault(fault, usize::from(region.0));
-                Ok(format!("{} has its power back", fault.region))
+                database.lose(region).await;
+                Ok(format!(
+                    "{} lost its power and all it knew; heal {} lets it come back with a copy",
+                    fault.region, fault.region
+                ))
             }
+            Deed::Heal => match database.heal(region).await? {
+                true => {
+                    self.figures.fault(fault, usize::from(region.0));
+                    Ok(format!("{} has its power back", fault.region))
+                }
+                false => Ok(format!("{} has its power back and asks others for what it knew", fault.region)),
+            },
         }
+    }
+
+    /// Regions that have got back what they knew.
+    async fn returned(&self, database: &mut Database) -> anyhow::Result<Option<String>> {
+        let mut told = None;
+        for (region, took, bytes) in database.returned().await? {
+            let name = database.topology().region_name(region).to_string();
+            let (ms, mib) = (took.as_millis(), bytes as f64 / f64::from(1 << 20));
+            told = Some(format!("{name} is whole again: a copy of {mib:.1} MiB, {ms} ms"));
+            self.figures.fault(&Fault { deed: Deed::Heal, region: name }, usize::from(region.0));
+        }
+        Ok(told)
     }
 }
 

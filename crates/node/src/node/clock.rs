@@ -130,7 +130,7 @@ impl<E: Engine> Node<E> {
 }
 
 /// What a request gets while the node is out; `None` if it may be served all the same.
-fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
+pub(super) fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
     let reason = reason.clone();
     match request {
         Request::Submit(_) | Request::MoveHome { .. } => Some(Reply::Submitted(Err(reason))),

@@ -56,6 +56,9 @@ pub struct Case {
     /// A fault planted in the engine; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<txn::perseus::Mutant>,
+    /// The same in the other engine.
+    #[cfg(feature = "mutants")]
+    pub caerus_mutant: Option<txn::caerus::Mutant>,
     /// A fault planted in how cuts are chosen.
     #[cfg(feature = "mutants")]
     pub reads_mutant: Option<reads::snapshot::Mutant>,
@@ -78,6 +81,8 @@ impl Case {
             stays_home: false,
             #[cfg(feature = "mutants")]
             mutant: None,
+            #[cfg(feature = "mutants")]
+            caerus_mutant: None,
             #[cfg(feature = "mutants")]
             reads_mutant: None,
             #[cfg(feature = "mutants")]
@@ -185,16 +190,24 @@ impl Knobs {
             EngineKind::Perseus => EngineOptions::Perseus(engine),
             EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => {
                 let mut rng = Rng::new(case.seed).fork("caerus");
-                if partitions > 1 && rng.chance(0.4) {
+                if partitions > 1 && rng.chance(0.4) && case.plan.mix != Mix::Forgets {
                     split_regions(&mut topology);
                 }
-                EngineOptions::Caerus(caerus_options(case.engine, &mut rng, engine, &topology))
+                let mut options = caerus_options(case.engine, &mut rng, engine, &topology);
+                if case.plan.mix == Mix::Forgets && case.engine == EngineKind::Caerus {
+                    options.copies_elsewhere = (topology.wan.region_count() - 1) / 2;
+                }
+                #[cfg(feature = "mutants")]
+                {
+                    options.mutant = case.caerus_mutant;
+                }
+                EngineOptions::Caerus(options)
             }
         };
         let topology = case.engine.layout(topology);
         let habits = Habits {
-            may_be_refused: case.plan.mix == Mix::Drift,
-            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::Drift)
+            may_be_refused: matches!(case.plan.mix, Mix::Drift | Mix::Forgets),
+            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::Drift | Mix::Forgets)
                 || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
             consistency: case.consistency,
             anywhere: match (case.rival, case.printed) {
@@ -396,7 +409,9 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         world.client(Mover::new(layout.clone(), book.clone(), rng, gateways, knobs.moves, pause_ns));
     }
     // The other engine does not take over from a lost gateway: only what was answered is judged.
-    let demands_progress = case.engine == EngineKind::Perseus || !case.plan.mix.takes_gateways();
+    let comes_back = case.plan.mix == Mix::Forgets;
+    let demands_progress =
+        case.engine == EngineKind::Perseus || !case.plan.mix.takes_gateways() || comes_back;
     let limit = healed_at + if demands_progress { 60 * SECOND } else { 3 * SECOND };
     let mut end = world.run_to_rest(limit).map_err(|stuck| stuck.to_string());
     if !demands_progress {
@@ -428,7 +443,8 @@ pub fn world(setup: Setup, engine: impl Into<EngineOptions>, node: node::Options
     let procedures = procedures();
     let topology = Arc::new(setup.topology.clone());
     World::new(setup, move |id, life, _| {
-        let engine = AnyEngine::new(topology.clone(), id, life, engine.clone());
+        let make = if life == 0 { AnyEngine::new } else { AnyEngine::rejoining };
+        let engine = make(topology.clone(), id, life, engine.clone());
         Node::new(id, topology.clone(), procedures.clone(), engine, node.clone())
     })
 }

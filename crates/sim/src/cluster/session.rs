@@ -347,6 +347,14 @@ impl Session {
             return Some(reply);
         }
         self.book.borrow_mut().count("refused by a node that is out");
+        if let Doing::OneShot { submission, .. } = &self.doing
+            && submission.request.is_some()
+        {
+            // It may have taken effect where it was sent first.
+            self.at = *self.rng.pick(&self.gateways);
+            out.ask(self.at, Request::Submit(submission.clone()));
+            return None;
+        }
         let pin = match &self.doing {
             Doing::Reading { pin, .. } | Doing::Committing { pin, .. } | Doing::Comparing { pin, .. } => {
                 Some(*pin)

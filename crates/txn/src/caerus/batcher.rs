@@ -65,7 +65,9 @@ impl Caerus {
         let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.count };
         let Submission { program, access, token, request } = submission;
         let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
-        let refused = if token.rank > limit {
+        let refused = if let Some(absent) = self.not_whole() {
+            Some(Outcome::Aborted(absent))
+        } else if token.rank > limit {
             let error = SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
                 "the session's token lies too far in the future",
@@ -231,7 +233,12 @@ impl Caerus {
         let Some(nth) = outstanding.missing.iter().position(|node| *node == from) else { return };
         outstanding.missing.remove(nth);
         let differs = outstanding.end.is_some_and(|known| known != end);
-        assert!(!differs || outstanding.request.is_some(), "{txn} has one rank");
+        // A node that has lost its memory since may not know how it ended.
+        let is_forgotten = matches!(&share, Share::Aborted(error) if error.state == unknown().state)
+            && !self.lives.is_empty();
+        outstanding.is_unclear |= is_forgotten;
+        let may_differ = outstanding.request.is_some() || outstanding.is_unclear;
+        assert!(!differs || may_differ, "{txn} has one rank");
         outstanding.is_unclear |= differs;
         outstanding.end = Some(end);
         outstanding.ends.push(share);

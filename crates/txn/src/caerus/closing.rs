@@ -30,6 +30,9 @@ pub(super) struct Closing {
 
 impl Caerus {
     pub(super) fn open_close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
+        if let Some(absent) = self.not_whole() {
+            return out.push(EngineEffect::Closed { ticket, result: Err(absent) });
+        }
         let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
         if close.rank > limit {
             let error = SqlError::new(

@@ -8,19 +8,27 @@
 //! at every copy. So each entry says which watermark its sequencer knew, whoever read below that aborts
 //! everywhere, and a copy forgets only what all sequences have said. An outcome goes when its gateway has
 //! answered.
+//!
+//! The collector is whoever leads the first sequence: a region that is lost is replaced as its leader is, and the next
+//! collector begins with nothing but what nodes report to it. It tells nothing before all of them have, or have been
+//! silent for long, of those with copies no more than K regions' (who is cut off itself hears of fewer). What was told
+//! is never taken back: every node keeps the largest it has heard, but none from a collector that does not lead any
+//! more.
 
 use super::merger::cut_of;
-use super::message::{Floor, Message};
+use super::message::{Floor, Message, Term};
 use super::sequence::Sequence;
 use super::state::{Caerus, Out, Partition};
 use crate::engine::EngineEffect;
-use base::{NodeId, Rank, Time, TxnId};
-use std::collections::BTreeMap;
+use base::{NodeId, Rank, RegionId, Time, TxnId};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// What the collector knows of each node; kept by one node only.
+/// What the collector knows of each node.
 #[derive(Clone, Debug)]
 pub(super) struct Collector {
-    node: NodeId,
+    /// It has collected since it led in this term.
+    term: Term,
     reports: BTreeMap<NodeId, (Rank, Floor)>,
     heard_at: BTreeMap<NodeId, Time>,
     /// Its own first report: from then on silence counts.
@@ -30,7 +38,7 @@ pub(super) struct Collector {
 impl Collector {
     pub fn new() -> Collector {
         let (reports, heard_at) = (BTreeMap::new(), BTreeMap::new());
-        Collector { node: NodeId(0), reports, heard_at, began: None }
+        Collector { term: 0, reports, heard_at, began: None }
     }
 }
 
@@ -72,7 +80,30 @@ impl Caerus {
         let TxnId { coordinator, incarnation, sequence } = self.unanswered();
         let floor = Floor { coordinator, incarnation, sequence };
         let delays_ns = self.delays.at(self.me);
-        self.send(self.collector.node, Message::Progress { done, floor, delays_ns }, out);
+        let collector = self.leader_of(self.first_sequence());
+        self.send(collector, Message::Progress { done, floor, delays_ns }, out);
+    }
+
+    /// Whoever leads it collects.
+    fn first_sequence(&self) -> RegionId {
+        *self.running().first().expect("some region orders")
+    }
+
+    /// While this node is not whole collection waits for it, as long as it is heard.
+    pub(super) fn report_absence(&mut self, out: &mut Out) {
+        if self.joining.as_ref().is_none_or(|joining| joining.refused.is_some()) {
+            return;
+        }
+        let TxnId { coordinator, incarnation, sequence } = self.unanswered();
+        let floor = Floor { coordinator, incarnation, sequence };
+        let delays_ns = self.delays.at(self.me);
+        for node in self.sequencers.clone().into_iter().flatten() {
+            if node == self.me {
+                continue;
+            }
+            let delays_ns = delays_ns.clone();
+            self.send(node, Message::Progress { done: Rank::ZERO, floor, delays_ns }, out);
+        }
     }
 
     /// Everything ranked at or below it has executed here, and nothing will that is; `None` where nothing does.
@@ -102,13 +133,21 @@ impl Caerus {
         delays_ns: Vec<u64>,
         out: &mut Out,
     ) {
-        if self.me != self.collector.node {
+        let Some(term) = self.leading.get(&self.first_sequence()).map(|sequencer| sequencer.term) else {
             return;
+        };
+        if self.collector.term != term {
+            base::sometimes!("another node collects");
+            self.collector = Collector { term, ..Collector::new() };
         }
         self.delays.set(from, delays_ns);
         let known = self.collector.reports.entry(from).or_insert((done, floor));
-        // Links reorder. A node that began a new life reads nothing below what it reported before.
-        known.0 = known.0.max(done);
+        // Links reorder. A node that began a new life may have lost its memory, and be behind where it was.
+        match known.1.incarnation.cmp(&floor.incarnation) {
+            Ordering::Less => known.0 = done,
+            Ordering::Equal => known.0 = known.0.max(done),
+            Ordering::Greater => {}
+        }
         if (known.1.incarnation, known.1.sequence) < (floor.incarnation, floor.sequence) {
             known.1 = floor;
         }
@@ -118,25 +157,37 @@ impl Caerus {
         }
         let began = *self.collector.began.get_or_insert(now);
         let mut rank = Rank::MAX;
+        let mut missing: BTreeSet<RegionId> = BTreeSet::new();
         for node in self.topology.node_ids() {
             let heard_at = self.collector.heard_at.get(&node).copied().unwrap_or(began);
             match self.collector.reports.get(&node) {
                 _ if now.since(heard_at) > self.options.silence_ns && self.may_be_missing(node) => {
                     base::sometimes!("collection goes on without a node that is silent");
+                    if self.topology.copies_at(node).next().is_some() {
+                        missing.insert(self.topology.region_of(node));
+                    }
                 }
                 Some((done, _)) => rank = rank.min(*done),
                 None => return,
             }
         }
+        if missing.len() > self.copies_of(self.first_sequence()) {
+            base::sometimes!("a collector hears too few to collect");
+            return;
+        }
         let floors: Vec<Floor> = self.collector.reports.values().map(|(_, floor)| *floor).collect();
         let delays_ns = self.delays.all();
         for node in self.topology.node_ids() {
-            let message = Message::Watermark { rank, floors: floors.clone(), delays_ns: delays_ns.clone() };
+            let (floors, delays_ns) = (floors.clone(), delays_ns.clone());
+            let message = Message::Watermark { term, rank, floors, delays_ns };
             self.send(node, message, out);
         }
     }
 
-    pub(super) fn on_watermark(&mut self, rank: Rank, floors: &[Floor], out: &mut Out) {
+    pub(super) fn on_watermark(&mut self, term: Term, rank: Rank, floors: &[Floor], out: &mut Out) {
+        if term < self.sequences[usize::from(self.first_sequence().0)].led_in {
+            return;
+        }
         for floor in floors {
             let Floor { coordinator, incarnation, sequence } = *floor;
             let voted: Vec<_> = self.running().into_iter().filter(|sequence| self.votes(*sequence)).collect();
@@ -170,9 +221,9 @@ impl Caerus {
         let unmerged = self.sequences.iter().flat_map(Sequence::unmerged);
         let unmerged = unmerged.filter_map(|entry| cut_of(&entry.transaction)).min();
         let held = self.read_below.first().map(|(read_at, _)| *read_at);
-        // Others may have gone on without this node.
-        let below =
-            told.chain(held).chain(unmerged).chain(self.executed_to()).fold(self.watermark, Rank::min);
+        // Others may have gone on without this node, and without its readers.
+        let own = self.executed_to().into_iter().chain(self.floor);
+        let below = told.chain(held).chain(unmerged).chain(own).fold(self.watermark, Rank::min);
         if below > self.given_up {
             self.given_up = below;
             out.push(EngineEffect::Collected { below });

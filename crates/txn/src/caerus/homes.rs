@@ -48,7 +48,7 @@ pub(super) struct Residence {
     /// Its homes, as far as sequences have come to them and not left them.
     pub eras: SmallVec<[Era; 1]>,
     /// The most moves that any of them came after.
-    reached: u32,
+    pub reached: u32,
 }
 
 /// Who touched what last, as one home ordered it.
@@ -57,7 +57,7 @@ pub(super) struct Era {
     pub home: Home,
     pub index: ConflictIndex,
     /// What has left it by itself, as far as this home's sequence has come.
-    left: BTreeSet<TableId>,
+    pub left: BTreeSet<TableId>,
 }
 
 /// One step on the way of something that moves.
@@ -339,6 +339,9 @@ impl Caerus {
         partition: PartitionId,
         to: RegionId,
     ) -> Result<TxnId, SqlError> {
+        if let Some(absent) = self.not_whole() {
+            return Err(absent);
+        }
         let refuse = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
         if self.protocol() == Protocol::Calvin {
             return Err(SqlError::unsupported("moving homes with this engine"));

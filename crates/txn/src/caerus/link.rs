@@ -76,6 +76,10 @@ impl<T: Clone> Outbox<T> {
     pub fn end(&self) -> u64 {
         self.first + self.items.len() as u64
     }
+    /// Items kept.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
     /// Every peer has everything.
     pub fn is_settled(&self) -> bool {
         self.items.is_empty()
@@ -114,6 +118,19 @@ impl<T: Clone> Outbox<T> {
             }
         }
         batches
+    }
+    /// A peer has nothing any more. What was let go of comes back, as far as it is kept: items `first..`.
+    pub fn begin_again(&mut self, node: NodeId, first: u64, kept: &VecDeque<T>) {
+        let Some(peer) = self.peers.iter_mut().find(|peer| peer.node == node) else { return };
+        if first < self.first && self.first <= first + kept.len() as u64 {
+            let lacking = (self.first - first) as usize;
+            kept.range(..lacking).rev().for_each(|item| self.items.push_front(item.clone()));
+            self.first = first;
+        }
+        // What it has it will say.
+        peer.acknowledged = self.first;
+        peer.sent = self.first + self.items.len() as u64;
+        (peer.resend_at, peer.mended_at) = (Time::ZERO, Time::ZERO);
     }
     /// Peers that were silent too long start again from what they have; whether there are any.
     pub fn overdue(&mut self, now: Time) -> bool {

@@ -34,6 +34,9 @@ impl Caerus {
         if !self.is_replica || !self.speaks(from, sequence, term) {
             return; // A peer with another topology. Silence, never a guess.
         }
+        if !self.hear_lives(from, &append.lives) {
+            return; // The leader has lost its memory since.
+        }
         let known = &mut self.sequences[sequence.0 as usize];
         if term < known.promised || term < known.led_in {
             let term = known.promised.max(known.led_in);
@@ -63,7 +66,8 @@ impl Caerus {
         known.release(append.everywhere);
         let (merged, granted) = (known.merged, known.granted);
         if has_entries || gap || granted != before {
-            self.send(from, Message::AppendAck { sequence, term, next, merged, gap, granted }, out);
+            let lives = self.lives.clone();
+            self.send(from, Message::AppendAck { sequence, term, next, merged, gap, granted, lives }, out);
         }
     }
 

@@ -7,6 +7,7 @@ pub use crate::share::Share;
 use base::txn::{ClientRequest, Gathered, Home, Homed, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// When somebody led a sequence; see the module.
 pub type Term = u64;
@@ -48,6 +49,28 @@ impl Grant {
     }
 }
 
+/// Nodes that have lost their memory and came back, each with the number of its present life.
+pub type Lives = BTreeMap<NodeId, u32>;
+
+/// What a region has promised, and its log of a sequence, as one needs it that has lost both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    pub promised: Term,
+    pub highest: Term,
+    pub led_in: Term,
+    /// `None`: something behind what is merged there is gone.
+    pub tail: Option<Tail>,
+}
+
+/// A block of a copy of everything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Part {
+    /// The merger's state, further.
+    State(Vec<u8>),
+    /// A block of a partition's rows; see [`Executor::copy`](crate::engine::Executor::copy).
+    Rows { partition: PartitionId, bytes: Vec<u8> },
+}
+
 /// Leader of a sequence → replicas: entries `first..` of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Append {
@@ -67,6 +90,7 @@ pub struct Append {
     pub everywhere: u64,
     /// The leader would like to tell this much.
     pub wanted: Grant,
+    pub lives: Lives,
     pub sent_at: Time,
 }
 
@@ -111,6 +135,7 @@ pub enum Message {
         merged: u64,
         gap: bool,
         granted: Grant,
+        lives: Lives,
     },
     /// Node → leader in its own region: a reader needs a low of at least this at this replica.
     LowWanted {
@@ -142,6 +167,7 @@ pub enum Message {
         sequence: RegionId,
         term: Term,
         tail: Tail,
+        lives: Lives,
     },
     /// There is a term above yours: this one.
     Overtaken {
@@ -195,11 +221,37 @@ pub enum Message {
         term: Term,
         round: u64,
     },
-    /// Collector → nodes: the same of all nodes. `delays_ns[to][from]`, by region.
+    /// Collector → nodes: the same of all nodes. `delays_ns[to][from]`, by region. It collects as long as it leads the
+    /// first sequence, in this term.
     Watermark {
+        term: Term,
         rank: Rank,
         floors: Vec<Floor>,
         delays_ns: Vec<Vec<u64>>,
+    },
+    /// Node that lost its memory → donor: blocks of a copy, from this one on; all before have come.
+    CopyWanted {
+        life: u32,
+        copy: u64,
+        from: u32,
+    },
+    CopyPart {
+        copy: u64,
+        number: u32,
+        of: u32,
+        part: Part,
+    },
+    /// Node that lost its memory → regions: where do I stand? So much of each sequence is merged in my copy.
+    Rejoin {
+        life: u32,
+        copy: u64,
+        merged: Vec<u64>,
+    },
+    /// There, as far as I know; by sequence. What former lives of yours have said counts here no more.
+    Rejoined {
+        copy: u64,
+        lives: Lives,
+        standings: Vec<Standing>,
     },
 }
 

@@ -44,14 +44,19 @@
 //! the sequences, in a later term (see `recovery`); more than K lost, or fewer than K + 1 left, and everything
 //! waits. A region that comes back with what it knew drops what only it had, which it never executed, and goes
 //! on from where it was: others keep what it lacks, however long that takes. A gateway's own region executes
-//! everything, so it answers from there.
+//! everything, so it answers from there. A region that comes back without what it knew, with K > 0, gets a copy of
+//! another one's state and what it is bound by from a quorum, and counts for nothing until then (see `rejoin`).
+//!
+//! Lost machines. A node may be kept by several machines of its region (`node::durable`): they log its inputs, so the
+//! sequencer's next machine goes on with the same entries, stamps and promises after an election among them, and no
+//! other region has to lead its sequence.
 //!
 //! Tables and partitions move to another home while everything goes on; see `homes`.
 //!
 //! A client that got no answer repeats its request, by name, at any gateway; see `requests`.
 //!
-//! What is not here yet: a sequence is not replicated inside its region (a node may be, as a whole), and a
-//! region that comes back without what it knew has nobody who gives it a copy: it stays lost.
+//! What is not here: a region of several nodes with copies comes back without its memory only if another one deals
+//! the same copies to as many nodes (a copy is taken from one node, as of one moment).
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
@@ -60,6 +65,7 @@ mod closing;
 mod collection;
 mod holding;
 mod homes;
+mod image;
 mod invariants;
 mod link;
 mod merger;
@@ -67,6 +73,7 @@ pub mod message;
 pub mod options;
 mod protocol;
 mod recovery;
+mod rejoin;
 mod requests;
 mod resting;
 mod rounds;
@@ -87,6 +94,7 @@ use base::txn::Submission;
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, Time, TxnId};
 use resting::Rest;
 use state::Out;
+use std::collections::BTreeMap;
 
 impl Caerus {
     /// Sends what may go now and sees to it that the rest will.
@@ -114,6 +122,28 @@ impl Caerus {
         self.ask_reads(now, out);
         self.collect(now);
         self.give_up(out);
+        self.drop_copies(now);
+    }
+}
+
+impl Caerus {
+    /// The same reminders, for a node that is not whole.
+    fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
+        match timer {
+            Timer::Flush => self.flush_timer = None,
+            Timer::Gate => {
+                self.gate_timer = None;
+                self.open_gate(now, out);
+            }
+            Timer::Tick => {
+                self.go_on_joining(now, out);
+                self.ticked(now, out);
+            }
+            Timer::Collect => {
+                self.report_absence(out);
+                out.push(EngineEffect::Timer { at: now + self.options.collect_every_ns, timer });
+            }
+        }
     }
 }
 
@@ -135,7 +165,10 @@ impl Engine for Caerus {
         out: &mut EngineEffects<Self>,
     ) -> TxnId {
         let id = self.submitted(now, submission);
-        self.settle(now, executor, out);
+        match self.joining {
+            Some(_) => self.open_gate(now, out),
+            None => self.settle(now, executor, out),
+        }
         id
     }
 
@@ -147,11 +180,26 @@ impl Engine for Caerus {
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
     ) {
-        self.handle(now, from, message, out);
-        self.settle(now, executor, out);
+        match message {
+            Message::CopyPart { copy, number, of, part } => {
+                self.on_copy_part(now, from, (copy, number, of, part), executor, out)
+            }
+            Message::Rejoined { .. } => self.handle(now, from, message, out),
+            _ if self.joining.is_some() => self.planted_while_joining(now, from, message, out),
+            Message::CopyWanted { life, copy, from: first } => {
+                self.on_copy_wanted(now, from, (life, copy, first), executor, out)
+            }
+            _ => self.handle(now, from, message, out),
+        }
+        if self.joining.is_none() {
+            self.settle(now, executor, out);
+        }
     }
 
     fn timer(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
+        if self.joining.is_some() {
+            return self.remind_joining(now, timer, out);
+        }
         match timer {
             Timer::Flush => self.flush_timer = None,
             Timer::Tick => {
@@ -207,6 +255,29 @@ impl Engine for Caerus {
         out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
         self.open_gate(now, out);
         self.flush(now, out);
+    }
+
+    fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let is_led_elsewhere = |sequence: &&RegionId| {
+            self.sequences[usize::from(sequence.0)].led_in != u64::from(self.home_of(**sequence).0)
+        };
+        [("terms led by others", self.running().iter().filter(is_led_elsewhere).count() as u64)].into()
+    }
+
+    fn held(&self) -> BTreeMap<&'static str, u64> {
+        let kept: usize = self.sequences.iter().map(|known| known.kept().1.len()).sum();
+        let unsent: usize = self.leading.values().map(|sequencer| sequencer.log.len()).sum();
+        [
+            ("vertices", self.vertex_count() as u64),
+            ("granules", self.granule_count() as u64),
+            ("entries", (kept + unsent) as u64),
+            ("outcomes", self.outcomes.len() as u64),
+        ]
+        .into()
+    }
+
+    fn absent(&self) -> Option<SqlError> {
+        self.not_whole()
     }
 
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {

@@ -178,6 +178,10 @@ pub enum Mutant {
     MoveUnheardOf,
     /// A reader closes a partition where it was homed when it asked.
     CloseAtOldHome,
+    /// A region that has lost its memory acknowledges entries before a copy covers them.
+    AckBeforeWhole,
+    /// A region that has lost its memory votes before it knows what it had promised, and what it had.
+    VoteBeforeWhole,
     /// SLOG: a region takes a piece as soon as it hears of its transaction, in whichever order that is.
     PiecesAsTheyCome,
     /// SLOG and Calvin: what the log of all regions will say is acted on before a majority has it.

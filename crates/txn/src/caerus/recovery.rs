@@ -37,6 +37,16 @@ pub(super) struct Candidacy {
     until: Time,
 }
 
+impl Candidacy {
+    /// What a region had said, it said in a life that is over.
+    pub fn forget(&mut self, region: RegionId) {
+        self.agreed.remove(&region);
+        if let Some(promised) = &mut self.promised {
+            promised.remove(&region);
+        }
+    }
+}
+
 impl Caerus {
     /// The region that leads in a term.
     fn region_of_term(&self, term: Term) -> RegionId {
@@ -201,7 +211,8 @@ impl Caerus {
             self.step_down(now, sequence, term);
         }
         if let Some(tail) = self.sequences[sequence.0 as usize].tail(merged, accepted, end) {
-            self.send(from, Message::Promise { sequence, term, tail }, out);
+            let lives = self.lives.clone();
+            self.send(from, Message::Promise { sequence, term, tail, lives }, out);
         }
     }
 

@@ -15,6 +15,7 @@ use super::state::Caerus;
 use crate::graph::vertex::{Ref, State};
 use base::txn::{Access, AccessMode, ClientRequest, Granule, StatementResult, Transaction};
 use base::{Datum, Key, PartitionId, Rank, SqlError, SqlState, TableId, TxnId};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No table has this number.
@@ -27,14 +28,37 @@ pub(super) struct Requests {
     oldest: BTreeSet<(Rank, PartitionId, ClientRequest)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Ended {
     first: TxnId,
     rank: Rank,
     end: Result<Vec<StatementResult>, SqlError>,
 }
 
+/// How a request ended at a partition, as it travels.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    partition: PartitionId,
+    request: ClientRequest,
+    ended: Ended,
+}
+
 impl Requests {
+    pub fn image(&self) -> Vec<Kept> {
+        let kept = self.ended.iter();
+        kept.map(|((partition, request), ended)| Kept {
+            partition: *partition,
+            request: *request,
+            ended: ended.clone(),
+        })
+        .collect()
+    }
+    pub fn take_over(&mut self, kept: Vec<Kept>) {
+        for Kept { partition, request, ended } in kept {
+            self.oldest.insert((ended.rank, partition, request));
+            self.ended.insert((partition, request), ended);
+        }
+    }
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.ended.len()

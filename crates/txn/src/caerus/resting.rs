@@ -68,7 +68,9 @@ impl Caerus {
     /// Whether something is under way here. Readers that wait do not count: there are always some that follow
     /// the streams.
     fn is_busy(&self) -> bool {
-        !(self.outstanding.is_empty()
+        !(self.joining.is_none()
+            && self.handed_out.is_empty()
+            && self.outstanding.is_empty()
             && self.waiting.is_empty()
             && self.held_back.is_empty()
             && self.gate.is_empty()

@@ -274,7 +274,20 @@ impl Caerus {
 
     pub(super) fn on_outcome_wanted(&mut self, from: NodeId, txn: TxnId, out: &mut Out) {
         if let Some((end, share)) = self.outcomes.get(&txn).cloned() {
-            self.send(from, Message::Executed { txn, end, share }, out);
+            return self.send(from, Message::Executed { txn, end, share }, out);
+        }
+        let Some(rejoined) = self.rejoined else { return };
+        let gateway = self.topology.region_of(txn.coordinator);
+        let asks_here = gateway == self.region || self.sequencers[usize::from(gateway.0)].is_none();
+        let known = self.graph.find(txn).map(|at| self.graph.live(at));
+        let has_executed = match known {
+            Some(vertex) => vertex.state >= State::Executed,
+            None => self.sequences.iter().any(|sequence| sequence.seen.contains(txn)),
+        };
+        if asks_here && has_executed {
+            base::sometimes!("how a transaction ended was forgotten by the region that lost its memory");
+            let end = (txn, known.and_then(|vertex| vertex.rank).unwrap_or(rejoined.at));
+            self.send(from, Message::Executed { txn, end, share: Share::Aborted(unknown()) }, out);
         }
     }
 }

@@ -12,8 +12,9 @@
 //! 4. an entry is kept until every replica has merged it: whoever comes to lead has it for whoever lacks it;
 //! 5. `low` is below the stamps of all that is here and not merged, and below those of all that will come.
 
+use super::image::Merged;
 use super::link::Inbox;
-use super::message::{Append, Entry, Grant, Tail, Term};
+use super::message::{Append, Entry, Grant, Standing, Tail, Term};
 use crate::graph::seen::Seen;
 use base::order::CloseTicket;
 use base::{Rank, RegionId, Time};
@@ -80,6 +81,46 @@ impl Sequence {
             waits,
             ..Sequence::default()
         }
+    }
+    /// What is merged of it.
+    pub fn image(&self) -> Merged {
+        let (merged, low, collected) = (self.merged, self.low, self.collected);
+        Merged { merged, low, collected, seen: self.seen.clone() }
+    }
+    /// Begins where another node's merger stands; nothing behind that is here.
+    pub fn take_over(&mut self, image: Merged) {
+        let Merged { merged, low, collected, seen } = image;
+        (self.first, self.merged, self.stable) = (merged, merged, merged);
+        (self.told, self.low, self.collected, self.seen) = (low, low, collected, seen);
+        self.log.clear();
+        self.stamps.clear();
+        self.inbox = Inbox::starting_at(merged);
+    }
+    /// Has promised what any of these regions has, and has the best of their logs, as a new leader would.
+    pub fn stand_with(&mut self, now: Time, others: Vec<Standing>) {
+        let mut best: Option<Tail> = None;
+        for other in others {
+            let Standing { promised, highest, led_in, tail } = other;
+            self.promised = self.promised.max(promised);
+            self.highest = self.highest.max(highest).max(promised);
+            self.led_in = self.led_in.max(led_in);
+            let Some(tail) = tail else { continue };
+            self.granted = self.granted.max(tail.granted);
+            if best.as_ref().is_none_or(|best| (best.accepted, best.end) < (tail.accepted, tail.end)) {
+                best = Some(tail);
+            }
+        }
+        (self.heard_at, self.led_at) = (now, now);
+        let Some(best) = best else { return };
+        assert!(best.end >= self.merged, "what was merged somewhere is in the best of so many logs");
+        self.first = best.end - best.entries.len() as u64;
+        let mut kept: VecDeque<Entry> = best.entries.into();
+        let tail = kept.split_off((self.merged - self.first) as usize);
+        self.log = kept;
+        self.adopt(best.accepted, tail.into());
+        self.promised = self.promised.max(best.accepted);
+        (self.hearing, self.since) = (best.accepted, self.end());
+        self.inbox = Inbox::starting_at(self.end());
     }
     /// Everything before it is in the log.
     pub fn end(&self) -> u64 {
@@ -158,6 +199,14 @@ impl Sequence {
         self.inbox = Inbox::starting_at(self.end());
         self.staged.clear();
         self.early.clear();
+    }
+
+    /// All that is kept, for a region that has merged `merged` entries and has nothing else: others may lack what it
+    /// does not. `None` if what it lacks is not here any more.
+    pub fn whole_tail(&self, merged: u64) -> Option<Tail> {
+        let entries = self.log.iter().cloned().collect();
+        let tail = Tail { accepted: self.accepted, end: self.end(), granted: self.granted, entries };
+        (self.first <= merged).then_some(tail)
     }
 
     /// The log for a candidate whose own one is of `accepted` and ends at `end`, and that has merged `merged`;

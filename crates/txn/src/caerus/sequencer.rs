@@ -319,6 +319,7 @@ impl Caerus {
             stable: known.stable,
             everywhere: sequencer.everywhere,
             wanted: sequencer.wanted,
+            lives: self.lives.clone(),
             sent_at: now,
         }
     }

@@ -4,10 +4,11 @@ use super::batcher::{Link, Outstanding};
 use super::closing::Closing;
 use super::collection::Collector;
 use super::homes::Residence;
-use super::message::{Message, Named, Share, Term, Timer};
+use super::message::{Lives, Message, Named, Share, Term, Timer};
 use super::options::{Mutant, Options};
 use super::protocol::Global;
 use super::recovery::Candidacy;
+use super::rejoin::{HandedOut, Joining, Rejoined};
 use super::requests::Requests;
 use super::resting::Rest;
 use super::rounds::inside;
@@ -43,6 +44,15 @@ pub struct Caerus {
     pub(super) sequencers: Vec<Option<NodeId>>,
     /// The sequence of all regions, if the protocol has one.
     pub(super) global: Option<Global>,
+
+    /// This node has lost its memory and is not whole.
+    pub(super) joining: Option<Box<Joining>>,
+    /// It was so, and is whole again.
+    pub(super) rejoined: Option<Rejoined>,
+    /// Of nodes that lost their memory, this one among them.
+    pub(super) lives: Lives,
+    /// Copies that such nodes take from here.
+    pub(super) handed_out: BTreeMap<NodeId, HandedOut>,
 
     // The gateway.
     pub(super) count: u64,
@@ -243,6 +253,10 @@ impl Caerus {
             incarnation,
             born: incarnation,
             is_replica,
+            joining: None,
+            rejoined: None,
+            lives: Lives::new(),
+            handed_out: BTreeMap::new(),
             count: 0,
             waiting: VecDeque::new(),
             again: BTreeMap::new(),
@@ -287,6 +301,18 @@ impl Caerus {
             topology,
             options,
         }
+    }
+
+    /// An engine that has lost the memory of its former lives, in its `incarnation`-th one. A node with copies gets
+    /// them from elsewhere before anybody is answered; see `rejoin`.
+    pub fn rejoining(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
+        let mut engine = Caerus::new(topology, me, incarnation, options);
+        if engine.is_replica {
+            engine.leading.clear();
+            engine.joining = Some(Box::new(Joining::new(engine.refused())));
+            engine.lives.insert(me, incarnation);
+        }
+        engine
     }
 
     /// Vertices held now.
@@ -355,8 +381,10 @@ impl Caerus {
                 self.delays.arrived(from, self.me, now.since(append.sent_at));
                 self.on_append(now, from, append, out)
             }
-            Message::AppendAck { sequence, term, next, merged, gap, granted } => {
-                self.on_append_ack(now, from, sequence, term, (next, merged), gap, granted, out)
+            Message::AppendAck { sequence, term, next, merged, gap, granted, lives } => {
+                if self.hear_lives(from, &lives) {
+                    self.on_append_ack(now, from, sequence, term, (next, merged), gap, granted, out)
+                }
             }
             Message::LowWanted { sequence, rank, at } => self.on_low_wanted(now, at, sequence, rank, out),
             Message::Prepare { sequence, term, round } => self.on_prepare(from, sequence, term, round, out),
@@ -368,8 +396,10 @@ impl Caerus {
             Message::Elect { sequence, term, merged, accepted, end } => {
                 self.on_elect(now, from, sequence, term, merged, (accepted, end), out)
             }
-            Message::Promise { sequence, term, tail } => {
-                self.on_promise(now, from, sequence, term, tail, out)
+            Message::Promise { sequence, term, tail, lives } => {
+                if self.hear_lives(from, &lives) {
+                    self.on_promise(now, from, sequence, term, tail, out)
+                }
             }
             Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term),
             Message::Leads { sequence, term } => self.on_leads(now, from, sequence, term),
@@ -381,9 +411,16 @@ impl Caerus {
             Message::Progress { done, floor, delays_ns } => {
                 self.on_progress(now, from, done, floor, delays_ns, out)
             }
-            Message::Watermark { rank, floors, delays_ns } => {
+            Message::Watermark { term, rank, floors, delays_ns } => {
                 self.delays.share(self.me, delays_ns);
-                self.on_watermark(rank, &floors, out)
+                self.on_watermark(term, rank, &floors, out)
+            }
+            Message::Rejoin { life, copy, merged } => self.on_rejoin(from, life, copy, &merged, out),
+            Message::Rejoined { copy, lives, standings } => {
+                self.on_rejoined(now, from, copy, &lives, standings, out)
+            }
+            Message::CopyWanted { .. } | Message::CopyPart { .. } => {
+                unreachable!("whoever asks for a copy is not this node")
             }
         }
     }

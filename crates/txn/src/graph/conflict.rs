@@ -14,7 +14,8 @@ use super::vertex::Ref;
 use base::hash::{PointMap, digest};
 use base::key::KeyRange;
 use base::txn::{Access, AccessMode, Granule};
-use base::{Key, TableId};
+use base::{Key, TableId, TxnId};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -62,6 +63,14 @@ impl Accessors {
             }
         }
     }
+    fn image(&self, id_of: &impl Fn(Ref) -> Option<TxnId>) -> AccessorsImage {
+        let readers = self.readers.iter().filter_map(|at| id_of(*at)).collect();
+        AccessorsImage { writer: self.writer.and_then(id_of), readers }
+    }
+    fn restored(image: AccessorsImage, at_of: &impl Fn(TxnId) -> Ref) -> Accessors {
+        let AccessorsImage { writer, readers } = image;
+        Accessors { writer: writer.map(at_of), readers: readers.into_iter().map(at_of).collect() }
+    }
     /// Forgets who was collected.
     fn forget(&mut self, alive: &impl Fn(Ref) -> bool) {
         self.writer = self.writer.filter(|writer| alive(*writer));
@@ -72,6 +81,28 @@ impl Accessors {
         self.forget(alive);
         !self.is_empty()
     }
+}
+
+/// A conflict index as another node can take it over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Image {
+    keys: Vec<(u64, AccessorsImage)>,
+    ordered: Vec<OrderedImage>,
+    whole: AccessorsImage,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct AccessorsImage {
+    writer: Option<TxnId>,
+    readers: Vec<TxnId>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct OrderedImage {
+    table: TableId,
+    keys: Vec<(Key, AccessorsImage)>,
+    flat: Vec<(KeyRange, AccessorsImage)>,
+    odd: Vec<(KeyRange, AccessorsImage)>,
 }
 
 /// Planted faults, all off in production.
@@ -186,6 +217,53 @@ impl ConflictIndex {
         }
         self.whole.forget(alive);
         self.len_after_pass = self.len();
+    }
+
+    /// What is remembered, by transactions' ids, of those that `id_of` still knows.
+    pub fn image(&self, id_of: &impl Fn(Ref) -> Option<TxnId>) -> Image {
+        let one = |accessors: &Accessors| accessors.image(id_of);
+        let ordered = |(table, ordered): (&TableId, &Ordered)| OrderedImage {
+            table: *table,
+            keys: ordered.keys.iter().map(|(key, accessors)| (key.clone(), one(accessors))).collect(),
+            flat: ordered
+                .flat
+                .iter()
+                .map(|(low, (high, accessors))| {
+                    (KeyRange { low: low.clone(), high: high.clone() }, one(accessors))
+                })
+                .collect(),
+            odd: ordered.odd.iter().map(|(range, accessors)| (range.clone(), one(accessors))).collect(),
+        };
+        Image {
+            keys: self
+                .keys
+                .sorted()
+                .into_iter()
+                .map(|(digest, accessors)| (*digest, one(accessors)))
+                .collect(),
+            ordered: self.ordered.iter().map(ordered).collect(),
+            whole: one(&self.whole),
+        }
+    }
+
+    /// Remembers what an image says; `at_of` must know everybody in it.
+    pub fn restored(image: Image, flaws: Flaws, at_of: &impl Fn(TxnId) -> Ref) -> ConflictIndex {
+        let one = |image: AccessorsImage| Accessors::restored(image, at_of);
+        let mut index = ConflictIndex::with_flaws(flaws);
+        for (digest, accessors) in image.keys {
+            index.keys.insert(digest, one(accessors));
+        }
+        for image in image.ordered {
+            let mut ordered = Ordered::default();
+            ordered.keys.extend(image.keys.into_iter().map(|(key, accessors)| (key, one(accessors))));
+            let flat = image.flat.into_iter();
+            ordered.flat.extend(flat.map(|(range, accessors)| (range.low, (range.high, one(accessors)))));
+            ordered.odd.extend(image.odd.into_iter().map(|(range, accessors)| (range, one(accessors))));
+            index.ordered.insert(image.table, ordered);
+        }
+        index.whole = one(image.whole);
+        index.len_after_pass = index.len();
+        index
     }
 
     /// Granules held.
@@ -332,8 +410,8 @@ mod tests {
     use super::*;
     use crate::graph::participants::Participants;
     use crate::graph::vertex::Vertices;
+    use base::NodeId;
     use base::rng::Rng;
-    use base::{NodeId, TxnId};
     use std::collections::BTreeSet;
 
     fn random_access(rng: &mut Rng) -> Access {

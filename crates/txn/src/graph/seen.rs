@@ -3,16 +3,17 @@
 //! KEEPS: everything below a coordinator's floor is gone everywhere; above it, a bit says so.
 
 use base::{NodeId, TxnId};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Transactions whose vertices were dropped.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
     lives: BTreeMap<(NodeId, u32), Life>,
 }
 
 /// One incarnation of one coordinator.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Life {
     /// Sequence of the first bit; everything below it is gone. A multiple of 64.
     base: u64,

@@ -8,6 +8,7 @@ use super::participants::{NodeSet, Participants};
 use base::hash::PointMap;
 use base::txn::Transaction;
 use base::{Rank, TxnId};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::num::NonZeroU32;
 
@@ -20,7 +21,7 @@ pub struct Ref {
 }
 
 /// How far a transaction has come at this node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum State {
     /// Named as a dependency by someone; nothing else is known.
     Named,

@@ -2,11 +2,15 @@
 
 use super::covered;
 use crate::engine::{Applied, Executor};
+use base::codec;
 use base::commit::RowWrite;
 use base::hash::digest;
 use base::txn::{AccessMode, Gathered, StatementResult, Transaction, TxnProgram};
 use base::{Datum, PartitionId, Place, Row, SqlError, SqlState, TxnId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+type Values = BTreeMap<(PartitionId, i64), u64>;
 
 /// One node's rows. A write's value follows from everything the transaction read anywhere, so that a
 /// serial replay can tell whether anything was read out of place.
@@ -18,7 +22,7 @@ pub struct Rows {
     gathered: BTreeMap<(TxnId, PartitionId), u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     pub txn: TxnId,
     pub partition: PartitionId,
@@ -106,5 +110,24 @@ impl Executor for Rows {
         let writes = vec![RowWrite::new(super::TABLE, key, Some(row.clone()))];
         let results = vec![StatementResult { rows: vec![row], affected: 1 }];
         Applied { results, writes, schema: None }
+    }
+
+    fn copy(&self, partition: PartitionId) -> Vec<Vec<u8>> {
+        let values: Values =
+            self.values.iter().filter(|((p, _), _)| *p == partition).map(|(k, v)| (*k, *v)).collect();
+        let log: Vec<Entry> = self.log.iter().filter(|entry| entry.partition == partition).cloned().collect();
+        // Several blocks, so that some are lost.
+        let entries = log.chunks(3).map(|entries| codec::encode(&(Values::new(), entries.to_vec())));
+        entries.chain([codec::encode(&(values, Vec::<Entry>::new()))]).collect()
+    }
+    fn forget(&mut self, partition: PartitionId) {
+        self.values.retain(|(p, _), _| *p != partition);
+        self.log.retain(|entry| entry.partition != partition);
+    }
+    fn restore(&mut self, _: PartitionId, block: &[u8]) {
+        let (values, log): (Values, Vec<Entry>) =
+            codec::decode(block).expect("a block is read as it was written");
+        self.values.extend(values);
+        self.log.extend(log);
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Suggested reading order: this file, the modules below.
 
+mod collecting;
 mod exhaustive;
 mod homes;
 mod judge;
@@ -11,6 +12,7 @@ mod mutants;
 mod random;
 mod readers;
 mod recovery;
+mod rejoin;
 mod repeats;
 mod resting;
 mod rivals;
@@ -58,6 +60,11 @@ struct World {
     rng: Rng,
     /// Nodes that are down. What a node knew it still knows when it is back.
     dead: BTreeSet<NodeId>,
+    /// Of these, those that come back without it.
+    forgetful: BTreeSet<NodeId>,
+    /// Nodes that have come back without what they knew, whether or not they are whole.
+    forgot: BTreeSet<NodeId>,
+    options: Options,
     /// Nodes that hear each other only.
     cut_off: BTreeSet<NodeId>,
     lives: u32,
@@ -89,9 +96,10 @@ impl World {
         let mut rng = Rng::new(seed).fork("world");
         let bound = topology.clock_bound_ns as i64;
         let skews = (0..count).map(|_| rng.between(-bound, bound)).collect();
-        let node = |n| Caerus::new(topology.clone(), n, 1, options.clone());
+        let make = |n| Caerus::new(topology.clone(), n, 1, options.clone());
+        let nodes = topology.node_ids().map(make).collect();
         let mut world = World {
-            nodes: topology.node_ids().map(node).collect(),
+            nodes,
             rows: (0..count).map(|_| Rows::default()).collect(),
             skews,
             topology,
@@ -101,6 +109,9 @@ impl World {
             faults: Faults::default(),
             rng,
             dead: BTreeSet::new(),
+            forgetful: BTreeSet::new(),
+            forgot: BTreeSet::new(),
+            options: options.clone(),
             cut_off: BTreeSet::new(),
             lives: 1,
             request: None,
@@ -213,6 +224,7 @@ impl World {
                     let told = self.closed.insert(ticket, (self.now, result));
                     assert!(told.is_none(), "closed twice: {told:?}");
                 }
+                EngineEffect::Restored => self.restored(node),
                 EngineEffect::Collected { below } => {
                     let known = &mut self.watermarks[node.0 as usize];
                     assert!(*known < below, "the watermark only grows");
@@ -282,9 +294,44 @@ impl World {
             self.events.retain(|_, event| !timers(event));
             let mut out = Vec::new();
             let clock = self.clock(node);
-            self.nodes[node.0 as usize].resume(clock, self.lives, &mut out);
+            if self.forgetful.remove(&node) {
+                self.forget(node);
+                self.nodes[node.0 as usize].start(clock, &mut out);
+            } else {
+                self.nodes[node.0 as usize].resume(clock, self.lives, &mut out);
+            }
             self.effects(node, out);
         }
+    }
+    /// A region is lost with all it knew.
+    fn lose(&mut self, region: u16) {
+        let nodes = self.nodes_of(region);
+        self.forgetful.extend(&nodes);
+        self.dead.extend(nodes);
+    }
+    /// What a node knew is gone, and whoever it had to do with.
+    fn forget(&mut self, node: NodeId) {
+        let n = node.0 as usize;
+        self.nodes[n] = Caerus::rejoining(self.topology.clone(), node, self.lives, self.options.clone());
+        self.rows[n] = Rows::default();
+        self.watermarks[n] = Rank::ZERO;
+        self.streams.retain(|(at, _), _| *at != node);
+        let gone: Vec<CloseTicket> =
+            self.closes.iter().filter(|(_, (_, at, _))| *at == node).map(|(ticket, _)| *ticket).collect();
+        for ticket in gone {
+            self.closes.remove(&ticket);
+            self.closed.remove(&ticket);
+        }
+        self.forgot.insert(node);
+    }
+    /// A node is whole again: what it has executed is what its donor had.
+    fn restored(&mut self, node: NodeId) {
+        assert!(self.forgot.contains(&node) && !self.streams.keys().any(|(at, _)| *at == node));
+    }
+    /// A transaction whose gateway lost its memory before it could answer.
+    fn is_forgotten(&self, txn: TxnId) -> bool {
+        self.forgot.contains(&txn.coordinator)
+            && txn.incarnation < self.nodes[txn.coordinator.0 as usize].born
     }
     fn cut_off(&mut self, region: u16) {
         let nodes = self.nodes_of(region);
@@ -321,7 +368,10 @@ impl World {
             assert!(node.leading.values().all(|sequencer| sequencer.log.is_settled()));
             assert!(node.leading.values().all(|s| s.held.is_empty() && s.preparing.is_empty()));
             for known in &node.sequences {
-                assert!(known.seen.words() <= node.topology.nodes.len() && known.is_settled());
+                assert!(
+                    known.seen.words() < node.topology.nodes.len() + self.lives as usize
+                        && known.is_settled()
+                );
             }
             let graph = &node.graph;
             for known in node.partitions.iter_mut().flat_map(|partition| partition.residences_mut()) {

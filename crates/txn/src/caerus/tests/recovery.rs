@@ -279,7 +279,7 @@ pub fn lose_after(protocol: Protocol, events: usize, region: u16, heals: bool) -
 }
 
 /// Whether the loss of a region right after it might be told from the loss before.
-fn counts(event: &super::Event) -> bool {
+pub fn counts(event: &super::Event) -> bool {
     let super::Event::Message { message, .. } = event else { return false };
     match message {
         Message::Append(append) => !append.entries.is_empty(),

@@ -204,6 +204,7 @@ impl World {
     fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message, Timer>>) {
         for effect in out {
             match effect {
+                EngineEffect::Restored => unreachable!("this engine takes no copies"),
                 EngineEffect::Send { to, message } => self.send(node, to, message),
                 EngineEffect::Timer { at, timer } => {
                     let skew = self.skews[node.0 as usize];

@@ -1,0 +1,52 @@
+//! A node whose engine has lost its memory and is not whole again answers nobody; then its columns and whoever
+//! follows its logs begin with a copy.
+//!
+//! KEEPS: until then clients are refused with the reason, and readers that ask are not answered: they ask again.
+
+use super::clock::refusal;
+use super::*;
+
+impl<E: Engine> Node<E> {
+    /// Hands on what the engine needs to become whole, and nothing that would be answered from what is not here.
+    pub(super) fn while_absent(
+        &mut self,
+        now: Time,
+        event: Event<Self>,
+        out: &mut Effects<Self>,
+    ) -> Option<Event<Self>> {
+        let Some(reason) = self.engine.absent() else { return Some(event) };
+        match event {
+            Event::Request { id, request } => match refusal(&request, &reason) {
+                Some(reply) => {
+                    out.reply(id, reply);
+                    None
+                }
+                None => Some(Event::Request { id, request }),
+            },
+            Event::Message { message: Message::Ask { .. } | Message::StreamAck { .. }, .. } => None,
+            Event::Message { message: Message::Scan { .. }, .. } => None,
+            Event::Timer(Timer::Low) => {
+                out.timer(Timer::Low, now + self.options.low_interval_ns);
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    /// The rows are here, and the logs go on behind them.
+    pub(super) fn restored(&mut self, now: Time, out: &mut Effects<Self>) {
+        let partitions: Vec<PartitionId> = self.topology.copies_at(self.id).collect();
+        for partition in partitions {
+            if self.subscribes(partition) {
+                let copy = self.copy_of(now, partition);
+                let good = copy.iter().all(|feed| self.columns.take(now, partition, feed));
+                assert!(good, "nothing was collected here before");
+            }
+            if let Some(outgoing) = self.streams.outgoing.get_mut(&partition) {
+                outgoing.begin_anew();
+            }
+        }
+        self.tell_floor();
+        self.flush(now, out);
+    }
+}

@@ -1,0 +1,456 @@
+//! A region that lost its memory comes back: with a copy from elsewhere, and bound by what it has forgotten.
+//!
+//! IN: blocks of another node's copy; what the other regions' nodes that vote have promised and hold. OUT: a node
+//! that stands where a node might stand that never lost anything. KEEPS, until it is whole:
+//! 1. it votes for nobody, grants nothing, is counted among no copies, answers no reader and no client;
+//! 2. it has a new life, and others hear of it: whoever has answered it counts nothing that a former life of it has
+//!    said, and tells its life with everything that is counted itself;
+//! 3. it is whole once it has a copy of the merger's state and of all rows as of one moment, and then, for each
+//!    sequence, the promises, the grants and the logs of a quorum of the others: N − K of them, and K + 1 of them
+//!    unless a candidate's own promise is enough. It has promised the latest term among theirs, and its log is the
+//!    best of theirs, as far back as it is kept: others may lack what this region does not.
+//!
+//! Why nothing answered is lost. What was answered rests on entries that K + 1 regions held in one term. If a former
+//! life of this one was among them there are K others, and among any N − K others at least one of those: it held the
+//! entry when it was asked here, so the entry is in the best log; or it came to hold it later, then it said so with
+//! the new life's number, and the leader did not count the former life any more. The same holds of grants, and of a
+//! leader that is a former life itself: K others had to acknowledge.
+//!
+//! Why no promise is broken. A promise that somebody leads by was given together with N − K − 1 others (the
+//! candidate among them), so one of any K + 1 others gave it too: before it was asked here, then the term is known
+//! here; or later, then with the new life's number, and the candidate counts the former life's promise no more.
+//! Where N − K is 1 a candidate leads by its own promise, and its term is known to whoever agreed to it.
+//!
+//! What K regions lost may lack is with the others as ever: a region counts among the K until it is whole. So
+//! K = 0 has no way back: what only the lost region had is nowhere, and where its sequence ended nobody can tell.
+//! It says so to whoever asks, and everything that needs it waits for ever; nothing is guessed.
+//!
+//! The copy comes in blocks of bounded size, so many at a time; what has come need not come again. A donor that is
+//! silent is given up, and another's copy begun from its beginning. Entries behind the copy are kept by whoever leads
+//! until every copy has merged them, this one by its former life's word; should that have been further than the
+//! donor, the answers of the others say that something is gone, and a later copy is asked for.
+
+use super::image::Image;
+use super::message::{Lives, Message, Part, Standing};
+use super::options::Mutant;
+use super::state::{Caerus, Out};
+use crate::engine::{EngineEffect, Executor};
+use base::codec;
+use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of the merger's state in one block.
+const PART_BYTES: usize = 64 << 10;
+/// Blocks that are on their way at most.
+const WINDOW: u32 = 32;
+
+/// A node that is not whole.
+#[derive(Clone, Debug)]
+pub(super) struct Joining {
+    /// It never will be.
+    pub refused: Option<Refused>,
+    began: Option<Time>,
+    donor: Option<NodeId>,
+    /// Donors that were silent, or whose copy was too old, since all were.
+    tried: BTreeSet<NodeId>,
+    /// Counts copies.
+    copy: u64,
+    heard_at: Time,
+    asked_at: Time,
+    next: u32,
+    of: Option<u32>,
+    early: BTreeMap<u32, Part>,
+    /// Of the merger's state, so far.
+    state: Vec<u8>,
+    rows: BTreeSet<PartitionId>,
+    bytes: u64,
+    /// What other regions have said, once the copy is here.
+    answers: Option<BTreeMap<NodeId, Vec<Standing>>>,
+}
+
+/// Why there is no way back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refused {
+    /// K = 0.
+    NothingElsewhere,
+    /// A region of several nodes, and none elsewhere has the copies that this one had.
+    NobodyAlike,
+}
+
+/// A copy that another node takes.
+#[derive(Clone, Debug)]
+pub(super) struct HandedOut {
+    life: u32,
+    copy: u64,
+    parts: Vec<Part>,
+    asked_at: Time,
+}
+
+impl Joining {
+    pub fn new(refused: Option<Refused>) -> Joining {
+        Joining {
+            refused,
+            began: None,
+            donor: None,
+            tried: BTreeSet::new(),
+            copy: 0,
+            heard_at: Time::ZERO,
+            asked_at: Time::ZERO,
+            next: 0,
+            of: None,
+            early: BTreeMap::new(),
+            state: Vec::new(),
+            rows: BTreeSet::new(),
+            bytes: 0,
+            answers: None,
+        }
+    }
+}
+
+impl Caerus {
+    /// Why nobody is answered here: the node has lost its memory and is not whole again.
+    pub(super) fn not_whole(&self) -> Option<SqlError> {
+        let joining = self.joining.as_ref()?;
+        let region = self.topology.region_name(self.region);
+        let state = SqlState::CANNOT_CONNECT_NOW;
+        if let Some(refused) = joining.refused {
+            let error = SqlError::new(state, format!("region {region} has lost its memory for good"));
+            let (detail, hint) = match refused {
+                Refused::NothingElsewhere => (
+                    "Nothing was kept in other regions (K = 0), so what it ordered last is nowhere, and nobody can \
+                     tell what that was.",
+                    "Connect to another region for what is not homed here; with --survive 1 or more a region can \
+                     come back.",
+                ),
+                Refused::NobodyAlike => (
+                    "No node of another region keeps copies of the same partitions, and none can be put together \
+                     from several.",
+                    "Connect to another region.",
+                ),
+            };
+            return Some(error.detail(detail).hint(hint));
+        }
+        let error = SqlError::new(state, format!("region {region} has lost its memory and is coming back"));
+        let progress = match (joining.of, &joining.answers) {
+            (_, Some(answers)) => format!("It has a copy and the word of {} other regions.", answers.len()),
+            (Some(of), None) => format!("It has {} of {of} blocks of another region's copy.", joining.next),
+            (None, None) => "It has asked another region for a copy.".into(),
+        };
+        Some(error.detail(progress).hint("Connect to another region, or try again in a moment."))
+    }
+
+    /// Whether it may come back at all: others have whatever was answered, and somebody has the same copies.
+    pub(super) fn refused(&self) -> Option<Refused> {
+        if self.running().into_iter().any(|sequence| self.copies_of(sequence) == 0) {
+            return Some(Refused::NothingElsewhere);
+        }
+        self.donors().is_empty().then_some(Refused::NobodyAlike)
+    }
+
+    /// How many other regions have to answer.
+    fn answers_needed(&self) -> usize {
+        let all = self.sequencers.iter().flatten().count();
+        let of = |sequence| {
+            let copies = self.copies_of(sequence);
+            let promises = all - copies;
+            if promises == 1 { 1 } else { promises.max(copies + 1).min(all - 1) }
+        };
+        self.running().into_iter().map(of).max().unwrap_or(0)
+    }
+
+    /// Who may give a copy, the nearest first.
+    fn donors(&self) -> Vec<NodeId> {
+        let own: Vec<PartitionId> = self.topology.copies_at(self.me).collect();
+        let voters: BTreeSet<NodeId> = self.sequencers.iter().flatten().copied().collect();
+        let votes = voters.contains(&self.me);
+        let gives = |node: &NodeId| {
+            *node != self.me
+                && (!votes || voters.contains(node))
+                && self.topology.copies_at(*node).eq(own.iter().copied())
+        };
+        let mut donors: Vec<NodeId> = self.topology.node_ids().filter(gives).collect();
+        donors.sort_by_key(|node| (self.topology.one_way_ns(self.me, *node), *node));
+        donors
+    }
+
+    /// Asks for what lacks, again and again.
+    pub(super) fn go_on_joining(&mut self, now: Time, out: &mut Out) {
+        let patience_ns = self.options.retry_after_ns(&self.topology);
+        let donors = self.donors();
+        let Some(joining) = self.joining.as_mut().filter(|joining| joining.refused.is_none()) else { return };
+        joining.began.get_or_insert(now);
+        if joining.answers.is_some() {
+            if now.since(joining.asked_at) >= patience_ns / 2 {
+                self.ask_standings(now, out);
+            }
+            return;
+        }
+        if joining.donor.is_some() && now.since(joining.heard_at) > patience_ns {
+            base::sometimes!("a region that comes back asks another donor");
+            joining.tried.extend(joining.donor.take());
+        }
+        if joining.donor.is_none() {
+            let untried = donors.iter().find(|node| !joining.tried.contains(node));
+            let Some(donor) = untried.or(donors.first()) else { return };
+            if untried.is_none() {
+                joining.tried.clear();
+            }
+            joining.donor = Some(*donor);
+            joining.copy += 1;
+            (joining.next, joining.of, joining.heard_at) = (0, None, now);
+            joining.early.clear();
+            joining.state.clear();
+            joining.rows.clear();
+            return self.ask_blocks(now, out);
+        }
+        if now.since(joining.asked_at) >= patience_ns / 3 {
+            self.ask_blocks(now, out);
+        }
+    }
+
+    fn ask_blocks(&mut self, now: Time, out: &mut Out) {
+        let Some(joining) = &mut self.joining else { return };
+        let Some(donor) = joining.donor else { return };
+        joining.asked_at = now;
+        let message = Message::CopyWanted { life: self.born, copy: joining.copy, from: joining.next };
+        self.send(donor, message, out);
+    }
+
+    /// Another node has lost its memory and wants a copy, from a block on.
+    pub(super) fn on_copy_wanted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (life, copy, first): (u32, u64, u32),
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) {
+        let known = self.handed_out.get(&from).map(|known| (known.life, known.copy));
+        if known.is_some_and(|known| known > (life, copy)) {
+            return;
+        }
+        if known != Some((life, copy)) {
+            if first > 0 {
+                return; // It was silent for too long, or this node was: another copy is wanted then.
+            }
+            base::sometimes!("a region gives another one a copy of everything");
+            let state = codec::encode(&self.image());
+            let mut parts: Vec<Part> =
+                state.chunks(PART_BYTES).map(|bytes| Part::State(bytes.to_vec())).collect();
+            for partition in self.topology.copies_at(self.me) {
+                let blocks = executor.copy(partition).into_iter();
+                parts.extend(blocks.map(|bytes| Part::Rows { partition, bytes }));
+            }
+            self.handed_out.insert(from, HandedOut { life, copy, parts, asked_at: now });
+        }
+        let handed_out = self.handed_out.get_mut(&from).expect("just made");
+        handed_out.asked_at = now;
+        let of = handed_out.parts.len() as u32;
+        let until = of.min(first.saturating_add(WINDOW));
+        let parts = (first..until).map(|n| (n, handed_out.parts[n as usize].clone()));
+        for (number, part) in parts.collect::<Vec<_>>() {
+            self.send(from, Message::CopyPart { copy, number, of, part }, out);
+        }
+        if first >= of {
+            self.handed_out.remove(&from); // It has all.
+        }
+    }
+
+    /// Lets go of copies that nobody has asked for in a while.
+    pub(super) fn drop_copies(&mut self, now: Time) {
+        let patience_ns = 4 * self.options.retry_after_ns(&self.topology);
+        self.handed_out.retain(|_, handed_out| now.since(handed_out.asked_at) <= patience_ns);
+    }
+
+    pub(super) fn on_copy_part(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (copy, number, of, part): (u64, u32, u32, Part),
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) {
+        let Some(joining) = &mut self.joining else { return };
+        if joining.donor != Some(from) || joining.copy != copy || joining.answers.is_some() {
+            return;
+        }
+        (joining.heard_at, joining.of) = (now, Some(of));
+        if number >= joining.next {
+            joining.early.insert(number, part);
+        }
+        while let Some(part) = joining.early.remove(&joining.next) {
+            joining.next += 1;
+            match part {
+                Part::State(bytes) => {
+                    joining.bytes += bytes.len() as u64;
+                    joining.state.extend(bytes);
+                }
+                Part::Rows { partition, bytes } => {
+                    joining.bytes += bytes.len() as u64;
+                    if joining.rows.insert(partition) {
+                        executor.forget(partition);
+                    }
+                    executor.restore(partition, &bytes);
+                }
+            }
+        }
+        let (next, is_window) = (joining.next, joining.next % WINDOW == 0);
+        if next < of {
+            if is_window {
+                self.ask_blocks(now, out);
+            }
+            return;
+        }
+        let state = std::mem::take(&mut joining.state);
+        self.ask_blocks(now, out); // Tells the donor that all has come.
+        let Ok(image) = codec::decode::<Image>(&state) else {
+            // A donor of another version. Another one may do.
+            let joining = self.joining.as_mut().expect("just found");
+            return joining.tried.extend(joining.donor.take());
+        };
+        self.forget_merged();
+        self.take_over(image);
+        self.joining.as_mut().expect("just found").answers = Some(BTreeMap::new());
+        if self.sequencers[self.region.0 as usize] == Some(self.me) {
+            self.ask_standings(now, out);
+        } else {
+            self.become_whole(now, out);
+        }
+    }
+
+    fn ask_standings(&mut self, now: Time, out: &mut Out) {
+        let merged: Vec<u64> = self.sequences.iter().map(|known| known.merged).collect();
+        let Some(joining) = &mut self.joining else { return };
+        joining.asked_at = now;
+        let copy = joining.copy;
+        for node in self.sequencers.clone().into_iter().flatten() {
+            if node != self.me {
+                let message = Message::Rejoin { life: self.born, copy, merged: merged.clone() };
+                self.send(node, message, out);
+            }
+        }
+    }
+
+    /// A region comes back and wants to know where it stands. From now on nothing that it said before counts here.
+    pub(super) fn on_rejoin(&mut self, from: NodeId, life: u32, copy: u64, merged: &[u64], out: &mut Out) {
+        let votes = self.sequencers[self.region.0 as usize] == Some(self.me);
+        if !votes || merged.len() != self.sequences.len() || !self.hear_lives(from, &[(from, life)].into()) {
+            return;
+        }
+        let standing = |known: &super::sequence::Sequence, merged: &u64| Standing {
+            promised: known.promised,
+            highest: known.highest,
+            led_in: known.led_in,
+            tail: known.whole_tail(*merged),
+        };
+        let standings = self.sequences.iter().zip(merged).map(|(known, merged)| standing(known, merged));
+        let standings = standings.collect();
+        let lives = self.lives.clone();
+        self.send(from, Message::Rejoined { copy, lives, standings }, out);
+    }
+
+    pub(super) fn on_rejoined(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        copy: u64,
+        lives: &Lives,
+        standings: Vec<Standing>,
+        out: &mut Out,
+    ) {
+        let is_whole = self.joining.as_ref().is_none_or(|joining| joining.copy != copy);
+        if is_whole || standings.len() != self.sequences.len() || !self.hear_lives(from, lives) {
+            return;
+        }
+        let needed = self.answers_needed();
+        let running = self.running();
+        let joining = self.joining.as_mut().expect("just seen");
+        let Some(answers) = &mut joining.answers else { return };
+        let lacks = |sequence: &base::RegionId| standings[usize::from(sequence.0)].tail.is_none();
+        if running.iter().any(lacks) {
+            base::sometimes!("what a region that comes back lacks is gone: it takes a later copy");
+            joining.answers = None;
+            joining.donor = None;
+            return self.go_on_joining(now, out);
+        }
+        answers.insert(from, standings);
+        if answers.len() >= needed {
+            self.become_whole(now, out);
+        }
+    }
+
+    fn become_whole(&mut self, now: Time, out: &mut Out) {
+        let joining = self.joining.take().expect("it was not whole");
+        let mut by_sequence: Vec<Vec<Standing>> = vec![Vec::new(); self.sequences.len()];
+        for standings in joining.answers.unwrap_or_default().into_values() {
+            by_sequence.iter_mut().zip(standings).for_each(|(all, one)| all.push(one));
+        }
+        for (known, standings) in self.sequences.iter_mut().zip(by_sequence) {
+            known.stand_with(now, standings);
+        }
+        base::sometimes!("a region that lost its memory is whole again");
+        let took_ns = now.since(joining.began.unwrap_or(now));
+        self.rejoined = Some(Rejoined { took_ns, bytes: joining.bytes, at: now.rank() });
+        out.push(EngineEffect::Restored);
+        if self.given_up > Rank::ZERO {
+            out.push(EngineEffect::Collected { below: self.given_up });
+        }
+        self.report(now, out);
+    }
+
+    /// Whether what a node says is said by its present life, as far as is known here. Whatever former lives have said
+    /// does not count any more.
+    pub(super) fn hear_lives(&mut self, from: NodeId, lives: &Lives) -> bool {
+        for (&node, &life) in lives {
+            if self.lives.get(&node).is_some_and(|known| life <= *known) || node == self.me {
+                continue;
+            }
+            self.lives.insert(node, life);
+            for (sequence, sequencer) in &mut self.leading {
+                sequencer.peers.remove(&node);
+                let (first, kept) = self.sequences[usize::from(sequence.0)].kept();
+                sequencer.log.begin_again(node, first, kept);
+            }
+            let region = self.topology.region_of(node);
+            for candidacy in self.candidacies.values_mut() {
+                candidacy.forget(region);
+            }
+        }
+        lives.get(&from).copied().unwrap_or(0) >= self.lives.get(&from).copied().unwrap_or(0)
+    }
+
+    /// How long coming back took, in ns, and how many bytes the copy had, if this node had lost its memory.
+    pub fn came_back(&self) -> Option<(u64, u64)> {
+        self.rejoined.map(|rejoined| (rejoined.took_ns, rejoined.bytes))
+    }
+
+    /// What a node that is not whole would say, were it a node that never lost anything.
+    pub(super) fn planted_while_joining(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
+        match message {
+            Message::Append(append)
+                if self.options.planted(Mutant::AckBeforeWhole) && !append.entries.is_empty() =>
+            {
+                let (sequence, term) = (append.sequence, append.term);
+                let next = append.first + append.entries.len() as u64;
+                let (granted, lives) = (append.wanted, self.lives.clone());
+                let ack = Message::AppendAck { sequence, term, next, merged: 0, gap: false, granted, lives };
+                self.send(from, ack, out);
+            }
+            message @ (Message::Suspect { .. } | Message::Elect { .. })
+                if self.options.planted(Mutant::VoteBeforeWhole) =>
+            {
+                self.handle(now, from, message, out)
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How a node came back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rejoined {
+    took_ns: u64,
+    bytes: u64,
+    /// What was executed before is not all known here.
+    pub at: Rank,
+}

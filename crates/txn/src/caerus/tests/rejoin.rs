@@ -1,0 +1,375 @@
+//! Regions that lose their memory and come back with another one's.
+
+use super::judge::judge;
+use super::{World, access};
+use crate::caerus::message::Message;
+use crate::caerus::{Mutant, Options};
+use crate::trial::panics;
+use base::order::CloseTicket;
+use base::rng::Rng;
+use base::time::MS;
+use base::topology::Topology;
+use base::txn::{Granule, Outcome};
+use base::wan::Wan;
+use base::{NodeId, RegionId, Token};
+
+fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> World {
+    let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 100 * MS);
+    let topology = Topology::one_node_per_region(wan, 1).replicated();
+    let options = Options { copies_elsewhere, heartbeat_ns: 10 * MS, mutant, ..Options::default() };
+    World::with(1, topology, options)
+}
+
+const TAKE_OVER_MS: u64 = 3000;
+
+fn is_whole(world: &World, node: u16) -> bool {
+    world.nodes[usize::from(node)].joining.is_none()
+}
+
+#[test]
+fn a_region_that_lost_its_memory_comes_back_with_all_that_was_answered_and_leads_again() {
+    for regions in [3, 5] {
+        let mut world = world(regions, regions / 2, None);
+        let all: String = (0..regions).map(|n| format!("w{n}.1 ")).collect();
+        let before: Vec<_> = (0..regions as u16).map(|n| world.submit(n, &all)).collect();
+        world.run_for_ms(700);
+        assert!(before.iter().all(|txn| world.answers.contains_key(txn)));
+        world.lose(0);
+        world.run_for_ms(TAKE_OVER_MS);
+        let meanwhile = world.submit(1, "w0.1 w1.1");
+        world.run_for_ms(1000);
+        assert!(world.answers.contains_key(&meanwhile));
+        world.heal();
+        assert!(!is_whole(&world, 0));
+        let early = world.submit(0, "w0.1");
+        world.close(1, 0, 0, world.now.rank(), vec![Granule::Partition]);
+        world.run_for_ms(1);
+        let Outcome::Aborted(error) = &world.answer(early).outcome else { panic!("it knows nothing") };
+        assert_eq!(error.state, base::SqlState::CANNOT_CONNECT_NOW);
+        assert!(error.hint.is_some() && world.closed[&CloseTicket(1)].1.is_err());
+        world.run_for_ms(20_000);
+        assert!(is_whole(&world, 0));
+        let (took_ns, bytes) = world.nodes[0].came_back().unwrap();
+        println!("{regions} regions: whole again after {} ms with {bytes} bytes", took_ns / MS);
+        assert!(took_ns <= 600 * MS, "a copy and an answer: {took_ns}");
+        for node in 0..regions as u16 {
+            assert_eq!(world.nodes[usize::from(node)].leader_of(RegionId(0)), NodeId(0));
+        }
+        let after = world.submit(0, &all);
+        world.run_for_ms(1000);
+        assert!(world.answer(after).outcome.is_committed());
+        judge(&world);
+        world.run_for_ms(20_000);
+        world.check_empty();
+    }
+}
+
+#[test]
+fn a_region_that_is_back_at_once_comes_back_all_the_same() {
+    let mut world = world(3, 1, None);
+    let first = world.submit(0, "w0.1 w1.1");
+    world.run_for_ms(500);
+    let lost = world.submit(0, "w0.1");
+    world.run_for_ms(1);
+    world.lose(0);
+    world.heal();
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 0) && !world.answers.contains_key(&lost));
+    let last = world.submit(0, "w0.1");
+    world.run_for_ms(500);
+    let order = world.order(1, 0);
+    assert_eq!((order.first(), order.last()), (Some(&first), Some(&last)));
+    judge(&world);
+}
+
+#[test]
+fn without_copies_elsewhere_there_is_no_way_back_and_it_says_so() {
+    let mut world = world(3, 0, None);
+    world.submit(0, "w0.1");
+    world.run_for_ms(500);
+    world.lose(0);
+    world.heal();
+    world.run_for_ms(5000);
+    assert!(!is_whole(&world, 0));
+    let refused = world.submit(0, "w0.1");
+    world.run_for_ms(1);
+    let Outcome::Aborted(error) = &world.answer(refused).outcome else { panic!("it knows nothing") };
+    assert!(error.message.contains("for good") && error.detail.as_ref().unwrap().contains("K = 0"));
+    // What needs it waits; the others go on with what does not.
+    let waits = world.submit(1, "w0.1 w1.1");
+    let goes_on = world.submit(1, "w2.1");
+    world.run_for_ms(5000);
+    assert!(!world.answers.contains_key(&waits) && world.answers.contains_key(&goes_on));
+}
+
+#[test]
+fn a_donor_that_falls_silent_is_replaced_and_lost_blocks_are_asked_for() {
+    let mut world = world(5, 2, None);
+    for n in 0..40u16 {
+        world.submit(n % 5, &format!("w{}.{} w{}.1", n % 5, n % 7, (n + 1) % 5));
+        world.run_for_ms(30);
+    }
+    world.run_for_ms(1000);
+    world.lose(4);
+    world.run_for_ms(TAKE_OVER_MS);
+    // The nearest donor sends a few blocks, then nothing.
+    world.passes = Box::new(|from, _, message| match message {
+        Message::CopyPart { number, .. } => from != NodeId(0) || *number < 2,
+        _ => true,
+    });
+    world.heal();
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 4));
+    world.faults.loss = 0.2;
+    world.passes = Box::new(|_, _, _| true);
+    world.lose(3);
+    world.run_for_ms(TAKE_OVER_MS);
+    world.heal();
+    world.run_for_ms(10_000);
+    world.faults.loss = 0.0;
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 3));
+    judge(&world);
+}
+
+/// Region 2 has lost its memory and waits for the word of region 1, while region 0 goes on. Then region 0 is lost for
+/// good; whether everything that it answered is still there.
+fn loses_nothing_while_waiting(mutant: Option<Mutant>) -> bool {
+    let mut world = world(3, 1, mutant);
+    world.submit(0, "w0.1");
+    world.run_for_ms(500);
+    world.lose(2);
+    world.run_for_ms(100);
+    // Region 1 hears nothing of what region 0 orders, and its word is late.
+    world.passes = Box::new(|from, to, message| match message {
+        Message::Append(append) => from != NodeId(0) || to != NodeId(1) || append.entries.is_empty(),
+        Message::Rejoined { .. } => from != NodeId(1),
+        _ => true,
+    });
+    world.heal();
+    world.run_for_ms(600);
+    // What region 0 has said is not asked for again.
+    world.passes = Box::new(|from, to, message| match message {
+        Message::Append(append) => from != NodeId(0) || to != NodeId(1) || append.entries.is_empty(),
+        Message::Rejoined { .. } => false,
+        _ => true,
+    });
+    let last = world.submit(0, "w0.1");
+    world.run_for_ms(600);
+    let was_told = world.answers.contains_key(&last);
+    world.passes = Box::new(|from, to, message| match message {
+        Message::Append(append) => from != NodeId(0) || append.entries.is_empty(),
+        Message::Rejoined { .. } => from != NodeId(0),
+        _ => from != NodeId(0) || to != NodeId(1),
+    });
+    world.run_for_ms(600);
+    world.kill(0);
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(2 * TAKE_OVER_MS);
+    !was_told || world.order(1, 0).contains(&last) && !panics(|| judge(&world))
+}
+
+#[test]
+fn a_region_that_is_not_whole_counts_for_no_copy() {
+    assert!(loses_nothing_while_waiting(None));
+    assert!(!loses_nothing_while_waiting(Some(Mutant::AckBeforeWhole)));
+}
+
+/// Region 0 answers with the copy in region 2, which loses its memory; region 1, cut off from region 0, stands for
+/// its sequence. Whether everything that was answered is still there.
+fn loses_nothing_by_a_vote(mutant: Option<Mutant>) -> bool {
+    let mut world = world(3, 1, mutant);
+    world.submit(0, "w0.1");
+    world.run_for_ms(500);
+    world.passes = Box::new(|from, to, _| from.0 + to.0 != 1);
+    let last = world.submit(0, "w0.1");
+    world.run_for_ms(300);
+    assert!(world.answers.contains_key(&last), "two regions have it");
+    world.lose(2);
+    world.heal();
+    world.passes = Box::new(|from, to, _| from != NodeId(0) && to != NodeId(0));
+    world.run_for_ms(2 * TAKE_OVER_MS);
+    let next = world.submit(1, "w0.1");
+    world.run_for_ms(2 * TAKE_OVER_MS);
+    let is_led = world.nodes[1].leader_of(RegionId(0)) != NodeId(0);
+    let is_kept = world.order(1, 0).contains(&last);
+    let is_answered = world.answers.contains_key(&next);
+    assert!(is_led || !is_answered);
+    world.passes = Box::new(|_, _, _| true);
+    !panics(|| {
+        world.run_for_ms(20_000);
+        judge(&world);
+    }) && (is_kept || !is_led)
+}
+
+#[test]
+fn a_region_that_is_not_whole_votes_for_nobody() {
+    assert!(loses_nothing_by_a_vote(None));
+    assert!(!loses_nothing_by_a_vote(Some(Mutant::VoteBeforeWhole)));
+}
+
+/// The same few transactions, and a region that is lost with its memory after so many events and comes back when
+/// others have taken over, or at once; whether there were as many events.
+fn lose_after(copies_elsewhere: usize, events: usize, region: u16, at_once: bool) -> bool {
+    let regions = 2 * copies_elsewhere + 1;
+    let mut world = world(regions, copies_elsewhere, None);
+    world.submit(0, "w0.1 w1.1 w2.1");
+    world.submit(1, "r0.1 w1.1");
+    world.submit(2, "w2.1");
+    let mut n = 0;
+    let end = world.now + 400 * MS;
+    while n < events {
+        let next = world.events.first_key_value();
+        let Some((at, counted)) = next.map(|((at, _), event)| (*at, super::recovery::counts(event))) else {
+            break;
+        };
+        if at > end {
+            return false;
+        }
+        n += usize::from(counted);
+        world.step(end);
+    }
+    world.lose(region);
+    if !at_once {
+        world.run_for_ms(TAKE_OVER_MS);
+    }
+    world.heal();
+    world.run_for_ms(4000);
+    assert!(is_whole(&world, region), "region {region} after {events} events");
+    let last = world.submit(region, "w0.1 w1.1 w2.1");
+    world.run_for_ms(1500);
+    assert!(world.answers.contains_key(&last), "region {region} after {events} events");
+    // Another one is lost for good: what came back counts as a copy.
+    world.kill((region + 1) % regions as u16);
+    world.run_for_ms(2 * TAKE_OVER_MS);
+    let next = world.submit(region, "w0.1 w1.1 w2.1");
+    world.run_for_ms(3000);
+    assert!(world.answers.contains_key(&next), "region {region} after {events} events");
+    judge(&world);
+    true
+}
+
+#[test]
+fn a_region_may_lose_its_memory_at_every_message() {
+    for region in 0..3 {
+        let mut events = 0;
+        while lose_after(1, events, region, events % 2 == 0) {
+            events += 1;
+        }
+        assert!(events > 20, "{events}");
+    }
+}
+
+#[test]
+fn one_of_five_may_lose_its_memory_at_every_message() {
+    for region in [0, 1, 4] {
+        let mut events = usize::from(region);
+        while lose_after(2, events, region, events % 2 == 0) {
+            events += 7;
+        }
+        assert!(events > 30, "{events}");
+    }
+}
+
+/// Regions lose their memory, or their power only, or are cut off, at any time, never more than K at once.
+fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
+    let mut draw = Rng::new(seed).fork("forgetting");
+    let (regions, copies_elsewhere) = *draw.pick(&[(3, 1), (3, 1), (4, 1), (5, 2), (5, 2)]);
+    let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 20 * MS);
+    let mut topology = Topology::one_node_per_region(wan, 1 + draw.below(2) as u16);
+    topology.clock_bound_ns = *draw.pick(&[0, MS, 5 * MS]);
+    let partitions = topology.partitions.len() as u64;
+    let options = Options {
+        copies_elsewhere,
+        batch_ns: *draw.pick(&[0, 2 * MS]),
+        heartbeat_ns: 5 * MS,
+        suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
+        lease_ns: draw.pick(&[None, Some(50 * MS), Some(400 * MS)]).to_owned(),
+        collect_every_ns: 50 * MS,
+        silence_ns: *draw.pick(&[300 * MS, 2000 * MS]),
+        mutant,
+        ..Options::default()
+    };
+    let mut world = World::with(seed, topology.replicated(), options);
+    world.faults = super::Faults {
+        loss: *draw.pick(&[0.0, 0.02]),
+        duplication: *draw.pick(&[0.0, 0.1]),
+        jitter_ns: *draw.pick(&[0, 5 * MS, 30 * MS]),
+    };
+    let mut ticket = 0;
+    // Lost with their memory, and not whole again.
+    let away = |world: &World| -> usize {
+        let is_away = |n: &u16| {
+            world.dead.contains(&NodeId(*n)) || world.cut_off.contains(&NodeId(*n)) || !is_whole(world, *n)
+        };
+        (0..regions as u16).filter(is_away).count()
+    };
+    for _ in 0..8u64 {
+        for _ in 0..12 {
+            world.run_until(world.now + draw.below(20 * MS));
+            let node = draw.below(regions as u64) as u16;
+            if world.dead.contains(&NodeId(node)) {
+                continue;
+            }
+            let words: Vec<String> = (0..1 + draw.below(2))
+                .map(|_| {
+                    let mode = if draw.chance(0.7) { "w" } else { "r" };
+                    format!("{mode}{}.{}", draw.below(partitions), draw.below(3))
+                })
+                .collect();
+            if draw.chance(0.2) && world.request.is_none() {
+                world.request = Some(world.named());
+            }
+            if is_whole(&world, node) {
+                world.submit_as(node, "update", access(&words.join(" ")), Token::default());
+                if draw.chance(0.1) {
+                    let to = draw.below(regions as u64) as u16;
+                    _ = world.move_home(node, draw.below(partitions) as u16, to);
+                }
+            }
+            if draw.chance(0.4) {
+                let rank = (world.clock(NodeId(node)) + world.topology.clock_bound_ns).rank();
+                ticket += 1;
+                world.close(ticket, node, draw.below(partitions) as u16, rank, vec![Granule::Partition]);
+            }
+        }
+        if draw.chance(0.4) {
+            world.heal();
+        }
+        while away(&world) < copies_elsewhere && draw.chance(0.7) {
+            let region = draw.below(regions as u64) as u16;
+            match draw.below(4) {
+                0 => world.kill(region),
+                1 => world.cut_off(region),
+                _ => world.lose(region),
+            }
+        }
+        world.run_for_ms(draw.below(500));
+    }
+    world.faults.loss = 0.0;
+    world.heal();
+    world.run_for_ms(15_000);
+    world
+}
+
+#[test]
+fn random_worlds_forget_regions_and_nothing_that_was_answered() {
+    let mut back = 0;
+    for seed in 0..100 {
+        let world = turmoil(seed, None);
+        for node in &world.nodes {
+            assert!(node.joining.is_none(), "seed {seed}: {} is not whole", node.me);
+        }
+        judge(&world);
+        back += world.nodes.iter().filter(|node| node.came_back().is_some()).count();
+    }
+    assert!(back > 100, "{back}");
+}
+
+#[test]
+fn random_worlds_catch_what_is_planted_in_rejoining() {
+    let caught = |mutant| (0..150).find(|seed| panics(|| judge(&turmoil(*seed, Some(mutant)))));
+    let all = [Mutant::AckBeforeWhole];
+    let unnoticed: Vec<Mutant> = all.into_iter().filter(|mutant| caught(*mutant).is_none()).collect();
+    assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
+}
