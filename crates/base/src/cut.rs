@@ -125,6 +125,22 @@ impl Consistency {
     }
 }
 
+/// Which rule chose a query's cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum CutChoice {
+    /// It was given, such as a transaction block's.
+    #[default]
+    Given,
+    /// The clock and its bound say which rank is late enough.
+    Clock,
+    /// Those who order what is read were asked, after the query came, where their sequences end.
+    Calibrated,
+    /// Partitions were asked how far they have executed; the cut is a closed set of transactions.
+    ClosedSet,
+    /// Whatever is complete at the node, or the session has seen.
+    Local,
+}
+
 /// Where a query's delay came from (after PERSEUS §II-D). Their sum is the visibility delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Freshness {
@@ -140,6 +156,11 @@ pub struct Freshness {
     /// How old the snapshot was when it was handed out: that instant − the instant up to which its cut is
     /// complete. Below the whole delay if the cut could be moved up while the query waited.
     pub age_ns: u64,
+    /// How the cut was chosen.
+    pub choice: CutChoice,
+    /// The partition whose part of the cut was complete last, the time from the query's arrival until it said so, and
+    /// how long of that it had waited itself.
+    pub last: Option<(PartitionId, u64, u64)>,
     /// Readers that took part beside the coordinator: 0 unless columns of other nodes were needed.
     pub other_readers: u16,
     /// When the query arrived, by the clock of the node that ran it.

@@ -1,7 +1,8 @@
 //! Who is where: regions, partitions, nodes, and how good their clocks are.
 
+use crate::time::SECOND;
 use crate::wan::Wan;
-use crate::{NodeId, PartitionId, RegionId};
+use crate::{NodeId, PartitionId, Rank, RegionId, Time};
 use serde::{Deserialize, Serialize};
 
 /// The cluster's shape; the same at every node. Changing it is a cluster operation, not a message.
@@ -14,6 +15,10 @@ pub struct Topology {
     pub partitions: Vec<PartitionSpec>,
     /// ε: every node's clock is within this of true time, in ns. 0 inside one process.
     pub clock_bound_ns: u64,
+    /// Nobody knows a bound: clocks may show anything, as long as they go forward. `clock_bound_ns` is 0 then, and
+    /// says nothing. A property of the cluster, fixed when it is created: one node that relied on a bound would
+    /// break what another one promises.
+    pub unbounded_clocks: bool,
 }
 
 /// One server process.
@@ -47,7 +52,7 @@ impl Topology {
             .map(|p| p / partitions_per_region)
             .map(|r| PartitionSpec { region: RegionId(r), node: NodeId(r), copies: Vec::new() })
             .collect();
-        Topology { wan, nodes, partitions, clock_bound_ns: 0 }
+        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false }
     }
 
     /// The same cluster with a copy of every partition in every region: a full replica each, spread over
@@ -97,6 +102,15 @@ impl Topology {
         self.partitions_in(region).map(|p| self.node_of(p)).min()
     }
 
+    /// The latest rank that anything in this cluster can have, asked at a node whose clock shows `now`; `ahead_ns`: how
+    /// far ranks may lie in the future.
+    pub fn latest_rank(&self, now: Time, ahead_ns: u64) -> Rank {
+        match self.unbounded_clocks {
+            // Clocks may be off by anything, within reason.
+            true => now.rank() + 10 * 365 * 24 * 3600 * SECOND,
+            false => now.rank() + self.clock_bound_ns + ahead_ns,
+        }
+    }
     pub fn region_of(&self, node: NodeId) -> RegionId {
         self.nodes[node.0 as usize].region
     }

@@ -13,6 +13,7 @@ use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::wan::Wan;
 use base::{NodeId, RegionId, Time};
+use node::clocks::ClockOptions;
 use node::durable::{self, Durable, Groups};
 use node::request::{Reply, Request};
 use node::{Node, Options};
@@ -66,6 +67,15 @@ pub struct DatabaseArgs {
     /// for copies in K others; 2K + 1 regions go on without K
     #[arg(long, env = "MERIDIAN_SURVIVE", value_name = "K", default_value_t = 0)]
     pub survive: u8,
+    /// Clocks of all nodes are within this of true time (ε), e.g. 5 or 5ms; 0: they are one clock, as in one
+    /// process. A commit of one region waits twice as long; a node whose clock is provably off takes itself out
+    #[arg(long, env = "MERIDIAN_CLOCK_BOUND", value_name = "MS", default_value = "0", value_parser = clock_bound)]
+    pub clock_bound: Duration,
+    /// Whether clocks have a bound. Without, cuts are found by asking, which costs queries a round trip to whatever
+    /// they read, and real time between transactions that do not conflict is lost; level rss is refused (engines
+    /// caerus, slog, calvin)
+    #[arg(long, env = "MERIDIAN_CLOCKS", value_enum, default_value_t = Clocks::Bounded)]
+    pub clocks: Clocks,
     /// Partitions per region
     #[arg(long, env = "MERIDIAN_PARTITIONS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub partitions: u16,
@@ -84,6 +94,13 @@ pub struct DatabaseArgs {
     pub query_memory_mib: u64,
 }
 
+/// What is known of clocks.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clocks {
+    Bounded,
+    Unbounded,
+}
+
 /// Which columns a region keeps.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
@@ -93,6 +110,13 @@ pub enum Columns {
 
 fn wan(name: &str) -> Result<Wan, String> {
     Wan::preset(name).ok_or_else(|| format!("no such preset; known are {}", base::wan::PRESETS.join(", ")))
+}
+
+/// `5`, `0.5` or `5ms`. A second is more than anyone would wait for a commit.
+fn clock_bound(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no clock bound; give ms from 0 to 1000, e.g. 5 or 5ms");
+    let ms: f64 = text.trim().trim_end_matches("ms").trim_end().parse().map_err(|_| wrong())?;
+    if (0.0..=1000.0).contains(&ms) { Ok(Duration::from_secs_f64(ms / 1000.0)) } else { Err(wrong()) }
 }
 
 impl DatabaseArgs {
@@ -120,7 +144,16 @@ impl DatabaseArgs {
                 topology.nodes[id.0 as usize].subscribes = topology.partitions_at(id).collect();
             }
         }
-        Ok(self.engine()?.layout(topology))
+        topology.clock_bound_ns = self.clock_bound.as_nanos() as u64;
+        topology.unbounded_clocks = self.clocks == Clocks::Unbounded;
+        if topology.unbounded_clocks && topology.clock_bound_ns > 0 {
+            bail!("--clocks unbounded and --clock-bound contradict each other; give one of them");
+        }
+        let engine = self.engine()?;
+        engine.check_clocks(&topology).map_err(|error| {
+            anyhow!("--clocks unbounded: {}. {}", error.message, error.hint.clone().unwrap_or_default())
+        })?;
+        Ok(engine.layout(topology))
     }
 }
 
@@ -227,13 +260,16 @@ impl Database {
             let engine = make(topology.clone(), id, life, engine.clone());
             Node::new(id, topology, procedures, engine, options)
         };
+        // Delays are emulated: no message is faster. Asked so often, a clock that runs off is found in time.
+        let clocks = ClockOptions { every_ns: 250 * MS, least_delays: true, ..ClockOptions::default() };
+        let clocks = Some(clocks);
         let query_threads = QueryThreads::start()?;
         let front = Front { args, procedures: &procedures, query_threads: &query_threads };
         let (nodes, front_ends) = match &data.data {
             None => {
                 // Empty logs: a life of its own.
                 let incarnation = Incarnation(runtime::clock::Clock::new().now().0);
-                let options = Options { incarnation, ..Options::default() };
+                let options = Options { incarnation, clocks, ..Options::default() };
                 let make: Make = Box::new(move |id, life| node(id, life, options.clone()));
                 let cluster = LocalCluster::start(topology.clone(), |id| make(id, 1));
                 let front_ends = front.open(&cluster, incarnation, listeners)?;
@@ -248,6 +284,7 @@ impl Database {
                     low_interval_ns: 100 * MS,
                     maintain_interval_ns: 250 * MS,
                     incarnation,
+                    clocks,
                     ..Options::default()
                 };
                 let groups = Arc::new(Groups::of(topology.nodes.len(), 1));
@@ -351,6 +388,14 @@ impl Database {
         Ok(())
     }
 
+    /// Leads the clocks of a region's nodes astray by so many ns, ahead or behind; 0 leads them back.
+    pub fn skew(&self, region: RegionId, offset_ns: i64) {
+        match &self.nodes {
+            Nodes::Memory { cluster, .. } => cluster.skew(region, offset_ns),
+            Nodes::Kept { cluster, .. } => cluster.skew(region, offset_ns),
+        }
+    }
+
     pub fn topology(&self) -> &Arc<Topology> {
         match &self.nodes {
             Nodes::Memory { cluster, .. } => cluster.topology(),
@@ -381,6 +426,8 @@ fn open_directory(path: &Path, args: &DatabaseArgs, any_build: bool) -> anyhow::
         ("--wan and --regions", regions.join(",")),
         ("--partitions", args.partitions.to_string()),
         ("--survive", args.survive.to_string()),
+        ("--clocks", format!("{:?}", args.clocks).to_lowercase()),
+        ("--clock-bound", format!("{:?}", args.clock_bound)),
         ("--columns", format!("{:?}", args.columns).to_lowercase()),
         (BUILD, build()?),
     ];

@@ -4,6 +4,8 @@
 mod bytes;
 #[path = "wire/clients.rs"]
 mod clients;
+#[path = "wire/clocks.rs"]
+mod clocks;
 #[path = "wire/config.rs"]
 mod config;
 #[path = "wire/conflicts.rs"]

@@ -6,7 +6,7 @@
 //!
 //! A question that leaves at `a` by the own clock, is answered at `b` by the other's, and comes back at `c` bounds how
 //! far the other is ahead, whatever the way there and back took: it was at most `b − a` when the question left (the
-//! message cannot have taken less than nothing), and at least `b − c` when the answer came. Two clocks that are kept
+//! message cannot have taken less than nothing, or than is known: [`ClockOptions::least_delays`]), and at least `b − c` when the answer came. Two clocks that are kept
 //! within κ of true time differ by 2 κ at most: who is surely farther ahead or behind disagrees. So a clock that is
 //! off by more than 3 κ + the one-way delay is found by whoever is that near. Everything that rests on ε stays true if
 //! ε is at least that, plus what a clock strays between two questions: κ, what the machines' clock discipline really
@@ -28,11 +28,14 @@ pub struct ClockOptions {
     pub every_ns: u64,
     /// κ: machines keep their clocks within this of true time, in ns. `None`: within ε.
     pub kept_ns: Option<u64>,
+    /// No message is faster than the topology says: so it is where delays are emulated. Otherwise it may take
+    /// no time at all.
+    pub least_delays: bool,
 }
 
 impl Default for ClockOptions {
     fn default() -> Self {
-        ClockOptions { every_ns: SECOND, kept_ns: None }
+        ClockOptions { every_ns: SECOND, kept_ns: None, least_delays: false }
     }
 }
 
@@ -41,7 +44,24 @@ impl Default for ClockOptions {
 pub struct ClockMonitor {
     every_ns: u64,
     kept_ns: u64,
-    peers: BTreeMap<NodeId, Option<Offset>>,
+    peers: BTreeMap<NodeId, Peer>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    /// No message there or back takes less, in ns.
+    least_ns: u64,
+    offset: Option<Offset>,
+}
+
+/// What a node knows of another's clock, for whoever looks after the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerClock {
+    pub node: NodeId,
+    /// How far it is ahead of the own clock, in ns (negative: behind): at least and at most.
+    pub ahead_ns: (i64, i64),
+    /// When that was found, by the own clock.
+    pub at: Time,
 }
 
 /// How far another clock is ahead, in ns: at least when the answer came, at most when the question left.
@@ -70,13 +90,17 @@ impl ClockMonitor {
         let region = |node: &NodeId| -> RegionId { topology.region_of(*node) };
         let far = others.iter().skip(NEAR).find(|node| region(node) != topology.region_of(me)).copied();
         let asked: Vec<NodeId> = others.iter().take(NEAR).copied().chain(far).collect();
-        if topology.clock_bound_ns == 0 || asked.is_empty() {
+        if topology.clock_bound_ns == 0 || topology.unbounded_clocks || asked.is_empty() {
             return None;
         }
+        let least_ns = |node| if options.least_delays { topology.one_way_ns(me, node) } else { 0 };
         Some(ClockMonitor {
             every_ns: options.every_ns,
             kept_ns: options.kept_ns.unwrap_or(topology.clock_bound_ns),
-            peers: asked.into_iter().map(|node| (node, None)).collect(),
+            peers: asked
+                .into_iter()
+                .map(|node| (node, Peer { least_ns: least_ns(node), offset: None }))
+                .collect(),
         })
     }
     pub fn every_ns(&self) -> u64 {
@@ -89,12 +113,22 @@ impl ClockMonitor {
 
     /// A question of `asked_at` was answered when the other clock showed `there`, and the answer is here.
     pub fn answered(&mut self, now: Time, from: NodeId, asked_at: Time, there: Time) {
-        let Some(known) = self.peers.get_mut(&from) else { return };
-        if asked_at > now || known.is_some_and(|known| known.at > asked_at) {
+        let Some(Peer { least_ns, offset }) = self.peers.get_mut(&from) else { return };
+        if asked_at > now || offset.is_some_and(|known| known.at > asked_at) {
             return; // From a former life, or overtaken by a later one.
         }
         let ahead = |own: Time| there.0 as i64 - own.0 as i64;
-        *known = Some(Offset { least_ns: ahead(now), most_ns: ahead(asked_at), at: now });
+        let way_ns = *least_ns as i64;
+        *offset = Some(Offset { least_ns: ahead(now) + way_ns, most_ns: ahead(asked_at) - way_ns, at: now });
+    }
+
+    /// What was found lately.
+    pub fn seen(&self) -> Vec<PeerClock> {
+        let seen = self.peers.iter().filter_map(|(node, peer)| {
+            let Offset { least_ns, most_ns, at } = peer.offset?;
+            Some(PeerClock { node: *node, ahead_ns: (least_ns, most_ns), at })
+        });
+        seen.collect()
     }
 
     /// What is known of late, this node's own word included on its side.
@@ -102,8 +136,8 @@ impl ClockMonitor {
         let apart_ns = 2 * self.kept_ns as i64;
         let lately = |offset: &Offset| now.since(offset.at) <= 8 * self.every_ns;
         let (mut by, mut agree) = (Vec::new(), 1);
-        for (node, offset) in &self.peers {
-            match offset.filter(lately) {
+        for (node, peer) in &self.peers {
+            match peer.offset.filter(lately) {
                 Some(offset) if offset.least_ns > apart_ns => by.push((*node, offset.least_ns)),
                 Some(offset) if offset.most_ns < -apart_ns => by.push((*node, offset.most_ns)),
                 Some(_) => agree += 1,
@@ -169,6 +203,23 @@ mod tests {
                 assert_eq!(matches!(verdict, Verdict::Wrong { .. }), n == strays, "seed {seed}, node {n}");
             }
         }
+    }
+
+    #[test]
+    fn where_delays_are_known_small_errors_are_found_however_far_others_are() {
+        let topology = topology(3, 5 * MS);
+        let way_ns = topology.one_way_ns(NodeId(0), NodeId(1));
+        let other = |least_delays, off_ns: u64| {
+            let options = ClockOptions { least_delays, ..ClockOptions::default() };
+            let mut monitor = ClockMonitor::new(&topology, NodeId(0), options).unwrap();
+            let sent = Time(100 * SECOND);
+            monitor.answered(sent + 2 * way_ns, NodeId(1), sent, sent + way_ns + off_ns);
+            (monitor.seen()[0].ahead_ns, monitor.verdict(sent + 2 * way_ns))
+        };
+        let off_ns = 30 * MS;
+        assert_eq!(other(true, off_ns).0, (off_ns as i64, off_ns as i64));
+        assert!(matches!(other(true, off_ns).1, Verdict::Wrong { .. }));
+        assert!(way_ns > off_ns && other(false, off_ns).1 == Verdict::Right, "it may be the way back");
     }
 
     #[test]

@@ -20,5 +20,5 @@ mod printed;
 mod questions;
 pub mod streams;
 
-pub use node::{Node, Options};
+pub use node::{Node, Options, rests_on_clocks};
 pub use request::{Reply, Request};

@@ -3,7 +3,7 @@
 use crate::streams::{Ack, Feed};
 use base::order::{Calibration, Close, Closed};
 use base::schema::Catalog;
-use base::txn::{Access, RowRead};
+use base::txn::{Access, Granule, RowRead};
 use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId, Time, TxnId};
 use colstore::{TableStatistics, Wanted};
 use serde::{Deserialize, Serialize};
@@ -134,6 +134,8 @@ pub enum RivalMessage {
 pub enum Question {
     Close(Close),
     Calibrate,
+    /// How late a cut has to be to hold everything that was answered before and writes these.
+    Latest(Vec<Granule>),
     /// The oracle's next timestamp.
     Timestamp,
     /// The last barrier below which every partition is complete.
@@ -169,6 +171,7 @@ pub enum AnswerBody {
         through: Rank,
     },
     Calibrated(Calibration),
+    Latest(Rank),
     Timestamp(Rank),
     Batches(Rank),
     Replicated,

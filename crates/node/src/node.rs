@@ -8,6 +8,7 @@ mod asking;
 mod calibrating;
 mod clock;
 mod copying;
+mod finding;
 mod gathering;
 mod holding;
 mod reading;
@@ -15,6 +16,8 @@ mod rejoining;
 mod rivals;
 mod scanning;
 mod streaming;
+
+pub use finding::rests_on_clocks;
 
 use crate::clocks::{ClockMonitor, ClockOptions};
 use crate::data::Data;
@@ -135,6 +138,8 @@ pub struct Node<E: Engine> {
     submitted: BTreeMap<TxnId, (RequestId, Time)>,
     queries: BTreeMap<RequestId, Query>,
     row_reads: BTreeMap<RequestId, RowReadState>,
+    /// Reads whose cut is being found, where clocks have no bound.
+    findings: BTreeMap<RequestId, finding::Finding>,
     /// Queries over columns of several readers that this node coordinates; and whose part each scan is.
     gathers: BTreeMap<RequestId, gathering::Gather>,
     gathering: BTreeMap<QuestionId, RequestId>,
@@ -266,6 +271,7 @@ impl<E: Engine> Node<E> {
             submitted: BTreeMap::new(),
             queries: BTreeMap::new(),
             row_reads: BTreeMap::new(),
+            findings: BTreeMap::new(),
             gathers: BTreeMap::new(),
             gathering: BTreeMap::new(),
             scans: BTreeMap::new(),
@@ -336,16 +342,20 @@ impl<E: Engine> Node<E> {
             Request::Call(call) => self.call(now, id, call, out),
             Request::OpenSnapshot(open) => self.open_snapshot(now, id, open, out),
             Request::Pin { consistency, token } => {
-                let pinned = self.check_token(now, &token).map(|()| {
-                    let everything = self.topology.partition_ids();
-                    let rank = self.cut_of_rows(now, consistency, &token, everything);
-                    let pin = self.questions.next_pin();
-                    self.pins.insert(pin, (rank, id));
-                    self.floors.hold(rank);
-                    (pin, rank)
-                });
-                self.tell_floor();
-                out.reply(id, Reply::Pinned(pinned));
+                let checked = self.check_token(now, &token).and_then(|()| self.finds_cuts(consistency));
+                let everything = self.topology.partition_ids();
+                match checked {
+                    Ok(true) => {
+                        let all = everything.map(|p| (p, vec![Granule::Partition])).collect();
+                        let rank = token.rank;
+                        self.find_cut(now, id, Request::Pin { consistency, token }, all, rank, out);
+                    }
+                    checked => {
+                        let rank = self.cut_of_rows(now, consistency, &token, everything);
+                        let pinned = checked.map(|_| self.pin(id, rank));
+                        out.reply(id, Reply::Pinned(pinned));
+                    }
+                }
             }
             Request::Unpin(pin) => {
                 if let Some((rank, _)) = self.pins.remove(&pin) {
@@ -359,12 +369,20 @@ impl<E: Engine> Node<E> {
         }
     }
 
+    fn pin(&mut self, id: RequestId, rank: Rank) -> (PinId, Rank) {
+        let pin = self.questions.next_pin();
+        self.pins.insert(pin, (rank, id));
+        self.floors.hold(rank);
+        self.tell_floor();
+        (pin, rank)
+    }
+
     fn check_token(&self, now: Time, token: &Token) -> Result<(), SqlError> {
         // What is not named comes from this process itself.
         if token.incarnation.is_named() {
             token.check(self.options.incarnation)?;
         }
-        let latest = now.rank() + self.topology.clock_bound_ns + self.options.token_ahead_max_ns;
+        let latest = self.topology.latest_rank(now, self.options.token_ahead_max_ns);
         if token.rank > latest {
             return Err(SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
@@ -385,6 +403,7 @@ impl<E: Engine> Node<E> {
         if let Some(read) = self.row_reads.remove(&id) {
             self.floors.release(read.at);
         }
+        self.findings.remove(&id);
         self.drop_gather(id);
         self.tell_floor();
     }
@@ -421,6 +440,7 @@ impl<E: Engine> Node<E> {
                 }
                 EngineEffect::Closed { ticket, result } => self.closed(now, ticket, result, out),
                 EngineEffect::Restored => self.restored(now, out),
+                EngineEffect::Latest { ticket, rank } => self.latest(now, ticket, rank, out),
                 EngineEffect::Collected { below } => {
                     self.check_lease(now, below, out);
                     let spared = self.rival.as_mut().map_or(below, |rival| rival.spare(now, below));
@@ -538,6 +558,11 @@ impl<E: Engine> Node<E> {
     }
 
     fn publish_low(&mut self, now: Time, partition: PartitionId, out: &mut Effects<Self>) {
+        if self.topology.unbounded_clocks {
+            // A clock that is ahead would drive the others.
+            let low = self.engine.calibrate(now, partition).low;
+            return self.stream(now, partition, base::order::StreamItem::Low(low), out);
+        }
         if !self.low_pending.insert(partition) {
             return;
         }
@@ -565,6 +590,8 @@ impl<E: Engine> Node<E> {
             column_bytes: columns.bytes as u64,
             graph_vertices: self.columns.graph.vertex_count() as u64,
             collected_below: self.columns.collected_below,
+            clocks: self.watch.iter().flat_map(|watch| watch.monitor.seen()).collect(),
+            out: self.watch.as_ref().and_then(|watch| watch.out.clone()),
             applied: subscribed.map(|p| (*p, self.columns.store.applied(*p))).collect(),
         }
     }
@@ -573,6 +600,7 @@ impl<E: Engine> Node<E> {
 impl<E: Engine> Replicable for Node<E> {
     fn lost(&mut self, _: Time, of: &dyn Fn(RequestId) -> bool, _: &mut Effects<Self>) {
         let open = self.queries.keys().chain(self.row_reads.keys()).chain(self.gathers.keys());
+        let open = open.chain(self.findings.keys());
         let open: Vec<RequestId> = open.copied().filter(|id| of(*id)).collect();
         open.into_iter().for_each(|id| self.vanished(id));
         let pins = std::mem::take(&mut self.pins);

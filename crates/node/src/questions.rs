@@ -22,6 +22,8 @@ pub enum Owner {
     Query(RequestId),
     /// A part of a query of this node, named by its coordinator.
     Scan(NodeId, QuestionId),
+    /// A request whose cut is being found.
+    Cut(RequestId),
     /// A row read: its `slots` are looked up there.
     Read(RequestId),
     /// A transaction that is answered once every copy has it.
@@ -42,6 +44,11 @@ pub enum Purpose {
         to: NodeId,
         question: QuestionId,
         what: Question,
+    },
+    /// How late a cut has to be.
+    Latest {
+        to: NodeId,
+        question: QuestionId,
     },
     /// The partition's own heartbeat.
     Low(Rank),
@@ -82,7 +89,7 @@ impl Questions {
     /// Forgets everything asked on behalf of a request.
     pub fn forget(&mut self, request: RequestId) {
         self.asked.retain(|_, asked| match asked.owner {
-            Owner::Query(id) | Owner::Read(id) => id != request,
+            Owner::Query(id) | Owner::Read(id) | Owner::Cut(id) => id != request,
             Owner::Copies(_) | Owner::Calibration(_) | Owner::Scan(..) => true,
         });
     }

@@ -1,6 +1,7 @@
 //! What a local client may ask of a node, and what it is told. Replies stay inside the process that hosts
 //! the node; a durable node writes requests to its log ([`crate::durable`]).
 
+use crate::clocks::PeerClock;
 use crate::message::Call;
 use base::cut::{Consistency, Freshness};
 use base::schema::Catalog;
@@ -157,6 +158,10 @@ pub struct Status {
     pub column_bytes: u64,
     pub graph_vertices: u64,
     pub collected_below: Rank,
+    /// What is known of other nodes' clocks; nothing where nobody's clock matters.
+    pub clocks: Vec<PeerClock>,
+    /// Why the node has taken itself out.
+    pub out: Option<SqlError>,
     /// Per subscribed partition: position and rank applied to the column copy.
     pub applied: BTreeMap<PartitionId, (LogPosition, Rank)>,
 }

@@ -83,7 +83,10 @@ impl Session {
     pub fn new(gateway: Arc<Gateway>, user: &str, database: &str) -> Session {
         let cluster = &gateway.cluster;
         let region = cluster.topology().region_name(cluster.region()).to_string();
-        let settings = Settings::new(user, cluster.engine(), &region);
+        let mut settings = Settings::new(user, cluster.engine(), &region);
+        if cluster.topology().unbounded_clocks {
+            settings = settings.without_clocks();
+        }
         Session {
             user: user.into(),
             database: database.into(),

@@ -13,6 +13,7 @@ pub mod safe_timestamp;
 pub mod synchronous_replica;
 
 use crate::graph::DependencyGraph;
+use base::cut::CutChoice;
 use base::order::{Calibration, Close, Closed};
 use base::txn::Granule;
 use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, Time, Token};
@@ -32,6 +33,8 @@ pub struct QueryMeta {
 pub enum Ask {
     Close(Close),
     Calibrate(PartitionId),
+    /// How late a cut has to be to hold everything that was answered and writes these granules.
+    Latest(PartitionId, Vec<Granule>),
     /// The oracle's next timestamp.
     Timestamp,
     /// The last barrier below which every partition is complete.
@@ -42,7 +45,7 @@ impl Ask {
     pub fn partition(&self) -> PartitionId {
         match self {
             Ask::Close(close) => close.partition,
-            Ask::Calibrate(partition) => *partition,
+            Ask::Calibrate(partition) | Ask::Latest(partition, _) => *partition,
             Ask::Timestamp | Ask::Batches => PartitionId(0),
         }
     }
@@ -62,6 +65,10 @@ pub enum Told {
         partition: PartitionId,
         calibration: Calibration,
     },
+    Latest {
+        partition: PartitionId,
+        rank: Rank,
+    },
     Timestamp {
         rank: Rank,
     },
@@ -73,7 +80,9 @@ pub enum Told {
 impl Told {
     pub fn partition(&self) -> PartitionId {
         match self {
-            Told::Closed { partition, .. } | Told::Calibrated { partition, .. } => *partition,
+            Told::Closed { partition, .. }
+            | Told::Calibrated { partition, .. }
+            | Told::Latest { partition, .. } => *partition,
             Told::Timestamp { .. } | Told::Batches { .. } => PartitionId(0),
         }
     }
@@ -208,6 +217,8 @@ pub fn freshness(
         wait_ns: total_ns.saturating_sub(coordination_ns),
         newest_age_ns: now.since(newest.time()),
         age_ns: now.since(complete_until),
+        choice: CutChoice::Given,
+        last: None,
         other_readers: 0,
         arrived_at: arrived,
     }

@@ -169,6 +169,17 @@ impl<P: Process + Send + 'static> Host<P> {
     pub fn now(&self) -> Time {
         self.clock.now()
     }
+    /// How far its clock is from that of its process, in ns.
+    pub fn clock_offset_ns(&self) -> i64 {
+        self.clock.offset_ns()
+    }
+    /// Leads its clock astray, slowly; 0 leads it back.
+    pub fn lead_clock_astray(&self, offset_ns: i64) {
+        self.clock.lead_astray(offset_ns);
+        // It is waited for by the way it went before.
+        let _inbox = self.inbox.lock();
+        self.wake.notify_all();
+    }
     /// Whether it has stopped for good.
     pub fn is_gone(&self) -> bool {
         self.failed.load(Relaxed) || self.stopping.load(Relaxed)

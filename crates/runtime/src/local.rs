@@ -1,7 +1,8 @@
 //! All nodes of a topology in one process, in real time, with the WAN between them emulated.
 //!
 //! A message between two nodes arrives one-way delay later, in order of sending per link (equal delays
-//! keep it); delays come from [`Topology`] and can be scaled. Nothing is lost on the way, except what goes to
+//! keep it); delays come from [`Topology`] and can be scaled. Each node has a clock of its own; all show the same until
+//! some are led astray. Nothing is lost on the way, except what goes to
 //! a halted node: the simulator does the rest, with the same node.
 
 use crate::clock::Clock;
@@ -27,10 +28,12 @@ struct Wires<P: Process + Send + 'static> {
 
 impl<P: Process + Send + 'static> Links<P> for Wires<P> {
     fn send(&self, now: Time, from: NodeId, to: NodeId, message: P::Message) {
+        let Some(host) = self.hosts[to.0 as usize].upgrade() else { return };
+        // By the clock of whom it goes to.
+        let own_ns = self.hosts[from.0 as usize].upgrade().map_or(0, |host| host.clock_offset_ns());
         let at = now + self.topology.one_way_ns(from, to);
-        if let Some(host) = self.hosts[to.0 as usize].upgrade() {
-            host.deliver(at, Event::Message { from, message });
-        }
+        let at = Time(at.0.saturating_add_signed(host.clock_offset_ns() - own_ns));
+        host.deliver(at, Event::Message { from, message });
     }
 }
 
@@ -38,7 +41,7 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
     /// Starts one host per node of the topology; `make` builds each node.
     pub fn start(topology: Arc<Topology>, mut make: impl FnMut(NodeId) -> P) -> LocalCluster<P> {
         let clock = Clock::new();
-        let hosts = topology.node_ids().map(|id| Host::new(id, make(id), clock.clone())).collect();
+        let hosts = topology.node_ids().map(|id| Host::new(id, make(id), clock.another())).collect();
         LocalCluster::run(topology, hosts)
     }
 
@@ -46,7 +49,7 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
     pub fn start_with_logs(topology: Arc<Topology>, nodes: Vec<(P, LogFile)>) -> LocalCluster<P> {
         assert_eq!(nodes.len(), topology.nodes.len(), "one log per node");
         let clock = Clock::new();
-        let host = |(id, (node, log))| Host::with_log(id, node, clock.clone(), log);
+        let host = |(id, (node, log))| Host::with_log(id, node, clock.another(), log);
         let hosts = topology.node_ids().zip(nodes).map(host).collect();
         LocalCluster::run(topology, hosts)
     }
@@ -79,6 +82,10 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
     /// Lets nodes that know nothing take the places of a killed region's.
     pub fn begin_again(&self, region: RegionId, mut make: impl FnMut(NodeId) -> P) {
         self.hosts_of(region).for_each(|host| host.begin_again(make(host.id())));
+    }
+    /// Leads the clocks of a region's nodes astray by so many ns; 0 leads them back. It takes four times as long.
+    pub fn skew(&self, region: RegionId, offset_ns: i64) {
+        self.hosts_of(region).for_each(|host| host.lead_clock_astray(offset_ns));
     }
     pub fn hosts_of(&self, region: RegionId) -> impl Iterator<Item = &Arc<Host<P>>> {
         self.hosts.iter().filter(move |host| self.topology.region_of(host.id()) == region)
@@ -190,6 +197,25 @@ mod tests {
         let answered = host.request("there").await.unwrap();
         assert!(answered.since(start) < 30 * MS, "{}", answered.since(start));
         assert!(cluster.host(NodeId(0)).request("there").await.is_ok(), "others reach it");
+    }
+
+    #[tokio::test]
+    async fn a_region_s_clock_runs_off_and_comes_back_and_delays_stay_what_they_are() {
+        let cluster = cluster();
+        let (here, there) = (cluster.host(NodeId(0)).clone(), cluster.host(NodeId(1)).clone());
+        cluster.skew(RegionId(1), 20 * MS as i64);
+        let off_by = || there.now().0 as i64 - here.now().0 as i64;
+        while off_by() < 19 * MS as i64 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let start = here.now();
+        here.request("there").await.unwrap();
+        let took = here.now().since(start);
+        assert!(took >= 30 * MS, "{took}");
+        cluster.skew(RegionId(1), 0);
+        while off_by() > MS as i64 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
     }
 
     #[tokio::test]

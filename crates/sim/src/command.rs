@@ -18,12 +18,13 @@ use txn::any::EngineKind;
 use txn::perseus::printed::{self as order, Majority, Rule};
 
 /// The engines there are, and after a plus sign how queries are read instead of by levels: by PERSEUS' algorithm
-/// as it was published, which promises nothing, or as a rival does.
-pub const ENGINES: [&str; 10] = [
+/// as it was published, which promises nothing, or as a rival does; or that clocks have no bound.
+pub const ENGINES: [&str; 11] = [
     "perseus",
     "caerus",
     "slog",
     "calvin",
+    "caerus+unbounded-clocks",
     "perseus+printed",
     PRINTED_ORDER,
     "perseus+safe-timestamp",
@@ -144,7 +145,11 @@ pub fn soak(
         true => Mix::ALL.iter().map(|mix| format!("wan3-{}", mix.name())).collect(),
         false => options.plans.clone(),
     };
-    let levels = if options.levels.is_empty() { Consistency::ALL.to_vec() } else { options.levels.clone() };
+    let mut levels =
+        if options.levels.is_empty() { Consistency::ALL.to_vec() } else { options.levels.clone() };
+    if options.levels.is_empty() && options.engine.ends_with("+unbounded-clocks") {
+        levels.retain(|level| *level != Consistency::Rss); // Refused there.
+    }
     let (mut seed, mut operations, mut told_s) = (options.first_seed, 0, 0.0);
     let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
     while elapsed_s() < options.seconds {
@@ -190,13 +195,25 @@ fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case,
     if engine == PRINTED_ORDER {
         return Err(Trouble::Usage(format!("{engine} runs in a world of its own: with `sim run` only")));
     }
-    let (name, printed, rival) = match engine.split_once('+') {
-        None => (engine, None, None),
-        Some((name, "printed")) => (name, Some(Printed::default()), None),
-        Some((name, rival)) => (name, None, Some(Rival::parse(rival).ok_or_else(unknown)?)),
+    let (name, printed, rival, unbounded_clocks) = match engine.split_once('+') {
+        None => (engine, None, None, false),
+        Some((name, "printed")) => (name, Some(Printed::default()), None, false),
+        Some((name, "unbounded-clocks")) => (name, None, None, true),
+        Some((name, rival)) => (name, None, Some(Rival::parse(rival).ok_or_else(unknown)?), false),
     };
     let engine = EngineKind::parse(name).ok_or_else(unknown)?;
-    Ok(Case { engine, printed, rival, ..Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level) })
+    if unbounded_clocks && (engine == EngineKind::Perseus || level == Consistency::Rss) {
+        return Err(Trouble::Usage(
+            "without a bound of clocks run engine caerus and not at level rss".into(),
+        ));
+    }
+    Ok(Case {
+        engine,
+        printed,
+        rival,
+        unbounded_clocks,
+        ..Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level)
+    })
 }
 
 /// Runs under [`guard`], with the line that repeats it.

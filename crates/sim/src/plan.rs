@@ -135,7 +135,11 @@ impl Plan {
     /// How nodes watch their clocks.
     pub fn watches_clocks(&self) -> Option<ClockOptions> {
         match self.mix {
-            Mix::Drift => Some(ClockOptions { every_ns: WATCH_EVERY_NS, kept_ns: Some(KEPT_NS) }),
+            Mix::Drift => Some(ClockOptions {
+                every_ns: WATCH_EVERY_NS,
+                kept_ns: Some(KEPT_NS),
+                ..ClockOptions::default()
+            }),
             _ => Some(ClockOptions::default()),
         }
     }

@@ -8,7 +8,11 @@
 //! | `regular` | yes | yes | yes | – | – |
 //! | `rss` | yes | yes | yes | yes | yes |
 //! | engine `caerus`, `regular` and `rss` | yes | yes | yes | yes | yes |
+//! | engine `caerus`, `regular` where clocks have no bound | yes | yes | yes | yes | – |
 //! | engine `caerus`, what a region has merged | yes | – | yes | – | – |
+//!
+//! Without a bound of clocks only real time between transactions that do not conflict is lost: everything else that
+//! `rss` respects is respected, together and in one order ([`without_clocks`]). Level `rss` is refused there.
 //!
 //! The last row is no level; `txn::caerus` shows its long fork, and what it lacks, in its tests of scenarios.
 //! The cells that `regular` lacks are also provoked on purpose in `tests/scenarios.rs`; other systems' rows
@@ -17,7 +21,7 @@
 use base::cut::Consistency;
 use history::{AntiDependencies, Guarantee, RealTime, Rules, check};
 use reads::snapshot::printed::Printed;
-use sim::cluster::run::{Case, record};
+use sim::cluster::run::{Case, record, without_clocks};
 use sim::plan::Plan;
 use std::collections::BTreeMap;
 use txn::any::EngineKind;
@@ -40,6 +44,42 @@ fn columns() -> [(&'static str, Guarantee); 5] {
         ("serializable", Guarantee::Serializable),
         ("rss", Guarantee::Rss),
     ]
+}
+
+/// How often each column is broken in a cluster whose clocks have no bound, `rss` without real time between writers
+/// that do not conflict among the columns.
+fn broken_without_clocks(engine: EngineKind, count: u64) -> BTreeMap<&'static str, u64> {
+    let mut broken = BTreeMap::new();
+    for seed in 0..count {
+        let plan = Plan::named(PLANS[seed as usize % PLANS.len()]).unwrap();
+        let case = Case { engine, unbounded_clocks: true, ..Case::new(seed, plan, Consistency::Regular) };
+        let ((all, _), end) = record(&case);
+        end.unwrap_or_else(|e| panic!("seed {seed} of {}: {e}", engine.name()));
+        for (name, guarantee) in columns().into_iter().chain([("all but real time", without_clocks())]) {
+            if let Err(violation) = check(&all, guarantee) {
+                println!("{name} is broken by seed {seed}: {}", violation.anomaly.name());
+                *broken.entry(name).or_default() += 1;
+            }
+        }
+    }
+    println!("{}, {count} seeds: {broken:?}", engine.name());
+    broken
+}
+
+/// Clocks are up to 3 s off and drift, regions are cut off and lose the lead of their sequences.
+#[test]
+fn without_a_bound_of_clocks_only_real_time_between_strangers_is_lost() {
+    let broken = broken_without_clocks(EngineKind::Caerus, seeds(60));
+    let names: Vec<&str> = broken.keys().copied().collect();
+    assert_eq!(names, ["rss"], "rss is broken by some, and nothing else by any");
+}
+
+#[test]
+fn the_rivals_find_their_cuts_without_clocks_too() {
+    for engine in [EngineKind::Slog, EngineKind::Calvin] {
+        let broken = broken_without_clocks(engine, seeds(12));
+        assert!(broken.keys().all(|name| *name == "rss"), "{}: {broken:?}", engine.name());
+    }
 }
 
 /// How often each column is broken, and by which seed first.

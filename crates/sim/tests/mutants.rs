@@ -119,6 +119,26 @@ fn every_fault_planted_in_the_choice_of_cuts_is_found() {
     assert!(missed.is_empty(), "seeds found nothing wrong with {missed:?}");
 }
 
+/// Those that need more luck than that are found by the engine's own tests of calibration.
+#[test]
+fn faults_planted_in_calibration_are_found() {
+    use txn::caerus::Mutant;
+    let faults = [Mutant::CalibrateBeforeArrival, Mutant::CalibrateHere, Mutant::CloseIgnoresUndecided];
+    let mut missed = Vec::new();
+    for mutant in faults {
+        let plant = |case: &mut Case| {
+            (case.engine, case.unbounded_clocks) = (EngineKind::Caerus, true);
+            case.caerus_mutant = Some(mutant);
+        };
+        let plans = ["wan3-partitions", "wan3-mixed", "wan3-calm", "wan3-jittery"];
+        match finds_in(&plans, plant, &[Consistency::Regular], SEEDS) {
+            Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "{SEEDS} seeds found nothing wrong with {missed:?}");
+}
+
 #[test]
 fn a_clock_that_drifts_and_that_nobody_watches_is_found() {
     for engine in [EngineKind::Perseus, EngineKind::Caerus] {

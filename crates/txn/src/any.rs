@@ -8,7 +8,7 @@ use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
 use crate::perseus::{self, Perseus};
 use base::order::{Calibration, Close, CloseTicket};
 use base::topology::Topology;
-use base::txn::Submission;
+use base::txn::{Granule, Submission};
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +46,14 @@ impl EngineKind {
             EngineKind::Perseus => topology,
             EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => topology.replicated(),
         }
+    }
+    /// Errors: the cluster's clocks have no bound, and the engine cannot do without.
+    pub fn check_clocks(self, topology: &Topology) -> Result<(), SqlError> {
+        if self != EngineKind::Perseus || !topology.unbounded_clocks {
+            return Ok(());
+        }
+        let error = SqlError::unsupported("engine perseus with clocks that have no bound");
+        Err(error.hint("Its ranks rest on clocks; engine caerus finds its cuts without, or give a bound."))
     }
     /// What a cluster should run.
     pub fn options(self) -> EngineOptions {
@@ -225,6 +233,7 @@ fn hand_on<E: Engine>(
         EngineEffect::Stream { partition, item } => EngineEffect::Stream { partition, item },
         EngineEffect::Closed { ticket, result } => EngineEffect::Closed { ticket, result },
         EngineEffect::Restored => EngineEffect::Restored,
+        EngineEffect::Latest { ticket, rank } => EngineEffect::Latest { ticket, rank },
         EngineEffect::Collected { below } => EngineEffect::Collected { below },
     }));
 }
@@ -314,6 +323,25 @@ impl Engine for AnyEngine {
     }
     fn will_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut Out) {
         inside!(self, out, |engine, effects| engine.will_close(now, partition, rank, effects));
+    }
+    fn find_latest(
+        &mut self,
+        now: Time,
+        ticket: CloseTicket,
+        partition: PartitionId,
+        granules: Vec<Granule>,
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) {
+        inside!(self, out, |engine, effects| {
+            engine.find_latest(now, ticket, partition, granules, executor, effects)
+        });
+    }
+    fn least_cut(&self) -> Rank {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.least_cut(),
+            AnyEngine::Caerus(hosted) => hosted.engine.least_cut(),
+        }
     }
     fn forget_close(&mut self, ticket: CloseTicket) {
         match self {

@@ -9,7 +9,7 @@
 
 use base::order::{Calibration, Close, CloseTicket, Closed, StreamItem};
 pub use base::txn::Applied;
-use base::txn::{Gathered, Outcome, Submission, Transaction};
+use base::txn::{Gathered, Granule, Outcome, Submission, Transaction};
 use base::{NodeId, PartitionId, Place, Rank, RegionId, SqlError, Time, TxnId};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,11 @@ pub enum EngineEffect<M, T> {
     /// The node had lost its memory and is whole again: rows are as [`Executor::restore`] has left them, positions of
     /// logs go on from there ([`Engine::calibrate`]), and whoever follows them needs a copy.
     Restored,
+    /// Answers [`Engine::find_latest`].
+    Latest {
+        ticket: CloseTicket,
+        rank: Rank,
+    },
     /// No cut at or below this rank is in use anywhere, and none will be: older versions may go.
     Collected {
         below: Rank,
@@ -153,6 +158,26 @@ pub trait Engine {
     where
         Self: Sized,
     {
+    }
+    /// Finds a rank that is at least that of everything that was answered before this call and writes these granules
+    /// of a partition of this node; answered by [`EngineEffect::Latest`]. For clusters whose clocks have no bound
+    /// ([`base::topology::Topology::unbounded_clocks`]); no cut of such a cluster is below [`Engine::least_cut`].
+    fn find_latest(
+        &mut self,
+        _now: Time,
+        _ticket: CloseTicket,
+        _partition: PartitionId,
+        _granules: Vec<Granule>,
+        _executor: &mut dyn Executor,
+        _out: &mut EngineEffects<Self>,
+    ) where
+        Self: Sized,
+    {
+        unreachable!("this engine is not made where clocks have no bound")
+    }
+    /// See [`Engine::find_latest`].
+    fn least_cut(&self) -> Rank {
+        Rank::ZERO
     }
     /// The reader of this ticket went away.
     fn forget_close(&mut self, ticket: CloseTicket);

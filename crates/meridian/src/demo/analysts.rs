@@ -9,6 +9,7 @@ use bench::server::explain;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use workload::ch::{QUERIES, Scope, query};
 use workload::tpcc::Tpcc;
@@ -89,6 +90,10 @@ impl Analyst {
                 let freshness = bench::ch::freshness(client).await?;
                 let freshness = freshness.context("the server does not tell how fresh its answer was")?;
                 figures.queried(QueryRun { number, scope, latency, rows, freshness });
+            }
+            // The node has taken itself out; it comes back by itself.
+            Err(error) if error.code() == Some(&SqlState::CANNOT_CONNECT_NOW) => {
+                figures.aborted(self.region, "57P03", "");
             }
             Err(error) if error.as_db_error().is_some() && !figures.is_lost(self.region) => {
                 figures.query_failed(number, scope, format!("Q{number} {scope}: {:#}", explain(error)));

@@ -1,6 +1,7 @@
-//! Losing and regaining regions, as the demo's user asks: typed at its prompt, or at given times.
+//! Losing and regaining regions, and clocks that run off, as the demo's user asks: typed at its prompt, or at given times.
 
 use base::RegionId;
+use base::time::MS;
 use base::topology::Topology;
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub enum Deed {
     Lose,
     /// Its power comes back.
     Heal,
+    /// Its nodes' clocks run off by so many ns, ahead or behind; 0: they come back.
+    Skew(i64),
 }
 
 /// A line of the prompt.
@@ -37,7 +40,7 @@ pub struct Planned {
     pub fault: Fault,
 }
 
-pub const HELP: &str = "kill REGION, lose REGION, heal REGION or q";
+pub const HELP: &str = "kill REGION, lose REGION, heal REGION, skew REGION MS or q";
 
 impl FromStr for Command {
     type Err = String;
@@ -45,7 +48,8 @@ impl FromStr for Command {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["q" | "quit"] => Ok(Command::Quit),
-            [deed, region] => Fault::new(deed, region).map(Command::Fault),
+            ["q" | "quit", ..] => Err(format!("'{}' is not understood; type {HELP}", line.trim())),
+            [deed, region, ref rest @ ..] => Fault::new(deed, region, rest).map(Command::Fault),
             _ => Err(format!("'{}' is not understood; type {HELP}", line.trim())),
         }
     }
@@ -55,22 +59,46 @@ impl FromStr for Planned {
     type Err = String;
     fn from_str(text: &str) -> Result<Planned, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let [after, deed, region] = words[..] else {
-            return Err("write a time, kill, lose or heal, and a region, e.g. \"10s kill eu\"".into());
+        let [after, deed, region, ref rest @ ..] = words[..] else {
+            return Err(
+                "write a time and what happens to a region, e.g. \"10s kill eu\" or \"10s skew eu 50\""
+                    .into(),
+            );
         };
-        Ok(Planned { after: bench::args::duration(after)?, fault: Fault::new(deed, region)? })
+        Ok(Planned { after: bench::args::duration(after)?, fault: Fault::new(deed, region, rest)? })
     }
 }
 
 impl Fault {
-    fn new(deed: &str, region: &str) -> Result<Fault, String> {
-        let deed = match deed {
-            "kill" => Deed::Kill,
-            "lose" => Deed::Lose,
-            "heal" => Deed::Heal,
+    fn new(deed: &str, region: &str, rest: &[&str]) -> Result<Fault, String> {
+        let deed = match (deed, rest) {
+            ("kill", []) => Deed::Kill,
+            ("lose", []) => Deed::Lose,
+            ("heal", []) => Deed::Heal,
+            ("skew", [by]) => Deed::Skew(offset_ns(by)?),
             _ => return Err(format!("'{deed}' is not understood; type {HELP}")),
         };
         Ok(Fault { deed, region: region.into() })
+    }
+
+    /// What it came to, for whoever asked for it.
+    pub fn done(&self) -> String {
+        let region = &self.region;
+        match self.deed {
+            Deed::Kill => format!("{region} lost its power; heal {region} gives it back"),
+            Deed::Lose => {
+                format!("{region} lost its power and all it knew; heal {region} lets it come back with a copy")
+            }
+            Deed::Heal => format!("{region} has its power back"),
+            Deed::Skew(0) => format!("clocks of {region} come back"),
+            Deed::Skew(ns) => {
+                let side = if ns > 0 { "ahead" } else { "behind" };
+                format!(
+                    "clocks of {region} run {} ms {side}; skew {region} 0 brings them back",
+                    shown_ms(ns.abs())
+                )
+            }
+        }
     }
 
     /// The region meant. Errors: there is none of this name.
@@ -86,13 +114,25 @@ impl Fault {
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let deed = match self.deed {
-            Deed::Kill => "kill",
-            Deed::Lose => "lose",
-            Deed::Heal => "heal",
-        };
-        write!(f, "{deed} {}", self.region)
+        let region = &self.region;
+        match self.deed {
+            Deed::Kill => write!(f, "kill {region}"),
+            Deed::Lose => write!(f, "lose {region}"),
+            Deed::Heal => write!(f, "heal {region}"),
+            Deed::Skew(ns) => write!(f, "skew {region} {}", shown_ms(ns)),
+        }
     }
+}
+
+fn shown_ms(ns: i64) -> f64 {
+    ns as f64 / MS as f64
+}
+
+/// `50`, `-0.5` or `50ms`.
+fn offset_ns(text: &str) -> Result<i64, String> {
+    let wrong = || format!("'{text}' is no offset of a clock; give ms up to a minute, e.g. 50 or -50ms");
+    let ms: f64 = text.trim_end_matches("ms").parse().map_err(|_| wrong())?;
+    if ms.abs() <= 60_000.0 { Ok((ms * MS as f64) as i64) } else { Err(wrong()) }
 }
 
 #[cfg(test)]
@@ -106,10 +146,14 @@ mod tests {
         assert_eq!("lose eu".parse(), Ok(Command::Fault(Fault { deed: Deed::Lose, region: "eu".into() })));
         assert_eq!(" q ".parse(), Ok(Command::Quit));
         assert_eq!("10s kill eu".parse(), Ok(Planned { after: Duration::from_secs(10), fault: kill }));
-        for wrong in ["kil eu", "kill", "kill eu us", ""] {
+        let skew = Fault { deed: Deed::Skew(-50 * MS as i64), region: "eu".into() };
+        assert_eq!("skew eu -50ms".parse(), Ok(Command::Fault(skew.clone())));
+        assert_eq!(skew.to_string().parse(), Ok(Command::Fault(skew)));
+        assert!("skew eu soon".parse::<Command>().unwrap_err().contains("offset"));
+        for wrong in ["kil eu", "kill", "kill eu us", "skew eu", "q eu", ""] {
             assert!(wrong.parse::<Command>().unwrap_err().contains("kill REGION"), "{wrong}");
         }
-        for wrong in ["kill eu", "10s kill", "soon kill eu", "10s burn eu"] {
+        for wrong in ["kill eu", "10s kill", "soon kill eu", "10s burn eu", "10s skew eu"] {
             assert!(wrong.parse::<Planned>().is_err(), "{wrong}");
         }
     }

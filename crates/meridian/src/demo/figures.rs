@@ -122,7 +122,7 @@ pub struct Report {
     pub measured_s: f64,
     pub regions: Vec<RegionReport>,
     pub queries: Vec<QueryReport>,
-    /// Regions that were killed, or lost, and healed.
+    /// Regions that were killed, or lost, and healed, and whose clocks ran off.
     pub faults: Vec<FaultReport>,
     /// Taken at the end if there were faults.
     pub audit: Option<Audit>,
@@ -260,13 +260,14 @@ impl Figures {
         }
     }
 
-    /// A region loses its power, or has it back.
+    /// A region loses its power, or has it back, or its clocks run off.
     pub fn fault(&self, fault: &Fault, region: usize) {
         let now = Instant::now();
         let mut inner = self.lock();
         match fault.deed {
             Deed::Kill | Deed::Lose => inner.lost.insert(region),
             Deed::Heal => inner.lost.remove(&region),
+            Deed::Skew(_) => false,
         };
         inner.end_fault(now);
         let silence = vec![Duration::ZERO; inner.regions.len()];
@@ -289,13 +290,14 @@ impl Figures {
         self.lock().regions[region].rolled_back += 1;
     }
 
-    /// An abort that the workload did not ask for. Conflicts (40001) are counted; anything else is also
+    /// An abort that the workload did not ask for. Conflicts (40001) and refusals (57P03) are counted; anything else is also
     /// an error of the demo.
     pub fn aborted(&self, region: usize, state: &str, message: &str) {
         let mut inner = self.lock();
         *inner.regions[region].aborts.entry(state.to_string()).or_default() += 1;
         drop(inner);
-        if state != "40001" {
+        // A node that has taken itself out says so; its clients go elsewhere.
+        if state != "40001" && state != "57P03" {
             self.error(format!("{state}: {message}"));
         }
     }

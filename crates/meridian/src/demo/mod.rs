@@ -2,7 +2,7 @@
 //!
 //! Three regions in this process, the CH-benCHmark schema through SQL, rows by COPY, TPC-C terminals and
 //! an analyst in every region, all over the wire like any client, and a live view of what they see. Its
-//! prompt takes a region's power and gives it back.
+//! prompt takes a region's power and gives it back, and leads its clocks astray.
 
 mod analysts;
 mod audit;
@@ -11,7 +11,7 @@ mod figures;
 mod terminals;
 mod view;
 
-use crate::database::{DataArgs, Database, DatabaseArgs};
+use crate::database::{Clocks, DataArgs, Database, DatabaseArgs};
 use anyhow::{Context, anyhow, bail};
 use audit::Ledger;
 use bench::load::{Job, Loading};
@@ -56,8 +56,9 @@ pub struct DemoArgs {
     /// One line a second instead of the live view
     #[arg(long)]
     pub plain: bool,
-    /// Lose a region or have it back at a time after the load, e.g. "10s kill eu"; may be given several times
-    #[arg(long = "at", value_name = "TIME kill|lose|heal REGION")]
+    /// Lose a region or have it back at a time after the load, e.g. "10s kill eu", or let its clocks run off by
+    /// so many ms, e.g. "10s skew eu 50" (see --clock-bound); may be given several times
+    #[arg(long = "at", value_name = "TIME kill|lose|heal|skew REGION [MS]")]
     pub faults: Vec<Planned>,
     /// Seed of rows and inputs
     #[arg(long, default_value_t = 1)]
@@ -68,6 +69,9 @@ pub struct DemoArgs {
 pub fn run(args: DemoArgs) -> anyhow::Result<()> {
     if args.rate <= 0.0 || !args.rate.is_finite() {
         bail!("--rate {} is no rate; give transactions per second, e.g. --rate 5", args.rate);
+    }
+    if args.database.clocks == Clocks::Unbounded && args.consistency == "rss" {
+        bail!("--clocks unbounded: level rss rests on clocks; choose --consistency regular");
     }
     if let Some(path) = &args.json {
         // Found out now rather than after the run.
@@ -256,16 +260,21 @@ impl Watch<'_> {
                 // Booked first: clients that lose their connection look whether that is why.
                 self.figures.fault(fault, usize::from(region.0));
                 database.kill(region).await;
-                Ok(format!("{} lost its power; heal {} gives it back", fault.region, fault.region))
+                Ok(fault.done())
+            }
+            Deed::Skew(ns) => {
+                self.figures.fault(fault, usize::from(region.0));
+                database.skew(region, ns);
+                Ok(match self.args.database.clock_bound.is_zero() {
+                    true => format!("{}; without --clock-bound nobody looks", fault.done()),
+                    false => fault.done(),
+                })
             }
             Deed::Lose if !database.can_lose() => Ok("what is kept in a directory is not lost here".into()),
             Deed::Lose => {
                 self.figures.fault(fault, usize::from(region.0));
                 database.lose(region).await;
-                Ok(format!(
-                    "{} lost its power and all it knew; heal {} lets it come back with a copy",
-                    fault.region, fault.region
-                ))
+                Ok(fault.done())
             }
             Deed::Heal => match database.heal(region).await? {
                 true => {

@@ -27,6 +27,8 @@ pub struct Terminal {
     regions: usize,
     inputs: Inputs,
     rng: Rng,
+    /// A region that refused a transaction, and when.
+    avoided: Option<(usize, Instant)>,
     /// Mean time between two transactions.
     pause: Duration,
 }
@@ -43,6 +45,8 @@ enum Stay {
     Over,
     /// The connection broke.
     Lost,
+    /// The node has taken itself out.
+    Refused,
     /// It is time to look whether the own region is back.
     LookHome,
 }
@@ -65,6 +69,7 @@ impl Terminal {
         nearest.sort_by_key(|(r, _)| (*r != region, topology.wan.round_trip_ns(id(region), id(*r)), *r));
         Terminal {
             nearest,
+            avoided: None,
             region,
             regions: regions.len(),
             inputs: Inputs::new(tpcc, Mix::default(), nth, all, history_base).at(warehouse),
@@ -90,14 +95,16 @@ impl Terminal {
             match self.stay(at, connection, &figures, &ledger, &mut stopped).await {
                 Stay::Over => return,
                 Stay::LookHome => {}
+                Stay::Refused => self.avoided = Some((at, Instant::now())),
                 Stay::Lost => figures.lost_connection(self.region),
             }
         }
     }
 
-    /// A connection to the nearest region that accepts one.
+    /// A connection to the nearest region that accepts one, and has not refused a transaction just now.
     async fn connect(&self) -> Option<(usize, Connection)> {
-        for (region, url) in &self.nearest {
+        let avoided = self.avoided.filter(|(_, since)| since.elapsed() < AWAY).map(|(region, _)| region);
+        for (region, url) in self.nearest.iter().filter(|(region, _)| Some(*region) != avoided) {
             let connecting = async { bench::server::Server::reach(url, None).await?.connect().await };
             if let Ok(Ok(client)) = tokio::time::timeout(CONNECT, connecting).await {
                 return Some((*region, Connection::new(client)));
@@ -153,6 +160,9 @@ impl Terminal {
                     }
                     payment.iter().for_each(|p| ledger.refused(*p));
                     figures.aborted(self.region, db.code().code(), db.message());
+                    if *db.code() == SqlState::CANNOT_CONNECT_NOW {
+                        return Stay::Refused;
+                    }
                 }
             }
         }

@@ -117,7 +117,7 @@ fn status(report: &Report) -> Line<'static> {
     match report.errors.last() {
         Some(error) => Line::from(format!("{} errors, last: {error}", report.errors_count)).style(Color::Red),
         None => {
-            let help = "type kill, lose or heal REGION; q or Ctrl-C ends the demo";
+            let help = "type kill, lose or heal REGION, or skew REGION MS; q or Ctrl-C ends the demo";
             Line::from(help).style(Color::DarkGray)
         }
     }

@@ -49,6 +49,7 @@ impl Groups {
             nodes: self.machines().map(spec).collect(),
             partitions: partitions.collect(),
             clock_bound_ns: topology.clock_bound_ns,
+            unbounded_clocks: topology.unbounded_clocks,
         }
     }
 }

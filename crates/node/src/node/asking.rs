@@ -89,6 +89,10 @@ impl<E: Engine> Node<E> {
             Question::Timestamp | Question::Batches | Question::Replicated(_) => {
                 return self.serve_rival(now, from, question, partition, &what, out);
             }
+            Question::Latest(granules) => {
+                let granules = granules.clone();
+                return self.serve_latest(now, from, question, partition, granules, out);
+            }
             Question::Close(close) => (close.rank, close.granules.clone()),
             Question::Rows { at, reads } => (*at, reads.iter().map(granule_of).collect()),
             Question::Call { at, call } => (*at, call.access.iter().map(|a| a.granule.clone()).collect()),
@@ -158,6 +162,7 @@ impl<E: Engine> Node<E> {
                     }
                 }
             }
+            Purpose::Latest { .. } => unreachable!("nothing was closed for it"),
             Purpose::Answer { to, question, what } => {
                 self.questions.serving_for.remove(&(to, question));
                 let answer = result.and_then(|closed| match what {
@@ -216,6 +221,7 @@ impl<E: Engine> Node<E> {
                     AnswerBody::Closed { closed, through } => {
                         query.rule.told(now, Told::Closed { partition, closed, through, waited_ns })
                     }
+                    AnswerBody::Latest(rank) => query.rule.told(now, Told::Latest { partition, rank }),
                     AnswerBody::Timestamp(rank) => query.rule.told(now, Told::Timestamp { rank }),
                     AnswerBody::Batches(published) => query.rule.told(now, Told::Batches { published }),
                     AnswerBody::Calibrated(_) | AnswerBody::Rows(_) | AnswerBody::Replicated => return,
@@ -240,7 +246,8 @@ impl<E: Engine> Node<E> {
                 }
                 self.finish_row_read(now, id, out);
             }
-            (Owner::Read(_), Ok(_)) => {}
+            (Owner::Cut(id), Ok(AnswerBody::Latest(rank))) => self.cut_told(now, id, question, rank, out),
+            (Owner::Read(_) | Owner::Cut(_), Ok(_)) => {}
             (Owner::Scan(node, scan), answer) => {
                 self.scan_told(now, (node, scan), partition, waited_ns, answer, out)
             }
@@ -253,6 +260,7 @@ impl<E: Engine> Node<E> {
             (Owner::Calibration(sent_at), Err(error)) => {
                 self.calibrated(now, partition, sent_at, Err(error), out)
             }
+            (Owner::Cut(id), Err(error)) => self.cut_failed(id, error, out),
             (Owner::Read(id), Err(error)) => {
                 if self.row_reads.contains_key(&id) {
                     self.vanished(id);

@@ -11,7 +11,7 @@ use crate::message::ClockMessage;
 /// The monitor, and whether this node is out.
 pub(super) struct Watch {
     pub monitor: ClockMonitor,
-    out: Option<SqlError>,
+    pub out: Option<SqlError>,
 }
 
 impl Watch {
@@ -157,5 +157,8 @@ fn out_of_bound(me: NodeId, by: &[(NodeId, i64)], bound_ns: u64) -> SqlError {
             ms(bound_ns as i64),
             said.join(", ")
         ))
-        .hint("Connect to another node. This one goes on by itself once its clock is right.")
+        .hint(
+            "Connect to another node. This one goes on by itself once its clock is right: mend the machine's clock \
+             discipline. SHOW CLOCKS tells what was measured.",
+        )
 }

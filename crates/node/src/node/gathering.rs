@@ -14,7 +14,7 @@ use super::*;
 use crate::message::{Opened, ScanPart, ScanRequest, ScanTable, Scanned};
 use crate::node::scanning::PIECES_AT_ONCE;
 use base::Cut;
-use base::cut::Consistency;
+use base::cut::{Consistency, CutChoice};
 use colstore::{Received, TableSnapshot};
 
 /// A reader that was silent for so many times what a message there and back may take is given up, if there is another.
@@ -24,6 +24,7 @@ const SILENT_TIMES: u64 = 4;
 pub(super) struct Gather {
     pub open: OpenSnapshot,
     pub at: Rank,
+    choice: CutChoice,
     arrived: Time,
     parts: BTreeMap<QuestionId, Part>,
     bytes: u64,
@@ -83,9 +84,25 @@ impl<E: Engine> Node<E> {
         .hint("Connect to a node that subscribes to the partition.")
     }
 
-    /// Opens a query some of whose partitions have their columns elsewhere.
-    pub(super) fn gather(&mut self, now: Time, id: RequestId, open: OpenSnapshot, out: &mut Effects<Self>) {
-        let strong = now.rank() + self.topology.clock_bound_ns;
+    /// Opens a query some of whose partitions have their columns elsewhere. `found`: how its cut was chosen, if it
+    /// has one.
+    pub(super) fn gather(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        open: OpenSnapshot,
+        found: CutChoice,
+        out: &mut Effects<Self>,
+    ) {
+        let strong = match self.topology.unbounded_clocks {
+            true => self.engine.least_cut(),
+            false => now.rank() + self.topology.clock_bound_ns,
+        };
+        let choice = match (open.at, open.consistency) {
+            (Some(_), _) => found,
+            (None, Consistency::Rss | Consistency::Regular) => CutChoice::Clock,
+            (None, Consistency::Session | Consistency::Stale) => CutChoice::Local,
+        };
         let at = match (open.at, open.consistency) {
             (Some(at), _) => at,
             (None, Consistency::Rss | Consistency::Regular) => open.token.rank.max(strong),
@@ -115,7 +132,7 @@ impl<E: Engine> Node<E> {
         };
         self.floors.hold(at);
         self.tell_floor();
-        self.gathers.insert(id, Gather { open, at, arrived: now, parts: BTreeMap::new(), bytes: 0 });
+        self.gathers.insert(id, Gather { open, at, choice, arrived: now, parts: BTreeMap::new(), bytes: 0 });
         self.begin_parts(now, id, parts, &BTreeSet::new(), out);
     }
 
@@ -429,7 +446,7 @@ fn listed(partitions: &BTreeSet<PartitionId>) -> String {
 
 /// One snapshot of all parts.
 fn assembled(now: Time, coordinator: NodeId, gather: Gather) -> Result<Snapshot, SqlError> {
-    let Gather { open, at, arrived, mut parts, .. } = gather;
+    let Gather { open, at, arrived, choice, mut parts, .. } = gather;
     let opened = |part: &Part| part.opened.clone().expect("all parts are complete");
     let own = parts.values().find(|part| part.reader == coordinator);
     let (first, _) = opened(own.or(parts.values().next()).expect("a query has a part"));
@@ -480,6 +497,13 @@ fn assembled(now: Time, coordinator: NodeId, gather: Gather) -> Result<Snapshot,
     let ready_at = (arrived + ready_ns).min(now);
     let mut freshness =
         reads::snapshot::freshness(arrived, ready_at, newest.min(at), at.time(), on_the_way_ns);
+    let last = parts.values().max_by_key(|part| part.opened.as_ref().map(|(_, since_ns)| *since_ns));
+    freshness.last = last.and_then(|part| {
+        let partition = part.what.tables.values().flat_map(|t| t.partitions.iter()).next()?;
+        let (opened, since_ns) = part.opened.as_ref()?;
+        Some((*partition, *since_ns, opened.waited_ns))
+    });
+    freshness.choice = choice;
     freshness.other_readers = sources.iter().filter(|s| s.reader != coordinator).count() as u16;
     Ok(Snapshot { tables, catalog, cut: Cut::Rank(at), token: Token::at(at), freshness, sources })
 }

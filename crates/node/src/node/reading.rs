@@ -6,7 +6,7 @@ use super::asking::granule_of;
 use super::*;
 use crate::questions::{Asked, Owner};
 use base::Cut;
-use base::cut::Consistency;
+use base::cut::{Consistency, CutChoice};
 use base::key::KeyRange;
 use base::txn::RowRead;
 use reads::snapshot::perseus::RegularQuery;
@@ -23,13 +23,21 @@ impl<E: Engine> Node<E> {
         token: &Token,
         mut partitions: impl Iterator<Item = PartitionId>,
     ) -> Rank {
-        let strong = now.rank() + self.topology.clock_bound_ns;
+        let strong = match self.topology.unbounded_clocks {
+            // Found otherwise; see `finding`.
+            true => self.engine.least_cut(),
+            false => now.rank() + self.topology.clock_bound_ns,
+        };
         let cut = match consistency {
             Consistency::Rss | Consistency::Regular => strong,
             // What is complete here was never collected: see `tell_floor`.
             Consistency::Session | Consistency::Stale => partitions
-                .try_fold(strong, |cut, p| self.subscribes(p).then(|| cut.min(self.columns.low(p))))
-                .unwrap_or(strong),
+                .try_fold(None, |cut: Option<Rank>, p| {
+                    let low = self.subscribes(p).then(|| self.columns.low(p))?;
+                    Some(Some(cut.map_or(low, |cut| cut.min(low))))
+                })
+                .flatten()
+                .map_or(strong, |low| if self.topology.unbounded_clocks { low } else { low.min(strong) }),
         };
         token.rank.max(cut)
     }
@@ -38,16 +46,41 @@ impl<E: Engine> Node<E> {
         if let Err(error) = self.check_token(now, &read.token) {
             return out.reply(id, Reply::Rows(Err(error)));
         }
-        let at = read.at.unwrap_or_else(|| {
-            let partitions = read.reads.iter().map(|row_read| row_read.partition);
-            self.cut_of_rows(now, read.consistency, &read.token, partitions)
-        });
+        match self.finds_cuts(read.consistency) {
+            Err(error) if read.at.is_none() => out.reply(id, Reply::Rows(Err(error))),
+            Ok(true) if read.at.is_none() => {
+                let mut reads: BTreeMap<PartitionId, Vec<Granule>> = BTreeMap::new();
+                for read in &read.reads {
+                    reads.entry(read.partition).or_default().push(granule_of(read));
+                }
+                let token = read.token.rank;
+                self.find_cut(now, id, Request::ReadRows(read), reads, token, out);
+            }
+            _ => {
+                let at = read.at.unwrap_or_else(|| {
+                    let partitions = read.reads.iter().map(|row_read| row_read.partition);
+                    self.cut_of_rows(now, read.consistency, &read.token, partitions)
+                });
+                self.read_rows_at(now, id, (now, at), read, out);
+            }
+        }
+    }
+
+    /// Reads at a cut that was chosen for a request which had arrived then.
+    pub(super) fn read_rows_at(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        (arrived, at): (Time, Rank),
+        read: ReadRows,
+        out: &mut Effects<Self>,
+    ) {
         let slots = read.reads.len();
         if let Some(first) = read.reads.first().map(|row_read| row_read.partition)
             && read.reads.iter().all(|row_read| row_read.partition == first)
         {
             let question = Question::Rows { at, reads: read.reads };
-            return self.read_partition(now, id, at, slots, (first, question), out);
+            return self.read_partition(now, id, (arrived, at), slots, (first, question), out);
         }
         let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<RowRead>)> = BTreeMap::new();
         for (slot, row_read) in read.reads.into_iter().enumerate() {
@@ -58,7 +91,7 @@ impl<E: Engine> Node<E> {
         let questions = by_partition
             .into_iter()
             .map(|(partition, (slots, reads))| (partition, slots, Question::Rows { at, reads }));
-        self.read_at(now, id, at, slots, questions.collect(), out);
+        self.read_at(now, id, (arrived, at), slots, questions.collect(), out);
     }
 
     /// A call reads at the cut of a strong read: whatever was answered before it came is in there.
@@ -66,9 +99,25 @@ impl<E: Engine> Node<E> {
         if let Err(error) = self.check_token(now, &call.token) {
             return out.reply(id, Reply::Rows(Err(error)));
         }
+        if self.topology.unbounded_clocks {
+            let granules = call.call.access.iter().map(|access| access.granule.clone()).collect();
+            let (reads, token) = ([(call.partition, granules)].into(), call.token.rank);
+            return self.find_cut(now, id, Request::Call(call), reads, token, out);
+        }
         let at = self.cut_of_rows(now, Consistency::Rss, &call.token, std::iter::empty());
+        self.call_at(now, id, (now, at), call, out);
+    }
+
+    pub(super) fn call_at(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        (arrived, at): (Time, Rank),
+        call: ReadingCall,
+        out: &mut Effects<Self>,
+    ) {
         let question = Question::Call { at, call: call.call };
-        self.read_partition(now, id, at, 1, (call.partition, question), out);
+        self.read_partition(now, id, (arrived, at), 1, (call.partition, question), out);
     }
 
     /// A read of one partition. Where that is here and nobody holds it up, which is the usual case, it is answered
@@ -77,7 +126,7 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        at: Rank,
+        (arrived, at): (Time, Rank),
         slots: usize,
         (partition, what): (PartitionId, Question),
         out: &mut Effects<Self>,
@@ -89,7 +138,8 @@ impl<E: Engine> Node<E> {
             _ => None,
         };
         let Some(granules) = granules else {
-            return self.read_at(now, id, at, slots, vec![(partition, (0..slots).collect(), what)], out);
+            let questions = vec![(partition, (0..slots).collect(), what)];
+            return self.read_at(now, id, (arrived, at), slots, questions, out);
         };
         let ticket = self.questions.next_ticket();
         let mut effects = std::mem::take(&mut self.effects);
@@ -100,13 +150,14 @@ impl<E: Engine> Node<E> {
         {
             self.engine_effects(now, effects, out);
             let rows = result.and_then(|_| self.rows_of(partition, &what));
-            let freshness = base::Freshness { arrived_at: now, ..Default::default() };
+            let coordination_ns = now.since(arrived);
+            let freshness = base::Freshness { coordination_ns, arrived_at: arrived, ..Default::default() };
             let token = Token::at(at).of(self.options.incarnation);
             return out.reply(id, Reply::Rows(rows.map(|reads| Rows { at, reads, token, freshness })));
         }
         base::sometimes!("a read of rows waits for a writer here");
         let question = self.questions.next_question();
-        self.hold_read(now, id, at, slots, [(question, (0..slots).collect())].into());
+        self.hold_read(now, id, (arrived, at), slots, [(question, (0..slots).collect())].into());
         self.questions.asked.insert(question, Asked { partition, what: None, owner: Owner::Read(id) });
         self.begin_serving(now, self.id, question, ticket, partition, what);
         self.engine_effects(now, effects, out);
@@ -117,14 +168,15 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        at: Rank,
+        (arrived, at): (Time, Rank),
         slots: usize,
         open: BTreeMap<QuestionId, Vec<usize>>,
     ) {
         self.floors.hold(at);
         self.tell_floor();
         let rows = vec![Vec::new(); slots];
-        let state = RowReadState { at, arrived: now, open, rows, coordination_ns: 0, waited_ns: 0 };
+        let coordination_ns = now.since(arrived);
+        let state = RowReadState { at, arrived, open, rows, coordination_ns, waited_ns: 0 };
         self.row_reads.insert(id, state);
     }
 
@@ -133,7 +185,7 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        at: Rank,
+        (arrived, at): (Time, Rank),
         slots: usize,
         questions: Vec<(PartitionId, Vec<usize>, Question)>,
         out: &mut Effects<Self>,
@@ -145,7 +197,7 @@ impl<E: Engine> Node<E> {
             open.insert(question, slots);
             asks.push((question, partition, what));
         }
-        self.hold_read(now, id, at, slots, open);
+        self.hold_read(now, id, (arrived, at), slots, open);
         for (question, partition, what) in asks {
             self.ask(now, question, partition, what, Owner::Read(id), out);
         }
@@ -181,14 +233,22 @@ impl<E: Engine> Node<E> {
         if let Err(error) = self.check_open(now, &open) {
             return out.reply(id, Reply::Snapshot(Err(error)));
         }
-        if open.tables.values().flatten().any(|p| !self.subscribes(*p)) {
-            return self.gather(now, id, open, out);
-        }
+        let finds = match self.finds_cuts(open.consistency) {
+            Err(error) if open.at.is_none() => return out.reply(id, Reply::Snapshot(Err(error))),
+            finds => finds.unwrap_or(false) && open.at.is_none(),
+        };
         let mut reads: BTreeMap<PartitionId, Vec<Granule>> = BTreeMap::new();
         for (&table, partitions) in &open.tables {
             for &partition in partitions {
                 reads.entry(partition).or_default().push(Granule::Range(table, KeyRange::all()));
             }
+        }
+        if open.tables.values().flatten().any(|p| !self.subscribes(*p)) {
+            let token = open.token.rank;
+            return match finds {
+                true => self.find_cut(now, id, Request::OpenSnapshot(open), reads, token, out),
+                false => self.gather(now, id, open, CutChoice::Given, out),
+            };
         }
         let meta = QueryMeta { arrived: now, token: open.token.clone(), reads };
         let strong = open.at.is_none() && matches!(open.consistency, Consistency::Rss | Consistency::Regular);
@@ -213,6 +273,10 @@ impl<E: Engine> Node<E> {
             (at, consistency) => {
                 let query = match (at, consistency) {
                     (Some(at), _) => RankQuery::at(meta, at),
+                    _ if finds => {
+                        let least = self.engine.least_cut();
+                        RankQuery::calibrated(meta, least, self.options.dynamic, &self.columns)
+                    }
                     (None, Consistency::Rss | Consistency::Regular) => {
                         let bound_ns = self.topology.clock_bound_ns;
                         let (dynamic, planted) = (self.options.dynamic, self.options.planted());

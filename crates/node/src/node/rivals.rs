@@ -130,6 +130,7 @@ impl<E: Engine> Node<E> {
         let what = match ask {
             Ask::Close(close) => Question::Close(close),
             Ask::Calibrate(_) => Question::Calibrate,
+            Ask::Latest(_, granules) => Question::Latest(granules),
             Ask::Timestamp => Question::Timestamp,
             Ask::Batches => Question::Batches,
         };

@@ -7,7 +7,7 @@ use crate::lower::bind::Binding;
 use crate::lower::keys::KeyPath;
 use crate::lower::scope::ParameterTypes;
 use crate::response::{Column, Response, RowStream, Rows};
-use base::cut::Freshness;
+use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
 use base::txn::{AccessSet, Granule};
@@ -195,6 +195,7 @@ impl Session {
                 let (text, reads) = analytics::explain(gateway, plan, values).await?;
                 lines.push("Query over columns".into());
                 lines.extend(self.reads(&reads));
+                lines.push(format!("  Cut: {}", self.cut_rule(self.usual_cut())));
                 lines.extend(text.lines().map(|l| format!("  {l}")));
             }
             Plan::Rich(statement) => {
@@ -306,6 +307,47 @@ impl Session {
             .collect()
     }
 
+    /// Which rule chose the cut, and whom it waited for.
+    fn cut_line(&self, f: &Freshness) -> String {
+        let ms = |ns: u64| ns as f64 / base::time::MS as f64;
+        let topology = self.cluster().topology();
+        let chosen = self.cut_rule(f.choice);
+        let last = f.last.map(|(partition, after_ns, waited_ns)| {
+            let region = topology.region_name(topology.region_of_partition(partition));
+            format!(
+                "; {partition} ({region}) was complete last, after {:.3} ms, of which it waited {:.3} ms for what was in flight",
+                ms(after_ns),
+                ms(waited_ns)
+            )
+        });
+        format!("Cut: {chosen}{}", last.unwrap_or_default())
+    }
+
+    fn cut_rule(&self, choice: CutChoice) -> String {
+        let bound = self.cluster().topology().clock_bound_ns as f64 / base::time::MS as f64;
+        match choice {
+            CutChoice::Given => "as given to the query".into(),
+            CutChoice::Clock => format!("by the clock, now + {bound:.3} ms; nobody is asked"),
+            CutChoice::Calibrated => {
+                "by calibration: those who order what is read are asked where their sequences end".into()
+            }
+            CutChoice::ClosedSet => "by calibration: partitions are asked how far they have executed".into(),
+            CutChoice::Local => "what is complete here, or the session has seen".into(),
+        }
+    }
+
+    /// The rule by which a query of this session chooses its cut now.
+    fn usual_cut(&self) -> CutChoice {
+        let topology = self.cluster().topology();
+        match self.settings.consistency {
+            _ if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) => CutChoice::Given,
+            Consistency::Session | Consistency::Stale => CutChoice::Local,
+            Consistency::Rss | Consistency::Regular if topology.unbounded_clocks => CutChoice::Calibrated,
+            Consistency::Regular if !topology.is_replicated() => CutChoice::ClosedSet,
+            Consistency::Rss | Consistency::Regular => CutChoice::Clock,
+        }
+    }
+
     /// Who gave which partitions of the last query, if this node did not have all of them.
     fn readers(&self) -> Vec<String> {
         let (cluster, ms) = (self.cluster(), |ns: u64| ns as f64 / base::time::MS as f64);
@@ -385,6 +427,7 @@ impl Session {
         }
         if let Some(f) = &self.freshness {
             lines.push(format!("Freshness: {}", freshness(f)));
+            lines.push(self.cut_line(f));
             lines.push(format!(
                 "Newest transaction in the cut: {:.3} ms old when the query began to run",
                 ms(f.newest_age_ns)

@@ -11,6 +11,8 @@ pub struct Settings {
     values: BTreeMap<&'static str, String>,
     /// How queries read.
     pub consistency: Consistency,
+    /// Of a session that has not said how.
+    usual_consistency: Consistency,
     /// Schemas that names without one are looked up in.
     pub search_path: Vec<String>,
     pub statement_timeout_ms: u64,
@@ -69,11 +71,19 @@ impl Settings {
         Settings {
             values,
             consistency: Consistency::Rss,
+            usual_consistency: Consistency::Rss,
             search_path: vec!["public".into()],
             statement_timeout_ms: 0,
             read_only: false,
             epoch: 0,
         }
+    }
+
+    /// The same where clocks have no bound: queries read at `regular`, and `rss` is refused.
+    pub fn without_clocks(mut self) -> Settings {
+        (self.consistency, self.usual_consistency) = (Consistency::Regular, Consistency::Regular);
+        self.values.insert("meridian.consistency", self.consistency.name().into());
+        self
     }
 
     /// A setting's canonical name. Errors: 42704.
@@ -107,7 +117,8 @@ impl Settings {
     pub fn reported(&self) -> Vec<(String, String)> {
         SPECS.iter().filter(|s| s.2).map(|s| (s.0.to_string(), self.values[s.0].clone())).collect()
     }
-    /// SET. Returns the token to take over, for `meridian.token`. Errors: 22023, 55P02 for read-only ones.
+    /// SET. Returns the token to take over, for `meridian.token`. Errors: 22023, 55P02 for read-only ones, 0A000 for
+    /// a level that rests on clocks which have no bound.
     pub fn set(&mut self, name: &'static str, value: &str) -> SqlResult<Option<Token>> {
         let spec = SPECS.iter().find(|s| s.0 == name).expect("canonical");
         if !spec.3 {
@@ -126,8 +137,12 @@ impl Settings {
         let mut token = None;
         match name {
             "meridian.consistency" => {
-                self.consistency = Consistency::parse(value)
+                let level = Consistency::parse(value)
                     .ok_or_else(|| invalid().hint("Levels are rss, regular, session and stale."))?;
+                if level == Consistency::Rss && self.usual_consistency != Consistency::Rss {
+                    return Err(node::rests_on_clocks());
+                }
+                self.consistency = level;
                 shown = self.consistency.name().into();
             }
             "meridian.token" => token = Some(parse_token(value).ok_or_else(invalid)?),
@@ -196,6 +211,7 @@ impl Settings {
         let spec = SPECS.iter().find(|s| s.0 == name).expect("canonical");
         match name {
             "meridian.token" => Ok(()),
+            "meridian.consistency" => self.set(name, self.usual_consistency.name()).map(|_| ()),
             _ => self.set(name, spec.1).map(|_| ()),
         }
     }
@@ -259,6 +275,18 @@ fn parse_token(text: &str) -> Option<Token> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_bound_of_clocks_rss_is_refused_and_regular_is_usual() {
+        let mut settings = Settings::new("me", "caerus", "us").without_clocks();
+        assert_eq!(settings.get("meridian.consistency"), "regular");
+        let refused = settings.set("meridian.consistency", "rss").unwrap_err();
+        assert_eq!(refused.state.as_str(), "0A000");
+        assert!(refused.hint.as_ref().is_some_and(|hint| hint.contains("regular")));
+        settings.set("meridian.consistency", "stale").unwrap();
+        settings.reset_all();
+        assert_eq!(settings.consistency, Consistency::Regular);
+    }
 
     #[test]
     fn settings_are_checked_and_shown_as_postgresql_does() {

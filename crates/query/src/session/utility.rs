@@ -9,7 +9,7 @@ use base::error::{SqlResult, SqlState};
 use base::txn::TxnProgram;
 use base::{DataType, Datum, SqlError};
 use datafusion::sql::sqlparser::ast::{self, Set, Statement};
-use node::request::Request;
+use node::request::{Reply, Request};
 use std::sync::Arc;
 
 /// Whether a statement may run in a failed transaction block.
@@ -42,6 +42,7 @@ pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
                 return Some(Arc::new(super::explain::latency_columns()));
             }
             match name.as_str() {
+                CLOCKS => Some(Arc::new(clock_columns())),
                 "all" => texts(&["name", "setting", "description"]),
                 name => texts(&[Settings::canonical(name).unwrap_or(name)]),
             }
@@ -49,6 +50,21 @@ pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
         Statement::Explain { .. } => texts(&["QUERY PLAN"]),
         _ => None,
     }
+}
+
+/// `SHOW CLOCKS`: what this node has measured of others' clocks.
+const CLOCKS: &str = "clocks";
+
+fn clock_columns() -> Vec<Column> {
+    vec![
+        Column::new("region", DataType::Text),
+        Column::new("bound_ms", DataType::Double),
+        Column::new("peer_region", DataType::Text),
+        Column::new("peer_ahead_at_least_ms", DataType::Double),
+        Column::new("peer_ahead_at_most_ms", DataType::Double),
+        Column::new("measured_ms_ago", DataType::Double),
+        Column::new("state", DataType::Text),
+    ]
 }
 
 fn shown_name(variable: &[ast::Ident]) -> String {
@@ -139,7 +155,7 @@ impl Session {
                 }
                 done("RESET")
             }
-            Statement::ShowVariable { variable } => self.run_show(variable),
+            Statement::ShowVariable { variable } => self.run_show(variable).await,
             Statement::Discard { object_type } => {
                 if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
                     return Err(SqlError::new(
@@ -372,9 +388,8 @@ impl Session {
         if let Some(token) = self.settings.set(name, value)? {
             token.check(self.cluster().incarnation())?;
             let now = self.cluster().now();
-            let bound_ns = self.cluster().topology().clock_bound_ns;
             // A token from the future would make every later query wait for it.
-            if token.rank > (now + (bound_ns + base::time::SECOND)).rank() {
+            if token.rank > self.cluster().topology().latest_rank(now, base::time::SECOND) {
                 return Err(SqlError::new(
                     SqlState::INVALID_PARAMETER_VALUE,
                     format!("meridian.token {value} lies in the future"),
@@ -414,10 +429,35 @@ impl Session {
         }
     }
 
-    fn run_show(&mut self, variable: &[ast::Ident]) -> SqlResult<Response> {
+    /// How far others' clocks are ahead of this node's, a row for each that it compares itself with.
+    async fn clocks(&self) -> SqlResult<Vec<Vec<Datum>>> {
+        let Reply::Status(status) = self.cluster().request(Request::Status).await? else {
+            return Err(SqlError::internal("a node answered something else than its status"));
+        };
+        let topology = self.cluster().topology();
+        let region = |node| Datum::text(topology.region_name(topology.region_of(node)));
+        let ms = |ns: i64| Datum::Float(ns as f64 / base::time::MS as f64);
+        let state = status.out.as_ref().map_or("in its bound", |_| "has taken itself out");
+        let rows = status.clocks.iter().map(|clock| {
+            vec![
+                region(self.cluster().node()),
+                ms(topology.clock_bound_ns as i64),
+                region(clock.node),
+                ms(clock.ahead_ns.0),
+                ms(clock.ahead_ns.1),
+                ms(status.now.since(clock.at) as i64),
+                Datum::text(state),
+            ]
+        });
+        Ok(rows.collect())
+    }
+
+    async fn run_show(&mut self, variable: &[ast::Ident]) -> SqlResult<Response> {
         let name = shown_name(variable);
         let (columns, rows) = if name.starts_with("expected.latency.") {
             (super::explain::latency_columns(), self.expected_latency(variable)?)
+        } else if name == CLOCKS {
+            (clock_columns(), self.clocks().await?)
         } else if name == "all" {
             let rows = self
                 .settings

@@ -60,6 +60,7 @@ async fn explains(regions: Regions, trips: &str) {
     assert!(columns.contains("Query over columns") && columns.contains("1 of 6 partitions"), "{columns}");
     let analyzed = run(&mut s, "explain analyze select sum(x) from w").await;
     assert!(analyzed.contains("Freshness: visibility_delay="), "{analyzed}");
+    assert!(analyzed.contains("Cut: by the clock, now + 0.000 ms"), "{analyzed}");
     assert!(analyzed.contains("Newest transaction in the cut: "), "{analyzed}");
     assert!(analyzed.contains("ColumnScan: table=w") && analyzed.contains("output_rows="), "{analyzed}");
     let analyzed = run(&mut s, "explain analyze update w set x = 5 where w_id = 2").await;

@@ -21,6 +21,7 @@
 
 use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, Readable, SnapshotRule, Told, freshness};
 use crate::graph::{Closure, DependencyGraph, Known, Missing, Vector};
+use base::cut::CutChoice;
 use base::order::{Calibration, Close};
 use base::{ClosedSet, Cut, LogPosition, PartitionId, Rank, SqlError, SqlState, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +254,8 @@ impl SnapshotRule for RegularQuery {
         let positions = required.upto.iter().map(seen).collect();
         let token = Token { positions, ..Token::at(newest) };
         let complete_until = self.meta.arrived.max(set.base.time());
-        let freshness = freshness(self.meta.arrived, now, newest, complete_until, self.coordination_ns);
+        let mut freshness = freshness(self.meta.arrived, now, newest, complete_until, self.coordination_ns);
+        freshness.choice = CutChoice::ClosedSet;
         Ok(Some(Readable { cut: Cut::Set(set), token, freshness }))
     }
 }

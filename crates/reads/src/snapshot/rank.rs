@@ -5,14 +5,21 @@
 //! remains is closing t at the partitions read (and only for the granules read), then applying up to
 //! there. Cuts are totally ordered, so queries never fork.
 //!
+//! Where clocks have no bound, t is found by asking ([`RankQuery::calibrated`]): after the query has arrived, each copy
+//! that it reads tells how late a cut has to be to hold whatever was answered before and writes what is read; t is the
+//! largest of these. It costs a round trip to the farthest region whose data is read, and waiting for the ranks of
+//! those in flight there. Cuts are initial segments of one order as ever, so the queries are serializable; what clocks
+//! gave beyond that is real time between writers that do not conflict.
+//!
 //! While a query waits for its farthest partition, the others go on. When all has arrived, the cut is moved
 //! up to the largest rank that is closed and applied at every partition by then: any later initial segment
 //! is as good, and this one costs no time ([`Dynamic`]).
 
 use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, Readable, SnapshotRule, Told};
+use base::cut::CutChoice;
 use base::order::Close;
 use base::{LogPosition, PartitionId, Rank, SqlError, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A query at a rank cut.
 pub struct RankQuery {
@@ -20,10 +27,17 @@ pub struct RankQuery {
     cut: Rank,
     /// Of the partitions that have closed the cut: log end, and the rank up to which it is closed.
     closed: BTreeMap<PartitionId, (LogPosition, Rank)>,
+    /// Partitions that have not told how late the cut has to be; `None`: nobody is asked.
+    finding: Option<BTreeSet<PartitionId>>,
+    /// All have told just now.
+    just_found: bool,
     /// The cut may be moved up.
     dynamic: bool,
     planted: Option<Mutant>,
     coordination_ns: u64,
+    choice: CutChoice,
+    /// Who closed last, and after how long, of which it had waited itself so long.
+    last: Option<(PartitionId, u64, u64)>,
 }
 
 impl RankQuery {
@@ -37,12 +51,33 @@ impl RankQuery {
     ) -> RankQuery {
         let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
         let cut = meta.token.rank.max(meta.arrived.rank() + clock_bound_ns).max(begins);
-        RankQuery { dynamic: dynamic != Dynamic::Off, planted, ..RankQuery::at(meta, cut) }
+        let choice = CutChoice::Clock;
+        RankQuery { dynamic: dynamic != Dynamic::Off, planted, choice, ..RankQuery::at(meta, cut) }
     }
 
     /// A given cut, such as a pinned one or a session's.
     pub fn at(meta: QueryMeta, cut: Rank) -> RankQuery {
-        RankQuery { meta, cut, closed: BTreeMap::new(), dynamic: false, planted: None, coordination_ns: 0 }
+        RankQuery {
+            meta,
+            cut,
+            closed: BTreeMap::new(),
+            finding: None,
+            just_found: false,
+            dynamic: false,
+            planted: None,
+            coordination_ns: 0,
+            choice: CutChoice::Given,
+            last: None,
+        }
+    }
+
+    /// `regular` where clocks have no bound. `least`: below it nothing may be left.
+    pub fn calibrated(meta: QueryMeta, least: Rank, dynamic: Dynamic, view: &dyn ColumnView) -> RankQuery {
+        let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
+        let cut = meta.token.rank.max(least).max(begins);
+        let finding = Some(meta.reads.keys().copied().collect());
+        let choice = CutChoice::Calibrated;
+        RankQuery { dynamic: dynamic != Dynamic::Off, finding, choice, ..RankQuery::at(meta, cut) }
     }
 
     /// `session` and `stale`: whatever is complete here already, or the session's token if that is
@@ -51,7 +86,7 @@ impl RankQuery {
         let low = meta.reads.keys().map(|p| view.low(*p)).min().unwrap_or(meta.arrived.rank());
         let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
         let cut = low.max(meta.token.rank).max(begins);
-        RankQuery::part(meta, cut, view, None)
+        RankQuery { choice: CutChoice::Local, ..RankQuery::part(meta, cut, view, None) }
     }
 
     /// A given cut, of which nobody is asked for what is complete here already: a part of a query over several
@@ -74,6 +109,9 @@ impl RankQuery {
 
 impl SnapshotRule for RankQuery {
     fn asks(&self) -> Vec<Ask> {
+        if let Some(finding) = self.finding.as_ref().filter(|finding| !finding.is_empty()) {
+            return finding.iter().map(|p| Ask::Latest(*p, self.meta.reads[p].clone())).collect();
+        }
         let open = self.meta.reads.iter().filter(|(p, _)| !self.closed.contains_key(p));
         open.map(|(&partition, granules)| {
             Ask::Close(Close { partition, rank: self.cut, granules: granules.clone() })
@@ -82,12 +120,24 @@ impl SnapshotRule for RankQuery {
     }
 
     fn told(&mut self, now: Time, told: Told) {
+        if let (Told::Latest { partition, rank }, Some(finding)) = (&told, &mut self.finding) {
+            if finding.remove(partition) {
+                self.cut = self.cut.max(*rank);
+                self.just_found = finding.is_empty();
+            }
+            return;
+        }
         let Told::Closed { partition, closed, through, waited_ns } = told else { return };
         if self.closed.insert(partition, (closed.position, through)).is_none() {
             // The slowest way there and back, without what the partition itself waited for.
             let on_the_way_ns = now.since(self.meta.arrived).saturating_sub(waited_ns);
             self.coordination_ns = self.coordination_ns.max(on_the_way_ns);
+            self.last = Some((partition, now.since(self.meta.arrived), waited_ns));
         }
+    }
+
+    fn follow_up(&mut self) -> Vec<Ask> {
+        if std::mem::take(&mut self.just_found) { self.asks() } else { Vec::new() }
     }
 
     fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
@@ -108,7 +158,11 @@ impl SnapshotRule for RankQuery {
                 self.cut = through.expect("just looked");
             }
         }
-        let (meta, complete_until) = (&self.meta, self.cut.time());
-        Ok(Some(Readable::at(meta, now, self.cut, complete_until, self.coordination_ns, view)))
+        let meta = &self.meta;
+        // Whatever had been answered is in there: what the rank says as a time may be anything.
+        let complete_until = if self.finding.is_some() { meta.arrived } else { self.cut.time() };
+        let mut readable = Readable::at(meta, now, self.cut, complete_until, self.coordination_ns, view);
+        (readable.freshness.choice, readable.freshness.last) = (self.choice, self.last);
+        Ok(Some(readable))
     }
 }

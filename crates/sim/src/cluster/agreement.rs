@@ -60,11 +60,11 @@ where
     let analysts = analysts(&layout);
     ScriptClient::new(move |replies: &[Reply]| {
         let Some(first) = replies.first() else {
-            let pin = Request::Pin { consistency: Consistency::Rss, token: token.clone() };
+            let pin = Request::Pin { consistency: Consistency::Regular, token: token.clone() };
             return Some((gateway, pin));
         };
         let Reply::Pinned(Ok((pin, at))) = first else { panic!("the last look is refused a pin") };
-        let (at, token, consistency) = (*at, Token::at(*at), Consistency::Rss);
+        let (at, token, consistency) = (*at, Token::at(*at), Consistency::Regular);
         let nth = replies.len() - 1;
         if nth == 0 {
             let reads = shelves(&layout).map(|t| layout.row_read(&t)).collect();

@@ -11,6 +11,7 @@ use super::procedure::AppendAll;
 use super::script_client::ScriptClient;
 use super::session::{Habits, Session};
 use crate::plan::{Mix, Plan};
+use crate::world::clock::ClockModel;
 use crate::world::{BEGIN, Cost, Counters, Setup, World};
 use base::cut::Consistency;
 use base::process::Process;
@@ -53,6 +54,8 @@ pub struct Case {
     pub rival: Option<Rival>,
     /// Queries go to readers that keep all they read.
     pub stays_home: bool,
+    /// Clocks have no bound: they are seconds apart and drift.
+    pub unbounded_clocks: bool,
     /// A fault planted in the engine; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<txn::perseus::Mutant>,
@@ -79,6 +82,7 @@ impl Case {
             printed: None,
             rival: None,
             stays_home: false,
+            unbounded_clocks: false,
             #[cfg(feature = "mutants")]
             mutant: None,
             #[cfg(feature = "mutants")]
@@ -105,6 +109,9 @@ pub struct Summary {
     pub lasted_ns: u64,
 }
 
+/// How far from true time clocks without a bound are at most here.
+const APART_NS: u64 = 3 * SECOND;
+
 /// What a seed decides about a cluster and its clients.
 #[derive(Clone, Debug)]
 pub(super) struct Knobs {
@@ -128,6 +135,9 @@ impl Knobs {
         let partitions = *rng.pick(&[1, 1, 2, 3]);
         let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
         topology.clock_bound_ns = case.plan.clock_bound_ns(&mut rng);
+        if case.unbounded_clocks {
+            (topology.unbounded_clocks, topology.clock_bound_ns) = (true, 0);
+        }
         if case.plan.mix.takes_gateways() || rng.chance(0.2) {
             // Gateways without partitions: one in every region.
             for region in 0..topology.wan.region_count() as u16 {
@@ -193,6 +203,7 @@ impl Knobs {
                 if partitions > 1 && rng.chance(0.4) && case.plan.mix != Mix::Forgets {
                     split_regions(&mut topology);
                 }
+                #[allow(unused_mut)]
                 let mut options = caerus_options(case.engine, &mut rng, engine, &topology);
                 if case.plan.mix == Mix::Forgets && case.engine == EngineKind::Caerus {
                     options.copies_elsewhere = (topology.wan.region_count() - 1) / 2;
@@ -335,19 +346,34 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     let (histories, result) = record(case);
     let summary = result?;
     let (all, ordered) = histories;
-    verdict(&ordered, Guarantee::StrictSerializable).map_err(|e| format!("what the engine ordered: {e}"))?;
+    verdict(&ordered, case.orders()).map_err(|e| format!("what the engine ordered: {e}"))?;
     verdict(&all, case.promised())?;
     Ok(summary)
 }
 
 impl Case {
+    /// What transactions alone are held against.
+    fn orders(&self) -> Guarantee {
+        match self.unbounded_clocks {
+            true => without_clocks(),
+            false => Guarantee::StrictSerializable,
+        }
+    }
     /// What everything that clients see is held against.
     pub fn promised(&self) -> Guarantee {
         match (self.rival, self.consistency) {
+            (None, Consistency::Rss | Consistency::Regular) if self.unbounded_clocks => without_clocks(),
             (Some(rival), Consistency::Rss | Consistency::Regular) => promised_by(rival),
             (_, level) => promised(level),
         }
     }
+}
+
+/// What can be promised without clocks: one serial order of everything that respects sessions, tokens, and real time
+/// between a writer and whatever conflicts with it; not real time between writers that do not conflict.
+pub fn without_clocks() -> Guarantee {
+    let (anti_dependencies, real_time) = (AntiDependencies::All, RealTime::Conflicting);
+    Guarantee::Custom(Rules { anti_dependencies, sessions: true, tokens: true, real_time })
 }
 
 /// What a rival's strong queries promise beside the engine's transactions.
@@ -386,7 +412,10 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     let rng = Rng::new(case.seed);
     let topology = Arc::new(knobs.topology.clone());
     let layout = Arc::new(Layout::new(topology.clone(), knobs.shelves_per_partition, knobs.keys));
-    let script = case.plan.script(&topology, knobs.active_ns, &mut rng.fork("script"));
+    let mut script = case.plan.script(&topology, knobs.active_ns, &mut rng.fork("script"));
+    if case.unbounded_clocks {
+        script.clocks = ClockModel::Kept { ns: APART_NS };
+    }
     let mut setup = script.setup(knobs.topology.clone(), case.seed);
     setup.cost = knobs.cost;
     setup.client_one_way_ns = knobs.client_one_way_ns;

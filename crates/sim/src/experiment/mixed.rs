@@ -49,7 +49,7 @@ pub fn cluster(wan: Wan, tp_nodes: u16, partitions_per_node: u16) -> Topology {
         }
         nodes.push(NodeSpec { region, subscribes: (0..count).map(PartitionId).collect() });
     }
-    Topology { wan, nodes, partitions, clock_bound_ns: CLOCK_BOUND_NS }
+    Topology { wan, nodes, partitions, clock_bound_ns: CLOCK_BOUND_NS, unbounded_clocks: false }
 }
 
 /// How much of it.

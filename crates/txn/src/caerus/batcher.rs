@@ -4,7 +4,8 @@
 //! KEEPS: an answer comes once, after execution at the answering region, and its rank lies in the past
 //! for every clock: `rank ≤ now − ε`. What is submitted strictly later, in true time, is stamped at
 //! `now + ε` or later everywhere, hence ranked above it; what is submitted here in the same nanosecond
-//! is too, because ranks answered here are remembered.
+//! is too, because ranks answered here are remembered. (Where clocks have no bound nothing is gained by waiting, and
+//! answers go at once.)
 
 use super::homes::{is_bare_move, moved_away};
 use super::link::Outbox;
@@ -64,7 +65,7 @@ impl Caerus {
         self.count += 1;
         let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.count };
         let Submission { program, access, token, request } = submission;
-        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        let limit = self.latest_cut(now);
         let refused = if let Some(absent) = self.not_whole() {
             Some(Outcome::Aborted(absent))
         } else if token.rank > limit {
@@ -282,11 +283,11 @@ impl Caerus {
 
     /// Lets out the answers whose rank has passed into the past for every clock.
     pub(super) fn open_gate(&mut self, now: Time, out: &mut Out) {
-        let clock_bound_ns = self.clock_bound_ns();
+        let (clock_bound_ns, is_gated) = (self.clock_bound_ns(), !self.is_unbounded());
         while let Some(entry) = self.gate.first_entry() {
             let rank = entry.key().0;
             let opens_at = rank.time() + clock_bound_ns;
-            if opens_at > now && !self.options.planted(Mutant::NoReplyGate) {
+            if opens_at > now && is_gated && !self.options.planted(Mutant::NoReplyGate) {
                 if self.gate_timer.is_none_or(|armed| opens_at < armed) {
                     self.gate_timer = Some(opens_at);
                     out.push(EngineEffect::Timer { at: opens_at, timer: super::Timer::Gate });

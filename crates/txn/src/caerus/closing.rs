@@ -33,7 +33,7 @@ impl Caerus {
         if let Some(absent) = self.not_whole() {
             return out.push(EngineEffect::Closed { ticket, result: Err(absent) });
         }
-        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        let limit = self.latest_cut(now);
         if close.rank > limit {
             let error = SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
@@ -52,6 +52,13 @@ impl Caerus {
         }
         self.closes.insert(ticket, Closing { close, homes: Claims::new(), missing: 0, blockers: None });
         self.close_at_home(ticket, out);
+        self.ask_lows(now, out);
+    }
+
+    /// No cut or token of this cluster is later. Where clocks have no bound, a plain mistake is all that can be told.
+    pub(super) fn latest_cut(&self, now: Time) -> Rank {
+        let ahead_ns = 2 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        self.topology.latest_rank(now, ahead_ns)
     }
 
     /// Waits for the sequences that order what is read to be complete, then for who is in flight.

@@ -30,6 +30,8 @@ pub(super) struct Collector {
     /// It has collected since it led in this term.
     term: Term,
     reports: BTreeMap<NodeId, (Rank, Floor)>,
+    /// Of those that keep copies.
+    executed: BTreeMap<NodeId, Rank>,
     heard_at: BTreeMap<NodeId, Time>,
     /// Its own first report: from then on silence counts.
     began: Option<Time>,
@@ -37,8 +39,8 @@ pub(super) struct Collector {
 
 impl Collector {
     pub fn new() -> Collector {
-        let (reports, heard_at) = (BTreeMap::new(), BTreeMap::new());
-        Collector { term: 0, reports, heard_at, began: None }
+        let (reports, executed, heard_at) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Collector { term: 0, reports, executed, heard_at, began: None }
     }
 }
 
@@ -75,13 +77,19 @@ impl Caerus {
 
     /// Tells the collector how far this node is.
     pub(super) fn report(&mut self, now: Time, out: &mut Out) {
-        let past = (now - self.clock_bound_ns()).rank().previous();
-        let done = self.executed_to().into_iter().chain(self.floor).fold(past, Rank::min);
+        let past = match self.is_unbounded() {
+            // Cuts to come are told from what has executed.
+            true if self.is_replica => Rank::MAX,
+            true => self.ready,
+            false => (now - self.clock_bound_ns()).rank().previous(),
+        };
+        let executed = self.executed_to();
+        let done = executed.into_iter().chain(self.floor).fold(past, Rank::min);
         let TxnId { coordinator, incarnation, sequence } = self.unanswered();
         let floor = Floor { coordinator, incarnation, sequence };
         let delays_ns = self.delays.at(self.me);
         let collector = self.leader_of(self.first_sequence());
-        self.send(collector, Message::Progress { done, floor, delays_ns }, out);
+        self.send(collector, Message::Progress { done, executed, floor, delays_ns }, out);
     }
 
     /// Whoever leads it collects.
@@ -102,12 +110,14 @@ impl Caerus {
                 continue;
             }
             let delays_ns = delays_ns.clone();
-            self.send(node, Message::Progress { done: Rank::ZERO, floor, delays_ns }, out);
+            let message =
+                Message::Progress { done: Rank::ZERO, executed: Some(Rank::ZERO), floor, delays_ns };
+            self.send(node, message, out);
         }
     }
 
     /// Everything ranked at or below it has executed here, and nothing will that is; `None` where nothing does.
-    fn executed_to(&self) -> Option<Rank> {
+    pub(super) fn executed_to(&self) -> Option<Rank> {
         let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
         let lows = ranking.map(|sequence| sequence.low).filter(|_| self.is_replica);
         let unexecuted = self.pending.first().map(|(bound, _)| bound.previous());
@@ -128,7 +138,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        done: Rank,
+        (done, executed): (Rank, Option<Rank>),
         floor: Floor,
         delays_ns: Vec<u64>,
         out: &mut Out,
@@ -151,12 +161,16 @@ impl Caerus {
         if (known.1.incarnation, known.1.sequence) < (floor.incarnation, floor.sequence) {
             known.1 = floor;
         }
+        if let Some(executed) = executed {
+            let known = self.collector.executed.entry(from).or_default();
+            *known = executed.max(*known);
+        }
         self.collector.heard_at.insert(from, now);
         if from != self.me {
             return;
         }
         let began = *self.collector.began.get_or_insert(now);
-        let mut rank = Rank::MAX;
+        let (mut rank, mut ready) = (Rank::MAX, Rank::MAX);
         let mut missing: BTreeSet<RegionId> = BTreeSet::new();
         for node in self.topology.node_ids() {
             let heard_at = self.collector.heard_at.get(&node).copied().unwrap_or(began);
@@ -167,7 +181,10 @@ impl Caerus {
                         missing.insert(self.topology.region_of(node));
                     }
                 }
-                Some((done, _)) => rank = rank.min(*done),
+                Some((done, _)) => {
+                    rank = rank.min(*done);
+                    ready = self.collector.executed.get(&node).map_or(ready, |executed| ready.min(*executed));
+                }
                 None => return,
             }
         }
@@ -179,12 +196,18 @@ impl Caerus {
         let delays_ns = self.delays.all();
         for node in self.topology.node_ids() {
             let (floors, delays_ns) = (floors.clone(), delays_ns.clone());
-            let message = Message::Watermark { term, rank, floors, delays_ns };
+            let message = Message::Watermark { term, rank, ready, floors, delays_ns };
             self.send(node, message, out);
         }
     }
 
-    pub(super) fn on_watermark(&mut self, term: Term, rank: Rank, floors: &[Floor], out: &mut Out) {
+    pub(super) fn on_watermark(
+        &mut self,
+        term: Term,
+        (rank, ready): (Rank, Rank),
+        floors: &[Floor],
+        out: &mut Out,
+    ) {
         if term < self.sequences[usize::from(self.first_sequence().0)].led_in {
             return;
         }
@@ -203,6 +226,7 @@ impl Caerus {
             answered.iter().for_each(|txn| _ = self.outcomes.remove(txn));
         }
         self.watermark = self.watermark.max(rank);
+        self.ready = self.ready.max(ready);
         self.give_up(out);
         self.forget_results();
     }

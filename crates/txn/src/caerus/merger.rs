@@ -51,6 +51,8 @@ impl Caerus {
         let has_entries = !append.entries.is_empty();
         let known = &mut self.sequences[sequence.0 as usize];
         let before = known.granted;
+        let is_probed = copies > 0 && append.probe > known.probed;
+        known.probed = append.probe.max(known.probed);
         if copies > 0 {
             known.granted = before.max(append.wanted);
         }
@@ -64,10 +66,11 @@ impl Caerus {
         }
         let known = &mut self.sequences[sequence.0 as usize];
         known.release(append.everywhere);
-        let (merged, granted) = (known.merged, known.granted);
-        if has_entries || gap || granted != before {
+        let (merged, granted, probe) = (known.merged, known.granted, append.probe);
+        if has_entries || gap || granted != before || is_probed {
             let lives = self.lives.clone();
-            self.send(from, Message::AppendAck { sequence, term, next, merged, gap, granted, lives }, out);
+            let ack = Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives };
+            self.send(from, ack, out);
         }
     }
 
@@ -79,6 +82,7 @@ impl Caerus {
             self.merge(now, sequence, entry, out);
         }
         self.lower(sequence, out);
+        self.merged_more(sequence, out);
     }
 
     /// Readers may learn how far the sequence is complete.
@@ -369,6 +373,7 @@ impl Caerus {
                 }
             }
             self.changed(at, out);
+            self.ranked(at, out);
         }
     }
 

@@ -90,6 +90,8 @@ pub struct Append {
     pub everywhere: u64,
     /// The leader would like to tell this much.
     pub wanted: Grant,
+    /// Whoever confirms this number has followed the leader since.
+    pub probe: u64,
     pub lives: Lives,
     pub sent_at: Time,
 }
@@ -136,12 +138,25 @@ pub enum Message {
         gap: bool,
         granted: Grant,
         lives: Lives,
+        probe: u64,
     },
-    /// Node → leader in its own region: a reader needs a low of at least this at this replica.
+    /// Node → leader, in its own region where clocks are bounded: a reader needs a low of at least this at this replica.
     LowWanted {
         sequence: RegionId,
         rank: Rank,
         at: NodeId,
+    },
+    /// Reader's copy → leader: where does the sequence end? Repeated under the same number until answered.
+    Calibrate {
+        sequence: RegionId,
+        number: u64,
+    },
+    /// Leader → copy: there, at some moment after the question left, and I led then.
+    Calibrated {
+        sequence: RegionId,
+        term: Term,
+        number: u64,
+        end: u64,
     },
     /// Region → regions: nothing is heard from the leader; I would lead in this term.
     Suspect {
@@ -206,6 +221,8 @@ pub enum Message {
     /// Node → collector: what is at or below `done` has executed here and is read by nobody here.
     Progress {
         done: Rank,
+        /// The same, whatever is read here; nothing where no copy is kept.
+        executed: Option<Rank>,
         floor: Floor,
         delays_ns: Vec<u64>,
     },
@@ -221,11 +238,13 @@ pub enum Message {
         term: Term,
         round: u64,
     },
-    /// Collector → nodes: the same of all nodes. `delays_ns[to][from]`, by region. It collects as long as it leads the
-    /// first sequence, in this term.
+    /// Collector → nodes: the same of all nodes. `delays_ns[to][from]`, by region. `ready`: all who keep copies have
+    /// executed everything up to there, whatever is read. It collects as long as it leads the first sequence, in
+    /// this term.
     Watermark {
         term: Term,
         rank: Rank,
+        ready: Rank,
         floors: Vec<Floor>,
         delays_ns: Vec<Vec<u64>>,
     },

@@ -37,6 +37,11 @@
 //!   heard of from another sequence is appended to the own one at once.
 //! - Nothing bounds the graph: a gateway starts only so many, and none while too many lack a place.
 //!
+//! Clocks without a bound ([`base::topology::Topology::unbounded_clocks`]). Stamps are clock readings still, since any
+//! will do that `low` and the session's rank are below; nothing is stamped in the future, and answers wait for no clock.
+//! How late a reader's cut has to be is found by asking (see `calibrating`), and a sequence whose clock is behind that
+//! cut is asked to go on above it. What is lost is real time between transactions that do not conflict.
+//!
 //! Lost regions. With K > 0 ([`Options::copies_elsewhere`]) an entry is merged, at any region, only once K
 //! regions other than its leader's have it: so whatever was executed, answered or shown to a reader is known in
 //! K + 1. The paper waits for copies of the answered transaction's own entry; for K ≥ 2 an entry ahead of it in
@@ -61,6 +66,7 @@
 //! Suggested reading order: the modules below, top to bottom.
 
 mod batcher;
+mod calibrating;
 mod closing;
 mod collection;
 mod holding;
@@ -90,7 +96,7 @@ pub use state::Caerus;
 
 use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
 use base::order::{Calibration, Close, CloseTicket};
-use base::txn::Submission;
+use base::txn::{Granule, Submission};
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, Time, TxnId};
 use resting::Rest;
 use state::Out;
@@ -120,6 +126,9 @@ impl Caerus {
         self.prepare_again(now, out);
         self.ask_outcomes(now, out);
         self.ask_reads(now, out);
+        self.want_later(now, out);
+        self.ask_ends(now, out);
+        self.ask_lows(now, out);
         self.collect(now);
         self.give_up(out);
         self.drop_copies(now);
@@ -239,7 +248,25 @@ impl Engine for Caerus {
         self.hasten_close(now, partition, rank, out);
     }
 
+    fn find_latest(
+        &mut self,
+        now: Time,
+        ticket: CloseTicket,
+        partition: PartitionId,
+        granules: Vec<Granule>,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) {
+        Caerus::find_latest(self, now, ticket, (partition, granules), out);
+        self.settle(now, executor, out);
+    }
+
+    fn least_cut(&self) -> Rank {
+        self.least_cut_here()
+    }
+
     fn forget_close(&mut self, ticket: CloseTicket) {
+        self.cancel_finding(ticket);
         self.cancel_close(ticket);
     }
 
@@ -283,7 +310,8 @@ impl Engine for Caerus {
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
         // Readers that this lets go on are told with the next low.
         let lows = self.homes_in(partition).map(|home| self.sequences[usize::from(home.0)].low);
-        let low = self.safe_below(lows.fold(now.rank(), Rank::min), partition);
+        let most = if self.is_unbounded() { Rank::MAX } else { now.rank() };
+        let low = self.safe_below(lows.fold(most, Rank::min), partition);
         let partition = self.partition(partition);
         Calibration { position: partition.position, rank: partition.rank_max, low }
     }

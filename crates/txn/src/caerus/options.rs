@@ -182,6 +182,14 @@ pub enum Mutant {
     AckBeforeWhole,
     /// A region that has lost its memory votes before it knows what it had promised, and what it had.
     VoteBeforeWhole,
+    /// Where clocks have no bound, an answer of a sequence's leader serves readers that come after its question left.
+    CalibrateBeforeArrival,
+    /// The copy of a sequence here is taken for all there is.
+    CalibrateHere,
+    /// A leader tells where its sequence ends without asking whether it leads.
+    UnconfirmedEnd,
+    /// A cut is chosen without waiting for the ranks of those in flight.
+    RanksNotAwaited,
     /// SLOG: a region takes a piece as soon as it hears of its transaction, in whichever order that is.
     PiecesAsTheyCome,
     /// SLOG and Calvin: what the log of all regions will say is acted on before a majority has it.

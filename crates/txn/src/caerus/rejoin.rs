@@ -432,8 +432,9 @@ impl Caerus {
             {
                 let (sequence, term) = (append.sequence, append.term);
                 let next = append.first + append.entries.len() as u64;
-                let (granted, lives) = (append.wanted, self.lives.clone());
-                let ack = Message::AppendAck { sequence, term, next, merged: 0, gap: false, granted, lives };
+                let (granted, probe, lives) = (append.wanted, append.probe, self.lives.clone());
+                let ack =
+                    Message::AppendAck { sequence, term, next, merged: 0, gap: false, granted, probe, lives };
                 self.send(from, ack, out);
             }
             message @ (Message::Suspect { .. } | Message::Elect { .. })

@@ -80,8 +80,14 @@ impl Caerus {
             && self.exchanging.is_empty()
             && self.early_reads.is_empty()
             && self.candidacies.is_empty()
+            && self.finding.is_empty()
             && self.links.values().all(|link| link.outbox.is_settled())
-            && self.leading.values().all(|s| s.is_open && s.log.is_settled() && s.preparing.is_empty())
+            && self.leading.values().all(|sequencer| {
+                sequencer.is_open
+                    && sequencer.log.is_settled()
+                    && sequencer.preparing.is_empty()
+                    && sequencer.confirming.is_settled()
+            })
             && self.sequences.iter().all(|sequence| sequence.unmerged().next().is_none()))
     }
 }

@@ -61,6 +61,8 @@ pub(super) struct Sequence {
     /// Lows and the like that hold once everything before an index is here.
     early: BTreeMap<u64, (Rank, Rank)>,
     pub granted: Grant,
+    /// The last probe of the term's leader.
+    pub probed: u64,
     /// What was merged of it, where somebody may have to lead.
     pub seen: Seen,
     /// Readers that wait for the low.
@@ -130,6 +132,12 @@ impl Sequence {
     pub fn is_caught_up(&self) -> bool {
         self.accepted == self.led_in && self.merged >= self.since && !self.inbox.has_gap()
     }
+    /// Whether all entries before `end` of the log of `term`'s leader are merged here, as far as they are not lost.
+    pub fn covers(&self, term: Term, end: u64) -> bool {
+        // What a later leader did not take over is gone.
+        let taken_over = self.accepted == self.hearing && self.accepted > term;
+        self.merged >= if taken_over { end.min(self.since) } else { end }
+    }
     #[cfg(test)]
     pub fn is_settled(&self) -> bool {
         self.log.is_empty() && self.staged.is_empty() && self.stamps.is_empty()
@@ -141,7 +149,7 @@ impl Sequence {
         let Append { term, since, first, low, collected, .. } = *append;
         assert!(term >= self.hearing, "a leader that was followed is not followed by an earlier one");
         if term > self.hearing {
-            (self.hearing, self.since) = (term, since);
+            (self.hearing, self.since, self.probed) = (term, since, 0);
             self.inbox = Inbox::starting_at(self.merged);
             self.staged.clear();
             self.early.clear();

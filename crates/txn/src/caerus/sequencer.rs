@@ -5,6 +5,7 @@
 //! grows, and with K > 0 it is never above what K other regions have granted: so whoever leads next, having
 //! heard one of those or of this one, can stamp above it.
 
+use super::calibrating::Confirming;
 use super::link::{Inbox, Outbox};
 use super::message::{Append, Entry, Grant, Message, Named, Term};
 use super::options::{FutureRanks, Mutant, Options};
@@ -51,6 +52,9 @@ pub(super) struct Sequencer {
     pub peers: BTreeMap<NodeId, (Grant, u64)>,
     pub wanted: Grant,
     pub wanted_at: Time,
+    /// Readers need this much, whatever the clock shows; only where clocks have no bound.
+    pub low_wanted: Rank,
+    pub confirming: Confirming,
     /// Every replica has merged the entries before this.
     pub everywhere: u64,
 }
@@ -89,6 +93,8 @@ impl Sequencer {
             peers: BTreeMap::new(),
             wanted: Grant::default(),
             wanted_at: Time::ZERO,
+            low_wanted: Rank::ZERO,
+            confirming: Confirming::default(),
             everywhere: first,
         }
     }
@@ -167,7 +173,11 @@ impl Caerus {
     /// Appends a transaction.
     pub(super) fn place(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
         let (transaction, request) = named;
-        let stamp = self.stamp(now, sequence, &transaction);
+        let mut stamp = self.stamp(now, sequence, &transaction);
+        if let Some(request) = request.filter(|_| self.is_unbounded()) {
+            // Its end is forgotten by rank, and no earlier than it was issued.
+            stamp = stamp.max(request.issued_at.rank());
+        }
         let at_once = self.acts_at_once(sequence);
         let known = &mut self.sequences[sequence.0 as usize];
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader orders");
@@ -200,7 +210,9 @@ impl Caerus {
         }
         let regions = self.regions_of(transaction);
         let mut stamp = now.rank() + self.clock_bound_ns();
-        if regions.count_ones() > 1 || self.copies_of(sequence) > 0 {
+        // A time when it should be complete means nothing where clocks do not either.
+        let foresees = !self.is_unbounded();
+        if foresees && (regions.count_ones() > 1 || self.copies_of(sequence) > 0) {
             stamp = stamp + self.completion_ns(sequence, transaction, regions);
         }
         stamp.max(sequencer.low.next()).max(sequencer.floor.low.next()).max(transaction.min_rank.next())
@@ -249,7 +261,7 @@ impl Caerus {
     }
 
     /// The most that K other regions have said; K is at least 1.
-    fn said_elsewhere<T: Ord + Copy>(
+    pub(super) fn said_elsewhere<T: Ord + Copy>(
         &self,
         copies: usize,
         sequencer: &Sequencer,
@@ -302,9 +314,11 @@ impl Caerus {
         let lease_ns = self.options.lease_ns(&self.topology);
         let copies = self.copies_of(sequence);
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader appends");
-        if copies > 0 && now >= sequencer.wanted_at + lease_ns / 8 {
+        let is_short = sequencer.low_wanted > sequencer.wanted.low;
+        if copies > 0 && (is_short || now >= sequencer.wanted_at + lease_ns / 8) {
             sequencer.wanted_at = now;
-            sequencer.wanted = Grant { low: bound + lease_ns, collected: self.watermark };
+            let low = (bound + lease_ns).max(sequencer.low_wanted);
+            sequencer.wanted = Grant { low, collected: self.watermark };
         }
         let known = &mut self.sequences[sequence.0 as usize];
         known.granted.collected = known.granted.collected.max(collected);
@@ -320,12 +334,13 @@ impl Caerus {
             everywhere: sequencer.everywhere,
             wanted: sequencer.wanted,
             lives: self.lives.clone(),
+            probe: sequencer.confirming.probe,
             sent_at: now,
         }
     }
 
     /// Sends what has not been sent and may go, inside the region or out of it; answers to whom all of it went.
-    fn send_unsent(
+    pub(super) fn send_unsent(
         &mut self,
         now: Time,
         sequence: RegionId,
@@ -382,7 +397,7 @@ impl Caerus {
     }
 
     /// Whether there is something to send to those inside the region, and to others.
-    fn has_unsent(&self, sequence: RegionId) -> (bool, bool) {
+    pub(super) fn has_unsent(&self, sequence: RegionId) -> (bool, bool) {
         let sequencer = &self.leading[&sequence];
         let (end, goes_out, inside) = (sequencer.log.end(), self.goes_out(sequence), &sequencer.inside);
         let is_inside = |node| inside.contains(&node);
@@ -429,12 +444,15 @@ impl Caerus {
         rank: Rank,
         out: &mut Out,
     ) {
-        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        let limit = self.latest_cut(now);
         let is_replica = |sequencer: &Sequencer| sequencer.replicas.contains(&at);
         if !self.leading.get(&sequence).is_some_and(is_replica) || rank > limit {
             return;
         }
-        self.promise(sequence, rank, out);
+        match self.is_unbounded() {
+            true => self.want_own_low(now, sequence, rank, out),
+            false => self.promise(sequence, rank, out),
+        }
         if !self.send_unsent(now, sequence, (true, true), out).contains(&at) {
             let append = self.append(now, sequence);
             let sequencer = &self.leading[&sequence];
@@ -453,6 +471,7 @@ impl Caerus {
         (next, merged): (u64, u64),
         gap: bool,
         granted: Grant,
+        probe: u64,
         out: &mut Out,
     ) {
         let copies = self.copies_of(sequence);
@@ -492,5 +511,15 @@ impl Caerus {
             }
         }
         self.sequences[sequence.0 as usize].release(everywhere);
+        self.confirmed(sequence, from, probe, out);
+        let sequencer = &self.leading[&sequence];
+        if sequencer.low_wanted > sequencer.low {
+            // Readers wait for what has just been granted, perhaps.
+            let (before, wanted) = (sequencer.low, sequencer.low_wanted);
+            self.promise(sequence, wanted, out);
+            if self.leading[&sequence].low > before {
+                self.tell_replicas(now, sequence, out);
+            }
+        }
     }
 }

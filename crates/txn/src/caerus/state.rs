@@ -1,6 +1,7 @@
 //! What a node remembers, and the loop that settles everything one event brings about.
 
 use super::batcher::{Link, Outstanding};
+use super::calibrating::{Calibrations, Finding};
 use super::closing::Closing;
 use super::collection::Collector;
 use super::homes::Residence;
@@ -107,11 +108,19 @@ pub struct Caerus {
     /// Closes to look at again when this slot changes.
     pub(super) close_waits: BTreeMap<u32, Vec<CloseTicket>>,
     pub(super) floor: Option<Rank>,
+    /// Where clocks have no bound: readers that find their cut, questions for them, those that have come to know
+    /// another home since, and when lows were asked for.
+    pub(super) finding: BTreeMap<CloseTicket, Finding>,
+    pub(super) calibrations: BTreeMap<RegionId, Calibrations>,
+    pub(super) wanted_later: Vec<(RegionId, CloseTicket)>,
+    pub(super) lows_asked: BTreeMap<RegionId, (Time, Rank)>,
     /// By sequence and copy: the largest rank that a reader here has had hastened.
     pub(super) hastened: BTreeMap<(RegionId, NodeId), Rank>,
 
     pub(super) collector: Collector,
     pub(super) watermark: Rank,
+    /// Every copy has executed everything up to here.
+    pub(super) ready: Rank,
     /// Versions at or below this have been given up here.
     pub(super) given_up: Rank,
     /// What transactions that have not executed here read, and at which cut.
@@ -288,9 +297,14 @@ impl Caerus {
             closes: BTreeMap::new(),
             close_waits: BTreeMap::new(),
             floor: None,
+            finding: BTreeMap::new(),
+            calibrations: BTreeMap::new(),
+            wanted_later: Vec::new(),
+            lows_asked: BTreeMap::new(),
             hastened: BTreeMap::new(),
             collector: Collector::new(),
             watermark: Rank::ZERO,
+            ready: Rank::ZERO,
             given_up: Rank::ZERO,
             read_below: BTreeSet::new(),
             delays: Delays::new(&topology),
@@ -381,15 +395,19 @@ impl Caerus {
                 self.delays.arrived(from, self.me, now.since(append.sent_at));
                 self.on_append(now, from, append, out)
             }
-            Message::AppendAck { sequence, term, next, merged, gap, granted, lives } => {
+            Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives } => {
                 if self.hear_lives(from, &lives) {
-                    self.on_append_ack(now, from, sequence, term, (next, merged), gap, granted, out)
+                    self.on_append_ack(now, from, sequence, term, (next, merged), gap, granted, probe, out)
                 }
             }
             Message::LowWanted { sequence, rank, at } => self.on_low_wanted(now, at, sequence, rank, out),
             Message::Prepare { sequence, term, round } => self.on_prepare(from, sequence, term, round, out),
             Message::Prepared { sequence, term, round } => {
                 self.on_prepared(now, from, sequence, term, round, out)
+            }
+            Message::Calibrate { sequence, number } => self.on_calibrate(now, from, sequence, number, out),
+            Message::Calibrated { sequence, term, number, end } => {
+                self.on_calibrated(sequence, number, (term, end), out)
             }
             Message::Suspect { sequence, term } => self.on_suspect(now, from, sequence, term, out),
             Message::Agreed { sequence, term } => self.on_agreed(now, from, sequence, term, out),
@@ -408,12 +426,12 @@ impl Caerus {
             Message::Homes { homes } => self.on_homes(homes),
             Message::Executed { txn, end, share } => self.on_executed(now, from, txn, end, share),
             Message::OutcomeWanted { txn } => self.on_outcome_wanted(from, txn, out),
-            Message::Progress { done, floor, delays_ns } => {
-                self.on_progress(now, from, done, floor, delays_ns, out)
+            Message::Progress { done, executed, floor, delays_ns } => {
+                self.on_progress(now, from, (done, executed), floor, delays_ns, out)
             }
-            Message::Watermark { term, rank, floors, delays_ns } => {
+            Message::Watermark { term, rank, ready, floors, delays_ns } => {
                 self.delays.share(self.me, delays_ns);
-                self.on_watermark(term, rank, &floors, out)
+                self.on_watermark(term, (rank, ready), &floors, out)
             }
             Message::Rejoin { life, copy, merged } => self.on_rejoin(from, life, copy, &merged, out),
             Message::Rejoined { copy, lives, standings } => {

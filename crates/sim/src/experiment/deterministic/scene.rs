@@ -187,7 +187,7 @@ impl Place {
                 partitions.push(PartitionSpec { region, node, copies: Vec::new() });
             }
         }
-        Topology { wan, nodes, partitions, clock_bound_ns }.replicated()
+        Topology { wan, nodes, partitions, clock_bound_ns, unbounded_clocks: false }.replicated()
     }
 }
 

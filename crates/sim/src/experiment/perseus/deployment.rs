@@ -88,7 +88,7 @@ impl Deployment {
                 Analytics::None => {}
             }
         }
-        Topology { wan, nodes, partitions, clock_bound_ns: CLOCK_BOUND_NS }
+        Topology { wan, nodes, partitions, clock_bound_ns: CLOCK_BOUND_NS, unbounded_clocks: false }
     }
 
     pub fn setup(&self, seed: u64) -> Setup {

@@ -17,6 +17,7 @@ pub fn judge(world: &World) {
     replay(world, &places);
     real_time(world);
     closes(world, &places);
+    finds(world, &places);
     streams(world);
     copies_agree(world);
     nothing_precedes_its_move(world);
@@ -108,8 +109,12 @@ fn replay(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
     }
 }
 
-/// Submitted after an answer: ranked above it. Answered: in the past.
+/// Submitted after an answer: ranked above it. Answered: in the past. Where clocks have no bound that is so for those
+/// that conflict, and for what a session has seen.
 fn real_time(world: &World) {
+    if world.topology.unbounded_clocks {
+        return real_time_of_conflicts(world);
+    }
     let mut answered: Vec<(u64, Rank)> = Vec::new();
     for (at, answer) in world.answers.values() {
         assert!(answer.rank.0 <= at.0, "{} was answered at {at:?} with {:?}", answer.txn, answer.rank);
@@ -132,6 +137,52 @@ fn real_time(world: &World) {
         let before = answered.partition_point(|(at, _)| *at < submitted_at.0);
         if before > 0 {
             assert!(answered[before - 1].1 < answer.rank, "{txn} is ranked below an earlier answer");
+        }
+    }
+}
+
+fn real_time_of_conflicts(world: &World) {
+    for (txn, (submitted_at, access, token)) in &world.submitted {
+        let Some((_, answer)) = world.answers.get(txn).filter(|(_, answer)| answer.txn == *txn) else {
+            continue;
+        };
+        if answer.outcome.is_committed() {
+            assert!(*token < answer.rank, "{txn} is ranked above what its session has seen");
+        }
+        for (at, earlier) in world.answers.values().filter(|(at, _)| at < submitted_at) {
+            let Some((_, other, _)) = world.submitted.get(&earlier.txn) else { continue };
+            let meet = |p: &PartitionId| conflict(access.at(*p), other.at(*p));
+            if access.by_partition.keys().any(meet) {
+                assert!(
+                    earlier.rank < answer.rank,
+                    "{txn} is ranked below {}, answered at {at:?}",
+                    earlier.txn
+                );
+            }
+        }
+    }
+}
+
+/// A cut that was found holds whatever was answered before and writes what is read.
+fn finds(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
+    for (ticket, (asked_at, node, partition, granules)) in &world.finds {
+        let Some((_, found)) = world.found.get(ticket) else {
+            assert!(world.dead.contains(node), "{ticket:?} never found its cut");
+            continue;
+        };
+        let read = |granule: &_| Access { granule: Clone::clone(granule), mode: AccessMode::Read };
+        let reads: Vec<Access> = granules.iter().map(read).collect();
+        for (at, answer) in world.answers.values().filter(|(at, _)| at < asked_at) {
+            let Some((place, transaction)) = places.get(&answer.txn) else { continue };
+            let accesses = transaction.access.at(*partition).iter();
+            let writes: Vec<_> = accesses.filter(|a| a.mode == AccessMode::Write).cloned().collect();
+            if conflict(&reads, &writes) {
+                let (txn, rank) = (answer.txn, place.rank);
+                assert!(
+                    rank <= *found,
+                    "{txn} with {rank:?}, answered at {at:?}, is above what {ticket:?} found"
+                );
+            }
         }
     }
 }

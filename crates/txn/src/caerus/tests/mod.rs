@@ -3,6 +3,7 @@
 //!
 //! Suggested reading order: this file, the modules below.
 
+mod calibrating;
 mod collecting;
 mod exhaustive;
 mod homes;
@@ -76,6 +77,9 @@ struct World {
     answers: BTreeMap<TxnId, (Time, Answer)>,
     closes: BTreeMap<CloseTicket, (Time, NodeId, Close)>,
     closed: BTreeMap<CloseTicket, (Time, Result<Closed, SqlError>)>,
+    /// Readers that find their cut, and what they found. A close of that cut follows at once, under the same ticket.
+    finds: BTreeMap<CloseTicket, (Time, NodeId, PartitionId, Vec<Granule>)>,
+    found: BTreeMap<CloseTicket, (Time, Rank)>,
     streams: BTreeMap<(NodeId, PartitionId), Vec<StreamItem>>,
     watermarks: Vec<Rank>,
     messages: u64,
@@ -94,7 +98,8 @@ impl World {
         let topology = Arc::new(topology);
         let count = topology.nodes.len();
         let mut rng = Rng::new(seed).fork("world");
-        let bound = topology.clock_bound_ns as i64;
+        // Far more than any delay, where there is no bound.
+        let bound = if topology.unbounded_clocks { 900 * MS } else { topology.clock_bound_ns } as i64;
         let skews = (0..count).map(|_| rng.between(-bound, bound)).collect();
         let make = |n| Caerus::new(topology.clone(), n, 1, options.clone());
         let nodes = topology.node_ids().map(make).collect();
@@ -120,6 +125,8 @@ impl World {
             answers: BTreeMap::new(),
             closes: BTreeMap::new(),
             closed: BTreeMap::new(),
+            finds: BTreeMap::new(),
+            found: BTreeMap::new(),
             streams: BTreeMap::new(),
             watermarks: vec![Rank::ZERO; count],
             messages: 0,
@@ -197,6 +204,25 @@ impl World {
         self.effects(node, out);
     }
 
+    /// Finds a cut at the copy that lies nearest to `reader`, and closes it there.
+    fn find(&mut self, ticket: u64, reader: u16, partition: u16, granules: Vec<Granule>) {
+        let partition = PartitionId(partition);
+        let node = self.topology.copy_near(partition, NodeId(reader));
+        let (ticket, clock, n) = (CloseTicket(ticket), self.clock(node), usize::from(node.0));
+        self.finds.insert(ticket, (self.now, node, partition, granules.clone()));
+        let mut out = Vec::new();
+        Engine::find_latest(
+            &mut self.nodes[n],
+            clock,
+            ticket,
+            partition,
+            granules,
+            &mut self.rows[n],
+            &mut out,
+        );
+        self.effects(node, out);
+    }
+
     /// A reader's question is about to leave for the nearest copy.
     fn will_close(&mut self, reader: u16, partition: PartitionId, rank: Rank) {
         let (clock, mut out) = (self.clock(NodeId(reader)), Vec::new());
@@ -225,6 +251,12 @@ impl World {
                     assert!(told.is_none(), "closed twice: {told:?}");
                 }
                 EngineEffect::Restored => self.restored(node),
+                EngineEffect::Latest { ticket, rank } => {
+                    let told = self.found.insert(ticket, (self.now, rank));
+                    assert!(told.is_none(), "found twice: {told:?}");
+                    let (_, node, partition, granules) = self.finds[&ticket].clone();
+                    self.close(ticket.0, node.0, partition.0, rank, granules);
+                }
                 EngineEffect::Collected { below } => {
                     let known = &mut self.watermarks[node.0 as usize];
                     assert!(*known < below, "the watermark only grows");
@@ -362,7 +394,7 @@ impl World {
             assert!(node.pending.is_empty() && node.outstanding.is_empty() && node.gate.is_empty());
             assert!(node.deadlines.is_empty() && node.groups.is_empty() && node.exchanging.is_empty());
             assert!(node.outcomes.is_empty() && node.early_reads.is_empty() && node.waiting.is_empty());
-            assert!(node.closes.is_empty() && node.close_waits.is_empty());
+            assert!(node.closes.is_empty() && node.close_waits.is_empty() && node.finding.is_empty());
             assert!(node.again.is_empty() && node.held_back.is_empty() && node.moving.is_empty());
             assert!(node.links.values().all(|link| link.outbox.is_settled()));
             assert!(node.leading.values().all(|sequencer| sequencer.log.is_settled()));

@@ -16,6 +16,11 @@ use base::{NodeId, PartitionId, Rank, RegionId, Token};
 /// One run with knobs drawn from the seed. A third of the worlds is tiny: all delays are a few ns, so that
 /// clock readings, ranks and lows collide and every "plus one" counts.
 pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
+    run_in(seed, transactions, options, false)
+}
+
+/// The same; perhaps clocks have no bound.
+pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounded_clocks: bool) -> World {
     let mut knobs = Rng::new(seed).fork("knobs");
     let regions = 2 + knobs.below(2) as usize;
     let partitions = 1 + knobs.below(3) as u16;
@@ -51,7 +56,8 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
     options.lower_bounds = knobs.chance(0.8) || options.mutant.is_some();
     let wan = Wan::uniform("test", &["a", "b", "c"][..regions], 2 * unit, 100 * unit);
     let mut topology = Topology::one_node_per_region(wan, partitions);
-    topology.clock_bound_ns = clock_bound_ns;
+    let clock_bound_ns = if unbounded_clocks { 0 } else { clock_bound_ns };
+    (topology.clock_bound_ns, topology.unbounded_clocks) = (clock_bound_ns, unbounded_clocks);
     if partitions > 1 && knobs.chance(0.5) {
         // A second node in the first region, for its last partition; and a gateway without any.
         let node = NodeId(topology.nodes.len() as u16);
@@ -118,7 +124,7 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
             let partition = draw.below(u64::from(regions as u16 * partitions)) as u16;
             let reader = draw.below(nodes) as u16;
             let rank = (world.clock(NodeId(reader)) + clock_bound_ns).rank();
-            seen = seen.max(rank);
+            seen = if unbounded_clocks { seen } else { seen.max(rank) };
             let granules = match draw.below(3) {
                 0 => vec![Granule::Partition],
                 _ => {
@@ -127,7 +133,10 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
                     set.by_partition[&PartitionId(0)].iter().map(|a| a.granule.clone()).collect()
                 }
             };
-            world.close(n as u64, reader, partition, rank, granules);
+            match unbounded_clocks {
+                true => world.find(n as u64, reader, partition, granules),
+                false => world.close(n as u64, reader, partition, rank, granules),
+            }
         }
         if n % 50 == 0 {
             world.check_invariants();

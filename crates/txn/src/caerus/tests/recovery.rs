@@ -198,6 +198,34 @@ fn a_reader_that_is_cut_off_sees_nothing_stale() {
 }
 
 #[test]
+fn a_reader_waits_while_a_sequence_has_no_leader_and_misses_nothing() {
+    let mut world = world(3, 1, None);
+    let answered = world.submit(0, "w0.1");
+    world.run_for_ms(500);
+    assert!(world.answers.contains_key(&answered));
+    world.kill(0);
+    world.run_for_ms(300);
+    let cut = world.now.rank();
+    world.close(1, 1, 0, cut, vec![Granule::Partition]);
+    world.close(2, 1, 1, cut, vec![Granule::Partition]);
+    world.run_for_ms(200);
+    assert!(world.closed.contains_key(&CloseTicket(2)), "another sequence goes on");
+    assert!(!world.closed.contains_key(&CloseTicket(1)), "nobody guesses");
+    world.run_for_ms(TAKE_OVER_MS);
+    assert!(world.closed.contains_key(&CloseTicket(1)), "the next leader tells its low");
+    let lows = |world: &World| world.nodes[1].sequences[0].low;
+    let before = lows(&world);
+    assert!(before >= cut);
+    world.heal();
+    world.run_for_ms(20_000);
+    assert!(
+        leader(&world, 1, 0) == NodeId(0) && lows(&world) > before,
+        "from leader to leader it only grows"
+    );
+    judge(&world);
+}
+
+#[test]
 fn two_recoveries_in_a_row() {
     let mut world = world(5, 2, None);
     let first = world.submit(0, "w0.1");
@@ -301,11 +329,19 @@ fn a_region_may_be_lost_at_every_message() {
 
 /// A world in which regions are lost or cut off and come back, the last for good perhaps.
 pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
+    turmoil_in(seed, protocol, mutant, false)
+}
+
+/// The same; perhaps clocks have no bound.
+pub fn turmoil_in(seed: u64, protocol: Protocol, mutant: Option<Mutant>, unbounded_clocks: bool) -> World {
     let mut draw = Rng::new(seed).fork("turmoil");
     let (regions, copies_elsewhere) = *draw.pick(&[(3, 1), (3, 1), (4, 1), (5, 2)]);
     let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 20 * MS);
     let mut topology = Topology::one_node_per_region(wan, 1 + draw.below(2) as u16);
     topology.clock_bound_ns = *draw.pick(&[0, MS, 5 * MS]);
+    if unbounded_clocks {
+        (topology.clock_bound_ns, topology.unbounded_clocks) = (0, true);
+    }
     let partitions = topology.partitions.len() as u64;
     let may_stay_lost = protocol != Protocol::Slog;
     let options = Options {
@@ -361,7 +397,10 @@ pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
                 let rank = (world.clock(NodeId(reader)) + world.topology.clock_bound_ns).rank();
                 let partition = draw.below(partitions) as u16;
                 ticket += 1;
-                world.close(ticket, reader, partition, rank, vec![Granule::Partition]);
+                match unbounded_clocks {
+                    true => world.find(ticket, reader, partition, vec![Granule::Partition]),
+                    false => world.close(ticket, reader, partition, rank, vec![Granule::Partition]),
+                }
             }
         }
         match round {

@@ -447,6 +447,34 @@ fn local_readers_do_not_wait_for_transactions_that_span_regions() {
 }
 
 #[test]
+fn a_chain_behind_a_transaction_ranked_in_the_future_is_seen_with_it_or_not_at_all() {
+    let mut world = World::new(1, 2, 1, 0, Options::default());
+    let ahead = world.submit(0, "w0.1 w1.1");
+    world.run_for_ms(1);
+    let chain = ["w0.1 w0.2", "w0.2 w0.3", "w0.3"].map(|text| world.submit(0, text));
+    let other = world.submit(0, "w0.9");
+    for n in 0..60 {
+        world.run_for_ms(5);
+        world.close(n, 0, 0, world.now.rank(), vec![Granule::Partition]);
+    }
+    world.run_for_ms(1000);
+    let mut seen = std::collections::BTreeSet::new();
+    for n in 0..60 {
+        let end = world.closed[&base::order::CloseTicket(n)].1.as_ref().unwrap().position.0;
+        let cut = world.closes[&base::order::CloseTicket(n)].2.rank;
+        let order = world.order(0, 0);
+        // A copy has executed more than the cut holds; what counts is the rank.
+        let sees = |txn| order[..end as usize].contains(&txn) && world.answer(txn).rank <= cut;
+        assert!(sees(other), "nobody waits for the chain to see a stranger");
+        let chain = chain.map(sees);
+        assert!(chain.iter().all(|link| *link == sees(ahead)), "{n}: {chain:?}");
+        seen.insert(sees(ahead));
+    }
+    assert_eq!(seen.len(), 2, "some cuts lie before and some behind");
+    judge(&world);
+}
+
+#[test]
 fn a_component_with_one_huge_stamp_is_seen_whole_or_not_at_all() {
     let options = Options {
         future_ranks: FutureRanks::Scaled { percent: 200 },

@@ -222,6 +222,7 @@ impl World {
                     let told = self.closed.insert(ticket, (self.now, result));
                     assert!(told.is_none(), "closed twice: {told:?}");
                 }
+                EngineEffect::Latest { .. } => unreachable!("nobody asks for it"),
                 EngineEffect::Collected { below } => {
                     let known = &mut self.watermarks[node.0 as usize];
                     assert!(*known < below, "the watermark only grows");

@@ -227,6 +227,7 @@ fn a_gateway_without_rows_coordinates_for_others() {
         nodes: vec![node(0), node(1), node(0)],
         partitions: vec![partition(0), partition(1)],
         clock_bound_ns: MS,
+        unbounded_clocks: false,
     };
     let mut world = World::with(3, topology, Options::default());
     let far = world.submit(2, access("w1.1"));
