@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_patch_makes_the_later_row_of_the_earlier_one() {
         let mut rng = Rng::new(1);
-        let mut value = |rng: &mut Rng| match rng.below(4) {
+        let value = |rng: &mut Rng| match rng.below(4) {
             0 => Datum::Null,
             1 => Datum::Int(rng.between(-1000, 1000)),
             2 => Datum::text("x".repeat(rng.below(300) as usize)),

@@ -87,7 +87,9 @@ impl Fault {
         match self.deed {
             Deed::Kill => format!("{region} lost its power; heal {region} gives it back"),
             Deed::Lose => {
-                format!("{region} lost its power and all it knew; heal {region} lets it come back with a copy")
+                format!(
+                    "{region} lost its power and all it knew; heal {region} lets it come back with a copy"
+                )
             }
             Deed::Heal => format!("{region} has its power back"),
             Deed::Skew(0) => format!("clocks of {region} come back"),

@@ -197,7 +197,8 @@ fn three_inside(protocol: Protocol, mutant: Option<Mutant>) -> World {
         nodes.push(NodeSpec { region, subscribes: Vec::new() });
         partitions.push(PartitionSpec { region, node, copies });
     }
-    let topology = Topology { wan, nodes, partitions, clock_bound_ns: 0 }.replicated();
+    let topology =
+        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false }.replicated();
     let options = Options { machines_inside: 3, mutant, future_ranks: FutureRanks::Off, ..options(protocol) };
     World::with(1, topology, options)
 }
