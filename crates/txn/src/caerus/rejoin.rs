@@ -43,6 +43,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const PART_BYTES: usize = 64 << 10;
 /// Blocks that are on their way at most.
 const WINDOW: u32 = 32;
+/// A donor's silence is borne so often twice as long at most.
+const SILENCE_DOUBLINGS_MAX: u64 = 7;
 
 /// A node that is not whole.
 #[derive(Clone, Debug)]
@@ -82,7 +84,10 @@ pub(super) enum Refused {
 pub(super) struct HandedOut {
     life: u32,
     copy: u64,
+    /// None once all have come.
     parts: Vec<Part>,
+    /// From which one on they were sent last, and when.
+    sent: Option<u32>,
     asked_at: Time,
 }
 
@@ -185,7 +190,9 @@ impl Caerus {
             }
             return;
         }
-        if joining.donor.is_some() && now.since(joining.heard_at) > patience_ns {
+        // A donor has to write down all that it has first. Each time it is given longer.
+        let doublings = (joining.copy + 1).min(SILENCE_DOUBLINGS_MAX);
+        if joining.donor.is_some() && now.since(joining.heard_at) > patience_ns << doublings {
             base::sometimes!("a region that comes back asks another donor");
             joining.tried.extend(joining.donor.take());
         }
@@ -203,7 +210,7 @@ impl Caerus {
             joining.rows.clear();
             return self.ask_blocks(now, out);
         }
-        if now.since(joining.asked_at) >= patience_ns / 3 {
+        if now.since(joining.asked_at.max(joining.heard_at)) >= patience_ns {
             self.ask_blocks(now, out);
         }
     }
@@ -225,6 +232,7 @@ impl Caerus {
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
+        let patience_ns = self.options.retry_after_ns(&self.topology);
         let known = self.handed_out.get(&from).map(|known| (known.life, known.copy));
         if known.is_some_and(|known| known > (life, copy)) {
             return;
@@ -241,24 +249,31 @@ impl Caerus {
                 let blocks = executor.copy(partition).into_iter();
                 parts.extend(blocks.map(|bytes| Part::Rows { partition, bytes }));
             }
-            self.handed_out.insert(from, HandedOut { life, copy, parts, asked_at: now });
+            self.handed_out.insert(from, HandedOut { life, copy, parts, sent: None, asked_at: now });
         }
         let handed_out = self.handed_out.get_mut(&from).expect("just made");
-        handed_out.asked_at = now;
         let of = handed_out.parts.len() as u32;
+        // It may have asked again and again while its copy was being written down.
+        let is_repeated = handed_out.sent == Some(first) && now.since(handed_out.asked_at) < patience_ns / 2;
+        if of == 0 || is_repeated {
+            return;
+        }
+        (handed_out.asked_at, handed_out.sent) = (now, Some(first));
+        if first >= of {
+            // It has all. That it had this copy is remembered: what comes late makes no other.
+            handed_out.parts = Vec::new();
+            return;
+        }
         let until = of.min(first.saturating_add(WINDOW));
         let parts = (first..until).map(|n| (n, handed_out.parts[n as usize].clone()));
         for (number, part) in parts.collect::<Vec<_>>() {
             self.send(from, Message::CopyPart { copy, number, of, part }, out);
         }
-        if first >= of {
-            self.handed_out.remove(&from); // It has all.
-        }
     }
 
     /// Lets go of copies that nobody has asked for in a while.
     pub(super) fn drop_copies(&mut self, now: Time) {
-        let patience_ns = 4 * self.options.retry_after_ns(&self.topology);
+        let patience_ns = self.options.retry_after_ns(&self.topology) << SILENCE_DOUBLINGS_MAX;
         self.handed_out.retain(|_, handed_out| now.since(handed_out.asked_at) <= patience_ns);
     }
 
