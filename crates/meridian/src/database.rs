@@ -488,6 +488,7 @@ impl Front<'_> {
                 topology: topology.clone(),
                 procedures: self.procedures.clone(),
                 engine: self.args.engine.clone(),
+                copies_elsewhere: usize::from(self.args.survive),
                 incarnation,
             };
             let config = GatewayConfig {
@@ -523,6 +524,7 @@ struct Member<P: Served> {
     topology: Arc<Topology>,
     procedures: Arc<Procedures>,
     engine: String,
+    copies_elsewhere: usize,
     incarnation: Incarnation,
 }
 
@@ -564,5 +566,8 @@ impl<P: Served> Cluster for Member<P> {
     }
     fn engine(&self) -> &str {
         &self.engine
+    }
+    fn copies_elsewhere(&self) -> usize {
+        self.copies_elsewhere
     }
 }

@@ -35,6 +35,11 @@ pub trait Cluster: Send + Sync + 'static {
     /// Name of the engine that orders transactions.
     fn engine(&self) -> &str;
 
+    /// K: how many other regions must have a transaction before it is answered.
+    fn copies_elsewhere(&self) -> usize {
+        0
+    }
+
     /// The node's region.
     fn region(&self) -> RegionId {
         self.topology().region_of(self.node())

@@ -66,12 +66,12 @@ fn broken_without_clocks(engine: EngineKind, count: u64) -> BTreeMap<&'static st
     broken
 }
 
-/// Clocks are up to 3 s off and drift, regions are cut off and lose the lead of their sequences.
+/// Clocks are up to 3 s off and drift, regions are cut off and lose the lead of their sequences. That real time between
+/// strangers is really lost, rarely here, a scenario of the engine shows (`txn::caerus::tests::calibrating`).
 #[test]
-fn without_a_bound_of_clocks_only_real_time_between_strangers_is_lost() {
+fn without_a_bound_of_clocks_nothing_but_real_time_between_strangers_is_lost() {
     let broken = broken_without_clocks(EngineKind::Caerus, seeds(60));
-    let names: Vec<&str> = broken.keys().copied().collect();
-    assert_eq!(names, ["rss"], "rss is broken by some, and nothing else by any");
+    assert!(broken.keys().all(|name| *name == "rss"), "{broken:?}");
 }
 
 #[test]

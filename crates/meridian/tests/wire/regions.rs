@@ -21,6 +21,19 @@ async fn a_query_over_columns_of_several_regions_names_its_readers() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_survives_a_region_is_explained_with_the_trip_that_this_costs() {
+    let server = Server::start_with(&["--survive", "1"], 3);
+    let client = server.session(0).await;
+    run(&client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+    let explained = rows(&client, "EXPLAIN UPDATE t SET v = 1 WHERE id = 1").await.unwrap();
+    let costs = explained.last().expect("what it costs comes last");
+    assert!(costs.starts_with("  WAN round trips: 1 (round trip "), "{explained:#?}");
+    assert!(costs.ends_with(", until 1 more region has it)"), "{explained:#?}");
+    let explained = rows(&client, "EXPLAIN SELECT v FROM t WHERE id = 1").await.unwrap();
+    assert_eq!(explained.last().map(String::as_str), Some("  WAN round trips: 0"), "{explained:#?}");
+}
+
 async fn names_its_readers(server: Server) {
     let client = server.session(0).await;
     run(&client, "CREATE TABLE t (id int PRIMARY KEY, v int) WITH (home_by = 'id', home_map = 'hash')").await;

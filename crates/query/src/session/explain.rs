@@ -277,7 +277,13 @@ impl Session {
             format!("  Partitions: {} ({})", partitions.len(), list.join(" ")),
             format!("  Regions: {}", names.join(", ")),
         ];
+        let copies = cluster.copies_elsewhere();
         lines.push(match is_local {
+            true if is_write && copies > 0 => format!(
+                "  WAN round trips: 1 (round trip {:.1} ms, until {copies} more {} it)",
+                self.kth_nearest_ns(here, copies) as f64 / base::time::MS as f64,
+                if copies == 1 { "region has" } else { "regions have" },
+            ),
             true => "  WAN round trips: 0".into(),
             false => format!(
                 "  WAN round trips: {trips} (round trip {:.1} ms)",
@@ -285,6 +291,17 @@ impl Session {
             ),
         });
         lines
+    }
+
+    /// Round trip from a region to the K-th nearest of the others that keep copies.
+    fn kth_nearest_ns(&self, here: RegionId, k: usize) -> u64 {
+        let topology = self.cluster().topology();
+        let all = (0..topology.wan.region_count() as u16).map(RegionId);
+        let others = all.filter(|region| *region != here && topology.sequencer_of(*region).is_some());
+        let mut round_trips: Vec<u64> =
+            others.map(|region| topology.wan.round_trip_ns(here, region)).collect();
+        round_trips.sort_unstable();
+        round_trips.get(k - 1).copied().unwrap_or(0)
     }
 
     fn reads(&self, reads: &BTreeMap<TableId, BTreeSet<PartitionId>>) -> Vec<String> {

@@ -448,7 +448,8 @@ fn local_readers_do_not_wait_for_transactions_that_span_regions() {
 
 #[test]
 fn a_chain_behind_a_transaction_ranked_in_the_future_is_seen_with_it_or_not_at_all() {
-    let mut world = World::new(1, 2, 1, 0, Options::default());
+    // Held, it would come behind the chain.
+    let mut world = World::new(1, 2, 1, 0, Options { hold_percent: 0, ..Options::default() });
     let ahead = world.submit(0, "w0.1 w1.1");
     world.run_for_ms(1);
     let chain = ["w0.1 w0.2", "w0.2 w0.3", "w0.3"].map(|text| world.submit(0, text));
