@@ -1,6 +1,7 @@
 //! A whole database in this process: nodes, gateways, front ends; in memory, or kept in a directory.
 
-use crate::query_threads::QueryThreads;
+use crate::connection_threads::ConnectionThreads;
+use crate::query_threads::QueryThreadsPool;
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use base::cut::Incarnation;
@@ -24,6 +25,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
 use txn::engine::Engine;
@@ -193,8 +195,6 @@ const QUIET_IDLE_NS: u64 = 250 * MS;
 pub struct Database {
     nodes: Nodes,
     front_ends: Vec<FrontEnd>,
-    /// Ends queries under way when the database is dropped.
-    _query_threads: QueryThreads,
     /// Killed regions that have lost what they knew.
     forgetful: BTreeSet<RegionId>,
     /// Nobody listens there before they are whole again.
@@ -210,12 +210,21 @@ struct FrontEnd {
     region: RegionId,
     /// Accepts and serves connections; nobody listens while it is empty.
     serving: JoinSet<std::io::Result<()>>,
+    /// What it runs on.
+    threads: ConnectionThreads,
+    /// Ends queries under way when it is dropped.
+    _query_threads: QueryThreadsPool,
 }
 
 impl FrontEnd {
-    fn open(&mut self, listener: tokio::net::TcpListener) {
-        self.serving.spawn(self.server.clone().serve(listener));
+    fn open(&mut self, listener: TcpListener) {
+        self.serving.spawn_on(self.server.clone().serve(listener), self.threads.handle());
     }
+}
+
+/// Listens with the threads of a region: who accepts has to be who listens.
+async fn bind(threads: &ConnectionThreads, address: SocketAddr) -> std::io::Result<TcpListener> {
+    threads.handle().spawn(server::Server::bind(address)).await?
 }
 
 /// One region's way in.
@@ -246,10 +255,11 @@ impl Database {
         let mut listeners = Vec::new();
         for node in topology.node_ids() {
             let address = SocketAddr::new(args.listen, port(args.port, node)?);
-            let listener = server::Server::bind(address)
+            let threads = ConnectionThreads::start(topology.region_name(topology.region_of(node)))?;
+            let listener = bind(&threads, address)
                 .await
                 .with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
-            listeners.push(listener);
+            listeners.push((threads, listener));
         }
         let idle_ns = if data.data.is_some() { QUIET_IDLE_NS } else { IDLE_NS };
         let engine = engine.resting(idle_ns);
@@ -263,8 +273,7 @@ impl Database {
         // Delays are emulated: no message is faster. Asked so often, a clock that runs off is found in time.
         let clocks = ClockOptions { every_ns: 250 * MS, least_delays: true, ..ClockOptions::default() };
         let clocks = Some(clocks);
-        let query_threads = QueryThreads::start()?;
-        let front = Front { args, procedures: &procedures, query_threads: &query_threads };
+        let front = Front { args, procedures: &procedures };
         let (nodes, front_ends) = match &data.data {
             None => {
                 // Empty logs: a life of its own.
@@ -309,7 +318,6 @@ impl Database {
         Ok(Database {
             nodes,
             front_ends,
-            _query_threads: query_threads,
             forgetful: BTreeSet::new(),
             returning: BTreeSet::new(),
             lives: 1,
@@ -382,7 +390,7 @@ impl Database {
 
     async fn listen(&mut self, region: RegionId) -> anyhow::Result<()> {
         for end in self.front_ends.iter_mut().filter(|end| end.region == region && end.serving.is_empty()) {
-            let listener = server::Server::bind(end.address).await;
+            let listener = bind(&end.threads, end.address).await;
             end.open(listener.with_context(|| format!("cannot listen on {} again", end.address))?);
         }
         Ok(())
@@ -468,7 +476,6 @@ async fn replayed(cluster: &LocalCluster<Durable<DatabaseNode>>) -> anyhow::Resu
 struct Front<'a> {
     args: &'a DatabaseArgs,
     procedures: &'a Arc<Procedures>,
-    query_threads: &'a QueryThreads,
 }
 
 impl Front<'_> {
@@ -477,11 +484,11 @@ impl Front<'_> {
         &self,
         cluster: &LocalCluster<P>,
         incarnation: Incarnation,
-        listeners: Vec<tokio::net::TcpListener>,
+        listeners: Vec<(ConnectionThreads, TcpListener)>,
     ) -> anyhow::Result<Vec<FrontEnd>> {
         let topology = cluster.topology();
         let mut front_ends = Vec::new();
-        for (host, listener) in cluster.hosts().iter().zip(listeners) {
+        for (host, (threads, listener)) in cluster.hosts().iter().zip(listeners) {
             let address = listener.local_addr()?;
             let member = Member {
                 host: host.clone(),
@@ -491,9 +498,10 @@ impl Front<'_> {
                 copies_elsewhere: usize::from(self.args.survive),
                 incarnation,
             };
+            let query_threads = QueryThreadsPool::start()?;
             let config = GatewayConfig {
                 query_memory_bytes: (self.args.query_memory_mib as usize) << 20,
-                query_runtime: Some(self.query_threads.handle().clone()),
+                query_threads_pool: Some(Arc::new(query_threads.clone())),
                 ..Default::default()
             };
             let gateway = Gateway::new(Arc::new(member), config);
@@ -502,6 +510,8 @@ impl Front<'_> {
                 address,
                 region: topology.region_of(host.id()),
                 serving: JoinSet::new(),
+                threads,
+                _query_threads: query_threads,
             };
             front_end.open(listener);
             front_ends.push(front_end);

@@ -1,6 +1,7 @@
 //! The `meridian` command.
 
 mod config;
+mod connection_threads;
 mod database;
 mod demo;
 mod query_threads;
@@ -48,6 +49,21 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // A log is replayed on this thread too, statements and all: it needs the stack that every other one has.
+    let command =
+        std::thread::Builder::new().name("main".into()).stack_size(runtime::STACK_BYTES).spawn(run_command);
+    match command.map(|thread| thread.join()) {
+        Ok(Ok(code)) => code,
+        // The panic has been reported.
+        Ok(Err(_)) => ExitCode::from(101),
+        Err(error) => {
+            eprintln!("meridian: cannot start a thread: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_command() -> ExitCode {
     let given: Vec<_> = std::env::args_os().collect();
     let arguments = match config::parse(Arguments::command(), &given) {
         Ok(matches) => Arguments::from_arg_matches(&matches).unwrap_or_else(|e| e.exit()),
@@ -62,6 +78,7 @@ fn main() -> ExitCode {
         )
         .with_writer(std::io::stderr)
         .init();
+    query::panics::install();
     let result = match arguments.command {
         Command::Demo(args) => demo::run(args),
         Command::Start(args) => start::run(args),
@@ -78,5 +95,9 @@ fn main() -> ExitCode {
 }
 
 fn run_async(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+    tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(runtime::STACK_BYTES)
+        .enable_all()
+        .build()?
+        .block_on(work)
 }

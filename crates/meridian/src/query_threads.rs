@@ -1,44 +1,128 @@
 //! Threads that run analytical queries, and nothing else.
 //!
 //! A query computes for as long as it likes; on the threads that serve connections it would hold up every
-//! transaction. Here it has threads of its own, niced, so that the system takes them off a core as soon as
-//! a node or a connection has work.
+//! transaction. Here each running query has threads of its own: the system's scheduler shares the cores among queries,
+//! whatever they do. The threads are niced, so that the system takes them off a core as soon as a node or a connection
+//! has work.
+//!
+//! KEEPS: threads are handed to the next query only once nothing of the one before runs on them.
 
 use anyhow::Context;
+use query::{QueryThreads, QueryThreadsLease};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The runtime of all analytical queries of a process. Dropping it ends queries at their next batch.
-pub struct QueryThreads {
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
+/// The threads of one region's analytical queries. Dropping the last clone ends queries at their next batch.
+#[derive(Clone)]
+pub struct QueryThreadsPool(Arc<Crews>);
+
+struct Crews(Mutex<Vec<Crew>>);
+
+/// The threads of one query at a time.
+struct Crew {
+    runtime: Runtime,
+    id: u64,
+    users: usize,
 }
 
 /// Niceness of analytical threads: about a tenth of the weight of threads at 0 when they compete.
 const NICENESS: i32 = 10;
 
-impl QueryThreads {
-    /// One thread per core. Errors: no more threads to be had.
-    pub fn start() -> anyhow::Result<QueryThreads> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(std::thread::available_parallelism().map_or(2, |n| n.get()))
-            .thread_name("query")
-            .on_thread_start(|| runtime::give_way(NICENESS))
-            .enable_all()
-            .build()
-            .context("start the threads of analytical queries")?;
-        Ok(QueryThreads { runtime: Some(runtime) })
+/// Queries of a region that have threads of their own; beyond it they share.
+const CREWS_MAX: usize = 100;
+
+/// Idle crews that are kept for the next queries.
+const IDLE_MAX: usize = 4;
+
+impl QueryThreadsPool {
+    /// Starts the threads for the first query. Errors: no more threads to be had.
+    pub fn start() -> anyhow::Result<QueryThreadsPool> {
+        let first = Crew {
+            runtime: start_runtime().context("start the threads of analytical queries")?,
+            id: 0,
+            users: 0,
+        };
+        Ok(QueryThreadsPool(Arc::new(Crews(Mutex::new(vec![first])))))
     }
 
-    pub fn handle(&self) -> &Handle {
-        self.runtime.as_ref().expect("there until it is dropped").handle()
+    fn crews(&self) -> MutexGuard<'_, Vec<Crew>> {
+        self.0.0.lock().expect("nothing panics while it holds the pool")
     }
 }
 
-impl Drop for QueryThreads {
+/// One thread per core.
+fn start_runtime() -> std::io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(std::thread::available_parallelism().map_or(2, |n| n.get()))
+        .thread_name("query")
+        .thread_stack_size(runtime::STACK_BYTES)
+        .on_thread_start(|| runtime::give_way(NICENESS))
+        .enable_time()
+        .build()
+}
+
+/// A crew handed out.
+struct Lease {
+    pool: QueryThreadsPool,
+    id: u64,
+    handle: Handle,
+}
+
+impl QueryThreads for QueryThreadsPool {
+    fn lease(&self) -> Box<dyn QueryThreadsLease> {
+        let mut crews = self.crews();
+        let is_idle = |crew: &Crew| crew.users == 0 && crew.runtime.metrics().num_alive_tasks() == 0;
+        let chosen = match crews.iter().position(is_idle) {
+            Some(idle) => idle,
+            None => {
+                let id = crews.iter().map(|crew| crew.id + 1).max().unwrap_or(0);
+                match (crews.len() < CREWS_MAX).then(start_runtime) {
+                    Some(Ok(runtime)) => {
+                        crews.push(Crew { runtime, id, users: 0 });
+                        crews.len() - 1
+                    }
+                    // As many as there may be, or as the system has: queries share.
+                    _ => {
+                        let least = crews.iter().enumerate().min_by_key(|(_, crew)| crew.users);
+                        least.expect("the first crew is never dismissed").0
+                    }
+                }
+            }
+        };
+        let crew = &mut crews[chosen];
+        crew.users += 1;
+        Box::new(Lease { pool: self.clone(), id: crew.id, handle: crew.runtime.handle().clone() })
+    }
+}
+
+impl QueryThreadsLease for Lease {
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // A runtime may not wait for its threads inside another one.
-            runtime.shutdown_background();
+        let mut crews = self.pool.crews();
+        let at = crews.iter().position(|crew| crew.id == self.id).expect("a crew in use is not dismissed");
+        crews[at].users -= 1;
+        let idle = crews.iter().filter(|crew| crew.users == 0).count();
+        if idle > IDLE_MAX {
+            let crew = crews.swap_remove(at);
+            if crew.users == 0 {
+                // A runtime may not wait for its threads inside another one.
+                crew.runtime.shutdown_background();
+            } else {
+                crews.push(crew);
+            }
+        }
+    }
+}
+
+impl Drop for Crews {
+    fn drop(&mut self) {
+        for crew in self.0.get_mut().expect("nothing panics while it holds the pool").drain(..) {
+            crew.runtime.shutdown_background();
         }
     }
 }

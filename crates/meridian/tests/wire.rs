@@ -12,6 +12,8 @@ mod config;
 mod conflicts;
 #[path = "wire/ddl.rs"]
 mod ddl;
+#[path = "wire/depth.rs"]
+mod depth;
 #[path = "wire/durable.rs"]
 mod durable;
 #[path = "wire/engines.rs"]

@@ -10,19 +10,31 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Limits of analytical queries.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct GatewayConfig {
     /// Threads that one analytical query may use.
     pub query_threads: usize,
     /// Memory of all analytical queries together, in bytes; beyond it a query ends with 53200.
     pub query_memory_bytes: usize,
     /// Where analytical queries run; `None`: where the session runs.
-    pub query_runtime: Option<tokio::runtime::Handle>,
+    pub query_threads_pool: Option<Arc<dyn QueryThreads>>,
+}
+
+/// Threads of analytical queries. Each running query has its own: the system's scheduler shares the cores among them,
+/// and a query that computes for seconds without a pause delays no other.
+pub trait QueryThreads: Send + Sync {
+    /// Threads for one query, given back when dropped.
+    fn lease(&self) -> Box<dyn QueryThreadsLease>;
+}
+
+/// Threads that one query has.
+pub trait QueryThreadsLease: Send {
+    fn handle(&self) -> &tokio::runtime::Handle;
 }
 
 impl Default for GatewayConfig {
     fn default() -> Self {
-        GatewayConfig { query_threads: 2, query_memory_bytes: 1 << 30, query_runtime: None }
+        GatewayConfig { query_threads: 2, query_memory_bytes: 1 << 30, query_threads_pool: None }
     }
 }
 

@@ -10,15 +10,17 @@ pub mod cluster;
 mod copy;
 mod ddl;
 pub mod gateway;
+mod interrupt;
 mod locks;
 pub mod lower;
 pub mod names;
+pub mod panics;
 mod parse;
 pub mod response;
 pub mod session;
 
 pub use cluster::Cluster;
-pub use gateway::{Gateway, GatewayConfig};
+pub use gateway::{Gateway, GatewayConfig, QueryThreads, QueryThreadsLease};
 pub use response::{
     BatchStream, Column, CopyFormat, CopyOut, Notice, ParameterType, Response, RowStream, Rows,
     TransactionStatus,

@@ -1,4 +1,13 @@
 //! Text to statements.
+//!
+//! KEEPS: parsing takes time and stack linear in the length of the text; a statement that comes out of here has a
+//! tree of bounded depth.
+
+mod chains;
+mod complexity;
+mod dialect;
+
+pub(crate) use complexity::too_deep;
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -6,19 +15,39 @@ use datafusion::sql::sqlparser::ast::Statement;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+use dialect::{BoundedDialect, Failure};
 
-/// The statements of a text, in order. Errors: 42601 with the place and what was found there.
+/// The parser's own recursion for one level of parentheses: a subquery is read as an expression, a query and a table.
+const RECURSION_PER_LEVEL: usize = 5;
+
+/// The statements of a text, in order. Errors: 42601 with the place and what was found there; 54001 for what is nested
+/// too deeply or can be read in too many ways; 57014 if the statement was canceled meanwhile.
 pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
-    let dialect = PostgreSqlDialect {};
     let failed = |e: ParserError| syntax_error(sql, &e);
-    let tokens =
-        Tokenizer::new(&dialect, sql).tokenize_with_location().map_err(|e| failed(ParserError::from(e)))?;
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .map_err(|e| failed(ParserError::from(e)))?;
     let blank = |t: &Token| matches!(t, Token::Whitespace(_) | Token::SemiColon | Token::EOF);
     if tokens.iter().all(|t| blank(&t.token)) {
         return Ok(Vec::new());
     }
+    complexity::check(&tokens)?;
+    crate::interrupt::check()?;
     let tokens = with_whole_fetches(tokens);
-    Parser::new(&dialect).with_tokens_with_locations(tokens).parse_statements().map_err(failed)
+    let dialect = BoundedDialect::new(tokens.len());
+    let parsed = dialect.parse(|dialect| {
+        Parser::new(dialect)
+            .with_recursion_limit(RECURSION_PER_LEVEL * complexity::NESTING_MAX)
+            .with_tokens_with_locations(tokens)
+            .parse_statements()
+    });
+    let mut statements = parsed.map_err(|failure| match failure {
+        Failure::Syntax(error) => failed(error),
+        Failure::TooComplex => too_deep(),
+        Failure::Interrupted(error) => error,
+    })?;
+    statements.iter_mut().for_each(chains::balance);
+    Ok(statements)
 }
 
 /// FETCH in the one form that the parser knows: with a direction, its number, and FROM. MOVE becomes a FETCH
@@ -83,10 +112,7 @@ fn with_whole_fetches(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
     let text = match error {
         ParserError::ParserError(text) | ParserError::TokenizerError(text) => text.as_str(),
-        ParserError::RecursionLimitExceeded => {
-            return SqlError::new(SqlState(*b"54001"), "stack depth limit exceeded")
-                .hint("The statement is nested too deeply.");
-        }
+        ParserError::RecursionLimitExceeded => return too_deep(),
     };
     let (said, place) = text.split_once(" at Line: ").unwrap_or((text, ""));
     let found = said.split_once("found: ").map(|(_, found)| found.trim());

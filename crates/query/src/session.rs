@@ -46,6 +46,17 @@ pub(crate) use plan::PlanContext as Context;
 pub(crate) use prepared::type_of;
 pub(crate) use transaction::Transaction as OpenTransaction;
 
+/// A text of so many bytes is read and lowered in well under a millisecond.
+const SHORT_BYTES: usize = 2048;
+
+/// Computes for a statement, aside if its text is long.
+fn computing<T>(cancel: &CancelHandle, text_bytes: usize, work: impl FnOnce() -> T) -> T {
+    crate::interrupt::during(cancel, || match text_bytes <= SHORT_BYTES {
+        true => work(),
+        false => crate::interrupt::aside(work),
+    })
+}
+
 /// One client's session.
 pub struct Session {
     gateway: Arc<Gateway>,
@@ -60,6 +71,8 @@ pub struct Session {
     queue: VecDeque<Statement>,
     /// The queue's statements share one transaction.
     queue_is_block: bool,
+    /// Length of the text that the queue came from.
+    queue_bytes: usize,
     copy: Option<copying::CopyState>,
     cursors: BTreeMap<String, cursor::Cursor>,
     notices: Vec<Notice>,
@@ -96,6 +109,7 @@ impl Session {
             prepared: BTreeMap::new(),
             queue: VecDeque::new(),
             queue_is_block: false,
+            queue_bytes: 0,
             copy: None,
             cursors: BTreeMap::new(),
             notices: Vec::new(),
@@ -116,7 +130,9 @@ impl Session {
     /// left them open; the answer has all of them. Errors: everything that can be known before the
     /// parameters are; inside a failed transaction 25P02.
     pub async fn prepare(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
-        let result = self.prepare_now(sql, hints);
+        let cancel = self.cancel.clone();
+        cancel.begin(self.settings.statement_timeout_ms);
+        let result = computing(&cancel, sql.len(), || self.prepare_now(sql, hints));
         if result.is_err() {
             self.note_failure();
         }
@@ -142,12 +158,11 @@ impl Session {
     /// Runs a prepared statement; parameters have the declared types.
     pub async fn execute(&mut self, prepared: &Arc<Prepared>, parameters: Vec<Datum>) -> SqlResult<Response> {
         let cancel = self.cancel.clone();
-        cancel.begin();
-        let timeout_ms = self.settings.statement_timeout_ms;
+        cancel.begin(self.settings.statement_timeout_ms);
         let result = tokio::select! {
             biased;
             result = self.execute_now(prepared, &parameters) => result,
-            error = cancel.wait(timeout_ms) => Err(error),
+            error = cancel.wait() => Err(error),
         };
         let result = self.finish(result);
         // A statement that was given up leaves its own transaction open.
@@ -173,7 +188,8 @@ impl Session {
         let is_alone = self.transaction.is_none();
         for attempt in 0.. {
             self.look_up_catalog();
-            let plan = prepared.plan(self, parameters)?;
+            let cancel = self.cancel.clone();
+            let plan = computing(&cancel, prepared.sql.len(), || prepared.plan(self, parameters))?;
             match self.run(&plan, &prepared.scalars(parameters)).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && attempt < 16 => {
@@ -188,7 +204,9 @@ impl Session {
     /// Starts a simple query: a text of any number of statements, which are one transaction unless
     /// they say otherwise. Errors: 42601, before anything ran.
     pub fn start_simple(&mut self, sql: &str) -> SqlResult<()> {
-        self.queue = match crate::parse::parse(sql) {
+        let cancel = self.cancel.clone();
+        cancel.begin(self.settings.statement_timeout_ms);
+        self.queue = match computing(&cancel, sql.len(), || crate::parse::parse(sql)) {
             Ok(statements) => statements.into(),
             Err(error) => {
                 self.note_failure();
@@ -196,6 +214,7 @@ impl Session {
             }
         };
         self.queue_is_block = self.queue.len() > 1;
+        self.queue_bytes = sql.len();
         Ok(())
     }
 
@@ -211,12 +230,11 @@ impl Session {
             return None;
         };
         let cancel = self.cancel.clone();
-        cancel.begin();
-        let timeout_ms = self.settings.statement_timeout_ms;
+        cancel.begin(self.settings.statement_timeout_ms);
         let result = tokio::select! {
             biased;
             result = self.run_statement(statement) => result,
-            error = cancel.wait(timeout_ms) => Err(error),
+            error = cancel.wait() => Err(error),
         };
         let result = self.finish(result);
         if result.is_err() {
@@ -240,7 +258,8 @@ impl Session {
         let is_alone = self.transaction.is_none();
         loop {
             self.look_up_catalog();
-            let plan = Prepared::plan_once(self, &statement)?;
+            let cancel = self.cancel.clone();
+            let plan = computing(&cancel, self.queue_bytes, || Prepared::plan_once(self, &statement))?;
             match self.run(&plan, &[]).await {
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && retries < 16 => {
                     retries += 1;

@@ -229,6 +229,7 @@ impl<P: Process + Send + 'static> Host<P> {
         let labourer = self.clone();
         std::thread::Builder::new()
             .name(format!("node-{}-background", self.id.0))
+            .stack_size(crate::STACK_BYTES)
             .spawn(move || labourer.labour(work))
             .expect("a thread can be started");
         self.start_writing();
@@ -241,6 +242,7 @@ impl<P: Process + Send + 'static> Host<P> {
         let host = self.clone();
         std::thread::Builder::new()
             .name(format!("node-{}", self.id.0))
+            .stack_size(crate::STACK_BYTES)
             .spawn(move || host.drive())
             .expect("a thread can be started")
     }

@@ -9,11 +9,11 @@ pub mod data_dir;
 pub mod host;
 pub mod local;
 pub mod log_file;
-mod niceness;
+mod threads;
 
 pub use clock::Clock;
 pub use data_dir::DataDir;
 pub use host::{Gone, Host};
 pub use local::LocalCluster;
 pub use log_file::{DiskError, LogFile};
-pub use niceness::give_way;
+pub use threads::{STACK_BYTES, give_way};

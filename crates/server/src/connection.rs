@@ -9,6 +9,7 @@ use crate::extended::Portals;
 use crate::{Admission, Server, startup};
 use base::error::{SqlError, SqlResult, SqlState};
 use bytes::BytesMut;
+use futures::FutureExt;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyInResponse, CopyOutResponse};
 use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
 use pgwire::messages::response::{
@@ -182,7 +183,11 @@ pub async fn run(server: Arc<Server>, socket: TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let mut stream = Stream::new(socket, server.limits.message_bytes_max);
     let ended = match server.admit() {
-        Some(mut admission) => talk(&server, &mut admission, &mut stream).await,
+        Some(mut admission) => {
+            let talk = AssertUnwindSafe(talk(&server, &mut admission, &mut stream)).catch_unwind().await;
+            // What a panic leaves behind is not to be trusted: the session ends, its transaction with it.
+            talk.unwrap_or_else(|panic| Err(Ended::Refused(query::panics::error(panic))))
+        }
         None => Err(Ended::Refused(
             SqlError::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
                 .detail(format!("This server accepts {} connections.", server.limits.connections_max)),

@@ -1,6 +1,7 @@
 //! DataFusion's surroundings: configuration, memory, functions, and what names mean.
 
 use super::collapse::CollapsePlanner;
+use super::interruption;
 use super::plan::QueryPlan;
 use super::provider::ColumnTable;
 use super::shared::SharedPlanner;
@@ -27,6 +28,9 @@ use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanne
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
+use datafusion::optimizer::analyzer::Analyzer;
+use datafusion::optimizer::optimizer::Optimizer;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
@@ -74,12 +78,16 @@ impl Analytics {
             .with_memory_pool(Arc::new(GreedyMemoryPool::new(config.query_memory_bytes)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()?;
+        let mut analyzer_rules = interruption::analyzer_rules(Analyzer::new().rules);
+        analyzer_rules.push(Arc::new(super::checks::CheckIntegers::new()));
         let state = SessionStateBuilder::new()
             .with_config(session)
             .with_runtime_env(runtime)
             .with_default_features()
             .with_query_planner(Arc::new(Planner))
-            .with_analyzer_rule(Arc::new(super::checks::CheckIntegers::new()))
+            .with_analyzer_rules(analyzer_rules)
+            .with_optimizer_rules(interruption::optimizer_rules(Optimizer::new().rules))
+            .with_physical_optimizer_rules(interruption::physical_rules(PhysicalOptimizer::new().rules))
             .build();
         let context = SessionContext::new_with_state(state);
         let system = system::SystemTables::install(&context)?;

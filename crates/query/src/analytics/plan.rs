@@ -3,6 +3,7 @@
 use super::context::Names;
 use super::error::sql_error;
 use super::types;
+use crate::interrupt;
 use crate::lower::output_name;
 use crate::lower::scope::ParameterTypes;
 use crate::names;
@@ -75,6 +76,15 @@ pub(crate) fn plan_with(
     parameters: &mut ParameterTypes,
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
+    interrupt::aside(|| plan_aside(context, statement, parameters, with_hidden))
+}
+
+fn plan_aside(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+    with_hidden: bool,
+) -> SqlResult<QueryPlan> {
     let declared = parameters.clone();
     match fenced(|| plan_now(context, statement, parameters, with_hidden)) {
         // A function of something whose type nobody knows is one of text.
@@ -91,14 +101,7 @@ pub(crate) fn plan_with(
 
 /// Runs planning behind a fence: a panic in it is this statement's error, not the server's end.
 pub(super) fn fenced<T>(work: impl FnOnce() -> SqlResult<T>) -> SqlResult<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("unknown");
-        Err(SqlError::internal(format!("planning failed: {text}")))
-    })
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(crate::panics::error(panic)))
 }
 
 fn plan_now(
@@ -108,6 +111,7 @@ fn plan_now(
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
     let analytics = &context.gateway.analytics;
+    super::complexity::check_statement(statement)?;
     let written = match analytics.system.empty_plan(statement) {
         Some(empty) => empty,
         None => {
@@ -127,6 +131,7 @@ fn plan_now(
                 planned => planned,
             };
             let planned = planned.map_err(sql_error)?;
+            super::complexity::check(&planned)?;
             if !asks_catalog {
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;
             }

@@ -7,11 +7,14 @@ use super::plan::{QueryPlan, fenced};
 use super::provider::{ColumnTable, SnapshotCell};
 use super::prune;
 use crate::gateway::Gateway;
+use crate::interrupt;
 use crate::response::{BatchStream, RowStream};
+use crate::session::CancelHandle;
 use base::cut::{Consistency, Freshness};
 use base::error::SqlResult;
 use base::{Datum, PartitionId, Rank, SqlError, TableId, Token};
 use colstore::{TableSnapshot, Wanted};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
@@ -21,9 +24,10 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use node::request::{OpenSnapshot, Reply, Request, Snapshot, Source};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// At what cut a query reads.
@@ -31,6 +35,8 @@ pub(crate) struct How<'a> {
     pub at: Option<Rank>,
     pub consistency: Consistency,
     pub token: Token,
+    /// Ends the statement, its planning too.
+    pub cancel: CancelHandle,
     /// The open transaction, whose own writes are seen.
     pub transaction: Option<&'a crate::session::OpenTransaction>,
     /// All rows of tables that the transaction itself has made or altered.
@@ -87,7 +93,8 @@ pub(crate) async fn run(
     let analytics = &gateway.analytics;
     let mut state = analytics.state.clone();
     state.mark_start_execution();
-    let logical = fenced(|| plan.bound(&state, parameters))?;
+    let cancel = how.cancel.clone();
+    let logical = computed(&cancel, || plan.bound(&state, parameters))?;
     let mut reads = reads(gateway, &logical)?;
     let mut cell = SnapshotCell::default();
     for (id, rows) in how.own_tables {
@@ -97,7 +104,7 @@ pub(crate) async fn run(
         }
     }
     if reads.is_empty() {
-        let physical = physical_plan(&state, &logical).await?;
+        let physical = physical_plan(&state, &cancel, &logical)?;
         let operators = Operators(physical.clone());
         let stream = execute(gateway, plan, physical, cell)?;
         let timing = Timing::default();
@@ -128,8 +135,8 @@ pub(crate) async fn run(
             (snapshot, since_start())
         };
         let planning = async {
-            let logical = fenced(|| with_statistics(analytics, &logical))?;
-            let physical = physical_plan(&state, &logical).await?;
+            let logical = computed(&cancel, || with_statistics(analytics, &logical))?;
+            let physical = physical_plan(&state, &cancel, &logical)?;
             Ok((physical, since_start()))
         };
         let ((snapshot, opened_ns), planned) = futures::join!(opening, planning);
@@ -142,8 +149,8 @@ pub(crate) async fn run(
         check_versions(plan, &reads, &snapshot)?;
         remember(analytics, &snapshot.tables);
         // Plan again from the start: figures enter where tables are named.
-        let logical = fenced(|| with_statistics(analytics, &logical))?;
-        let physical = physical_plan(&state, &logical).await?;
+        let logical = computed(&cancel, || with_statistics(analytics, &logical))?;
+        let physical = physical_plan(&state, &cancel, &logical)?;
         timing.planned_ns = since_start();
         (snapshot, physical)
     };
@@ -157,16 +164,17 @@ pub(crate) async fn run(
 }
 
 /// The plan that would run, and what it would read.
-pub(crate) async fn explain(
+pub(crate) fn explain(
     gateway: &Arc<Gateway>,
     plan: &QueryPlan,
     parameters: &[Datum],
+    cancel: &CancelHandle,
 ) -> SqlResult<(String, BTreeMap<TableId, BTreeSet<PartitionId>>)> {
     let state = &gateway.analytics.state;
-    let logical = fenced(|| plan.bound(state, parameters))?;
+    let logical = computed(cancel, || plan.bound(state, parameters))?;
     let reads = reads(gateway, &logical)?;
-    let logical = fenced(|| with_statistics(&gateway.analytics, &logical))?;
-    let physical = physical_plan(state, &logical).await?;
+    let logical = computed(cancel, || with_statistics(&gateway.analytics, &logical))?;
+    let physical = physical_plan(state, cancel, &logical)?;
     Ok((displayable(physical.as_ref()).indent(false).to_string(), reads))
 }
 
@@ -177,13 +185,22 @@ async fn open(gateway: &Gateway, request: Request) -> SqlResult<Snapshot> {
     }
 }
 
-async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> SqlResult<Arc<dyn ExecutionPlan>> {
-    let planning = state.query_planner().create_physical_plan(logical, state);
-    let caught = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(planning)).await;
-    match caught {
-        Ok(planned) => planned.and_then(interruptible).map_err(sql_error),
-        Err(_) => Err(SqlError::internal("planning failed")),
-    }
+/// Computes for a statement, out of other connections' way and behind a fence.
+fn computed<T>(cancel: &CancelHandle, work: impl FnOnce() -> SqlResult<T>) -> SqlResult<T> {
+    interrupt::during(cancel, || interrupt::aside(|| fenced(work)))
+}
+
+/// The operators of a plan. Making them waits for nothing, so it computes like the rest of planning.
+fn physical_plan(
+    state: &SessionState,
+    cancel: &CancelHandle,
+    logical: &LogicalPlan,
+) -> SqlResult<Arc<dyn ExecutionPlan>> {
+    computed(cancel, || {
+        interrupt::check()?;
+        let planned = futures::executor::block_on(state.query_planner().create_physical_plan(logical, state));
+        planned.and_then(interruptible).map_err(sql_error)
+    })
 }
 
 /// Makes joins give way now and then. A join can produce rows for hours that a filter above drops; without
@@ -323,43 +340,57 @@ fn execute(
     let task = TaskContext::default().with_session_config(config).with_runtime(state.runtime_env().clone());
     let task = Arc::new(task);
     let types = plan.columns.iter().map(|c| c.data_type).collect();
-    let batches = match &gateway.config.query_runtime {
+    let batches = match &gateway.config.query_threads_pool {
         None => {
             execute_stream(physical, task).map_err(sql_error)?.map(|batch| batch.map_err(sql_error)).boxed()
         }
-        Some(runtime) => {
+        Some(pool) => {
             // The query's own threads do the work; a client that goes away stops it at the next batch.
+            let threads = pool.lease();
             let (sender, receiver) = tokio::sync::mpsc::channel(4);
-            runtime.spawn(async move {
-                let mut batches = match execute_stream(physical, task) {
-                    Ok(batches) => batches,
-                    Err(e) => {
-                        // Nobody listens any more: nobody to tell.
-                        let _ = sender.send(Err(sql_error(e))).await;
-                        return;
-                    }
-                };
-                loop {
-                    tokio::select! {
-                        batch = batches.next() => {
-                            let Some(batch) = batch else { return };
-                            if sender.send(batch.map_err(sql_error)).await.is_err() {
-                                return;
-                            }
-                        }
-                        () = sender.closed() => return,
-                    }
+            let to_client = sender.clone();
+            threads.handle().spawn(async move {
+                let ended = AssertUnwindSafe(send_batches(physical, task, to_client)).catch_unwind().await;
+                if let Err(panic) = ended {
+                    // Without this the rows so far would pass for all of them. Nobody may listen any more.
+                    _ = sender.send(Err(crate::panics::error(panic))).await;
                 }
             });
-            futures::stream::unfold(receiver, |mut receiver| async move {
-                receiver.recv().await.map(|batch| (batch, receiver))
+            futures::stream::unfold((receiver, threads), |(mut receiver, threads)| async move {
+                receiver.recv().await.map(|batch| (batch, (receiver, threads)))
             })
             .boxed()
         }
     };
-    let batches = std::panic::AssertUnwindSafe(batches)
+    let batches = AssertUnwindSafe(batches)
         .catch_unwind()
-        .map(|batch| batch.unwrap_or_else(|_| Err(SqlError::internal("execution failed"))))
+        .map(|batch| batch.unwrap_or_else(|panic| Err(crate::panics::error(panic))))
         .boxed();
     Ok(RowStream::Batches(BatchStream { batches, types, guard: None, pending: Vec::new().into_iter() }))
+}
+
+/// Runs a plan until its end, its first error, or nobody takes its batches any more.
+async fn send_batches(
+    physical: Arc<dyn ExecutionPlan>,
+    task: Arc<TaskContext>,
+    sender: tokio::sync::mpsc::Sender<SqlResult<RecordBatch>>,
+) {
+    let mut batches = match execute_stream(physical, task) {
+        Ok(batches) => batches,
+        Err(e) => {
+            _ = sender.send(Err(sql_error(e))).await;
+            return;
+        }
+    };
+    loop {
+        tokio::select! {
+            batch = batches.next() => {
+                let Some(batch) = batch else { return };
+                if sender.send(batch.map_err(sql_error)).await.is_err() {
+                    return;
+                }
+            }
+            () = sender.closed() => return,
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Cancelling a statement: by the client's request or by its timeout.
 
+use base::error::SqlResult;
 use base::{SqlError, SqlState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -15,6 +16,8 @@ pub struct CancelHandle(Arc<Cancel>);
 struct Cancel {
     requested: AtomicBool,
     wake: Notify,
+    /// When the running statement's time is over; `None`: never.
+    deadline: Mutex<Option<Instant>>,
 }
 
 impl CancelHandle {
@@ -24,20 +27,35 @@ impl CancelHandle {
         self.0.wake.notify_waiters();
     }
 
-    /// A statement begins: earlier requests are void.
-    pub(super) fn begin(&self) {
+    /// A statement begins: earlier requests are void, and its timeout (0: none) runs from now.
+    pub(super) fn begin(&self, timeout_ms: u64) {
         self.0.requested.store(false, Ordering::SeqCst);
+        *self.0.deadline.lock().expect("no panic while set") = deadline(timeout_ms);
     }
 
-    /// Waits for a request or for the timeout (0: none).
-    pub(super) async fn wait(&self, timeout_ms: u64) -> SqlError {
-        self.wait_until(deadline(timeout_ms)).await
+    /// When the running statement's time is over.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        *self.0.deadline.lock().expect("no panic while read")
+    }
+
+    /// Errors: 57014 if the statement has to end.
+    pub(crate) fn check(&self) -> SqlResult<()> {
+        if self.0.requested.load(Ordering::SeqCst) {
+            return Err(canceled("user request"));
+        }
+        match self.deadline() {
+            Some(deadline) if deadline <= Instant::now() => Err(canceled("statement timeout")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the statement has to end.
+    pub(super) async fn wait(&self) -> SqlError {
+        self.wait_until(self.deadline()).await
     }
 
     /// Waits for a request or for the deadline.
     pub(crate) async fn wait_until(&self, deadline: Option<Instant>) -> SqlError {
-        let canceled =
-            |why: &str| SqlError::new(SqlState::QUERY_CANCELED, format!("canceling statement due to {why}"));
         let requested = async {
             loop {
                 let woken = self.0.wake.notified();
@@ -56,6 +74,10 @@ impl CancelHandle {
             Err(_) => canceled("statement timeout"),
         }
     }
+}
+
+fn canceled(why: &str) -> SqlError {
+    SqlError::new(SqlState::QUERY_CANCELED, format!("canceling statement due to {why}"))
 }
 
 /// When a timeout that starts now ends; `None` for 0, which is none.

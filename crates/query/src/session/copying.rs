@@ -149,12 +149,11 @@ impl Session {
     /// End of a COPY FROM STDIN: its rows are written now.
     pub async fn copy_done(&mut self) -> SqlResult<Response> {
         let cancel = self.cancel.clone();
-        cancel.begin();
-        let timeout_ms = self.settings.statement_timeout_ms;
+        cancel.begin(self.settings.statement_timeout_ms);
         let result = tokio::select! {
             biased;
             result = self.finish_copy() => result,
-            error = cancel.wait(timeout_ms) => Err(error),
+            error = cancel.wait() => Err(error),
         };
         self.copy = None;
         self.finish(result)

@@ -192,7 +192,7 @@ impl Session {
                 }
             }
             Plan::Query(plan) => {
-                let (text, reads) = analytics::explain(gateway, plan, values).await?;
+                let (text, reads) = analytics::explain(gateway, plan, values, &self.cancel)?;
                 lines.push("Query over columns".into());
                 lines.extend(self.reads(&reads));
                 lines.push(format!("  Cut: {}", self.cut_rule(self.usual_cut())));

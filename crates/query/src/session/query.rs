@@ -21,10 +21,7 @@ impl Session {
         let mut answer = self.answer(plan, parameters).await?;
         if let RowStream::Batches(batches) = &mut answer.stream {
             // The statement goes on while its rows are fetched.
-            batches.guard = Some(Guard {
-                cancel: self.cancel.clone(),
-                deadline: super::cancel::deadline(self.settings.statement_timeout_ms),
-            });
+            batches.guard = Some(Guard { cancel: self.cancel.clone(), deadline: self.cancel.deadline() });
         }
         Ok(Response::Rows(Rows { columns: plan.columns.clone(), stream: answer.stream, tag: "SELECT" }))
     }
@@ -40,6 +37,7 @@ impl Session {
             at,
             consistency: self.settings.consistency,
             token: self.token.clone(),
+            cancel: self.cancel.clone(),
             transaction: self.transaction.as_ref(),
             own_tables,
         };
@@ -95,7 +93,8 @@ impl Session {
         let catalog = self.catalog();
         let mut types = ParameterTypes(parameters.iter().map(super::prepared::type_of).collect());
         let context: Context<'_> = self.context(&catalog);
-        let plan = analytics::plan_with(&context, statement, &mut types, with_hidden)?;
+        let planning = || analytics::plan_with(&context, statement, &mut types, with_hidden);
+        let plan = crate::interrupt::during(&self.cancel, planning)?;
         let mut answer = self.answer(&plan, parameters).await?;
         answer.stream.collect().await
     }

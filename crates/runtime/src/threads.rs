@@ -1,4 +1,8 @@
-//! Threads that give way: background work runs where a node or a connection leaves a core idle.
+//! What threads are given: stacks, and priorities. Background work runs where a node or a connection leaves a core idle.
+
+/// Stack of every thread that walks statements, plans or expressions, which is done by recursion. Their depth is bounded
+/// where texts are parsed, so that what a statement needs is far below. Only what is touched takes memory.
+pub const STACK_BYTES: usize = 256 << 20;
 
 /// Lowers the calling thread's priority: 0 is that of all others, 19 the least. Each step is worth about a
 /// fifth of the weight when threads compete for a core.
