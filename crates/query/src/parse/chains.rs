@@ -11,8 +11,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Chains of at least so many operators are worth another shape.
-const LINKS_MIN: usize = 8;
+/// Chains of at least so many operators are worth another shape. A balanced tree has fewer on its left side, however
+/// large it is, so that it is not taken for a chain again.
+const LINKS_MIN: usize = 24;
 
 /// Balances all chains of a statement.
 pub(super) fn balance(statement: &mut Statement) {
@@ -197,10 +198,10 @@ mod tests {
         let alike = ["SELECT 1"; 1000].join(" UNION ALL ");
         let mixed = format!(
             "{} UNION {}",
-            ["SELECT 1"; 20].join(" UNION ALL "),
-            ["SELECT 2"; 20].join(" UNION ALL ")
+            ["SELECT 1"; 40].join(" UNION ALL "),
+            ["SELECT 2"; 40].join(" UNION ALL ")
         );
-        for (sql, most) in [(&alike, 11), (&mixed, 12)] {
+        for (sql, most) in [(&alike, 11), (&mixed, 15)] {
             let statement = statement(sql);
             let Statement::Query(query) = &statement else { panic!("a query") };
             fn levels(body: &SetExpr) -> usize {
