@@ -24,7 +24,11 @@ const DEPTH_MAX: u64 = 1_500;
 /// Tables that a statement reads, those of named queries as often as they are named.
 const RELATIONS_MAX: u64 = 5_000;
 
-/// Refuses a statement whose plan would read too many tables. Errors: 54001.
+/// Subqueries in expressions, inside each other. Planning looks at each of them more than once, and so at those inside it
+/// ever more often.
+const SUBQUERIES_MAX: usize = 12;
+
+/// Refuses a statement whose plan would read too many tables or nest too many subqueries. Errors: 54001.
 pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
     let mut relations = Relations::default();
     relations.open.push(0);
@@ -33,6 +37,12 @@ pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
         return Err(crate::parse::too_deep().detail(format!(
             "With every use of a WITH query counted, the statement reads {} tables; {RELATIONS_MAX} are the most.",
             relations.most
+        )));
+    }
+    if relations.subqueries_most > SUBQUERIES_MAX {
+        return Err(crate::parse::too_deep().detail(format!(
+            "The statement has {} subqueries inside each other; {SUBQUERIES_MAX} are the most.",
+            relations.subqueries_most
         )));
     }
     Ok(())
@@ -48,6 +58,9 @@ struct Relations {
     named: BTreeMap<usize, String>,
     sizes: BTreeMap<String, u64>,
     most: u64,
+    /// Subqueries of expressions that are being visited.
+    subqueries: usize,
+    subqueries_most: usize,
 }
 
 impl Relations {
@@ -79,6 +92,17 @@ impl Visitor for Relations {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Self::Break> {
+        self.subqueries += usize::from(is_subquery(expr));
+        self.subqueries_most = self.subqueries_most.max(self.subqueries);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Self::Break> {
+        self.subqueries -= usize::from(is_subquery(expr));
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_relation(&mut self, relation: &ast::ObjectName) -> ControlFlow<Self::Break> {
         let name = match relation.0.as_slice() {
             [part] => part.as_ident().map(names::fold),
@@ -88,6 +112,10 @@ impl Visitor for Relations {
         self.add(count);
         ControlFlow::Continue(())
     }
+}
+
+fn is_subquery(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. })
 }
 
 /// Refuses a plan that is too large. Errors: 54001.
