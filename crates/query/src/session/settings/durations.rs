@@ -45,7 +45,7 @@ pub fn milliseconds(name: &str, value: &str) -> SqlResult<u64> {
 
 /// In the largest unit that shows it without a fraction; 0 without one.
 pub fn shown_ms(ms: u64) -> String {
-    match UNITS.iter().find(|(_, unit)| ms > 0 && ms % unit == 0) {
+    match UNITS.iter().find(|(_, unit)| ms > 0 && ms.is_multiple_of(*unit)) {
         Some((name, unit)) => format!("{}{name}", ms / unit),
         None => "0".into(),
     }
