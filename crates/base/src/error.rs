@@ -43,6 +43,10 @@ states! {
     NO_ACTIVE_SQL_TRANSACTION = b"25P01";
     IN_FAILED_SQL_TRANSACTION = b"25P02";
     INVALID_SQL_STATEMENT_NAME = b"26000";
+    /// A session was idle inside a transaction for longer than it may.
+    IDLE_IN_TRANSACTION_SESSION_TIMEOUT = b"25P03";
+    TRANSACTION_TIMEOUT = b"25P04";
+    INVALID_AUTHORIZATION_SPECIFICATION = b"28000";
     INVALID_PASSWORD = b"28P01";
     INVALID_SAVEPOINT_SPECIFICATION = b"3B001";
     INVALID_CATALOG_NAME = b"3D000";
@@ -78,6 +82,7 @@ states! {
     QUERY_CANCELED = b"57014";
     ADMIN_SHUTDOWN = b"57P01";
     CANNOT_CONNECT_NOW = b"57P03";
+    IDLE_SESSION_TIMEOUT = b"57P05";
     SNAPSHOT_TOO_OLD = b"72000";
     INTERNAL_ERROR = b"XX000";
 }
@@ -116,6 +121,8 @@ pub struct ErrorFields {
     pub constraint: Option<String>,
     /// 1-based character position in the statement.
     pub position: Option<u32>,
+    /// Where it happened, e.g. in which line of a COPY.
+    pub context: Option<String>,
 }
 
 impl Deref for SqlError {
@@ -141,6 +148,7 @@ impl SqlError {
             column: None,
             constraint: None,
             position: None,
+            context: None,
         }))
     }
     /// What it says, to be taken apart.
@@ -162,6 +170,10 @@ impl SqlError {
     }
     pub fn hint(mut self, hint: impl Into<String>) -> SqlError {
         self.0.hint = Some(hint.into());
+        self
+    }
+    pub fn context(mut self, context: impl Into<String>) -> SqlError {
+        self.0.context = Some(context.into());
         self
     }
     pub fn table(mut self, table: impl Into<String>) -> SqlError {

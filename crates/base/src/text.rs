@@ -1,6 +1,7 @@
 //! Values as text, the way PostgreSQL prints and reads them.
 
 pub mod array;
+pub mod encoding;
 
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;

@@ -91,6 +91,19 @@ pub struct DatabaseArgs {
     /// Port of the first region; the others follow
     #[arg(long, env = "MERIDIAN_PORT", default_value_t = 26257)]
     pub port: u16,
+    /// Connections that a region serves at once; one more is refused (53300)
+    #[arg(long, env = "MERIDIAN_MAX_CONNECTIONS", value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_connections: u32,
+    /// Of these, places that only user root gets
+    #[arg(long, env = "MERIDIAN_RESERVED_CONNECTIONS", value_name = "N", default_value_t = 3)]
+    pub reserved_connections: u32,
+    /// Connections of one address to a region, an IPv6 /64 counting as one. Unless given, four of five of those
+    /// that are not reserved, and no limit for the machine itself, where poolers and drivers share an address
+    #[arg(long, env = "MERIDIAN_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections_per_address: Option<u32>,
+    /// Time that a connection has to say who it is, e.g. 10s or 500ms
+    #[arg(long, env = "MERIDIAN_AUTHENTICATION_TIMEOUT", value_name = "TIME", default_value = "10s", value_parser = short_time)]
+    pub authentication_timeout: Duration,
     /// Memory for analytical queries per region, in MiB
     #[arg(long, env = "MERIDIAN_QUERY_MEMORY_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..))]
     pub query_memory_mib: u64,
@@ -114,6 +127,21 @@ fn wan(name: &str) -> Result<Wan, String> {
     Wan::preset(name).ok_or_else(|| format!("no such preset; known are {}", base::wan::PRESETS.join(", ")))
 }
 
+/// `10s` or `500ms`, up to an hour.
+fn short_time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no time from 1ms to 1h; give e.g. 10s or 500ms");
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
+    let number: u64 = number.trim().parse().map_err(|_| wrong())?;
+    let time = match unit {
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        "min" => number.checked_mul(60).map(Duration::from_secs).ok_or_else(wrong)?,
+        _ => return Err(wrong()),
+    };
+    let range = Duration::from_millis(1)..=Duration::from_secs(3600);
+    range.contains(&time).then_some(time).ok_or_else(wrong)
+}
+
 /// `5`, `0.5` or `5ms`. A second is more than anyone would wait for a commit.
 fn clock_bound(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no clock bound; give ms from 0 to 1000, e.g. 5 or 5ms");
@@ -131,6 +159,22 @@ impl DatabaseArgs {
         self.engine()?.options().surviving(survive, topology).map_err(|error| {
             let more = [&error.detail, &error.hint].map(|text| text.clone().unwrap_or_default()).join(" ");
             anyhow!("--survive {survive}: {}. {}", error.message, more.trim())
+        })
+    }
+    fn limits(&self) -> anyhow::Result<server::Limits> {
+        if self.reserved_connections >= self.max_connections {
+            bail!(
+                "--reserved-connections {} leaves nobody else a place of --max-connections {}",
+                self.reserved_connections,
+                self.max_connections
+            );
+        }
+        Ok(server::Limits {
+            connections_max: self.max_connections as usize,
+            connections_reserved: self.reserved_connections as usize,
+            connections_per_address_max: self.max_connections_per_address.map(|n| n as usize),
+            authentication_timeout: self.authentication_timeout,
+            ..server::Limits::default()
         })
     }
     /// Who is where. Errors: a region that `--wan` does not have.
@@ -249,6 +293,7 @@ impl Database {
     /// address that is not ours, a directory that cannot be used.
     pub async fn start(args: &DatabaseArgs, data: &DataArgs) -> anyhow::Result<Database> {
         let topology = Arc::new(args.topology()?);
+        args.limits()?;
         let engine = args.engine_options(&topology)?;
         let procedures = Arc::new(workload::procedures());
         // Ports first: nothing is started if one is taken.
@@ -506,7 +551,7 @@ impl Front<'_> {
             };
             let gateway = Gateway::new(Arc::new(member), config);
             let mut front_end = FrontEnd {
-                server: server::Server::new(gateway, server::Limits::default()),
+                server: server::Server::new(gateway, self.args.limits()?),
                 address,
                 region: topology.region_of(host.id()),
                 serving: JoinSet::new(),

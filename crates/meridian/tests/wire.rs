@@ -1,5 +1,7 @@
 //! The whole database as a client meets it: the command itself, three regions, real connections.
 
+#[path = "wire/admission.rs"]
+mod admission;
 #[path = "wire/bytes.rs"]
 mod bytes;
 #[path = "wire/clients.rs"]
@@ -18,8 +20,12 @@ mod depth;
 mod durable;
 #[path = "wire/engines.rs"]
 mod engines;
+#[path = "wire/pipelines.rs"]
+mod pipelines;
 #[path = "wire/protocol.rs"]
 mod protocol;
+#[path = "wire/raw.rs"]
+mod raw;
 #[path = "wire/regions.rs"]
 mod regions;
 #[path = "wire/scripts.rs"]

@@ -15,6 +15,7 @@ mod error;
 mod filters;
 mod functions;
 mod interruption;
+mod origins;
 mod overlay;
 mod plan;
 mod print;

@@ -35,6 +35,21 @@ pub(crate) fn parameters(statement: &Statement, hints: &[Option<ParameterType>])
     found
 }
 
+/// Types of the elements of parameters (from 0) that a statement casts to arrays.
+pub(crate) fn cast_elements(statement: &Statement) -> Vec<(usize, DataType)> {
+    let mut found = Vec::new();
+    let _: ControlFlow<()> = visit_expressions(statement, |e| {
+        if let Expr::Cast { expr, data_type: ast::DataType::Array(of), .. } = e
+            && let Some(n) = placeholder(expr)
+            && let Some(of) = element_type(of).and_then(|of| names::data_type(of).ok())
+        {
+            found.push((n, of));
+        }
+        ControlFlow::Continue(())
+    });
+    found
+}
+
 /// Writes arrays out; each parameter in `arrays` stands for one of its elements, to find its type.
 pub(crate) fn write_out(statement: &mut Statement, arrays: &BTreeSet<usize>) -> SqlResult<()> {
     rewrite(statement, &|n, e| arrays.contains(&n).then(|| Elements::All(vec![e.clone()])))

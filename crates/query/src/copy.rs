@@ -3,6 +3,7 @@
 use crate::response::CopyFormat;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
+use base::text::encoding;
 use std::cmp::Ordering;
 
 /// Appends one line; `None` is null.
@@ -124,7 +125,9 @@ impl Records {
     /// The last record, which may come without its line end.
     pub fn finish(&mut self, take: &mut impl FnMut(Record) -> SqlResult<()>) -> SqlResult<()> {
         if self.is_quoted {
-            return Err(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "unterminated CSV quoted field"));
+            self.line += 1;
+            let error = SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "unterminated CSV quoted field");
+            return Err(self.at(error, &self.rest));
         }
         let rest = std::mem::take(&mut self.rest);
         self.scanned = 0;
@@ -146,18 +149,32 @@ impl Records {
         }
         let fields = if self.format.csv { self.csv_fields(line) } else { self.text_fields(line) };
         let fields = fields.and_then(|fields| self.counted(fields));
-        fields.and_then(take).map_err(|mut e| {
-            let line = self.line;
-            e.detail.get_or_insert_with(|| format!("COPY, line {line}."));
-            e
-        })
+        let result = fields.and_then(take).map_err(|e| self.at(e, line));
+        if self.format.csv {
+            // A quoted field may span lines.
+            self.line += line.iter().filter(|b| **b == b'\n').count() as u64;
+        }
+        result
+    }
+
+    /// The error with the line it happened in, and the column if it says so.
+    fn at(&self, mut error: SqlError, line: &[u8]) -> SqlError {
+        let place = match (error.context.take(), encoding::text(line)) {
+            (Some(column), _) => format!(", {column}"),
+            (None, Ok(line)) => format!(": \"{}\"", shown(line)),
+            (None, Err(_)) => String::new(),
+        };
+        error.context(format!("COPY {}, line {}{place}", self.format.table, self.line))
     }
 
     fn counted(&self, fields: Record) -> SqlResult<Record> {
         let message = match fields.len().cmp(&self.format.columns) {
             Ordering::Equal => return Ok(fields),
-            Ordering::Less => "missing data for a column",
-            Ordering::Greater => "extra data after last expected column",
+            Ordering::Less => match self.format.names.get(fields.len()) {
+                Some(name) => format!("missing data for column \"{name}\""),
+                None => "missing data for a column".into(),
+            },
+            Ordering::Greater => "extra data after last expected column".into(),
         };
         Err(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message))
     }
@@ -228,9 +245,15 @@ fn is_escaped(before: &[u8]) -> bool {
 }
 
 fn utf8(bytes: Vec<u8>) -> SqlResult<String> {
-    String::from_utf8(bytes).map_err(|_| {
-        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-    })
+    encoding::text(&bytes).map(str::to_string)
+}
+
+/// Data as messages show it: no more of it than a line holds.
+pub(crate) fn shown(text: &str) -> String {
+    match text.char_indices().nth(100) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into(),
+    }
 }
 
 fn unescape(raw: &[u8]) -> Vec<u8> {
@@ -295,6 +318,8 @@ mod tests {
             columns: 3,
             binary: false,
             types: Vec::new(),
+            table: "t".into(),
+            names: ["a", "b", "c"].map(String::from).to_vec(),
         }
     }
 
@@ -329,6 +354,14 @@ mod tests {
         let mut records = Records::new(format(false));
         let error = records.feed(b"a\tb\tc\nd\te\n", &mut |_| Ok(())).unwrap_err();
         assert_eq!(error.state, SqlState::BAD_COPY_FILE_FORMAT);
-        assert_eq!(error.detail.as_deref(), Some("COPY, line 2."));
+        assert_eq!(error.message, "missing data for column \"c\"");
+        assert_eq!(error.context.as_deref(), Some("COPY t, line 2: \"d\te\""));
+        let mut records = Records::new(format(true));
+        let error = records.feed(b"a,\"b\nb\",c\nd,e,f\n1,2,3,4\n", &mut |_| Ok(())).unwrap_err();
+        assert_eq!(error.context.as_deref(), Some("COPY t, line 4: \"1,2,3,4\""));
+        for nul in [&b"a\tb\0\tc\n"[..], b"a\tb\\0\tc\n", b"a\tb\xff\tc\n"] {
+            let error = Records::new(format(false)).feed(nul, &mut |_| Ok(())).unwrap_err();
+            assert_eq!(error.state, SqlState::CHARACTER_NOT_IN_REPERTOIRE);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What all sessions of one node share: the way to the node, the analytical context, sequence blocks, row locks.
 
+use crate::activity::Sessions;
 use crate::analytics::Analytics;
 use crate::cluster::Cluster;
 use crate::locks::Locks;
@@ -44,6 +45,7 @@ pub struct Gateway {
     pub(crate) config: GatewayConfig,
     pub(crate) analytics: Analytics,
     pub(crate) locks: Arc<Locks>,
+    pub(crate) sessions: Sessions,
     next_row_id: AtomicI64,
     sequences: Mutex<BTreeMap<TableId, i64>>,
     /// Ids below were given to tables and sequences by transactions here, committed or not.
@@ -67,6 +69,7 @@ impl Gateway {
             config,
             analytics,
             locks: Arc::default(),
+            sessions: Sessions::default(),
             next_row_id: AtomicI64::new(start_us),
             sequences: Mutex::default(),
             ids_given: AtomicU32::new(0),

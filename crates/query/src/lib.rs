@@ -3,6 +3,7 @@
 //! A statement takes one of three ways: rows by key go to the node as they are, one-shot writes as a
 //! program with its access set, and everything else through DataFusion over column snapshots.
 
+mod activity;
 pub mod analytics;
 mod arrays;
 pub mod catalog;
@@ -18,6 +19,7 @@ pub mod panics;
 mod parse;
 pub mod response;
 pub mod session;
+mod spans;
 
 pub use cluster::Cluster;
 pub use gateway::{Gateway, GatewayConfig, QueryThreads, QueryThreadsLease};
@@ -25,4 +27,7 @@ pub use response::{
     BatchStream, Column, CopyFormat, CopyOut, Notice, ParameterType, Response, RowStream, Rows,
     TransactionStatus,
 };
-pub use session::{CancelHandle, Prepared, Session};
+pub use session::{CancelHandle, Deadline, Prepared, Session, shown_ms};
+
+/// The database that a cluster has.
+pub const DATABASE: &str = "meridian";

@@ -17,18 +17,25 @@ pub struct ParameterType {
     pub data_type: DataType,
     /// An array travels as text: `{1,2}`.
     pub is_array: bool,
+    /// Object id of a type that has none of ours: an interval, a time of day (text here), an object id.
+    pub announced: Option<u32>,
 }
+
+/// Object ids of intervals and times of day, which are announced and are text here.
+pub const INTERVAL_OID: u32 = 1186;
+pub const TIME_OID: u32 = 1083;
+pub const OBJECT_ID_OID: u32 = 26;
 
 impl From<DataType> for ParameterType {
     fn from(data_type: DataType) -> ParameterType {
-        ParameterType { data_type, is_array: false }
+        ParameterType { data_type, is_array: false, announced: None }
     }
 }
 
 impl ParameterType {
     /// PostgreSQL's object id.
     pub fn oid(self) -> u32 {
-        let of = type_oid(self.data_type);
+        let of = self.announced.unwrap_or(type_oid(self.data_type));
         if self.is_array { array_oid(of) } else { of }
     }
 }
@@ -179,6 +186,9 @@ pub struct CopyFormat {
     pub binary: bool,
     /// Types of the columns that data comes in for.
     pub types: Vec<DataType>,
+    /// Their table and their names, for messages.
+    pub table: String,
+    pub names: Vec<String>,
 }
 
 /// Rows to be written out.

@@ -14,18 +14,23 @@ mod ddl;
 mod explain;
 mod join;
 mod locking;
+mod pipeline;
 mod plan;
 mod prepared;
 mod query;
 mod read;
 mod settings;
+mod timeouts;
 mod transaction;
 mod utility;
 mod write;
 
 pub use cancel::CancelHandle;
-pub use prepared::Prepared;
+pub use prepared::{OTHER_RESULT_TYPE, Prepared};
+pub use settings::durations::shown_ms;
+pub use timeouts::Deadline;
 
+use crate::activity::{self, Activity};
 use crate::cluster::Cluster;
 use crate::gateway::Gateway;
 use crate::response::{Notice, ParameterType, Response, TransactionStatus};
@@ -67,6 +72,8 @@ pub struct Session {
     token: Token,
     transaction: Option<Transaction>,
     prepared: BTreeMap<String, Arc<Prepared>>,
+    /// Bytes of the texts of named ones.
+    prepared_bytes: usize,
     /// Statements of a simple query that are still to run.
     queue: VecDeque<Statement>,
     /// The queue's statements share one transaction.
@@ -78,6 +85,7 @@ pub struct Session {
     notices: Vec<Notice>,
     changed: Vec<(String, String)>,
     cancel: CancelHandle,
+    activity: Arc<Activity>,
     /// A transaction was handed to the node, and no answer came.
     in_doubt: bool,
     /// The node's catalog as the running statement knows it.
@@ -96,6 +104,13 @@ impl Session {
     pub fn new(gateway: Arc<Gateway>, user: &str, database: &str) -> Session {
         let cluster = &gateway.cluster;
         let region = cluster.topology().region_name(cluster.region()).to_string();
+        let activity = gateway.sessions.open(
+            cluster.node().0,
+            cluster.topology().nodes.len(),
+            user,
+            database,
+            gateway.now_us(),
+        );
         let mut settings = Settings::new(user, cluster.engine(), &region);
         if cluster.topology().unbounded_clocks {
             settings = settings.without_clocks();
@@ -107,6 +122,7 @@ impl Session {
             token: Token::default(),
             transaction: None,
             prepared: BTreeMap::new(),
+            prepared_bytes: 0,
             queue: VecDeque::new(),
             queue_is_block: false,
             queue_bytes: 0,
@@ -115,6 +131,7 @@ impl Session {
             notices: Vec::new(),
             changed: Vec::new(),
             cancel: CancelHandle::default(),
+            activity,
             in_doubt: false,
             known: cluster.catalog(),
             freshness: None,
@@ -157,6 +174,7 @@ impl Session {
 
     /// Runs a prepared statement; parameters have the declared types.
     pub async fn execute(&mut self, prepared: &Arc<Prepared>, parameters: Vec<Datum>) -> SqlResult<Response> {
+        self.note_statement(&prepared.shown);
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
         let result = tokio::select! {
@@ -204,6 +222,7 @@ impl Session {
     /// Starts a simple query: a text of any number of statements, which are one transaction unless
     /// they say otherwise. Errors: 42601, before anything ran.
     pub fn start_simple(&mut self, sql: &str) -> SqlResult<()> {
+        self.note_statement(&activity::kept_text(sql));
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
         self.queue = match computing(&cancel, sql.len(), || crate::parse::parse(sql)) {
@@ -362,6 +381,21 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
+        if !name.is_empty() {
+            let bytes = self.prepared_bytes + prepared.sql.len();
+            if self.prepared.len() >= PREPARED_MAX || bytes > PREPARED_BYTES_MAX {
+                return Err(SqlError::new(
+                    SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+                    "too many prepared statements",
+                )
+                .detail(format!(
+                    "One session may keep {PREPARED_MAX} statements under names, of {PREPARED_BYTES_MAX} bytes of \
+                     text together."
+                ))
+                .hint("DEALLOCATE those that are not needed any more."));
+            }
+            self.prepared_bytes = bytes;
+        }
         self.prepared.insert(name.into(), prepared);
         Ok(())
     }
@@ -376,7 +410,12 @@ impl Session {
     }
     /// Forgets a statement, if there is one.
     pub fn forget(&mut self, name: &str) {
-        self.prepared.remove(name);
+        let forgotten = self.prepared.remove(name).filter(|_| !name.is_empty());
+        self.prepared_bytes -= forgotten.map_or(0, |prepared| prepared.sql.len());
+    }
+    pub(self) fn forget_all(&mut self) {
+        self.prepared.clear();
+        self.prepared_bytes = 0;
     }
 
     pub fn transaction_status(&self) -> TransactionStatus {
@@ -398,10 +437,22 @@ impl Session {
     pub fn parameter(&self, name: &str) -> Option<String> {
         Settings::canonical(name).ok().map(|name| self.show(name))
     }
+    /// Sets an option of the start-up message, which is obeyed or refused.
+    pub fn set_option(&mut self, name: &str, value: &str) -> SqlResult<()> {
+        let name = Settings::canonical(name)?;
+        self.set(name, value)?;
+        self.settings.keep_initial(name);
+        Ok(())
+    }
+    /// What the server knows of itself, for SHOW.
+    pub fn tell(&mut self, name: &str, value: String) {
+        let name = Settings::canonical(name).expect("the server tells settings that there are");
+        self.settings.tell(name, value);
+    }
     /// Sets a parameter of the start-up message. A value that is not built yet (a time zone, say) leaves
     /// the setting as it is, with a warning: drivers send such values unasked.
     pub fn set_parameter(&mut self, name: &str, value: &str) -> SqlResult<()> {
-        match self.set(Settings::canonical(name)?, value) {
+        match self.set_option(name, value) {
             Err(e) if e.state == SqlState::FEATURE_NOT_SUPPORTED => {
                 self.notice("WARNING", e.state, e.into_fields().message);
                 Ok(())
@@ -416,6 +467,29 @@ impl Session {
     /// Reported settings (ParameterStatus) that changed since the last call.
     pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.changed)
+    }
+    /// The id that BackendKeyData, `pg_backend_pid()` and `pg_stat_activity` know the session by.
+    pub fn process_id(&self) -> i32 {
+        self.activity.process
+    }
+    /// Where its client is.
+    pub fn came_from(&mut self, client: std::net::SocketAddr) {
+        self.activity.now().client = Some(client);
+    }
+    fn note_statement(&self, shown: &Arc<str>) {
+        self.activity.begin(shown, self.gateway.now_us(), self.transaction.as_ref().map(|t| t.now_us));
+    }
+    /// The session waits for its client; answers where it stands.
+    pub fn rest(&self) -> TransactionStatus {
+        let status = self.transaction_status();
+        let state = match status {
+            TransactionStatus::Idle => activity::State::Idle,
+            TransactionStatus::InTransaction => activity::State::InTransaction,
+            TransactionStatus::Failed => activity::State::Failed,
+        };
+        let since_us = self.transaction.as_ref().map(|t| t.now_us);
+        self.activity.rest(state, self.gateway.now_us(), since_us);
+        status
     }
     /// Ends the session: rolls back what is open.
     pub async fn close(&mut self) {
@@ -451,6 +525,7 @@ impl Session {
             search_path: &self.settings.search_path,
             database: &self.database,
             user: &self.user,
+            process_id: self.activity.process,
         }
     }
 
@@ -493,6 +568,9 @@ impl Session {
     }
 
     fn notice(&mut self, severity: &'static str, state: SqlState, message: impl Into<String>) {
+        if !self.settings.notices_from.sends(severity) || self.notices.len() >= NOTICES_MAX {
+            return;
+        }
         self.notices.push(Notice { severity, state, message: message.into() });
     }
 }
@@ -500,11 +578,19 @@ impl Session {
 impl Drop for Session {
     /// A session that was not closed, since its connection broke, holds nothing at its node either.
     fn drop(&mut self) {
+        self.gateway.sessions.close(self.activity.process);
         if let Some((pin, _)) = self.transaction.take().and_then(|t| t.pin) {
             self.gateway.cluster.tell(Request::Unpin(pin));
         }
     }
 }
+
+/// Statements that a session may keep under names, and bytes of their texts.
+const PREPARED_MAX: usize = 5_000;
+const PREPARED_BYTES_MAX: usize = 8 << 20;
+
+/// Notices that wait to be sent; one statement's later ones are dropped.
+const NOTICES_MAX: usize = 1_000;
 
 /// Whether a plan was made for another catalog.
 fn is_stale(error: &SqlError) -> bool {

@@ -7,7 +7,7 @@ use crate::values::{BINARY, read_parameter, write_field};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::{DataType, Datum};
 use bytes::{Buf, BufMut, BytesMut};
-use query::Column;
+use query::{Column, CopyFormat};
 
 /// What every binary copy begins with.
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
@@ -47,6 +47,8 @@ pub fn trailer() -> BytesMut {
 /// Rows of a copy that comes in.
 pub struct Reader {
     types: Vec<DataType>,
+    table: String,
+    names: Vec<String>,
     rest: BytesMut,
     rows: u64,
     stage: Stage,
@@ -60,9 +62,15 @@ enum Stage {
 }
 
 impl Reader {
-    /// `types`: of the columns, in the order of the fields.
-    pub fn new(types: Vec<DataType>) -> Reader {
-        Reader { types, rest: BytesMut::new(), rows: 0, stage: Stage::Header }
+    pub fn new(format: &CopyFormat) -> Reader {
+        Reader {
+            types: format.types.clone(),
+            table: format.table.clone(),
+            names: format.names.clone(),
+            rest: BytesMut::new(),
+            rows: 0,
+            stage: Stage::Header,
+        }
     }
 
     /// Takes bytes and answers the rows that are complete.
@@ -115,7 +123,9 @@ impl Reader {
             return Ok(Some(None));
         }
         if usize::try_from(count) != Ok(self.types.len()) {
-            return Err(self.at(bad(format!("row field count is {count}, expected {}", self.types.len()))));
+            return Err(
+                self.at(bad(format!("row field count is {count}, expected {}", self.types.len())), None)
+            );
         }
         let mut row = Vec::with_capacity(self.types.len());
         for (n, data_type) in self.types.iter().enumerate() {
@@ -124,7 +134,7 @@ impl Reader {
                 row.push(Datum::Null);
                 continue;
             }
-            let length = usize::try_from(length).map_err(|_| self.at(bad("invalid field size")))?;
+            let length = usize::try_from(length).map_err(|_| self.at(bad("invalid field size"), Some(n)))?;
             let Some((field, rest)) = bytes.split_at_checked(length) else { return Ok(None) };
             *bytes = rest;
             let wanted = fixed_size(*data_type).filter(|size| *size != length);
@@ -134,23 +144,23 @@ impl Reader {
             };
             row.push(value.map_err(|e| {
                 match e.state {
-                    SqlState::INVALID_BINARY_REPRESENTATION => self.at(SqlError::new(
-                        e.state,
-                        format!("incorrect binary data format in column {} of COPY data", n + 1),
-                    )
-                    .detail(format!("{length} bytes are no value of type {}.", data_type.name()))),
-                    _ => self.at(e),
+                    SqlState::INVALID_BINARY_REPRESENTATION => self.at(
+                        SqlError::new(e.state, "incorrect binary data format")
+                            .detail(format!("{length} bytes are no value of type {}.", data_type.name())),
+                        Some(n),
+                    ),
+                    _ => self.at(e, Some(n)),
                 }
             })?);
         }
         Ok(Some(Some(row)))
     }
 
-    fn at(&self, error: SqlError) -> SqlError {
-        match error.detail {
-            None => error.detail(format!("COPY, row {}.", self.rows + 1)),
-            Some(_) => error,
-        }
+    /// The error with the row and column it happened in.
+    fn at(&self, error: SqlError, column: Option<usize>) -> SqlError {
+        let column = column.and_then(|n| self.names.get(n)).map(|name| format!(", column {name}"));
+        let context = format!("COPY {}, line {}{}", self.table, self.rows + 1, column.unwrap_or_default());
+        error.context(context)
     }
 }
 
@@ -193,8 +203,15 @@ mod tests {
         let types = [DataType::Integer, DataType::Text, DataType::Numeric { precision: 10, scale: 2 }];
         types.into_iter().map(|t| Column::new("c", t)).collect()
     }
-    fn types() -> Vec<DataType> {
-        columns().iter().map(|c| c.data_type).collect()
+    fn reader() -> Reader {
+        Reader {
+            types: columns().iter().map(|c| c.data_type).collect(),
+            table: "t".into(),
+            names: ["a", "b", "c"].map(String::from).to_vec(),
+            rest: BytesMut::new(),
+            rows: 0,
+            stage: Stage::Header,
+        }
     }
     fn rows() -> Vec<Vec<Datum>> {
         let number = |text: &str| Datum::Decimal(base::decimal::Decimal::parse(text).unwrap());
@@ -214,7 +231,7 @@ mod tests {
     fn what_is_written_reads_back_however_it_is_cut() {
         let bytes = bytes();
         for piece in [1, 3, 17, bytes.len()] {
-            let mut reader = Reader::new(types());
+            let mut reader = reader();
             let mut read = Vec::new();
             bytes.chunks(piece).for_each(|part| read.extend(reader.feed(part).unwrap()));
             reader.finish().unwrap();
@@ -227,13 +244,13 @@ mod tests {
     fn a_copy_that_is_none_is_refused() {
         let bytes = bytes();
         for end in 0..bytes.len() - 2 {
-            let mut reader = Reader::new(types());
+            let mut reader = reader();
             let read = reader.feed(&bytes[..end]).unwrap().len();
             // Between rows is an end too.
             let is_whole = end >= 19 && reader.rest.is_empty();
             assert_eq!(reader.finish().is_ok(), is_whole, "{end} bytes, {read} rows");
         }
-        let state = |bytes: &[u8]| Reader::new(types()).feed(bytes).unwrap_err().state;
+        let state = |bytes: &[u8]| reader().feed(bytes).unwrap_err().state;
         assert_eq!(state(b"PGCOPZ"), SqlState::BAD_COPY_FILE_FORMAT);
         let mut wide = header();
         wide.put_i16(4);
@@ -243,5 +260,7 @@ mod tests {
         short.put_i32(2);
         short.put_i16(1);
         assert_eq!(state(&short), SqlState::INVALID_BINARY_REPRESENTATION);
+        let context = reader().feed(&short).unwrap_err().context.clone();
+        assert_eq!(context.as_deref(), Some("COPY t, line 1, column a"));
     }
 }

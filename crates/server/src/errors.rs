@@ -20,9 +20,14 @@ pub fn error_response(error: &SqlError, severity: &str) -> ErrorResponse {
     add(b'D', &error.detail);
     add(b'H', &error.hint);
     add(b'P', &error.position.map(|p| p.to_string()));
+    add(b'W', &error.context);
     add(b't', &error.table);
     add(b'c', &error.column);
     add(b'n', &error.constraint);
+    // Drivers prepare the statement anew when they find this routine in the error.
+    if error.message == query::session::OTHER_RESULT_TYPE {
+        fields.push((b'R', "RevalidateCachedQuery".into()));
+    }
     ErrorResponse::new(fields)
 }
 

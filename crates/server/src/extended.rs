@@ -1,19 +1,27 @@
 //! The extended protocol: statements and portals by name.
+//!
+//! KEEPS: a portal's results come in the formats that it was bound with; portals and their parameters are bounded
+//! per connection; a statement that is not known to be alone before its Sync runs in a transaction that ends
+//! there.
 
-use crate::connection::{Ended, Stream, format_of, row_description, send_some_rows};
+use crate::frames::{Ended, Follows, Stream};
+use crate::messages::{Bind, Target};
+use crate::responses::{format_of, row_description, send_some_rows};
 use crate::values::{parameter_type, read_parameter};
 use base::Datum;
 use base::error::{SqlError, SqlResult, SqlState};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::data::{NoData, ParameterDescription};
-use pgwire::messages::extendedquery::{
-    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
-};
+use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
 use pgwire::messages::response::CommandComplete;
 use query::session::Prepared;
 use query::{Response, RowStream, Rows, Session, TransactionStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Portals that may be open at once, and bytes that the values of their parameters may have together.
+const PORTALS_MAX: usize = 1_000;
+const PARAMETER_BYTES_MAX: usize = 64 << 20;
 
 /// Open portals by name; "" is the unnamed one.
 #[derive(Default)]
@@ -25,6 +33,8 @@ pub struct Portals {
 struct Portal {
     prepared: Arc<Prepared>,
     formats: Vec<i16>,
+    /// Bytes of its parameters as they came.
+    bytes: usize,
     state: PortalState,
 }
 
@@ -41,13 +51,19 @@ enum PortalState {
 type Step<T> = Result<SqlResult<T>, Ended>;
 
 impl Portals {
-    pub async fn parse(&mut self, session: &mut Session, stream: &mut Stream, parse: Parse) -> Step<()> {
-        let name = parse.name.unwrap_or_default();
-        let hints: Vec<_> = parse.type_oids.iter().map(|oid| parameter_type(*oid)).collect();
+    pub async fn parse(
+        &mut self,
+        session: &mut Session,
+        stream: &mut Stream,
+        name: String,
+        sql: &str,
+        types: &[u32],
+    ) -> Step<()> {
+        let hints: Vec<_> = types.iter().map(|oid| parameter_type(*oid)).collect();
         if name.is_empty() {
             session.forget("");
         }
-        let prepared = match stream.attended(Box::pin(session.prepare(&parse.query, &hints))).await? {
+        let prepared = match stream.attended(Box::pin(session.prepare(sql, &hints))).await? {
             Ok(prepared) => prepared,
             Err(error) => return Ok(Err(error)),
         };
@@ -58,17 +74,13 @@ impl Portals {
         Ok(Ok(()))
     }
 
-    pub fn bind(&mut self, session: &mut Session, stream: &mut Stream, bind: Bind) -> Step<()> {
-        let bound = bind_portal(session, &bind);
-        match bound {
+    pub fn bind(&mut self, session: &mut Session, stream: &mut Stream, mut bind: Bind) -> Step<()> {
+        let name = std::mem::take(&mut bind.portal);
+        if name.is_empty() {
+            self.open.remove("");
+        }
+        match self.bound(session, &name, &bind) {
             Ok(portal) => {
-                let name = bind.portal_name.unwrap_or_default();
-                if !name.is_empty() && self.open.contains_key(&name) {
-                    return Ok(Err(SqlError::new(
-                        SqlState::DUPLICATE_CURSOR,
-                        format!("cursor \"{name}\" already exists"),
-                    )));
-                }
                 self.open.insert(name, portal);
                 stream.send(Out::BindComplete(BindComplete::new()))?;
                 Ok(Ok(()))
@@ -77,19 +89,38 @@ impl Portals {
         }
     }
 
-    pub fn describe(&mut self, session: &mut Session, stream: &mut Stream, describe: Describe) -> Step<()> {
-        let name = describe.name.unwrap_or_default();
-        let (prepared, formats) = if describe.target_type == b'S' {
-            match session.stored(&name) {
+    fn bound(&self, session: &Session, name: &str, bind: &Bind) -> SqlResult<Portal> {
+        if self.open.contains_key(name) {
+            let message = format!("cursor \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
+        }
+        let limit = |what: &str, limit: String| {
+            Err(SqlError::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, format!("too many {what}"))
+                .detail(format!("One connection may have {limit}."))
+                .hint("Close portals that are not needed any more, or end the transaction."))
+        };
+        if self.open.len() >= PORTALS_MAX {
+            return limit("open portals", format!("{PORTALS_MAX} portals"));
+        }
+        let bytes: usize = bind.parameters.iter().flatten().map(bytes::Bytes::len).sum();
+        if bytes + self.open.values().map(|p| p.bytes).sum::<usize>() > PARAMETER_BYTES_MAX {
+            let bytes = format!("{PARAMETER_BYTES_MAX} bytes of parameters");
+            return limit("values of parameters in open portals", bytes);
+        }
+        Ok(Portal { bytes, ..bind_portal(session, bind)? })
+    }
+
+    pub fn describe(&mut self, session: &mut Session, stream: &mut Stream, target: Target) -> Step<()> {
+        let (prepared, formats) = match target {
+            Target::Statement(name) => match session.stored(&name) {
                 Ok(prepared) => {
                     let oids = prepared.parameters.iter().map(|p| p.oid()).collect();
                     stream.send(Out::ParameterDescription(ParameterDescription::new(oids)))?;
                     (prepared, Vec::new())
                 }
                 Err(error) => return Ok(Err(error)),
-            }
-        } else {
-            match self.open.get(&name) {
+            },
+            Target::Portal(name) => match self.open.get(&name) {
                 Some(portal) => (portal.prepared.clone(), portal.formats.clone()),
                 // Cursors are portals by another name.
                 None if let Some(columns) = session.cursor_columns(&name) => {
@@ -97,7 +128,7 @@ impl Portals {
                     return Ok(Ok(()));
                 }
                 None => return Ok(Err(no_portal(&name))),
-            }
+            },
         };
         match &prepared.columns {
             Some(columns) => stream.send(Out::RowDescription(row_description(columns, &formats)))?,
@@ -106,29 +137,35 @@ impl Portals {
         Ok(Ok(()))
     }
 
-    pub fn close(&mut self, session: &mut Session, stream: &mut Stream, close: Close) -> Step<()> {
-        let name = close.name.unwrap_or_default();
-        if close.target_type == b'S' {
-            session.forget(&name);
-        } else {
-            self.open.remove(&name);
+    pub fn close(&mut self, session: &mut Session, stream: &mut Stream, target: Target) -> Step<()> {
+        match target {
+            Target::Statement(name) => session.forget(&name),
+            Target::Portal(name) => drop(self.open.remove(&name)),
         }
         stream.send(Out::CloseComplete(CloseComplete::new()))?;
         Ok(Ok(()))
     }
 
-    /// Runs a portal, or goes on with its rows. Answers a response that the caller must send itself:
-    /// anything but rows.
+    /// Runs a portal, or goes on with its rows, of which a limit of 0 wants all. Answers a response that the
+    /// caller must send itself: anything but rows.
     pub async fn execute(
         &mut self,
         session: &mut Session,
         stream: &mut Stream,
-        execute: Execute,
+        name: &str,
+        limit: usize,
     ) -> Step<Option<Response>> {
-        let name = execute.name.unwrap_or_default();
-        let Some(portal) = self.open.get_mut(&name) else { return Ok(Err(no_portal(&name))) };
+        let Some(portal) = self.open.get_mut(name) else { return Ok(Err(no_portal(name))) };
         let mut rows = match std::mem::replace(&mut portal.state, PortalState::Done) {
             PortalState::Bound(parameters) => {
+                portal.bytes = 0;
+                if session.begins_pipeline(&portal.prepared) {
+                    // A copy's data may come before its Sync.
+                    let may_wait = !portal.prepared.is_copy();
+                    if stream.follows(may_wait).await? == Follows::More {
+                        session.begin_pipeline();
+                    }
+                }
                 match stream.attended(Box::pin(session.execute(&portal.prepared, parameters))).await? {
                     Ok(Response::Rows(rows)) => rows,
                     Ok(response) => return Ok(Ok(Some(response))),
@@ -143,7 +180,6 @@ impl Portals {
                 )));
             }
         };
-        let limit = usize::try_from(execute.max_rows).unwrap_or(0);
         let mut count = 0;
         loop {
             let left = if limit == 0 { 256 } else { (limit - count).min(256) };
@@ -176,29 +212,41 @@ impl Portals {
 }
 
 fn bind_portal(session: &Session, bind: &Bind) -> SqlResult<Portal> {
-    let name = bind.statement_name.as_deref().unwrap_or_default();
+    let name = &bind.statement;
     let prepared = session.stored(name)?;
-    if bind.parameters.len() != prepared.parameters.len() {
+    let violation = |message: String| Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+    let (values, formats) = (bind.parameters.len(), bind.parameter_formats.len());
+    if formats > 1 && formats != values {
+        return violation(format!("bind message has {formats} parameter formats but {values} parameters"));
+    }
+    if values != prepared.parameters.len() {
+        return violation(format!(
+            "bind message supplies {values} parameters, but prepared statement \"{name}\" requires {}",
+            prepared.parameters.len()
+        ));
+    }
+    let (formats, columns) = (bind.result_formats.len(), prepared.columns.as_ref().map_or(0, |c| c.len()));
+    if formats > 1 && formats != columns {
+        return violation(format!(
+            "bind message has {formats} result formats but query has {columns} columns"
+        ));
+    }
+    let unknown = |format: &&i16| !matches!(format, 0 | 1);
+    if let Some(format) = bind.parameter_formats.iter().chain(&bind.result_formats).find(unknown) {
         return Err(SqlError::new(
-            SqlState::PROTOCOL_VIOLATION,
-            format!(
-                "bind message supplies {} parameters, but prepared statement \"{name}\" requires {}",
-                bind.parameters.len(),
-                prepared.parameters.len()
-            ),
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("unsupported format code: {format}"),
         ));
     }
     let mut parameters = Vec::with_capacity(bind.parameters.len());
     for (i, (bytes, data_type)) in bind.parameters.iter().zip(&prepared.parameters).enumerate() {
         parameters.push(match bytes {
             None => Datum::Null,
-            Some(bytes) => {
-                read_parameter(bytes, *data_type, format_of(&bind.parameter_format_codes, i), i + 1)?
-            }
+            Some(bytes) => read_parameter(bytes, *data_type, format_of(&bind.parameter_formats, i), i + 1)?,
         });
     }
-    let formats = bind.result_column_format_codes.clone();
-    Ok(Portal { prepared, formats, state: PortalState::Bound(parameters) })
+    let formats = bind.result_formats.clone();
+    Ok(Portal { prepared, formats, bytes: 0, state: PortalState::Bound(parameters) })
 }
 
 fn no_portal(name: &str) -> SqlError {

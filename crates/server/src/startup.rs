@@ -1,15 +1,21 @@
 //! The start of a conversation: encryption refused, parameters agreed, session opened.
 //!
 //! No authentication yet: whoever can connect is let in under the name it gives, so a server should
-//! listen on loopback only.
+//! listen on loopback only. KEEPS: a client that asks for a database that is not there, or for settings that
+//! cannot be, is told so and has no session.
 
-use crate::connection::{Ended, Stream};
-use crate::{Admission, Server};
-use base::error::{SqlError, SqlState};
+use crate::Server;
+use crate::admission::Limits;
+use crate::frames::{Ended, Stream};
+use crate::messages::Opening;
+use base::error::{SqlError, SqlResult, SqlState};
+use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::response::{GssEncResponse, SslResponse};
-use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus, SecretKey, Startup};
-use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In, SslNegotiationMetaMessage};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
+};
 use query::Session;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Settings that every client is told.
@@ -27,78 +33,131 @@ const REPORTED: [&str; 11] = [
     "application_name",
 ];
 
-/// Talks until the session is open; `None` if the client only wanted to cancel something.
-pub async fn open(
-    server: &Arc<Server>,
-    admission: &mut Admission,
-    stream: &mut Stream,
-) -> Result<Option<Session>, Ended> {
-    let startup = loop {
-        match stream.receive_startup().await? {
-            In::SslNegotiation(SslNegotiationMetaMessage::PostgresSsl(_)) => {
+/// What a client wants, once it has said so.
+pub struct Wish {
+    pub user: String,
+    pub database: String,
+    parameters: Vec<(String, String)>,
+    /// Minor version of the protocol that it speaks.
+    minor: u16,
+}
+
+/// Listens until the client has said who it is; `None` if it only wanted to cancel something.
+pub async fn hear(server: &Arc<Server>, stream: &mut Stream) -> Result<Option<Wish>, Ended> {
+    let (mut has_asked_ssl, mut has_asked_gss) = (false, false);
+    loop {
+        match stream.receive_opening().await? {
+            Opening::Ssl if !std::mem::replace(&mut has_asked_ssl, true) => {
                 stream.send(Out::SslResponse(SslResponse::Refuse))?;
                 stream.flush().await?;
             }
-            In::SslNegotiation(SslNegotiationMetaMessage::PostgresGss(_)) => {
+            Opening::Gss if !std::mem::replace(&mut has_asked_gss, true) => {
                 stream.send(Out::GssEncResponse(GssEncResponse::Refuse))?;
                 stream.flush().await?;
             }
-            In::SslNegotiation(_) => {}
-            In::CancelRequest(cancel) => {
-                // A connection that only cancels names no protocol version; its key comes as bytes.
-                let secret = match &cancel.secret_key {
-                    SecretKey::I32(secret) => Some(*secret),
-                    SecretKey::Bytes(bytes) => bytes.as_ref().try_into().ok().map(i32::from_be_bytes),
-                };
-                if let Some(secret) = secret {
-                    server.cancel(cancel.pid, secret);
-                }
+            Opening::Ssl | Opening::Gss => {
+                return Err(Ended::violation("encryption was refused already"));
+            }
+            Opening::Cancel { process, secret } => {
+                server.cancel(process, secret);
                 return Ok(None);
             }
-            In::Startup(startup) => break startup,
-            _ => return Err(Ended::violation("expected a startup message")),
+            Opening::Startup { major, minor, parameters } => {
+                return wish(major, minor, parameters).map(Some).map_err(Ended::Refused);
+            }
         }
-    };
-    let session = accept(server, startup)?;
-    greet(admission, stream, session).await.map(Some)
+    }
 }
 
-fn accept(server: &Arc<Server>, startup: Startup) -> Result<Session, Ended> {
-    if startup.protocol_number_major != 3 {
-        return Err(Ended::violation(format!(
-            "unsupported frontend protocol {}.{}: server supports 3.0",
-            startup.protocol_number_major, startup.protocol_number_minor
-        )));
+fn wish(major: u16, minor: u16, parameters: Vec<(String, String)>) -> SqlResult<Wish> {
+    if major != 3 {
+        return Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0"),
+        ));
     }
-    let parameters = startup.parameters;
-    let Some(user) = parameters.get("user") else {
-        let error = SqlError::new(SqlState(*b"28000"), "no PostgreSQL user name specified in startup packet");
-        return Err(Ended::Refused(error));
+    let given = |name: &str| {
+        let mut values = parameters.iter().filter(|(n, v)| n == name && !v.is_empty());
+        values.next_back().map(|(_, value)| value.clone())
     };
-    let database = parameters.get("database").unwrap_or(user);
-    let mut session = Session::new(server.gateway.clone(), user, database);
-    for (name, value) in &parameters {
+    let Some(user) = given("user") else {
+        return Err(SqlError::new(
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            "no PostgreSQL user name specified in startup packet",
+        ));
+    };
+    // PostgreSQL takes the user's name for the database's.
+    let database = given("database").unwrap_or_else(|| user.clone());
+    Ok(Wish { user, database, parameters, minor })
+}
+
+/// Opens the session that was wished for. Errors: 3D000, and what its settings are refused with.
+pub fn open(server: &Arc<Server>, wish: &Wish, peer: SocketAddr) -> SqlResult<Session> {
+    if wish.database != query::DATABASE {
+        return Err(SqlError::new(
+            SqlState::INVALID_CATALOG_NAME,
+            format!("database \"{}\" does not exist", wish.database),
+        )
+        .hint(format!("There is one database, \"{}\".", query::DATABASE)));
+    }
+    let mut session = Session::new(server.gateway.clone(), &wish.user, &wish.database);
+    session.came_from(peer);
+    tell_limits(&mut session, &server.limits);
+    let is_options = |name: &str| name == "options";
+    // The command line comes first, so that a parameter of its own prevails.
+    for (_, options) in wish.parameters.iter().filter(|(name, _)| is_options(name)) {
+        for (name, value) in crate::options::settings(options)? {
+            session.set_option(&name, &value)?;
+        }
+    }
+    for (name, value) in &wish.parameters {
         match name.as_str() {
-            "user" | "database" | "replication" => {}
-            "options" => {}
-            // Protocol extensions that we do not know.
+            "user" | "database" => {}
+            "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}
+            "replication" => return Err(SqlError::unsupported("a connection for replication")),
+            name if is_options(name) => {}
+            // Protocol extensions that we do not know: the client is told.
             name if name.starts_with("_pq_.") => {}
-            name => session.set_parameter(name, value).map_err(Ended::Refused)?,
+            name => session.set_parameter(name, value)?,
         }
     }
     Ok(session)
 }
 
-async fn greet(admission: &mut Admission, stream: &mut Stream, session: Session) -> Result<Session, Ended> {
+fn tell_limits(session: &mut Session, limits: &Limits) {
+    session.tell("max_connections", limits.connections_max.to_string());
+    session.tell("superuser_reserved_connections", limits.connections_reserved.to_string());
+    session.tell("authentication_timeout", query::shown_ms(limits.authentication_timeout.as_millis() as u64));
+}
+
+/// Greets the client, which may send statements from now on.
+pub async fn greet(
+    stream: &mut Stream,
+    wish: &Wish,
+    session: &mut Session,
+    secret: i32,
+) -> Result<(), Ended> {
+    let unknown: Vec<String> = wish
+        .parameters
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("_pq_."))
+        .cloned()
+        .collect();
+    if wish.minor > 0 || !unknown.is_empty() {
+        stream.send(Out::NegotiateProtocolVersion(NegotiateProtocolVersion::new(0, unknown)))?;
+    }
     stream.send(Out::Authentication(Authentication::Ok))?;
     for name in REPORTED {
         if let Some(value) = session.parameter(name) {
             stream.send(Out::ParameterStatus(ParameterStatus::new(name.into(), value)))?;
         }
     }
-    let (process, secret) = admission.register(session.cancel_handle());
-    stream.send(Out::BackendKeyData(BackendKeyData::new(process, SecretKey::I32(secret))))?;
-    stream.ready(session.transaction_status())?;
-    stream.flush().await?;
-    Ok(session)
+    let key = BackendKeyData::new(session.process_id(), SecretKey::I32(secret));
+    stream.send(Out::BackendKeyData(key))?;
+    for notice in session.take_notices() {
+        stream.send(Out::NoticeResponse(crate::errors::notice_response(&notice)))?;
+    }
+    stream.ready(session.rest())?;
+    stream.flush().await
 }

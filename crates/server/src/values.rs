@@ -2,11 +2,12 @@
 //!
 //! Dates and timestamps need no shift: PostgreSQL counts from 2000-01-01, and so do we.
 
+use crate::times;
 use base::decimal::Decimal;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::{DataType, Datum};
 use bytes::{Buf, BufMut, BytesMut};
-use query::response::element_oid;
+use query::response::{INTERVAL_OID, NUMERIC, OBJECT_ID_OID, TIME_OID, element_oid};
 use query::{Column, ParameterType};
 use std::sync::Arc;
 
@@ -15,7 +16,14 @@ pub const BINARY: i16 = 1;
 /// Our type of an object id that a client declared; `None` where it left the choice to us.
 pub fn parameter_type(oid: u32) -> Option<ParameterType> {
     match element_oid(oid) {
-        Some(of) => type_of_oid(of).map(|data_type| ParameterType { data_type, is_array: true }),
+        Some(of) => type_of_oid(of)
+            .map(|data_type| ParameterType { is_array: true, ..ParameterType::from(data_type) }),
+        None if oid == OBJECT_ID_OID => {
+            Some(ParameterType { announced: Some(oid), ..ParameterType::from(DataType::BigInt) })
+        }
+        None if matches!(oid, INTERVAL_OID | TIME_OID) => {
+            Some(ParameterType { announced: Some(oid), ..ParameterType::from(DataType::Text) })
+        }
         None => type_of_oid(oid).map(ParameterType::from),
     }
 }
@@ -33,8 +41,7 @@ fn type_of_oid(oid: u32) -> Option<DataType> {
         1082 => DataType::Date,
         1114 => DataType::Timestamp,
         1184 => DataType::TimestampTz,
-        // Wide enough for whatever the client sends; the column rounds to its own scale.
-        1700 => DataType::Numeric { precision: 38, scale: 18 },
+        1700 => NUMERIC,
         2950 => DataType::Uuid,
         _ => return None,
     })
@@ -46,9 +53,9 @@ pub fn type_size(oid: u32) -> i16 {
         16 | 18 => 1,
         21 => 2,
         23 | 26 | 700 | 1082 => 4,
-        20 | 701 | 1114 | 1184 => 8,
+        20 | 701 | 1083 | 1114 | 1184 => 8,
         19 => 64,
-        2950 => 16,
+        1186 | 2950 => 16,
         _ => -1,
     }
 }
@@ -96,9 +103,16 @@ fn write_binary(out: &mut BytesMut, value: &Datum, column: &Column) {
         Datum::Timestamp(us) => out.put_i64(*us),
         Datum::Uuid(u) => out.put_slice(u),
         Datum::Bytes(b) => out.put_slice(b),
-        Datum::Text(text) => match element_oid(column.type_oid) {
-            Some(of) => write_array(out, text, of),
-            None => write_text(out, value, column.data_type),
+        Datum::Text(text) => match (column.type_oid, element_oid(column.type_oid)) {
+            (_, Some(of)) => write_array(out, text, of),
+            (INTERVAL_OID, _) => {
+                let (months, days, us) = times::interval(text).unwrap_or_default();
+                out.put_i64(us);
+                out.put_i32(days);
+                out.put_i32(months);
+            }
+            (TIME_OID, _) => out.put_i64(times::clock(text).unwrap_or_default()),
+            _ => write_text(out, value, column.data_type),
         },
     }
 }
@@ -226,16 +240,46 @@ pub fn read_parameter(
     number: usize,
 ) -> SqlResult<Datum> {
     match (parameter.is_array, format) {
+        (false, BINARY) if matches!(parameter.announced, Some(INTERVAL_OID | TIME_OID)) => {
+            let bad = || bad_binary(number, bytes.len(), if bytes.len() == 16 { "interval" } else { "time" });
+            match (parameter.announced, bytes.len()) {
+                (Some(INTERVAL_OID), 16) => {
+                    let mut parts = bytes;
+                    let (us, days, months) = (parts.get_i64(), parts.get_i32(), parts.get_i32());
+                    Ok(Datum::text(times::interval_text(months, days, us)))
+                }
+                (Some(TIME_OID), 8) => {
+                    let mut parts = bytes;
+                    Ok(Datum::text(times::clock_text(parts.get_i64())))
+                }
+                _ => Err(bad()),
+            }
+        }
+        // In words that a cast reads, where it is in a form that is known.
+        (false, _) if parameter.announced == Some(INTERVAL_OID) => {
+            let text = text_of(bytes, number)?;
+            let known = times::interval(text).filter(|_| !text.trim().is_empty());
+            Ok(match known {
+                Some((months, days, us)) => Datum::text(times::interval_text(months, days, us)),
+                None => Datum::text(text),
+            })
+        }
         (false, _) => read_value(bytes, parameter.data_type, format, number),
         (true, BINARY) => read_array(bytes, parameter.data_type, number),
         // Its elements are read when it is bound.
-        (true, _) => std::str::from_utf8(bytes).map(Datum::text).map_err(|_| not_utf8(number)),
+        (true, _) => text_of(bytes, number).map(Datum::text),
     }
 }
 
 fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> SqlResult<Datum> {
     if format != BINARY {
-        let text = std::str::from_utf8(bytes).map_err(|_| not_utf8(number))?;
+        let text = text_of(bytes, number)?;
+        // Without limits a number keeps its own digits.
+        if data_type == NUMERIC
+            && let Some(value) = Decimal::parse(text)
+        {
+            return Ok(Datum::Decimal(value));
+        }
         return base::text::parse(text, data_type);
     }
     let bad = || bad_binary(number, bytes.len(), &data_type.name());
@@ -260,8 +304,7 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
         },
         DataType::Numeric { .. } => read_numeric(bytes).map(Datum::Decimal),
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => {
-            let text = std::str::from_utf8(bytes).map_err(|_| not_utf8(number))?;
-            Some(Datum::text(text))
+            Some(Datum::text(text_of(bytes, number)?))
         }
         DataType::Date => integer().filter(|_| bytes.len() == 4).map(|d| Datum::Date(d as i32)),
         DataType::Timestamp | DataType::TimestampTz => {
@@ -270,7 +313,8 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
         DataType::Uuid => bytes.try_into().ok().map(Datum::Uuid),
         DataType::Bytea => Some(Datum::Bytes(Arc::from(bytes))),
     };
-    data_type.coerce(value.ok_or_else(bad)?)
+    let value = value.ok_or_else(bad)?;
+    if data_type == NUMERIC { Ok(value) } else { data_type.coerce(value) }
 }
 
 fn bad_binary(number: usize, length: usize, type_name: &str) -> SqlError {
@@ -281,11 +325,8 @@ fn bad_binary(number: usize, length: usize, type_name: &str) -> SqlError {
     .detail(format!("{length} bytes are no value of type {type_name}."))
 }
 
-fn not_utf8(number: usize) -> SqlError {
-    SqlError::new(
-        SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-        format!("invalid byte sequence for encoding \"UTF8\" in parameter {number}"),
-    )
+fn text_of(bytes: &[u8], number: usize) -> SqlResult<&str> {
+    base::text::encoding::text(bytes).map_err(|e| e.context(format!("portal parameter ${number}")))
 }
 
 #[cfg(test)]
@@ -344,17 +385,33 @@ mod tests {
             (r#"{a,"b c",""}"#, DataType::Text),
             ("{2026-11-21}", DataType::Date),
         ] {
-            let array = ParameterType { data_type, is_array: true };
+            let array = ParameterType { is_array: true, ..ParameterType::from(data_type) };
             let column = Column { type_oid: array.oid(), ..Column::new("c", DataType::Text) };
             let mut out = BytesMut::new();
             write_field(&mut out, &Datum::text(text), &column, BINARY);
             assert_eq!(read_parameter(&out[4..], array, BINARY, 1).unwrap(), Datum::text(text));
             assert_eq!(parameter_type(array.oid()), Some(array));
         }
-        let array = ParameterType { data_type: DataType::Integer, is_array: true };
+        let array = ParameterType { is_array: true, ..ParameterType::from(DataType::Integer) };
         let huge = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 127, 255, 255, 255, 0, 0, 0, 1];
         let error = read_parameter(&huge, array, BINARY, 1).unwrap_err();
         assert_eq!(error.state, SqlState::INVALID_BINARY_REPRESENTATION);
+    }
+
+    #[test]
+    fn intervals_and_times_travel_as_what_they_are() {
+        for (oid, text) in
+            [(INTERVAL_OID, "14 months 3 days 14706789000 microseconds"), (TIME_OID, "23:59:59.000001")]
+        {
+            let parameter = parameter_type(oid).unwrap();
+            assert_eq!(parameter.oid(), oid);
+            let column = Column { type_oid: oid, ..Column::new("c", DataType::Text) };
+            let mut out = BytesMut::new();
+            write_field(&mut out, &Datum::text(text), &column, BINARY);
+            assert_eq!(out.len() - 4, type_size(oid) as usize);
+            assert_eq!(read_parameter(&out[4..], parameter, BINARY, 1).unwrap(), Datum::text(text));
+            assert!(read_parameter(&out[5..], parameter, BINARY, 1).is_err());
+        }
     }
 
     #[test]
@@ -366,6 +423,7 @@ mod tests {
             SqlState::INVALID_BINARY_REPRESENTATION
         );
         assert_eq!(state(&[0xff], DataType::Text), SqlState::CHARACTER_NOT_IN_REPERTOIRE);
+        assert_eq!(state(b"a\0", DataType::Text), SqlState::CHARACTER_NOT_IN_REPERTOIRE);
         assert_eq!(
             read_parameter(b"x", DataType::Integer.into(), 0, 1).unwrap_err().state,
             SqlState::INVALID_TEXT_REPRESENTATION

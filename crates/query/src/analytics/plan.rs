@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::lower::output_name;
 use crate::lower::scope::ParameterTypes;
 use crate::names;
-use crate::response::{Column, array_oid, type_oid};
+use crate::response::{Column, array_oid, type_modifier, type_oid};
 use crate::session::Context;
 use base::error::SqlResult;
 use base::schema::Table;
@@ -149,12 +149,21 @@ fn plan_now(
     let mut shown = shown_names(statement, fields.len()).into_iter();
     let columns = fields
         .iter()
-        .map(|field| {
+        .enumerate()
+        .map(|(n, field)| {
             let name = shown.next().flatten().unwrap_or_else(|| field.name().clone());
             let data_type = types::shown_type(field);
             let mut column = Column::new(name, data_type);
             if !matches!(data_type, DataType::Varchar { .. } | DataType::Char { .. }) {
                 column.type_modifier = -1;
+            }
+            column.type_oid = types::shown_oid(field.data_type()).unwrap_or(column.type_oid);
+            if let Some((table, number)) = super::origins::origin(&written, n) {
+                column.origin = Some((crate::lower::oid(table.id), number as i16 + 1));
+                let stored = table.columns[number].data_type;
+                if type_oid(stored) == column.type_oid {
+                    column.type_modifier = type_modifier(stored);
+                }
             }
             if let Some(element) = types::element_type(field.data_type()) {
                 column.type_oid = array_oid(type_oid(element));

@@ -53,6 +53,11 @@ impl ColumnTable {
 }
 
 impl ColumnTable {
+    /// The number of the column that a field is.
+    pub fn column_number(&self, field: usize) -> Option<usize> {
+        self.columns.get(field).copied()
+    }
+
     /// Numbers of the columns that a scan may look at: what it shows, what its filters name, and the key, by which
     /// a transaction's own rows are known.
     pub fn read_by(&self, projection: Option<&Vec<usize>>, filters: &[Expr]) -> Vec<usize> {

@@ -5,6 +5,7 @@
 //! does not have are empty, and a query that only joins them has no rows: it is answered without being
 //! planned, because clients ask such queries in ways DataFusion cannot plan.
 
+mod activity;
 mod functions;
 mod pg_tables;
 mod vectors;
@@ -139,6 +140,9 @@ impl SystemTables {
         name: &TableReference,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         let table = name.table();
+        if table == "pg_stat_activity" && matches!(name.schema(), None | Some("pg_catalog")) {
+            return Ok(Some(Arc::new(activity::ActivityTable::new(context.gateway)?)));
+        }
         let made = match name.schema() {
             None | Some("pg_catalog") => pg_tables::make(context, table),
             Some("information_schema") => views::information_schema(context, table),

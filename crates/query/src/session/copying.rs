@@ -31,6 +31,8 @@ pub(super) struct CopyState {
     plan: InsertPlan,
     targets: Vec<usize>,
     records: Records,
+    /// Rows that came in binary.
+    lines: u64,
     rows: Vec<Vec<Datum>>,
     written: u64,
     /// Rows per commit; 0: all at once.
@@ -83,6 +85,8 @@ impl Session {
         let defaults = lowering.defaults(&table)?;
         format.columns = targets.len();
         format.types = targets.iter().map(|c| table.columns[*c].data_type).collect();
+        format.names = targets.iter().map(|c| table.columns[*c].name.clone()).collect();
+        format.table = table.name.clone();
         let batch_rows = self.settings.get("meridian.copy_batch_rows").parse().unwrap_or(0);
         self.copy = Some(CopyState {
             plan: InsertPlan {
@@ -95,6 +99,7 @@ impl Session {
             },
             targets,
             records: Records::new(format.clone()),
+            lines: 0,
             rows: Vec::new(),
             written: 0,
             batch_rows,
@@ -182,8 +187,7 @@ impl Session {
                 given.push(match field {
                     None => Datum::Null,
                     Some(text) => base::text::parse(&text, column.data_type).map_err(|e| {
-                        let detail = format!("COPY {}, column {}: \"{text}\".", plan.table.name, column.name);
-                        if e.detail.is_none() { e.detail(detail) } else { e }
+                        e.context(format!("column {}: \"{}\"", column.name, crate::copy::shown(&text)))
                     })?,
                 });
             }
@@ -205,8 +209,10 @@ impl Session {
         let binding =
             Binding { parameters: &[], now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
         for row in given {
-            let CopyState { plan, targets, rows, .. } = &mut copy;
-            rows.push(complete_row(&plan.table, &plan.defaults, targets, row, &binding)?);
+            let CopyState { plan, targets, rows, lines, .. } = &mut copy;
+            *lines += 1;
+            let row = complete_row(&plan.table, &plan.defaults, targets, row, &binding);
+            rows.push(row.map_err(|e| e.context(format!("COPY {}, line {lines}", plan.table.name)))?);
         }
         self.keep_copied(copy).await
     }
@@ -354,5 +360,7 @@ fn copy_format(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) ->
         columns: 0,
         binary,
         types: Vec::new(),
+        table: String::new(),
+        names: Vec::new(),
     })
 }

@@ -46,6 +46,9 @@ enum Wanted {
 /// Stands in a FETCH for MOVE, which the parser does not know.
 pub(crate) const MOVE: &str = "meridian move";
 
+/// Cursors that a session may have at once.
+const CURSORS_MAX: usize = 1_000;
+
 /// All the rows there are.
 const ALL: i64 = i64::MAX;
 
@@ -74,6 +77,11 @@ impl Session {
                 SqlState::DUPLICATE_CURSOR,
                 format!("cursor \"{name}\" already exists"),
             ));
+        }
+        if self.cursors.len() >= CURSORS_MAX {
+            return Err(SqlError::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, "too many cursors")
+                .detail(format!("One session may have {CURSORS_MAX} cursors."))
+                .hint("CLOSE those that are not needed any more."));
         }
         let catalog = self.catalog();
         let mut types = ParameterTypes(parameters.iter().map(super::type_of).collect());

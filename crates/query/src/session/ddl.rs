@@ -39,7 +39,7 @@ impl Session {
             if !self.moves_home(statement)? {
                 return self.collect_ddl(statement).await;
             }
-            if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
+            if self.transaction.as_ref().is_some_and(|t| !t.is_implicit || t.has_begun()) {
                 return Err(SqlError::new(
                     SqlState::ACTIVE_SQL_TRANSACTION,
                     "ALTER TABLE … SET (home = …) cannot run inside a transaction block",
@@ -187,11 +187,8 @@ impl Session {
         if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
             return Err(SqlError::unsupported("TRUNCATE … RESTART IDENTITY"));
         }
-        if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
-            return self.truncate_buffered(truncate).await;
-        }
         if self.transaction.is_some() {
-            self.end_implicit().await?;
+            return self.truncate_buffered(truncate).await;
         }
         if self.settings.read_only {
             return Err(SqlError::new(

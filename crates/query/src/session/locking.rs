@@ -3,6 +3,7 @@
 
 use super::Session;
 use super::read::Wanted;
+use super::timeouts::for_lock;
 use super::transaction::SeenRow;
 use crate::locks::{Locked, RowLocks};
 use crate::lower::select::Contended;
@@ -94,7 +95,7 @@ impl Session {
         let transaction = self.transaction.as_mut().expect("an open transaction");
         let locks = transaction.locks.get_or_insert_with(|| RowLocks::new(self.gateway.locks.clone()));
         if contended == Contended::Wait {
-            return locks.lock(table.id, key).await;
+            return for_lock(self.settings.timeouts.lock_ms, locks.lock(table.id, key)).await;
         }
         if !locks.try_lock(table.id, key) {
             let message = format!("could not obtain lock on row in relation \"{}\"", table.name);

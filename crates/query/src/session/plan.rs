@@ -67,6 +67,7 @@ pub struct PlanContext<'a> {
     pub search_path: &'a [String],
     pub database: &'a str,
     pub user: &'a str,
+    pub process_id: i32,
 }
 
 /// Plans a statement; types of parameters are found on the way.

@@ -2,9 +2,9 @@
 
 use super::Session;
 use super::plan::{self, Plan};
-use crate::arrays;
 use crate::lower::scope::ParameterTypes;
 use crate::response::{Column, ParameterType};
+use crate::{arrays, spans};
 use base::error::SqlResult;
 use base::schema::Catalog;
 use base::{DataType, Datum};
@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex};
 /// A parsed statement, its parameters and the shape of its answer.
 pub struct Prepared {
     pub sql: String,
+    /// The start of its text, for who looks at what sessions do.
+    pub(super) shown: Arc<str>,
     pub parameters: Vec<ParameterType>,
     /// Columns of the rows it returns; `None` if it returns none.
     pub columns: Option<Arc<Vec<Column>>>,
@@ -25,6 +27,9 @@ pub struct Prepared {
     arrays: BTreeSet<usize>,
     planned: Mutex<Option<Planned>>,
 }
+
+/// A statement's columns are not those that its client was told of.
+pub const OTHER_RESULT_TYPE: &str = "cached plan must not change result type";
 
 /// A plan and what it was made for.
 #[derive(Clone)]
@@ -44,9 +49,10 @@ impl Prepared {
         hints: &[Option<ParameterType>],
     ) -> SqlResult<Prepared> {
         let mut parameters = ParameterTypes(hints.iter().map(|h| h.map(|h| h.data_type)).collect());
-        let Some(statement) = statement else {
+        let Some(mut statement) = statement else {
             return Ok(Prepared {
                 sql: sql.into(),
+                shown: crate::activity::kept_text(sql),
                 parameters: Vec::new(),
                 columns: None,
                 statement: None,
@@ -56,6 +62,14 @@ impl Prepared {
         };
         let catalog = session.catalog();
         let arrays = arrays::parameters(&statement, hints);
+        for (n, data_type) in arrays::cast_elements(&statement) {
+            if parameters.0.len() <= n {
+                parameters.0.resize(n + 1, None);
+            }
+            parameters.0[n].get_or_insert(data_type);
+        }
+        let announced = spans::announced(&statement, hints);
+        spans::cast_declared(&mut statement, hints);
         let mut written_out = statement.clone();
         arrays::write_out(&mut written_out, &arrays)?;
         let plan = plan::plan(&session.context(&catalog), &written_out, &mut parameters)?;
@@ -67,10 +81,12 @@ impl Prepared {
         };
         Ok(Prepared {
             sql: sql.into(),
+            shown: crate::activity::kept_text(sql),
             parameters: (parameters.0.into_iter().enumerate())
                 .map(|(n, t)| ParameterType {
                     data_type: t.unwrap_or(DataType::Text),
                     is_array: arrays.contains(&n),
+                    announced: announced.get(&n).copied(),
                 })
                 .collect(),
             columns: match &statement {
@@ -108,9 +124,26 @@ impl Prepared {
             return Ok(planned.plan.clone());
         }
         let plan = Arc::new(plan::plan(&session.context(&catalog), statement, &mut parameters)?);
+        self.refuse_other_columns(&plan)?;
         *planned =
             Some(Planned { catalog: catalog.clone(), is_own, settings_epoch: epoch, plan: plan.clone() });
         Ok(plan)
+    }
+
+    /// The client was told which columns come. Errors: 0A000 if others would come now.
+    fn refuse_other_columns(&self, plan: &Plan) -> SqlResult<()> {
+        // Utilities describe themselves, a FETCH by its cursor.
+        if matches!(plan, Plan::Utility(_)) {
+            return Ok(());
+        }
+        let shape = |columns: &Vec<Column>| -> Vec<_> {
+            columns.iter().map(|c| (c.name.clone(), c.type_oid, c.type_modifier)).collect()
+        };
+        let (now, described) = (plan.columns(), &self.columns);
+        if now.as_deref().map(shape) == described.as_deref().map(shape) {
+            return Ok(());
+        }
+        Err(base::SqlError::new(base::SqlState::FEATURE_NOT_SUPPORTED, OTHER_RESULT_TYPE))
     }
 
     /// The values that a plan still waits for: arrays are written out in it.

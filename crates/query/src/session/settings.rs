@@ -1,5 +1,7 @@
 //! A session's settings: SET, SHOW, RESET.
 
+pub mod durations;
+
 use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
 use base::{Rank, SqlError, Token};
@@ -16,6 +18,11 @@ pub struct Settings {
     /// Schemas that names without one are looked up in.
     pub search_path: Vec<String>,
     pub statement_timeout_ms: u64,
+    pub timeouts: Timeouts,
+    /// What the client set when it connected, which RESET goes back to.
+    initial: BTreeMap<&'static str, String>,
+    /// Notices below this level are not sent.
+    pub notices_from: NoticeLevel,
     /// New transactions are READ ONLY.
     pub read_only: bool,
     /// Counts changes that make plans stale.
@@ -27,6 +34,7 @@ struct Spec(&'static str, &'static str, bool, bool);
 
 const SPECS: &[Spec] = &[
     Spec("application_name", "", true, true),
+    Spec("authentication_timeout", "10s", false, false),
     Spec("bytea_output", "hex", false, true),
     Spec("client_encoding", "UTF8", true, true),
     Spec("client_min_messages", "notice", false, true),
@@ -36,11 +44,13 @@ const SPECS: &[Spec] = &[
     Spec("default_transaction_read_only", "off", false, true),
     Spec("extra_float_digits", "1", false, true),
     Spec("idle_in_transaction_session_timeout", "0", false, true),
+    Spec("idle_session_timeout", "0", false, true),
     Spec("in_hot_standby", "off", true, false),
     Spec("integer_datetimes", "on", true, false),
     Spec("IntervalStyle", "postgres", true, true),
     Spec("is_superuser", "on", true, false),
     Spec("lock_timeout", "0", false, true),
+    Spec("max_connections", "500", false, false),
     Spec("max_identifier_length", "63", false, false),
     Spec("meridian.consistency", "rss", false, true),
     Spec("meridian.copy_batch_rows", "0", false, true),
@@ -55,11 +65,52 @@ const SPECS: &[Spec] = &[
     Spec("session_authorization", "", true, false),
     Spec("standard_conforming_strings", "on", true, true),
     Spec("statement_timeout", "0", false, true),
+    Spec("superuser_reserved_connections", "3", false, false),
     Spec("TimeZone", "UTC", true, true),
     Spec("transaction_deferrable", "off", false, true),
     Spec("transaction_isolation", "serializable", false, true),
     Spec("transaction_read_only", "off", false, true),
+    Spec("transaction_timeout", "0", false, true),
 ];
+
+/// Timeouts beside `statement_timeout`; 0 is none.
+#[derive(Clone, Debug, Default)]
+pub struct Timeouts {
+    pub lock_ms: u64,
+    pub idle_in_transaction_ms: u64,
+    pub idle_session_ms: u64,
+    /// Of a transaction from its first statement to its end.
+    pub transaction_ms: u64,
+}
+
+/// Levels of `client_min_messages`, of which notices here have three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoticeLevel {
+    Log,
+    Notice,
+    Warning,
+    Error,
+}
+
+impl NoticeLevel {
+    fn parse(name: &str) -> Option<NoticeLevel> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "debug" | "debug1" | "debug2" | "debug3" | "debug4" | "debug5" | "log" => NoticeLevel::Log,
+            "notice" => NoticeLevel::Notice,
+            "warning" => NoticeLevel::Warning,
+            "error" => NoticeLevel::Error,
+            _ => return None,
+        })
+    }
+    /// Whether a notice is sent; INFO always is.
+    pub fn sends(self, severity: &str) -> bool {
+        match severity {
+            "NOTICE" => self <= NoticeLevel::Notice,
+            "WARNING" => self <= NoticeLevel::Warning,
+            _ => true,
+        }
+    }
+}
 
 impl Settings {
     pub fn new(user: &str, engine: &str, region: &str) -> Settings {
@@ -74,6 +125,9 @@ impl Settings {
             usual_consistency: Consistency::Rss,
             search_path: vec!["public".into()],
             statement_timeout_ms: 0,
+            timeouts: Timeouts::default(),
+            initial: BTreeMap::new(),
+            notices_from: NoticeLevel::Notice,
             read_only: false,
             epoch: 0,
         }
@@ -154,13 +208,40 @@ impl Settings {
                     .collect();
                 self.epoch += 1;
             }
-            "statement_timeout" => {
-                self.statement_timeout_ms = milliseconds(value).ok_or_else(invalid)?;
-                shown = match self.statement_timeout_ms {
-                    0 => "0".into(),
-                    ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
-                    ms => format!("{ms}ms"),
-                };
+            "statement_timeout"
+            | "lock_timeout"
+            | "idle_in_transaction_session_timeout"
+            | "idle_session_timeout"
+            | "transaction_timeout" => {
+                let ms = durations::milliseconds(name, value)?;
+                shown = durations::shown_ms(ms);
+                *match name {
+                    "statement_timeout" => &mut self.statement_timeout_ms,
+                    "lock_timeout" => &mut self.timeouts.lock_ms,
+                    "idle_session_timeout" => &mut self.timeouts.idle_session_ms,
+                    "transaction_timeout" => &mut self.timeouts.transaction_ms,
+                    _ => &mut self.timeouts.idle_in_transaction_ms,
+                } = ms;
+            }
+            "client_min_messages" => {
+                self.notices_from = NoticeLevel::parse(value).ok_or_else(invalid)?;
+                shown = value.to_ascii_lowercase();
+            }
+            "bytea_output" => match value.to_ascii_lowercase().as_str() {
+                "hex" => shown = "hex".into(),
+                "escape" => return Err(SqlError::unsupported("bytea_output = escape")),
+                _ => return Err(invalid()),
+            },
+            // Values are always shown with as many digits as tell them apart.
+            "extra_float_digits" => match value.trim().parse::<i8>() {
+                Ok(1..=3) => shown = value.trim().into(),
+                Ok(-15..=0) => return Err(SqlError::unsupported(format!("extra_float_digits = {value}"))),
+                _ => return Err(invalid()),
+            },
+            // As PostgreSQL keeps it: printable, and no longer than a name.
+            "application_name" => {
+                let printable = |c: char| if (' '..='~').contains(&c) { c } else { '?' };
+                shown = value.chars().map(printable).take(63).collect();
             }
             "default_transaction_read_only" => {
                 self.read_only = boolean(value).ok_or_else(invalid)?;
@@ -206,13 +287,24 @@ impl Settings {
         Ok(token)
     }
 
+    /// What is set now was set by the client when it connected.
+    pub fn keep_initial(&mut self, name: &'static str) {
+        let shown = self.values[name].clone();
+        self.initial.insert(name, shown);
+    }
+    /// What the server knows of itself, for SHOW.
+    pub fn tell(&mut self, name: &'static str, value: String) {
+        self.values.insert(name, value);
+    }
+
     /// RESET, or SET … TO DEFAULT.
     pub fn reset(&mut self, name: &'static str) -> SqlResult<()> {
         let spec = SPECS.iter().find(|s| s.0 == name).expect("canonical");
-        match name {
-            "meridian.token" => Ok(()),
-            "meridian.consistency" => self.set(name, self.usual_consistency.name()).map(|_| ()),
-            _ => self.set(name, spec.1).map(|_| ()),
+        match (name, self.initial.get(name).cloned()) {
+            ("meridian.token", _) => Ok(()),
+            (_, Some(initial)) => self.set(name, &initial).map(|_| ()),
+            ("meridian.consistency", None) => self.set(name, self.usual_consistency.name()).map(|_| ()),
+            (_, None) => self.set(name, spec.1).map(|_| ()),
         }
     }
     /// RESET ALL.
@@ -229,21 +321,6 @@ pub fn boolean(value: &str) -> Option<bool> {
         "off" | "false" | "no" | "0" => Some(false),
         _ => None,
     }
-}
-
-/// `0`, `250`, `250ms`, `30s`, `5min`, `1h`.
-fn milliseconds(value: &str) -> Option<u64> {
-    let value = value.trim();
-    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let number: u64 = value[..end].parse().ok()?;
-    let factor = match value[end..].trim() {
-        "" | "ms" => 1,
-        "s" => 1_000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.checked_mul(factor)
 }
 
 /// A token as SHOW prints it: the incarnation and a slash, if it has one, the rank, then `partition@position` for
@@ -293,6 +370,13 @@ mod tests {
         let mut settings = Settings::new("me", "perseus", "us");
         settings.set("statement_timeout", "30s").unwrap();
         assert_eq!((settings.statement_timeout_ms, settings.get("statement_timeout")), (30_000, "30s"));
+        settings.set("lock_timeout", "1.5min").unwrap();
+        assert_eq!((settings.timeouts.lock_ms, settings.get("lock_timeout")), (90_000, "90s"));
+        settings.keep_initial("lock_timeout");
+        settings.set("lock_timeout", "7").unwrap();
+        settings.reset_all();
+        assert_eq!(settings.get("lock_timeout"), "90s");
+        assert_eq!(settings.set("bytea_output", "escape").unwrap_err().state.as_str(), "0A000");
         assert_eq!(settings.set("meridian.engine", "x").unwrap_err().state.as_str(), "55P02");
         assert_eq!(settings.set("meridian.consistency", "eventual").unwrap_err().state.as_str(), "22023");
         settings.set("transaction_isolation", "read committed").unwrap();

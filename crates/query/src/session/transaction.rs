@@ -143,6 +143,10 @@ impl Transaction {
         }
     }
 
+    /// Whether it has read or written anything, or changed the catalog.
+    pub fn has_begun(&self) -> bool {
+        self.pin.is_some() || self.has_writes() || !self.schema.is_empty()
+    }
     /// Whether rows were written.
     pub fn has_writes(&self) -> bool {
         !self.writes.is_empty()

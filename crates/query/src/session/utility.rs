@@ -27,6 +27,10 @@ pub(super) fn joins_block(statement: &Statement) -> bool {
             | Statement::Delete(_)
             | Statement::Copy { .. }
             | Statement::Declare { .. }
+            | Statement::Execute { .. }
+            | Statement::Explain { .. }
+            | Statement::Call(_)
+            | Statement::Truncate(_)
     ) || crate::ddl::is_ddl(statement)
 }
 
@@ -112,7 +116,7 @@ impl Session {
                 done(tag)
             }
             Statement::Rollback { chain, savepoint: None } => {
-                if self.transaction.is_none() {
+                if self.transaction.as_ref().is_none_or(|t| t.is_implicit) {
                     self.no_transaction();
                 }
                 self.roll_back().await;
@@ -164,7 +168,7 @@ impl Session {
                     ));
                 }
                 if matches!(object_type, ast::DiscardObject::ALL) {
-                    self.prepared.clear();
+                    self.forget_all();
                     self.cursors.clear();
                     self.settings.reset_all();
                 }
@@ -190,7 +194,7 @@ impl Session {
             Statement::Deallocate { name, .. } => {
                 let folded = names::fold(name);
                 if folded == "all" && name.quote_style.is_none() {
-                    self.prepared.clear();
+                    self.forget_all();
                     return done("DEALLOCATE ALL");
                 }
                 self.stored(&folded)?;
@@ -264,7 +268,10 @@ impl Session {
                 self.roll_back().await;
                 Ok("ROLLBACK")
             }
-            Some(_) => {
+            Some(t) => {
+                if t.is_implicit {
+                    self.no_transaction();
+                }
                 self.end_implicit().await?;
                 Ok("COMMIT")
             }
@@ -273,8 +280,9 @@ impl Session {
 
     /// Commits the open transaction, block or not. It is over, whatever the outcome.
     pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
-        let Some(transaction) = self.transaction.take() else { return Ok(()) };
-        let pin = transaction.pin;
+        let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
+        // A COMMIT that is cancelled half-way must not keep versions alive.
+        let mut pin = Pinned { cluster: self.cluster().clone(), pin: transaction.pin.take() };
         let topology = self.cluster().topology().clone();
         let changed = transaction.catalog.as_ref().map(|own| (own.base.clone(), transaction.schema.clone()));
         let result = if let Some(program) = transaction.migration(&topology) {
@@ -285,7 +293,7 @@ impl Session {
         } else {
             Ok(())
         };
-        self.unpin(pin).await;
+        self.unpin(pin.pin.take()).await;
         self.end_cursors(result.is_ok());
         if let (Ok(()), Some((before, actions))) = (&result, changed) {
             self.bring_indexes(&before, &actions).await?;
@@ -409,7 +417,11 @@ impl Session {
     }
 
     fn report(&mut self, name: &'static str) {
+        if name == "application_name" {
+            self.activity.now().application = self.settings.get(name).into();
+        }
         if Settings::is_reported(name) {
+            self.changed.retain(|(changed, _)| changed != name);
             self.changed.push((name.into(), self.show(name)));
         }
     }
@@ -519,6 +531,20 @@ impl Session {
             });
         }
         Ok(bound)
+    }
+}
+
+/// A pin that goes when this is dropped, unless it was taken out.
+struct Pinned {
+    cluster: Arc<dyn crate::Cluster>,
+    pin: Option<(node::request::PinId, base::Rank)>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some((pin, _)) = self.pin.take() {
+            self.cluster.tell(Request::Unpin(pin));
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! is executed anew when validation fails; nothing was sent to the client by then.
 
 use super::read::Wanted;
+use super::timeouts::for_lock;
 use super::transaction::SeenRow;
 use super::{Session, is_stale};
 use crate::lower::bind::Binding;
@@ -129,7 +130,8 @@ impl Session {
         let reached = plan.path.reach(&plan.table, binding, self.cluster().topology(), None)?;
         for reach in &reached.reaches {
             if let Some(key) = reach.range.as_point() {
-                self.gateway.locks.pass(plan.table.id, key).await?;
+                let pass = self.gateway.locks.pass(plan.table.id, key);
+                for_lock(self.settings.timeouts.lock_ms, pass).await?;
             }
         }
         Ok(())
@@ -158,10 +160,7 @@ impl Session {
 
     /// `CALL`: outside a transaction block one ordered transaction.
     pub(super) async fn run_call(&mut self, plan: &CallPlan, parameters: &[Datum]) -> SqlResult<Response> {
-        let in_block = self.transaction.as_ref().is_some_and(|t| !t.is_implicit);
-        if self.transaction.is_some() && !in_block {
-            self.end_implicit().await?;
-        }
+        let in_block = self.transaction.is_some();
         self.refuse_if_read_only("CALL")?;
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };

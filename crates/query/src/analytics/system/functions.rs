@@ -4,8 +4,8 @@ use super::pg_tables::{Object, elements, has_primary_key, object};
 use crate::session::Context;
 use base::schema::{Catalog, Table};
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int64Array, ListBuilder, StringArray,
-    StringBuilder,
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListBuilder,
+    StringArray, StringBuilder,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
@@ -27,6 +27,7 @@ struct CatalogFunction {
     search_path: Vec<String>,
     database: String,
     user: String,
+    process_id: i32,
 }
 
 /// Names with what they return.
@@ -62,6 +63,7 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("set_config", DataType::Utf8),
     ("pg_postmaster_start_time", DataType::Utf8),
     ("nextval", DataType::Int64),
+    ("pg_backend_pid", DataType::Int32),
     ("to_regtype", DataType::Int64),
     ("meridian_element", DataType::Int64),
     ("gen_random_uuid", DataType::FixedSizeBinary(16)),
@@ -89,6 +91,7 @@ pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> 
         search_path: context.search_path.to_vec(),
         database: context.database.into(),
         user: context.user.into(),
+        process_id: context.process_id,
     })))
 }
 
@@ -150,6 +153,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 };
                 Arc::new((0..rows).map(one).collect::<Int64Array>())
             }
+            DataType::Int32 => Arc::new(Int32Array::from(vec![self.process_id; rows])),
             DataType::Int64 => Arc::new(Int64Array::from(vec![0; rows])),
             DataType::List(_) => {
                 let mut lists = ListBuilder::new(StringBuilder::new());
@@ -218,6 +222,7 @@ impl CatalogFunction {
             search_path: &self.search_path,
             database: &self.database,
             user: &self.user,
+            process_id: self.process_id,
         }
     }
 

@@ -22,8 +22,8 @@ const MERIDIAN: u32 = 13_001;
 const FIRST_SCHEMA: u32 = 0x2000_0000;
 const FIRST_PRIMARY_KEY: u32 = 0x4000_0000;
 const FIRST_CHECK: u32 = 0x6000_0000;
-const DATABASE: u32 = 16_000;
-const OWNER: u32 = 10;
+pub(super) const DATABASE: u32 = 16_000;
+pub(super) const OWNER: u32 = 10;
 const BTREE: u32 = 403;
 const HEAP: u32 = 2;
 
