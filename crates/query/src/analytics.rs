@@ -15,6 +15,7 @@ mod error;
 mod filters;
 mod functions;
 mod interruption;
+mod memory;
 mod overlay;
 mod plan;
 mod print;
@@ -27,6 +28,7 @@ mod shared;
 mod system;
 
 pub(crate) use context::Analytics;
+pub(crate) use memory::{RowsMemory, row_bytes, rows_within};
 pub use plan::QueryPlan;
 pub(crate) use plan::{plan, plan_with};
 pub(crate) use run::{Answer, How, Operators, Timing, explain, run};

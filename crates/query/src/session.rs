@@ -74,6 +74,8 @@ pub struct Session {
     /// Length of the text that the queue came from.
     queue_bytes: usize,
     copy: Option<copying::CopyState>,
+    /// What the running statement's rows take that were read one by one.
+    reading: Option<crate::analytics::RowsMemory>,
     cursors: BTreeMap<String, cursor::Cursor>,
     notices: Vec<Notice>,
     changed: Vec<(String, String)>,
@@ -111,6 +113,7 @@ impl Session {
             queue_is_block: false,
             queue_bytes: 0,
             copy: None,
+            reading: None,
             cursors: BTreeMap::new(),
             notices: Vec::new(),
             changed: Vec::new(),
@@ -318,6 +321,8 @@ impl Session {
             }
             other => other,
         };
+        let reading = self.reading.take();
+        let result = result.and_then(|response| response.accounted(reading, &self.gateway));
         if result.is_err() {
             self.copy = None;
             self.note_failure();

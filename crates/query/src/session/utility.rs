@@ -236,7 +236,9 @@ impl Session {
     /// Opens a transaction.
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
         let now_us = self.gateway.now_us();
-        self.transaction = Some(Transaction::new(read_only, is_implicit, now_us));
+        let mut transaction = Transaction::new(read_only, is_implicit, now_us);
+        transaction.memory = Some(self.gateway.transaction_memory());
+        self.transaction = Some(transaction);
     }
 
     fn block(&mut self, word: &str) -> SqlResult<&mut Transaction> {
@@ -280,8 +282,15 @@ impl Session {
         let result = if let Some(program) = transaction.migration(&topology) {
             self.submit(program, super::catalog::everywhere(&topology)).await.map(|_| ())
         } else if transaction.needs_validation() {
-            let (validated, access) = transaction.validated(&topology);
-            self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())
+            // The rows are encoded for their way, beside the buffer.
+            let memory = &transaction.memory;
+            match memory.as_ref().map_or(Ok(()), |memory| memory.grow(memory.bytes())) {
+                Ok(()) => {
+                    let (validated, access) = transaction.validated(&topology);
+                    self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())
+                }
+                Err(error) => Err(error),
+            }
         } else {
             Ok(())
         };
