@@ -3,6 +3,7 @@
 use crate::analytics::{Analytics, RowsMemory};
 use crate::cluster::Cluster;
 use crate::locks::Locks;
+use crate::old_versions::Snapshots;
 use base::schema::{Catalog, Sequence};
 use base::{SqlError, SqlState, TableId};
 use std::collections::BTreeMap;
@@ -45,6 +46,7 @@ pub struct Gateway {
     pub(crate) config: GatewayConfig,
     pub(crate) analytics: Analytics,
     pub(crate) locks: Arc<Locks>,
+    pub(crate) snapshots: Arc<Snapshots>,
     next_row_id: AtomicI64,
     sequences: Mutex<BTreeMap<TableId, i64>>,
     /// Ids below were given to tables and sequences by transactions here, committed or not.
@@ -68,6 +70,7 @@ impl Gateway {
             config,
             analytics,
             locks: Arc::default(),
+            snapshots: Arc::default(),
             next_row_id: AtomicI64::new(start_us),
             sequences: Mutex::default(),
             ids_given: AtomicU32::new(0),

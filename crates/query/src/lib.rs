@@ -14,6 +14,7 @@ mod interrupt;
 mod locks;
 pub mod lower;
 pub mod names;
+mod old_versions;
 pub mod panics;
 mod parse;
 pub mod response;
@@ -21,6 +22,7 @@ pub mod session;
 
 pub use cluster::Cluster;
 pub use gateway::{Gateway, GatewayConfig, QueryThreads, QueryThreadsLease};
+pub use old_versions::{OldVersions, limit_old_versions};
 pub use response::{
     BatchStream, Column, CopyFormat, CopyOut, Notice, ParameterType, Response, RowStream, Rows,
     TransactionStatus,

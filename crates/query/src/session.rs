@@ -355,7 +355,10 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
-        Ok(())
+        match &self.transaction {
+            Some(transaction) if !utility::ends_failure(statement) => transaction.check_snapshot(),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps a statement under a name ("" is the unnamed one); EXECUTE and DEALLOCATE see it too.

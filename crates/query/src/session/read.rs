@@ -258,13 +258,18 @@ impl Session {
     pub(super) async fn pinned(&mut self) -> SqlResult<(PinId, base::Rank)> {
         let open = self.transaction.as_ref().expect("an open transaction");
         if let Some((pin, _)) = open.pin {
+            open.check_snapshot()?;
             return Ok((pin, open.cut));
         }
         let request = Request::Pin { consistency: self.settings.consistency, token: self.token.clone() };
         match self.gateway.cluster.request(request).await? {
             Reply::Pinned(pin) => {
                 let pin = pin?;
+                let since = self.gateway.cluster.now();
+                let application = self.settings.get("application_name").to_string();
+                let snapshot = self.gateway.snapshots.hold(pin, since, &self.user, application);
                 let open = self.open();
+                open.snapshot = Some(snapshot);
                 (open.pin, open.cut) = (Some(pin), pin.1);
                 Ok(pin)
             }

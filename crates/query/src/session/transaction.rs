@@ -8,6 +8,7 @@ use super::catalog::OwnCatalog;
 use crate::analytics::{RowsMemory, row_bytes};
 use crate::locks::RowLocks;
 use crate::lower::access;
+use crate::old_versions::SnapshotGuard;
 use base::error::SqlResult;
 use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
@@ -22,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Transaction {
     /// What keeps versions alive, from the first statement that reads or writes on: the first cut.
     pub pin: Option<(PinId, Rank)>,
+    /// Notes that it is held.
+    pub snapshot: Option<SnapshotGuard>,
     /// The newest cut that rows were read at.
     pub cut: Rank,
     pub read_only: bool,
@@ -135,6 +138,7 @@ impl Transaction {
     pub fn new(read_only: bool, is_implicit: bool, now_us: i64) -> Transaction {
         Transaction {
             pin: None,
+            snapshot: None,
             cut: Rank::ZERO,
             read_only,
             is_implicit,
@@ -212,6 +216,11 @@ impl Transaction {
         {
             self.refused = Some(error);
         }
+    }
+
+    /// Errors: its snapshot was given up (72000).
+    pub fn check_snapshot(&self) -> SqlResult<()> {
+        self.snapshot.as_ref().map_or(Ok(()), SnapshotGuard::check)
     }
 
     /// Errors: what was read took more memory than there was (53200).

@@ -279,7 +279,11 @@ impl Session {
         let pin = transaction.pin;
         let topology = self.cluster().topology().clone();
         let changed = transaction.catalog.as_ref().map(|own| (own.base.clone(), transaction.schema.clone()));
-        let result = if let Some(program) = transaction.migration(&topology) {
+        let result = if transaction.needs_validation()
+            && let Err(error) = transaction.check_snapshot()
+        {
+            Err(error)
+        } else if let Some(program) = transaction.migration(&topology) {
             self.submit(program, super::catalog::everywhere(&topology)).await.map(|_| ())
         } else if transaction.needs_validation() {
             // The rows are encoded for their way, beside the buffer.

@@ -52,6 +52,9 @@ pub(in super::super) fn bounded(
                 let how = windows(&node);
                 measured(node, pool, how)?
             }
+            "FilterExec" | "RepartitionExec" | "CoalesceBatchesExec" => {
+                measured(node, pool, Multiplied::Joined)?
+            }
             "UnnestExec" => split_lists(node)?,
             "ProjectionExec" => spread_projection(node, pool)?,
             "AggregateExec" => spread_aggregate(node, pool)?,
@@ -66,6 +69,8 @@ pub(in super::super) fn bounded(
 /// How often an operator may write a value of its input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Multiplied {
+    /// Once, but small batches become large ones.
+    Joined,
     /// Into every row of the batches under way.
     ByBatches,
     /// The operator keeps its whole input and a copy.
@@ -105,17 +110,19 @@ fn measured(
     let is_written_out = |input: &Arc<dyn ExecutionPlan>| {
         input.schema().fields().iter().any(|field| is_written_out(field.data_type()))
     };
-    if how == Multiplied::ByBatches && !node.children().into_iter().any(is_written_out) {
+    let is_by_batches = matches!(how, Multiplied::Joined | Multiplied::ByBatches);
+    if is_by_batches && !node.children().into_iter().any(is_written_out) {
         return Ok(Transformed::no(node));
     }
     let name = node.name().to_string();
+    let made = node.output_partitioning().partition_count();
     let mut measures = Vec::new();
     let inputs = node.children().into_iter().map(|input| {
-        if how == Multiplied::ByBatches && !is_written_out(input) {
+        if is_by_batches && !is_written_out(input) {
             return input.clone();
         }
         let memory = MemoryConsumer::new(&name).register(pool);
-        let streams = input.output_partitioning().partition_count();
+        let streams = input.output_partitioning().partition_count().max(made);
         let measure =
             Arc::new(Measure { how, streams, seen: Mutex::new(Seen { memory, ..Seen::new(pool) }) });
         measures.push(measure.clone());
@@ -144,13 +151,15 @@ struct Seen {
     rows: u64,
     bytes: u64,
     row_bytes_max: u64,
+    /// Rows and bytes of batches that are joined now, and bytes of those before.
+    joined: (u64, u64, u64),
     memory: MemoryReservation,
 }
 
 impl Seen {
     fn new(pool: &Arc<dyn MemoryPool>) -> Seen {
         let memory = MemoryConsumer::new("rows").register(pool);
-        Seen { rows: 0, bytes: 0, row_bytes_max: 0, memory }
+        Seen { rows: 0, bytes: 0, row_bytes_max: 0, joined: (0, 0, 0), memory }
     }
 }
 
@@ -162,20 +171,32 @@ impl Measure {
         let row_bytes = |row: usize| {
             columns.iter().fold(0u64, |sum, column| sum.saturating_add(bytes_at(column.as_ref(), row)))
         };
-        let longest = (0..batch.num_rows()).map(row_bytes).max().unwrap_or_default();
+        let (mut longest, mut sum) = (0, 0u64);
+        for bytes in (0..batch.num_rows()).map(row_bytes) {
+            longest = longest.max(bytes);
+            sum = sum.saturating_add(bytes);
+        }
         let mut seen = self.seen.lock().expect("no panic while measuring");
         seen.rows += batch.num_rows() as u64;
         seen.bytes = seen.bytes.saturating_add(batch.get_array_memory_size() as u64);
         seen.row_bytes_max = seen.row_bytes_max.max(longest);
-        let batches = seen.row_bytes_max.saturating_mul((batch_rows * self.streams) as u64);
+        let under_way = (batch_rows * self.streams) as u64;
+        let (rows, bytes, before) = seen.joined;
+        seen.joined = match rows >= under_way {
+            true => (batch.num_rows() as u64, sum, bytes),
+            false => (rows + batch.num_rows() as u64, bytes.saturating_add(sum), before),
+        };
+        let joined = seen.joined.1.saturating_add(seen.joined.2);
+        let batches = seen.row_bytes_max.saturating_mul(under_way);
         let kept = seen.bytes.saturating_mul(2);
         let wanted = match self.how {
+            Multiplied::Joined => joined,
             Multiplied::ByBatches => batches,
             Multiplied::Kept => kept,
             Multiplied::ByRows => kept.saturating_add(seen.row_bytes_max.saturating_mul(seen.rows)),
             Multiplied::AllByRows => kept.saturating_add(seen.bytes.saturating_mul(seen.rows)),
         };
-        if wanted > SMALL_BYTES {
+        if wanted > SMALL_BYTES || seen.memory.size() > 0 {
             seen.memory.try_resize(usize::try_from(wanted).unwrap_or(usize::MAX))?;
         }
         Ok(())
