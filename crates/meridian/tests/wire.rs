@@ -18,6 +18,8 @@ mod depth;
 mod durable;
 #[path = "wire/engines.rs"]
 mod engines;
+#[path = "wire/memory.rs"]
+mod memory;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/regions.rs"]
