@@ -60,15 +60,15 @@ const HOSTILE: &[(&str, &[&str])] = &[
 async fn what_is_asked_for_is_refused_beyond_the_limit_and_others_go_on() {
     let server = Server::start_with(&["--regions", "us", "--query-memory-mib", "64"], 1);
     let (client, other) = (server.session(0).await, server.session(0).await);
-    run(
-        &client,
-        "create table t (id int primary key, v text); \
-         insert into t select n, 'value ' || n from generate_series(1, 2000) s(n); \
-         create table long (id int primary key, v text); \
-         insert into long values (1, repeat('x', 5000000)); \
-         select count(*) from t, long",
-    )
-    .await;
+    for setup in [
+        "create table t (id int primary key, v text)",
+        "insert into t select n, 'value ' || n from generate_series(1, 2000) s(n)",
+        "create table long (id int primary key, v text)",
+        "insert into long select 1, repeat('x', 5000000)",
+        "select count(*) from t, long",
+    ] {
+        run(&client, setup).await;
+    }
     let before_mib = server.status_mib("VmRSS:");
     for (sql, states) in HOSTILE {
         let (state, message) = failure(&client, sql).await;
