@@ -228,10 +228,36 @@ fn binary(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<Datu
                 _ => order != Ordering::Less,
             }))
         }
-        Concat => Ok(Datum::text(format!("{}{}", crate::text::display(&left), crate::text::display(&right)))),
+        Concat => concat(&[left, right]),
         Add | Subtract | Multiply | Divide | Remainder => arithmetic(operator, left, right),
         And | Or => unreachable!("decided by eval"),
     }
+}
+
+/// Longest text that an expression over a row makes, in bytes: what is stored has at most half of it.
+pub const TEXT_BYTES_MAX: usize = 2 * crate::row::BYTES_MAX;
+
+/// Texts of values behind each other, without nulls. Errors: it is too long (54000).
+fn concat(values: &[Datum]) -> SqlResult<Datum> {
+    let values = || values.iter().filter(|value| !value.is_null());
+    let bytes = |value: &Datum| match value {
+        Datum::Text(text) => text.len(),
+        Datum::Bytes(bytes) => 2 * bytes.len(),
+        _ => 0,
+    };
+    let total: usize = values().map(bytes).sum();
+    if total > TEXT_BYTES_MAX {
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
+            .detail(format!("An expression over a row makes a text of at most {TEXT_BYTES_MAX} bytes.")));
+    }
+    let mut all = String::with_capacity(total);
+    for value in values() {
+        match value {
+            Datum::Text(text) => all.push_str(text),
+            other => all.push_str(&crate::text::display(other)),
+        }
+    }
+    Ok(Datum::text(all))
 }
 
 fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<Datum> {
@@ -328,8 +354,7 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
                 .unwrap_or_default());
         }
         Concat => {
-            let texts = arguments.iter().filter(|a| !a.is_null()).map(crate::text::display);
-            return Ok(Datum::text(texts.collect::<String>()));
+            return concat(&arguments);
         }
         _ => {}
     }

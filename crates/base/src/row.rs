@@ -9,10 +9,31 @@ pub use patch::RowPatch;
 
 use crate::datum::Datum;
 use crate::decimal::Decimal;
+use crate::error::{SqlError, SqlResult, SqlState};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
+
+/// Longest row, in bytes of its texts and byte strings: a row travels and is stored in one piece.
+pub const BYTES_MAX: usize = 16 << 20;
+
+/// Errors: the values are too long for a row (54000).
+pub fn check_size(values: &[Datum]) -> SqlResult<()> {
+    let length = |value: &Datum| match value {
+        Datum::Text(text) => text.len(),
+        Datum::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    let bytes: usize = values.iter().map(length).sum();
+    if bytes > BYTES_MAX {
+        return Err(SqlError::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("row is too big: {bytes} bytes, maximum {BYTES_MAX} bytes"),
+        ));
+    }
+    Ok(())
+}
 
 /// An encoded row. Cloning shares the bytes.
 #[derive(Clone, PartialEq, Eq)]

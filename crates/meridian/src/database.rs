@@ -18,7 +18,7 @@ use node::clocks::ClockOptions;
 use node::durable::{self, Durable, Groups};
 use node::request::{Reply, Request};
 use node::{Node, Options};
-use query::{Cluster, Gateway, GatewayConfig};
+use query::{Cluster, Gateway, GatewayConfig, OldVersions};
 use runtime::{DataDir, Host, LocalCluster};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -107,6 +107,13 @@ pub struct DatabaseArgs {
     /// Memory for analytical queries per region, in MiB
     #[arg(long, env = "MERIDIAN_QUERY_MEMORY_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..))]
     pub query_memory_mib: u64,
+    /// Old versions of rows that a region keeps for open transactions, in MiB: beyond it the oldest transaction ends
+    /// with 72000, snapshot too old
+    #[arg(long, env = "MERIDIAN_OLD_VERSIONS_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    pub old_versions_mib: u64,
+    /// A transaction that reads at a snapshot of this age, in seconds, ends with 72000
+    #[arg(long, env = "MERIDIAN_OLD_VERSIONS_AGE", value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub old_versions_age: u64,
 }
 
 /// What is known of clocks.
@@ -239,6 +246,8 @@ const QUIET_IDLE_NS: u64 = 250 * MS;
 pub struct Database {
     nodes: Nodes,
     front_ends: Vec<FrontEnd>,
+    /// Gives up snapshots of transactions that are open for too long.
+    _old_versions: JoinSet<()>,
     /// Killed regions that have lost what they knew.
     forgetful: BTreeSet<RegionId>,
     /// Nobody listens there before they are whole again.
@@ -250,6 +259,7 @@ pub struct Database {
 /// Where one node's clients come in.
 struct FrontEnd {
     server: Arc<server::Server>,
+    gateway: Arc<Gateway>,
     address: SocketAddr,
     region: RegionId,
     /// Accepts and serves connections; nobody listens while it is empty.
@@ -358,11 +368,19 @@ impl Database {
                 (Nodes::Kept { cluster, _directory: directory }, front_ends)
             }
         };
+        let limits = OldVersions {
+            bytes_max: args.old_versions_mib << 20,
+            age_max: Duration::from_secs(args.old_versions_age),
+        };
+        let mut old_versions = JoinSet::new();
+        let gateways = front_ends.iter().map(|end| end.gateway.clone()).collect();
+        old_versions.spawn(query::limit_old_versions(gateways, limits));
         let name = |end: &FrontEnd| topology.region_name(end.region).to_string();
         let regions = front_ends.iter().map(|end| Region { name: name(end), address: end.address }).collect();
         Ok(Database {
             nodes,
             front_ends,
+            _old_versions: old_versions,
             forgetful: BTreeSet::new(),
             returning: BTreeSet::new(),
             lives: 1,
@@ -551,7 +569,8 @@ impl Front<'_> {
             };
             let gateway = Gateway::new(Arc::new(member), config);
             let mut front_end = FrontEnd {
-                server: server::Server::new(gateway, self.args.limits()?),
+                server: server::Server::new(gateway.clone(), self.args.limits()?),
+                gateway,
                 address,
                 region: topology.region_of(host.id()),
                 serving: JoinSet::new(),

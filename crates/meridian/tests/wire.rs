@@ -22,6 +22,8 @@ mod durable;
 mod engines;
 #[path = "wire/pipelines.rs"]
 mod pipelines;
+#[path = "wire/memory.rs"]
+mod memory;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/raw.rs"]

@@ -64,6 +64,13 @@ impl Data {
         }
     }
 
+    /// Whether there is something left to do for [`Data::maintain`].
+    pub fn is_collecting(&self) -> bool {
+        self.stores
+            .values()
+            .any(|store| store.collected_below() < self.collect_below || store.is_collecting())
+    }
+
     pub fn counters(&self) -> Counters {
         self.stores.values().fold(Counters::default(), |sum, store| {
             let one = store.counters();
@@ -71,6 +78,7 @@ impl Data {
                 rows: sum.rows + one.rows,
                 versions: sum.versions + one.versions,
                 bytes: sum.bytes + one.bytes,
+                live_bytes: sum.live_bytes + one.live_bytes,
                 garbage: sum.garbage + one.garbage,
             }
         })

@@ -163,6 +163,9 @@ pub struct Node<E: Engine> {
     effects: EngineEffects<E>,
 }
 
+/// What an old version of a row takes in memory besides its bytes.
+const OLD_VERSION_BYTES: u64 = 96;
+
 #[derive(Default)]
 struct Counters {
     commits: u64,
@@ -578,6 +581,11 @@ impl<E: Engine> Node<E> {
         let rows = self.data.counters();
         let columns = self.columns.store.status();
         let subscribed = self.topology.nodes[self.id.0 as usize].subscribes.iter();
+        // Entries that wait for collection name their keys.
+        let old_rows = rows.bytes.saturating_sub(rows.live_bytes)
+            + (rows.versions.saturating_sub(rows.rows) + rows.garbage) * OLD_VERSION_BYTES;
+        let old_columns = columns.versions.saturating_sub(columns.rows) as u64;
+        let old_columns = columns.bytes as u64 / (columns.versions as u64).max(1) * old_columns;
         Status {
             now,
             commits: self.counters.commits,
@@ -589,7 +597,9 @@ impl<E: Engine> Node<E> {
             column_rows: columns.rows as u64,
             column_bytes: columns.bytes as u64,
             graph_vertices: self.columns.graph.vertex_count() as u64,
+            old_version_bytes: old_rows + old_columns,
             collected_below: self.columns.collected_below,
+            is_collecting: self.data.is_collecting(),
             clocks: self.watch.iter().flat_map(|watch| watch.monitor.seen()).collect(),
             out: self.watch.as_ref().and_then(|watch| watch.out.clone()),
             applied: subscribed.map(|p| (*p, self.columns.store.applied(*p))).collect(),

@@ -157,7 +157,11 @@ pub struct Status {
     pub column_rows: u64,
     pub column_bytes: u64,
     pub graph_vertices: u64,
+    /// What superseded versions take that somebody may still read, or that wait to be collected: about.
+    pub old_version_bytes: u64,
     pub collected_below: Rank,
+    /// Versions below that rank are still on their way out.
+    pub is_collecting: bool,
     /// What is known of other nodes' clocks; nothing where nobody's clock matters.
     pub clocks: Vec<PeerClock>,
     /// Why the node has taken itself out.

@@ -16,6 +16,7 @@ mod filters;
 mod functions;
 mod interruption;
 mod origins;
+mod memory;
 mod overlay;
 mod plan;
 mod print;
@@ -28,6 +29,7 @@ mod shared;
 mod system;
 
 pub(crate) use context::Analytics;
+pub(crate) use memory::{RowsMemory, row_bytes, rows_within};
 pub use plan::QueryPlan;
 pub(crate) use plan::{plan, plan_with};
 pub(crate) use run::{Answer, How, Operators, Timing, explain, run};

@@ -1,9 +1,10 @@
 //! What all sessions of one node share: the way to the node, the analytical context, sequence blocks, row locks.
 
 use crate::activity::Sessions;
-use crate::analytics::Analytics;
+use crate::analytics::{Analytics, RowsMemory};
 use crate::cluster::Cluster;
 use crate::locks::Locks;
+use crate::old_versions::Snapshots;
 use base::schema::{Catalog, Sequence};
 use base::{SqlError, SqlState, TableId};
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ use std::sync::{Arc, Mutex};
 pub struct GatewayConfig {
     /// Threads that one analytical query may use.
     pub query_threads: usize,
-    /// Memory of all analytical queries together, in bytes; beyond it a query ends with 53200.
+    /// Memory of all analytical queries together, and of rows that sessions buffer, in bytes; beyond it a
+    /// statement ends with 53200.
     pub query_memory_bytes: usize,
     /// Where analytical queries run; `None`: where the session runs.
     pub query_threads_pool: Option<Arc<dyn QueryThreads>>,
@@ -46,6 +48,7 @@ pub struct Gateway {
     pub(crate) analytics: Analytics,
     pub(crate) locks: Arc<Locks>,
     pub(crate) sessions: Sessions,
+    pub(crate) snapshots: Arc<Snapshots>,
     next_row_id: AtomicI64,
     sequences: Mutex<BTreeMap<TableId, i64>>,
     /// Ids below were given to tables and sequences by transactions here, committed or not.
@@ -70,10 +73,25 @@ impl Gateway {
             analytics,
             locks: Arc::default(),
             sessions: Sessions::default(),
+            snapshots: Arc::default(),
             next_row_id: AtomicI64::new(start_us),
             sequences: Mutex::default(),
             ids_given: AtomicU32::new(0),
         })
+    }
+
+    /// Memory for rows that a session keeps as values.
+    pub(crate) fn rows_memory(&self, what: &str) -> RowsMemory {
+        let hint = "Read fewer rows or columns at a time, or raise --query-memory-mib.";
+        RowsMemory::new(&self.analytics.memory, what, usize::MAX, hint)
+    }
+
+    /// Memory for what a transaction buffers: at most half of what all queries may take.
+    pub(crate) fn transaction_memory(&self) -> RowsMemory {
+        let hint = "Write fewer rows in one transaction, use COPY with meridian.copy_batch_rows, or raise \
+                    --query-memory-mib.";
+        let bytes_max = self.config.query_memory_bytes / 2;
+        RowsMemory::new(&self.analytics.memory, "the buffer of a transaction", bytes_max, hint)
     }
 
     /// The node's clock in µs since 2000-01-01 UTC.

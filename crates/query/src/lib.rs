@@ -15,6 +15,7 @@ mod interrupt;
 mod locks;
 pub mod lower;
 pub mod names;
+mod old_versions;
 pub mod panics;
 mod parse;
 pub mod response;
@@ -23,6 +24,7 @@ mod spans;
 
 pub use cluster::Cluster;
 pub use gateway::{Gateway, GatewayConfig, QueryThreads, QueryThreadsLease};
+pub use old_versions::{OldVersions, limit_old_versions};
 pub use response::{
     BatchStream, Column, CopyFormat, CopyOut, Notice, ParameterType, Response, RowStream, Rows,
     TransactionStatus,

@@ -3,6 +3,8 @@
 //! Rows come in two shapes: values (transactional reads) and Arrow batches (analytics), both behind
 //! [`RowStream`]. The front end asks for values or batches and never sees a type beyond [`DataType`].
 
+use crate::analytics::RowsMemory;
+use crate::gateway::Gateway;
 use base::error::SqlResult;
 use base::{DataType, Datum};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -79,6 +81,31 @@ pub enum Response {
     Empty,
 }
 
+impl Response {
+    /// The answer, whose rows keep the memory that was reserved for them until they are sent. Errors: they
+    /// take more (53200).
+    pub(crate) fn accounted(self, reading: Option<RowsMemory>, gateway: &Gateway) -> SqlResult<Response> {
+        let Response::Rows(Rows { columns, stream: RowStream::Values(rows, before), tag }) = self else {
+            return Ok(self);
+        };
+        let bytes: usize = rows.as_slice().iter().map(|row| crate::analytics::row_bytes(row)).sum();
+        let memory = match reading.or(before) {
+            None if bytes < UNPACKED_BYTES => None,
+            memory => {
+                let memory = memory.unwrap_or_else(|| gateway.rows_memory("rows of an answer"));
+                let missing = bytes.saturating_sub(memory.bytes());
+                memory.grow(missing)?;
+                memory.shrink(memory.bytes() - bytes.min(memory.bytes()));
+                Some(memory)
+            }
+        };
+        Ok(Response::Rows(Rows { columns, stream: RowStream::Values(rows, memory), tag }))
+    }
+}
+
+/// Values of a batch that are built at once, in bytes; one row at least.
+const UNPACKED_BYTES: usize = 1 << 20;
+
 /// Rows on their way, and the tag that follows them.
 pub struct Rows {
     pub columns: Arc<Vec<Column>>,
@@ -99,8 +126,8 @@ impl Rows {
 
 /// Rows of one of two shapes. Independent of the session: it may be read in pieces.
 pub enum RowStream {
-    /// All here already.
-    Values(std::vec::IntoIter<Vec<Datum>>),
+    /// All here already, with the memory that they take if that was counted.
+    Values(std::vec::IntoIter<Vec<Datum>>, Option<RowsMemory>),
     Batches(BatchStream),
 }
 
@@ -112,6 +139,10 @@ pub struct BatchStream {
     pub(crate) guard: Option<Guard>,
     /// The rest of a batch that was asked for row by row.
     pub(crate) pending: std::vec::IntoIter<Vec<Datum>>,
+    /// What is left of the batch that they are of, from a row on.
+    rest: Option<(RecordBatch, usize)>,
+    /// What the values take on their way out.
+    memory: RowsMemory,
 }
 
 /// What may end a query between its batches.
@@ -121,6 +152,32 @@ pub(crate) struct Guard {
 }
 
 impl BatchStream {
+    pub(crate) fn new(
+        batches: BoxStream<'static, SqlResult<RecordBatch>>,
+        types: Vec<DataType>,
+        memory: RowsMemory,
+    ) -> BatchStream {
+        let pending = Vec::new().into_iter();
+        BatchStream { batches, types, guard: None, pending, rest: None, memory }
+    }
+
+    /// Builds the next values of a batch, as many as may be long at once. Errors: 53200.
+    fn unpack(&mut self) -> SqlResult<()> {
+        let Some((batch, first)) = self.rest.take() else { return Ok(()) };
+        let (count, bytes) = crate::analytics::rows_within(&batch, first, UNPACKED_BYTES);
+        self.memory.clear();
+        if bytes > UNPACKED_BYTES {
+            // The value, its text and the message that carries it.
+            self.memory.grow(bytes.saturating_mul(3))?;
+        }
+        let rows = crate::analytics::types::rows_of(&batch.slice(first, count), &self.types)?;
+        self.pending = rows.into_iter();
+        if first + count < batch.num_rows() {
+            self.rest = Some((batch, first + count));
+        }
+        Ok(())
+    }
+
     /// The next batch; 57014 when the query is canceled.
     async fn next_batch(&mut self) -> Option<SqlResult<RecordBatch>> {
         let Some(guard) = &self.guard else { return self.batches.next().await };
@@ -134,7 +191,7 @@ impl BatchStream {
 
 impl RowStream {
     pub fn values(rows: Vec<Vec<Datum>>) -> RowStream {
-        RowStream::Values(rows.into_iter())
+        RowStream::Values(rows.into_iter(), None)
     }
     pub fn empty() -> RowStream {
         RowStream::values(Vec::new())
@@ -142,20 +199,35 @@ impl RowStream {
     /// Up to `limit` more rows; empty at the end.
     pub async fn next_rows(&mut self, limit: usize) -> SqlResult<Vec<Vec<Datum>>> {
         match self {
-            RowStream::Values(rows) => Ok(rows.by_ref().take(limit).collect()),
+            RowStream::Values(rows, _) => Ok(rows.by_ref().take(limit).collect()),
             RowStream::Batches(stream) => loop {
                 let rows: Vec<_> = stream.pending.by_ref().take(limit).collect();
                 if !rows.is_empty() || limit == 0 {
                     return Ok(rows);
                 }
-                match stream.next_batch().await {
-                    Some(batch) => {
-                        stream.pending =
-                            crate::analytics::types::rows_of(&batch?, &stream.types)?.into_iter();
+                if stream.rest.is_none() {
+                    match stream.next_batch().await {
+                        Some(batch) => stream.rest = Some((batch?, 0)),
+                        None => {
+                            stream.memory.clear();
+                            return Ok(Vec::new());
+                        }
                     }
-                    None => return Ok(Vec::new()),
                 }
+                stream.unpack()?;
             },
+        }
+    }
+    /// Every row that is left, counted. Errors: there is no memory for them (53200).
+    pub(crate) async fn collect_within(&mut self, memory: &RowsMemory) -> SqlResult<Vec<Vec<Datum>>> {
+        let mut all = Vec::new();
+        loop {
+            let rows = self.next_rows(8192).await?;
+            if rows.is_empty() {
+                return Ok(all);
+            }
+            memory.grow(rows.iter().map(|row| crate::analytics::row_bytes(row)).sum())?;
+            all.extend(rows);
         }
     }
     /// Every row that is left.

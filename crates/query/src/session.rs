@@ -81,6 +81,8 @@ pub struct Session {
     /// Length of the text that the queue came from.
     queue_bytes: usize,
     copy: Option<copying::CopyState>,
+    /// What the running statement's rows take that were read one by one.
+    reading: Option<crate::analytics::RowsMemory>,
     cursors: BTreeMap<String, cursor::Cursor>,
     notices: Vec<Notice>,
     changed: Vec<(String, String)>,
@@ -127,6 +129,7 @@ impl Session {
             queue_is_block: false,
             queue_bytes: 0,
             copy: None,
+            reading: None,
             cursors: BTreeMap::new(),
             notices: Vec::new(),
             changed: Vec::new(),
@@ -337,6 +340,8 @@ impl Session {
             }
             other => other,
         };
+        let reading = self.reading.take();
+        let result = result.and_then(|response| response.accounted(reading, &self.gateway));
         if result.is_err() {
             self.copy = None;
             self.note_failure();
@@ -369,7 +374,10 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
-        Ok(())
+        match &self.transaction {
+            Some(transaction) if !utility::ends_failure(statement) => transaction.check_snapshot(),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps a statement under a name ("" is the unnamed one); EXECUTE and DEALLOCATE see it too.

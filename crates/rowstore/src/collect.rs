@@ -38,6 +38,12 @@ impl Store {
         self.garbage.front().is_some_and(|garbage| garbage.place <= watermark)
     }
 
+    /// Whether something can be collected that was not yet.
+    pub fn is_collecting(&self) -> bool {
+        let watermark = Place::end_of(self.collected_below);
+        self.garbage.front().is_some_and(|garbage| garbage.place <= watermark)
+    }
+
     fn visit(&mut self, garbage: Garbage, watermark: Place) {
         // A dropped table takes its garbage along.
         let Some(table) = self.tables.get_mut(&garbage.table) else { return };

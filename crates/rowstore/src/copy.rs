@@ -139,9 +139,14 @@ impl Store {
                 counters.versions += 1;
                 counters.bytes += (key.len() + row.as_ref().map_or(0, Row::len)) as u64;
             }
-            let is_live = versions.last().is_some_and(|(_, row)| row.is_some());
-            table.live += u64::from(is_live);
-            counters.rows += u64::from(is_live && !is_dropped);
+            let live = versions.last().and_then(|(_, row)| row.as_ref());
+            table.live += u64::from(live.is_some());
+            let live_bytes = live.map_or(0, |row| (key.len() + row.len()) as u64);
+            table.live_bytes += live_bytes;
+            if !is_dropped {
+                counters.rows += u64::from(live.is_some());
+                counters.live_bytes += live_bytes;
+            }
             restore_chain(&mut table.rows, &key, versions, |place| {
                 garbage.push(Garbage { place, table: id, kind: GarbageKind::Row, key: key.clone() });
             });

@@ -9,26 +9,30 @@ impl Store {
     /// Panics unless indexes agree with rows at every cut that can be read, places grow along every
     /// chain, and the counters count what is there.
     pub fn check_invariants(&self) {
-        let (mut rows, mut versions, mut bytes) = (0, 0, 0);
+        let (mut rows, mut versions, mut bytes, mut all_live_bytes) = (0, 0, 0, 0);
         let dropped = self.dropped.iter().map(|(_, table)| table);
         for (table, is_dropped) in
             self.tables.values().map(|t| (t, false)).chain(dropped.map(|table| (table, true)))
         {
-            let mut live = 0;
+            let (mut live, mut live_bytes) = (0, 0);
             for (key, slot) in table.rows.iter() {
                 check_chain(slot);
                 live += u64::from(slot.latest().is_some());
+                live_bytes += slot.latest().map_or(0, |row| (key.len() + row.len()) as u64);
                 versions += slot.versions().count() as u64;
                 bytes +=
                     slot.versions().map(|(_, r)| (key.len() + r.map_or(0, Row::len)) as u64).sum::<u64>();
                 assert!(slot.place() <= table.newest, "{} changed after its newest place", table.desc.name);
             }
-            assert_eq!(live, table.live, "live rows of {}", table.desc.name);
+            let counted = (table.live, table.live_bytes);
+            assert_eq!((live, live_bytes), counted, "live rows of {}", table.desc.name);
             rows += if is_dropped { 0 } else { live };
+            all_live_bytes += if is_dropped { 0 } else { live_bytes };
             table.indexes.iter().for_each(|index| self.check_index(table, index));
         }
         let counted = self.counters();
         assert_eq!((rows, versions, bytes), (counted.rows, counted.versions, counted.bytes));
+        assert_eq!(all_live_bytes, counted.live_bytes);
     }
 
     fn check_index(&self, table: &TableStore, index: &IndexStore) {

@@ -43,8 +43,9 @@ pub(crate) struct TableStore {
     pub indexes: Vec<IndexStore>,
     /// Latest place at which anything here changed.
     pub newest: Place,
-    /// Rows now (not deleted).
+    /// Rows now (not deleted), and their bytes with their keys.
     pub live: u64,
+    pub live_bytes: u64,
 }
 
 /// Something superseded or deleted: its key is visited once `place` is behind every reader.
@@ -83,6 +84,8 @@ pub struct Counters {
     pub versions: u64,
     /// Encoded bytes of those versions with their keys, without the maps that hold them.
     pub bytes: u64,
+    /// The part of `bytes` that is of rows as of now.
+    pub live_bytes: u64,
     /// Superseded versions and deletions that wait to be collected.
     pub garbage: u64,
 }
@@ -302,6 +305,11 @@ impl Store {
         let was_live = replaced.before.is_some();
         table.live = table.live + u64::from(is_live) - u64::from(was_live);
         counters.rows = counters.rows + u64::from(is_live) - u64::from(was_live);
+        let bytes_of = |is_there: bool, size: usize| if is_there { (key.len() + size) as u64 } else { 0 };
+        let before = bytes_of(was_live, replaced.before.as_ref().map_or(0, Row::len));
+        let after = bytes_of(is_live, size);
+        table.live_bytes = table.live_bytes + after - before;
+        counters.live_bytes = counters.live_bytes + after - before;
         counters.bytes += size as u64;
         if replaced.added_version {
             counters.versions += 1;
@@ -347,7 +355,7 @@ impl Store {
 impl TableStore {
     pub(crate) fn new(desc: Arc<Table>, topology: &Topology, created: Place) -> TableStore {
         let indexes = desc.indexes.iter().map(|i| IndexStore::new(&desc, i, topology, created)).collect();
-        TableStore { desc, rows: VersionMap::default(), indexes, newest: created, live: 0 }
+        TableStore { desc, rows: VersionMap::default(), indexes, newest: created, live: 0, live_bytes: 0 }
     }
     /// The first row in a range that is not now as it was at `cut` in these columns, and where it changed
     /// last.

@@ -54,6 +54,13 @@ impl Server {
         client
     }
 
+    /// A line of the process's status, in MiB: `VmRSS:` is what it has, `VmHWM:` the most that it had.
+    pub fn status_mib(&self, line: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it runs");
+        let found = status.lines().find_map(|l| l.strip_prefix(line)).expect("a line of the status");
+        found.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("KiB") >> 10
+    }
+
     /// Whether the process still runs.
     pub fn is_alive(&mut self) -> bool {
         self.process.try_wait().expect("it is our child").is_none()

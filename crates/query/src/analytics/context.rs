@@ -21,7 +21,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::{QueryPlanner, SessionContext};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
@@ -40,6 +40,8 @@ use std::sync::{Arc, Mutex};
 /// What all analytical queries of a gateway share.
 pub(crate) struct Analytics {
     pub state: SessionState,
+    /// What queries, and rows that sessions keep, take together.
+    pub memory: Arc<dyn MemoryPool>,
     pub system: system::SystemTables,
     /// Figures of tables as they were last seen, for planning before the snapshot is there.
     pub statistics: Mutex<BTreeMap<TableId, KnownStatistics>>,
@@ -74,12 +76,14 @@ impl Analytics {
         options.optimizer.hash_join_single_partition_threshold_rows = 4 << 20;
         // Tables are small enough that dealing rows out pays only from some thousands on.
         options.optimizer.repartition_file_scans = false;
+        let memory: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(config.query_memory_bytes));
         let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(GreedyMemoryPool::new(config.query_memory_bytes)))
+            .with_memory_pool(memory.clone())
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()?;
         let mut analyzer_rules = interruption::analyzer_rules(Analyzer::new().rules);
         analyzer_rules.push(Arc::new(super::checks::CheckIntegers::new()));
+        analyzer_rules.push(Arc::new(super::memory::AccountFunctions::new(memory.clone())));
         let state = SessionStateBuilder::new()
             .with_config(session)
             .with_runtime_env(runtime)
@@ -94,6 +98,7 @@ impl Analytics {
         super::functions::install(&context);
         Ok(Analytics {
             state: context.state(),
+            memory,
             system,
             statistics: Mutex::default(),
             plans: Mutex::default(),

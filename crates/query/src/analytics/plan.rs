@@ -182,7 +182,7 @@ fn plan_now(
 }
 
 pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
-    let optimized = state.optimize(plan).and_then(super::collapse::collapse);
+    let optimized = super::memory::folding(|| state.optimize(plan)).and_then(super::collapse::collapse);
     optimized.and_then(super::shared::share).map_err(sql_error)
 }
 

@@ -198,8 +198,11 @@ fn physical_plan(
 ) -> SqlResult<Arc<dyn ExecutionPlan>> {
     computed(cancel, || {
         interrupt::check()?;
-        let planned = futures::executor::block_on(state.query_planner().create_physical_plan(logical, state));
-        planned.and_then(interruptible).map_err(sql_error)
+        let planning = state.query_planner().create_physical_plan(logical, state);
+        let planned = super::memory::folding(|| futures::executor::block_on(planning));
+        let memory = &state.runtime_env().memory_pool;
+        let bounded = planned.and_then(|plan| super::memory::bounded(plan, memory));
+        bounded.and_then(interruptible).map_err(sql_error)
     })
 }
 
@@ -366,7 +369,8 @@ fn execute(
         .catch_unwind()
         .map(|batch| batch.unwrap_or_else(|panic| Err(crate::panics::error(panic))))
         .boxed();
-    Ok(RowStream::Batches(BatchStream { batches, types, guard: None, pending: Vec::new().into_iter() }))
+    let memory = gateway.rows_memory("rows on their way to the client");
+    Ok(RowStream::Batches(BatchStream::new(batches, types, memory)))
 }
 
 /// Runs a plan until its end, its first error, or nobody takes its batches any more.

@@ -406,9 +406,6 @@ fn in_column(error: SqlError, column: &str) -> SqlError {
     }
 }
 
-/// Longest row, in bytes of its texts and byte strings.
-const ROW_BYTES_MAX: usize = 16 << 20;
-
 /// Size, NOT NULL and CHECK. Errors: 54000, 23502, 23514, and whatever a check itself raises.
 pub fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
     let failing = || {
@@ -421,19 +418,7 @@ pub fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
             .collect();
         format!("Failing row contains ({}).", shown.join(", "))
     };
-    let length = |value: &Datum| match value {
-        Datum::Text(s) => s.len(),
-        Datum::Bytes(b) => b.len(),
-        _ => 0,
-    };
-    let bytes: usize = values.iter().map(length).sum();
-    if bytes > ROW_BYTES_MAX {
-        return Err(SqlError::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            format!("row is too big: {bytes} bytes, maximum {ROW_BYTES_MAX} bytes"),
-        )
-        .table(&table.name));
-    }
+    base::row::check_size(values).map_err(|e| e.table(&table.name))?;
     for (i, column) in table.columns.iter().enumerate() {
         if values[i].is_null() && (column.not_null || table.primary_key.contains(&i)) {
             return Err(SqlError::new(

@@ -313,7 +313,12 @@ impl ModifyPlan {
         if changes.last().is_some_and(|(column, _)| stored.stored(*column).is_none()) {
             return Ok(None);
         }
-        Ok(Some((new, stored.with(&changes))))
+        let row = stored.with(&changes);
+        if row.len() > base::row::BYTES_MAX {
+            // Whether the texts alone are too long is decided with all values.
+            return Ok(None);
+        }
+        Ok(Some((new, row)))
     }
 
     /// A row's new values: assigned, coerced, checked. `None` if the row goes.

@@ -62,9 +62,9 @@ impl Session {
                 match (before, after) {
                     (Some(before), after) => {
                         let before = Arc::new(table.complete(before));
-                        self.open().change(table, key.clone(), &before, after);
+                        self.open().change(table, key.clone(), &before, after)?;
                     }
-                    (None, Some(after)) => self.open().insert(table, key.clone(), after),
+                    (None, Some(after)) => self.open().insert(table, key.clone(), after)?,
                     (None, None) => {}
                 }
             }

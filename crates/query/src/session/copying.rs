@@ -5,6 +5,7 @@
 //! error leaves the batches before it.
 
 use super::Session;
+use crate::analytics::{RowsMemory, row_bytes};
 use crate::copy::{Record, Records};
 use crate::lower::Lowering;
 use crate::lower::bind::Binding;
@@ -23,6 +24,9 @@ pub(super) const ROWS_MAX: usize = 2_000_000;
 /// From so many rows on a copy declares whole tables rather than keys.
 const KEYS_MAX: usize = 2_000;
 
+/// What a row takes once it is encoded and declared, besides its values.
+const COPIED_BYTES: usize = 160;
+
 /// Rows per statement of a copy's program.
 const STATEMENT_ROWS: usize = 5_000;
 
@@ -34,6 +38,10 @@ pub(super) struct CopyState {
     /// Rows that came in binary.
     lines: u64,
     rows: Vec<Vec<Datum>>,
+    /// What they take.
+    memory: RowsMemory,
+    /// How many of them are counted.
+    counted: usize,
     written: u64,
     /// Rows per commit; 0: all at once.
     batch_rows: usize,
@@ -101,6 +109,8 @@ impl Session {
             records: Records::new(format.clone()),
             lines: 0,
             rows: Vec::new(),
+            memory: self.gateway.rows_memory("rows of COPY"),
+            counted: 0,
             written: 0,
             batch_rows,
             is_binary: format.binary,
@@ -227,10 +237,15 @@ impl Session {
             )
             .hint("SET meridian.copy_batch_rows commits every so many rows."));
         }
+        let new = rows[copy.counted.min(rows.len())..].iter().map(|row| row_bytes(row) + COPIED_BYTES);
+        copy.memory.grow(new.sum())?;
+        copy.counted = rows.len();
         let batch_rows = if self.transaction.is_some() { 0 } else { copy.batch_rows };
         if batch_rows > 0 && copy.rows.len() >= batch_rows {
             let rows = std::mem::take(&mut copy.rows);
+            copy.counted = 0;
             copy.written += self.write_copied(&copy.plan, rows).await?;
+            copy.memory.clear();
         }
         self.copy = Some(copy);
         Ok(())

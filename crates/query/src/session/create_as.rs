@@ -63,7 +63,8 @@ impl Session {
         let Response::Rows(mut rows) = Box::pin(self.run(&plan, parameters)).await? else {
             return Err(SqlError::internal("a query answers rows"));
         };
-        let rows = rows.stream.collect().await?;
+        let memory = self.gateway.rows_memory("rows of CREATE TABLE AS");
+        let rows = rows.stream.collect_within(&memory).await?;
         self.collect_ddl(&create).await?;
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let mut types = ParameterTypes::default();
@@ -138,7 +139,7 @@ impl Session {
             }
             for row in rows {
                 let values = row.values.as_ref().clone();
-                self.open().change(&now, row.key, &row.values, Some(values));
+                self.open().change(&now, row.key, &row.values, Some(values))?;
             }
         }
         Ok(())

@@ -7,6 +7,7 @@
 
 use super::Session;
 use super::plan::{self, Plan};
+use crate::analytics::{RowsMemory, row_bytes};
 use crate::lower::scope::ParameterTypes;
 use crate::names;
 use crate::response::{Column, Response, RowStream, Rows};
@@ -29,7 +30,8 @@ pub(super) struct Cursor {
 enum CursorRows {
     /// Nobody but the cursor's owner asks it; the lock lets sessions be looked at from other threads.
     Forward(Mutex<RowStream>),
-    Scroll(Vec<Vec<Datum>>),
+    /// With the memory that they take.
+    Scroll { rows: Vec<Vec<Datum>>, _memory: RowsMemory },
 }
 
 /// What a FETCH or MOVE asks for.
@@ -99,7 +101,11 @@ impl Session {
             batches.guard = None;
         }
         let rows_now = match is_held || declare.scroll == Some(true) {
-            true => CursorRows::Scroll(rows.stream.collect().await?),
+            true => {
+                let memory = self.gateway.rows_memory("rows of a cursor");
+                let rows = rows.stream.collect_within(&memory).await?;
+                CursorRows::Scroll { rows, _memory: memory }
+            }
             false => CursorRows::Forward(Mutex::new(rows.stream)),
         };
         let columns = rows.columns;
@@ -116,12 +122,14 @@ impl Session {
         let name = names::fold(name);
         let wanted = wanted(direction)?;
         let cursor = self.cursors.get_mut(&name).ok_or_else(|| no_cursor(&name))?;
-        let rows = cursor.take(wanted).await?;
+        let memory = self.gateway.rows_memory("rows that are fetched");
+        let rows = cursor.take(wanted, &memory).await?;
         if is_move {
             return Ok(Response::Command(format!("MOVE {}", rows.len())));
         }
         let columns = cursor.columns.clone();
-        Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "FETCH" }))
+        let stream = RowStream::Values(rows.into_iter(), Some(memory));
+        Ok(Response::Rows(Rows { columns, stream, tag: "FETCH" }))
     }
 
     pub(super) fn close_cursor(&mut self, cursor: &ast::CloseCursor) -> SqlResult<Response> {
@@ -151,9 +159,9 @@ impl Session {
 }
 
 impl Cursor {
-    async fn take(&mut self, wanted: Wanted) -> SqlResult<Vec<Vec<Datum>>> {
+    async fn take(&mut self, wanted: Wanted, memory: &RowsMemory) -> SqlResult<Vec<Vec<Datum>>> {
         match &mut self.rows {
-            CursorRows::Scroll(rows) => Ok(scroll(rows, &mut self.position, wanted)),
+            CursorRows::Scroll { rows, .. } => Ok(scroll(rows, &mut self.position, wanted)),
             CursorRows::Forward(stream) => {
                 let stream = stream.get_mut().expect("nobody panics with it");
                 let (skipped, count) = match wanted {
@@ -184,6 +192,7 @@ impl Cursor {
                     match to_skip {
                         0 => {
                             left -= next.len() as u64;
+                            memory.grow(next.iter().map(|row| row_bytes(row)).sum())?;
                             rows.extend(next);
                         }
                         _ => to_skip -= next.len() as u64,

@@ -168,7 +168,7 @@ impl Session {
                 let table = catalog.table(id).expect("it was made just now");
                 for row in rows {
                     let values = row.values.as_ref().clone();
-                    self.open().insert(table, row.key, values);
+                    self.open().insert(table, row.key, values)?;
                 }
             }
             self.enter_rows(&planned.actions).await?;

@@ -96,7 +96,10 @@ impl Session {
         let planning = || analytics::plan_with(&context, statement, &mut types, with_hidden);
         let plan = crate::interrupt::during(&self.cancel, planning)?;
         let mut answer = self.answer(&plan, parameters).await?;
-        answer.stream.collect().await
+        let memory = self.gateway.rows_memory("rows of a query inside a statement");
+        let rows = answer.stream.collect_within(&memory).await?;
+        self.reading = Some(memory);
+        Ok(rows)
     }
 
     /// UPDATE … FROM and DELETE … USING: a query finds the rows and their new values, which are buffered.
@@ -123,7 +126,7 @@ impl Session {
             written.affected += 1;
             let seen = SeenRow::new(key.clone(), Arc::new(row));
             match &rich.set {
-                None => self.open().change(&table, key, &seen.values, None),
+                None => self.open().change(&table, key, &seen.values, None)?,
                 Some(columns) => {
                     let mut new = seen.values.as_ref().clone();
                     for (&column, value) in columns.iter().zip(values) {

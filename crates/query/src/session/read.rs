@@ -17,6 +17,12 @@ use node::request::{PinId, ReadRows, Reply, Request};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// What a row takes besides its bytes: its entry, its vector of values, its place in the answer.
+const READ_ROW_BYTES: usize = 240;
+
+/// Reads of less are not counted.
+const COUNTED_BYTES_MIN: usize = 64 << 10;
+
 /// What to read of one table.
 pub(super) struct Wanted<'a> {
     pub table: &'a Arc<Table>,
@@ -158,6 +164,7 @@ impl Session {
     /// Records what was looked at as read, and lays the buffer over it.
     pub(super) fn record(&mut self, wanted: &Wanted<'_>, looked: Looked<'_>) -> SqlResult<Vec<SeenRow>> {
         let transaction = self.transaction.as_mut().expect("an open transaction");
+        transaction.check_memory()?;
         for found in looked.found.iter().filter(|f| !f.is_own) {
             // A read that stopped at its limit has seen nothing beyond its last row.
             let is_cut_short = found.limit.is_some_and(|l| found.rows.len() as u64 >= l && l > 0);
@@ -227,6 +234,7 @@ impl Session {
         match self.gateway.cluster.request(request).await? {
             Reply::Rows(rows) => {
                 let rows = rows?;
+                self.count_read(&rows.reads)?;
                 self.token.join(&rows.token);
                 self.freshness = Some(rows.freshness);
                 Ok((rows.at, rows.reads))
@@ -235,17 +243,33 @@ impl Session {
         }
     }
 
+    /// Reserves what rows take once their values are built. Errors: 53200.
+    fn count_read(&mut self, reads: &[Vec<(Key, Row)>]) -> SqlResult<()> {
+        let rows = reads.iter().flatten();
+        let bytes: usize = rows.map(|(key, row)| READ_ROW_BYTES + key.len() + 2 * row.len()).sum();
+        if bytes < COUNTED_BYTES_MIN {
+            return Ok(());
+        }
+        let gateway = &self.gateway;
+        self.reading.get_or_insert_with(|| gateway.rows_memory("rows that a statement reads")).grow(bytes)
+    }
+
     /// The open transaction's cut, chosen now if there is none yet.
     pub(super) async fn pinned(&mut self) -> SqlResult<(PinId, base::Rank)> {
         let open = self.transaction.as_ref().expect("an open transaction");
         if let Some((pin, _)) = open.pin {
+            open.check_snapshot()?;
             return Ok((pin, open.cut));
         }
         let request = Request::Pin { consistency: self.settings.consistency, token: self.token.clone() };
         match self.gateway.cluster.request(request).await? {
             Reply::Pinned(pin) => {
                 let pin = pin?;
+                let since = self.gateway.cluster.now();
+                let application = self.settings.get("application_name").to_string();
+                let snapshot = self.gateway.snapshots.hold(pin, since, &self.user, application);
                 let open = self.open();
+                open.snapshot = Some(snapshot);
                 (open.pin, open.cut) = (Some(pin), pin.1);
                 Ok(pin)
             }

@@ -5,13 +5,16 @@
 //! with its cut once it was asked for; savepoints are lengths of the undo log.
 
 use super::catalog::OwnCatalog;
+use crate::analytics::{RowsMemory, row_bytes};
 use crate::locks::RowLocks;
 use crate::lower::access;
+use crate::old_versions::SnapshotGuard;
+use base::error::SqlResult;
 use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
-use base::{Datum, Key, PartitionId, Rank, Row, TableId};
+use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId};
 use node::request::PinId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -20,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Transaction {
     /// What keeps versions alive, from the first statement that reads or writes on: the first cut.
     pub pin: Option<(PinId, Rank)>,
+    /// Notes that it is held.
+    pub snapshot: Option<SnapshotGuard>,
     /// The newest cut that rows were read at.
     pub cut: Rank,
     pub read_only: bool,
@@ -32,8 +37,13 @@ pub struct Transaction {
     /// Each with the earliest cut at which it was read.
     reads: BTreeMap<ReadKey, Rank>,
     writes: BTreeMap<(TableId, Key), Buffered>,
-    undo: Vec<((TableId, Key), Option<Buffered>)>,
+    /// What the buffer said before, and the bytes that each write has reserved.
+    undo: Vec<((TableId, Key), Option<Buffered>, usize)>,
     savepoints: Vec<(String, usize, usize)>,
+    /// What buffered rows and recorded reads take; `None`: nobody counts.
+    pub memory: Option<RowsMemory>,
+    /// There was no memory for what was read.
+    refused: Option<SqlError>,
     /// Rows that others of this gateway wait for.
     pub locks: Option<RowLocks>,
     /// Changes of the catalog, ordered at COMMIT.
@@ -44,6 +54,10 @@ pub struct Transaction {
 
 /// What was read: where, of which table or index, which keys, and which columns (`None`: all).
 type ReadKey = (PartitionId, TableId, KeyRange, Option<Arc<Vec<u16>>>);
+
+/// What an entry of the buffer takes besides its values, and one of what was read.
+const WRITE_BYTES: usize = 320;
+const READ_BYTES: usize = 200;
 
 /// A buffered row.
 #[derive(Clone)]
@@ -86,6 +100,11 @@ impl Content {
             }
         }
     }
+    /// Memory that it takes, shared or not.
+    fn bytes(&self) -> usize {
+        let values = self.values.get().map_or(0, |values| row_bytes(values));
+        values + self.packed.as_ref().map_or(0, Row::len)
+    }
     fn row(&self) -> Row {
         match (&self.packed, self.values.get()) {
             (Some(row), _) => row.clone(),
@@ -119,6 +138,7 @@ impl Transaction {
     pub fn new(read_only: bool, is_implicit: bool, now_us: i64) -> Transaction {
         Transaction {
             pin: None,
+            snapshot: None,
             cut: Rank::ZERO,
             read_only,
             is_implicit,
@@ -128,6 +148,8 @@ impl Transaction {
             writes: BTreeMap::new(),
             undo: Vec::new(),
             savepoints: Vec::new(),
+            memory: None,
+            refused: None,
             locks: None,
             schema: Vec::new(),
             catalog: None,
@@ -188,8 +210,26 @@ impl Transaction {
         };
         // What the transaction itself has made, nobody else can have changed.
         let Some((table, range)) = stored else { return };
+        let bytes = READ_BYTES + range.low.len() + range.high.as_ref().map_or(0, Key::len);
+        let count = self.reads.len();
         let first = self.reads.entry((partition, table, range, columns.cloned())).or_insert(at);
         *first = at.min(*first);
+        if self.reads.len() > count
+            && let Some(memory) = &self.memory
+            && let Err(error) = memory.grow(bytes)
+        {
+            self.refused = Some(error);
+        }
+    }
+
+    /// Errors: its snapshot was given up (72000).
+    pub fn check_snapshot(&self) -> SqlResult<()> {
+        self.snapshot.as_ref().map_or(Ok(()), SnapshotGuard::check)
+    }
+
+    /// Errors: what was read took more memory than there was (53200).
+    pub fn check_memory(&self) -> SqlResult<()> {
+        self.refused.clone().map_or(Ok(()), Err)
     }
 
     /// The buffer's say on a key: `None` if it says nothing.
@@ -273,38 +313,56 @@ impl Transaction {
         own.map(|((_, key), b)| (key, b.values()))
     }
 
-    /// Buffers a new row. The caller made sure that none with this key is seen.
-    pub fn insert(&mut self, table: &Arc<Table>, key: Key, values: Vec<Datum>) {
+    /// Buffers a new row. The caller made sure that none with this key is seen. Errors: 53200.
+    pub fn insert(&mut self, table: &Arc<Table>, key: Key, values: Vec<Datum>) -> SqlResult<()> {
         let old = self.writes.get(&(table.id, key.clone())).and_then(|b| b.old.clone());
-        self.put(table, key, old, Some(Content::of(Arc::new(values))));
+        self.put(table, key, old, Some(Content::of(Arc::new(values))))
     }
 
-    /// Buffers the new state of a row that is seen.
-    pub fn change(&mut self, table: &Arc<Table>, key: Key, seen: &Arc<Vec<Datum>>, new: Option<Vec<Datum>>) {
+    /// Buffers the new state of a row that is seen. Errors: 53200.
+    pub fn change(
+        &mut self,
+        table: &Arc<Table>,
+        key: Key,
+        seen: &Arc<Vec<Datum>>,
+        new: Option<Vec<Datum>>,
+    ) -> SqlResult<()> {
         let old = match self.writes.get(&(table.id, key.clone())) {
             Some(buffered) => buffered.old.clone(),
             None => Some(Content::of(seen.clone())),
         };
-        self.put(table, key, old, new.map(|new| Content::of(Arc::new(new))));
+        self.put(table, key, old, new.map(|new| Content::of(Arc::new(new))))
     }
 
-    /// Buffers the new state of a row that was stored, neither of them unpacked.
-    pub fn change_packed(&mut self, table: &Arc<Table>, key: Key, stored: &Row, new: Row) {
+    /// Buffers the new state of a row that was stored, neither of them unpacked. Errors: 53200.
+    pub fn change_packed(&mut self, table: &Arc<Table>, key: Key, stored: &Row, new: Row) -> SqlResult<()> {
         let old = match self.writes.get(&(table.id, key.clone())) {
             Some(buffered) => buffered.old.clone(),
             None => Some(Content::packed(stored.clone())),
         };
-        self.put(table, key, old, Some(Content::packed(new)));
+        self.put(table, key, old, Some(Content::packed(new)))
     }
 
-    fn put(&mut self, table: &Arc<Table>, key: Key, old: Option<Content>, new: Option<Content>) {
+    fn put(
+        &mut self,
+        table: &Arc<Table>,
+        key: Key,
+        old: Option<Content>,
+        new: Option<Content>,
+    ) -> SqlResult<()> {
+        let contents = [&old, &new].into_iter().flatten().map(Content::bytes);
+        let bytes = WRITE_BYTES + 2 * key.len() + contents.sum::<usize>();
+        if let Some(memory) = &self.memory {
+            memory.grow(bytes)?;
+        }
         let at = (table.id, key);
         // A row that came and went inside the transaction was never there.
         let before = match (&old, &new) {
             (None, None) => self.writes.remove(&at),
             _ => self.writes.insert(at.clone(), Buffered { table: table.clone(), old, new }),
         };
-        self.undo.push((at, before));
+        self.undo.push((at, before, bytes));
+        Ok(())
     }
 
     /// Buffered rows follow their tables: they get the columns that were added, or go with the table.
@@ -329,7 +387,7 @@ impl Transaction {
                     self.writes.insert(at.clone(), next)
                 }
             };
-            self.undo.push((at, before));
+            self.undo.push((at, before, 0));
         }
     }
 
@@ -348,7 +406,10 @@ impl Transaction {
         let (_, undo, schema) = self.savepoints[at].clone();
         self.savepoints.truncate(at + 1);
         while self.undo.len() > undo {
-            let (key, before) = self.undo.pop().expect("longer than the mark");
+            let (key, before, bytes) = self.undo.pop().expect("longer than the mark");
+            if let Some(memory) = &self.memory {
+                memory.shrink(bytes);
+            }
             match before {
                 Some(buffered) => self.writes.insert(key, buffered),
                 None => self.writes.remove(&key),
@@ -470,12 +531,12 @@ mod tests {
         let table = table();
         let cut = [(1, 10), (2, 20), (3, 30)];
         let mut t = Transaction::new(false, false, 0);
-        t.change(&table, key(2), &Arc::new(row(2, 20)), Some(row(2, 21)));
+        t.change(&table, key(2), &Arc::new(row(2, 20)), Some(row(2, 21))).unwrap();
         t.savepoint("s".into());
-        t.change(&table, key(1), &Arc::new(row(1, 10)), None);
-        t.insert(&table, key(4), row(4, 40));
+        t.change(&table, key(1), &Arc::new(row(1, 10)), None).unwrap();
+        t.insert(&table, key(4), row(4, 40)).unwrap();
         assert_eq!(seen(&t, &cut), [21, 30, 40]);
-        t.change(&table, key(4), &Arc::new(row(4, 40)), None);
+        t.change(&table, key(4), &Arc::new(row(4, 40)), None).unwrap();
         assert_eq!(seen(&t, &cut), [21, 30]);
         assert!(t.rollback_to("s"));
         assert_eq!(seen(&t, &cut), [10, 21, 30]);
@@ -486,13 +547,13 @@ mod tests {
     fn a_row_that_came_and_went_is_not_written() {
         let table = table();
         let mut t = Transaction::new(false, false, 0);
-        t.insert(&table, key(4), row(4, 40));
-        t.change(&table, key(4), &Arc::new(row(4, 40)), None);
+        t.insert(&table, key(4), row(4, 40)).unwrap();
+        t.change(&table, key(4), &Arc::new(row(4, 40)), None).unwrap();
         assert!(!t.has_writes() && !t.needs_validation());
         // One that was there and came back is put, not inserted.
         t.pin = Some((PinId(1), Rank(5)));
-        t.change(&table, key(1), &Arc::new(row(1, 10)), None);
-        t.insert(&table, key(1), row(1, 11));
+        t.change(&table, key(1), &Arc::new(row(1, 10)), None).unwrap();
+        t.insert(&table, key(1), row(1, 11)).unwrap();
         let topology = Topology::one_node_per_region(base::wan::Wan::preset("local").unwrap(), 1);
         let (validated, _) = t.validated(&topology);
         assert_eq!(validated.writes.len(), 1);

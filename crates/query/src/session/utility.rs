@@ -240,7 +240,9 @@ impl Session {
     /// Opens a transaction.
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
         let now_us = self.gateway.now_us();
-        self.transaction = Some(Transaction::new(read_only, is_implicit, now_us));
+        let mut transaction = Transaction::new(read_only, is_implicit, now_us);
+        transaction.memory = Some(self.gateway.transaction_memory());
+        self.transaction = Some(transaction);
     }
 
     fn block(&mut self, word: &str) -> SqlResult<&mut Transaction> {
@@ -285,11 +287,22 @@ impl Session {
         let mut pin = Pinned { cluster: self.cluster().clone(), pin: transaction.pin.take() };
         let topology = self.cluster().topology().clone();
         let changed = transaction.catalog.as_ref().map(|own| (own.base.clone(), transaction.schema.clone()));
-        let result = if let Some(program) = transaction.migration(&topology) {
+        let result = if transaction.needs_validation()
+            && let Err(error) = transaction.check_snapshot()
+        {
+            Err(error)
+        } else if let Some(program) = transaction.migration(&topology) {
             self.submit(program, super::catalog::everywhere(&topology)).await.map(|_| ())
         } else if transaction.needs_validation() {
-            let (validated, access) = transaction.validated(&topology);
-            self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())
+            // The rows are encoded for their way, beside the buffer.
+            let memory = &transaction.memory;
+            match memory.as_ref().map_or(Ok(()), |memory| memory.grow(memory.bytes())) {
+                Ok(()) => {
+                    let (validated, access) = transaction.validated(&topology);
+                    self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())
+                }
+                Err(error) => Err(error),
+            }
         } else {
             Ok(())
         };

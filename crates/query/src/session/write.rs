@@ -282,7 +282,7 @@ impl Session {
                     if let Some(returning) = &plan.returning {
                         written.returned.push(project(returning, binding, &values)?);
                     }
-                    self.open().insert(table, key, values);
+                    self.open().insert(table, key, values)?;
                 }
                 Some((constraint, seen)) => match &plan.on_conflict {
                     OnConflict::Nothing { index } if index.is_none_or(|i| i == constraint) => {}
@@ -448,7 +448,7 @@ impl Session {
                         written.returned.push(project(returning, &binding, &new)?);
                     }
                     written.affected += 1;
-                    self.open().change_packed(&plan.table, seen.key, stored, row);
+                    self.open().change_packed(&plan.table, seen.key, stored, row)?;
                     continue;
                 }
                 seen.values = Arc::new(plan.table.complete(stored));
@@ -464,7 +464,7 @@ impl Session {
                     self.guard_unique(&plan.table, &seen, &new).await?;
                     self.replace(&plan.table, &seen, new)?;
                 }
-                None => self.open().change(&plan.table, seen.key.clone(), &seen.values, None),
+                None => self.open().change(&plan.table, seen.key.clone(), &seen.values, None)?,
             }
         }
         Ok(written)
@@ -520,16 +520,14 @@ impl Session {
     pub(super) fn replace(&mut self, table: &Arc<Table>, seen: &SeenRow, new: Vec<Datum>) -> SqlResult<()> {
         let key = table.key_of(&new);
         if key == seen.key && table.partition_column().is_none_or(|p| new[p] == seen.values[p]) {
-            self.open().change(table, key, &seen.values, Some(new));
-            return Ok(());
+            return self.open().change(table, key, &seen.values, Some(new));
         }
         if key == seen.key {
             // The same key at another partition is another row; a buffer keyed by row key cannot hold both.
             return Err(SqlError::unsupported("changing where a row lives without changing its primary key"));
         }
-        self.open().change(table, seen.key.clone(), &seen.values, None);
-        self.open().insert(table, key, new);
-        Ok(())
+        self.open().change(table, seen.key.clone(), &seen.values, None)?;
+        self.open().insert(table, key, new)
     }
 
     pub(super) fn open(&mut self) -> &mut super::Transaction {

@@ -12,6 +12,9 @@ use base::{Datum, Key, Row, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// What one transaction writes at a partition at most: alike for every copy, whatever memory it has.
+const WRITTEN_BYTES_MAX: usize = 1 << 30;
+
 /// Final states so far, by table and key.
 #[derive(Default)]
 pub(crate) struct Overlay {
@@ -22,6 +25,8 @@ pub(crate) struct Overlay {
     pub homes: BTreeMap<TableId, BTreeMap<Key, Option<Key>>>,
     /// Unique entries homed here that their row keeps, though it may move.
     pub kept: BTreeSet<(TableId, Key)>,
+    /// Of all states that rows were given.
+    bytes: usize,
 }
 
 impl Overlay {
@@ -151,6 +156,11 @@ impl<'a> Run<'a> {
             }
         }
         let row = after.map(|(row, _)| row);
+        let overlay = &mut self.prepared.overlay;
+        overlay.bytes = overlay.bytes.saturating_add(key.len() + row.as_ref().map_or(0, Row::len));
+        if overlay.bytes > WRITTEN_BYTES_MAX {
+            return Err(too_much());
+        }
         self.prepared.overlay.rows.entry(id).or_default().insert(key, row);
         Ok(())
     }
@@ -254,4 +264,10 @@ pub(crate) fn complete(table: &TableStore, row: &Row) -> SqlResult<Vec<Datum>> {
     let missing = &table.desc.columns[values.len()..];
     values.extend(missing.iter().map(|c| c.missing.clone()));
     Ok(values)
+}
+
+fn too_much() -> SqlError {
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction writes too much")
+        .detail(format!("A transaction writes at most {WRITTEN_BYTES_MAX} bytes of rows at one partition."))
+        .hint("Write fewer rows in one transaction.")
 }

@@ -100,6 +100,7 @@ impl Store {
             let table = self.tables.remove(&id).expect("just listed");
             self.index_owner.retain(|_, owner| *owner != id);
             self.counters.rows -= table.live;
+            self.counters.live_bytes -= table.live_bytes;
             self.dropped.push((place, table));
         }
         for (id, desc) in &catalog.tables {

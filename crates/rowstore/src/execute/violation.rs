@@ -4,8 +4,9 @@ use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::{Index, Table};
 use base::{Datum, Key, Place, Rank, Row, text};
 
-/// Holds a new row against NOT NULL and CHECK.
+/// Holds a new row against its size, NOT NULL and CHECK.
 pub(crate) fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
+    base::row::check_size(values).map_err(|e| e.table(&table.name))?;
     for (column, value) in table.columns.iter().zip(values) {
         if column.not_null && value.is_null() {
             return Err(SqlError::new(

@@ -228,6 +228,28 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
                 .collect();
             made
         }
+        "snapshots" => {
+            let mut made = Made::new(&[
+                ("region", TEXT),
+                ("user_name", TEXT),
+                ("application_name", TEXT),
+                ("rank", DataType::BigInt),
+                ("age_ms", DataType::Double),
+                ("is_too_old", DataType::Boolean),
+            ]);
+            let cluster = &context.gateway.cluster;
+            for held in context.gateway.snapshots.all() {
+                made.rows.push(vec![
+                    text(region(cluster.region())),
+                    text(&held.user),
+                    text(&held.application),
+                    Datum::Int(held.rank.0 as i64),
+                    Datum::Float(cluster.now().since(held.since) as f64 / base::time::MS as f64),
+                    Datum::Bool(held.is_too_old()),
+                ]);
+            }
+            made
+        }
         "regions" => {
             let mut made = Made::new(&[
                 ("name", TEXT),

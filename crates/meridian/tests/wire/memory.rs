@@ -1,0 +1,150 @@
+//! Memory that clients ask for: refused beyond its limits, and given back.
+
+use super::server::{Server, failure, rows, run, state, value};
+use std::time::{Duration, Instant};
+
+/// What statements may take together, and what the process may have beside it: its baseline, what is stored, and
+/// what the allocator keeps for a while.
+const QUERY_MIB: u64 = 64;
+const BESIDE_MIB: u64 = 160;
+
+/// Statements that ask for far more than there is, and the states they may be refused with.
+const HOSTILE: &[(&str, &[&str])] = &[
+    ("select length(repeat('x', 2000000000))", &["54000"]),
+    ("explain analyze select length(repeat('x', 2000000000))", &["54000"]),
+    ("select length(repeat('x', 1000000000))", &["53200"]),
+    ("select length(lpad('x', 1000000000, 'yz'))", &["53200"]),
+    ("select length(rpad('x', 2000000000, 'yz'))", &["53200", "54000"]),
+    ("select length(repeat('x', 20000000) || repeat('y', 20000000) || repeat('z', 20000000))", &["53200"]),
+    (
+        "select length(concat(repeat('x', 20000000), repeat('y', 20000000), repeat('z', 20000000)))",
+        &["53200"],
+    ),
+    ("select length(concat_ws(repeat('-', 10000000), 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'))", &["53200"]),
+    ("select length(replace(repeat('x', 1000000), 'x', repeat('y', 1000)))", &["53200"]),
+    ("select length(regexp_replace(repeat('x', 1000000), 'x', repeat('y', 1000), 'g'))", &["53200"]),
+    ("select array_length(array_repeat('x', 1000000000), 1)", &["53200"]),
+    ("select array_length(string_to_array(repeat('x,', 20000000), ','), 1)", &["53200"]),
+    ("select count(*) from unnest(string_to_array(repeat('x,', 20000000), ',')) u", &["53200"]),
+    (
+        "select max(length(s)) from (select repeat('x', 1000000) s, \
+         unnest(string_to_array(repeat('x,', 10000), ',')) u) q",
+        &["53200"],
+    ),
+    ("select sum(length(a.s || b.v)) from (select repeat('x', 1000000) s) a, t b", &["53200"]),
+    ("select count(*) from (select repeat('x', 1000000) s, id from t) q where s <> 'a'", &["53200"]),
+    ("select repeat('x', 3000000) from t", &["53200"]),
+    ("select concat(repeat('x', 1000000), repeat('y', 1000000), v) from t", &["53200"]),
+    ("select count(*) from (select string_agg(v, ',') over () s from t) q where s <> 'a'", &["53200"]),
+    ("select length(string_agg(repeat(v, 10000), ',')) from t", &["53200"]),
+    ("select array_length(array_agg(repeat(a.v, 1000)), 1) from t a, t b", &["53200"]),
+    ("select a.v, b.v, count(*) from t a, t b group by a.v, b.v order by count(*) limit 1", &["53200"]),
+    ("select a.v || b.v x from t a, t b order by x", &["53200"]),
+    ("create table made as select a.id * 100000 + b.id id, a.v from t a, t b", &["53200"]),
+    ("insert into t select 100000 + a.id * 10000 + b.id, a.v from t a, t b", &["53200"]),
+    ("begin; declare c cursor with hold for select a.v, b.v from t a, t b; commit", &["53200"]),
+    ("begin; declare c cursor for select a.v, b.v from t a, t b; fetch all c; commit", &["53200"]),
+    (
+        "with recursive r as (select 1 n, 'x'::text s union all select n + 1, s || s from r where n < 40) \
+         select max(length(s)) from r",
+        &["53200"],
+    ),
+    ("update long set v = v || v || v || v || v || v where id = 1", &["54000"]),
+    (
+        "select length(v || v || v || v || v || v || v || v || v || v || v || v || v || v) from long where id = 1",
+        &["54000"],
+    ),
+];
+
+#[tokio::test]
+async fn what_is_asked_for_is_refused_beyond_the_limit_and_others_go_on() {
+    let server = Server::start_with(&["--regions", "us", "--query-memory-mib", "64"], 1);
+    let (client, other) = (server.session(0).await, server.session(0).await);
+    for setup in [
+        "create table t (id int primary key, v text)",
+        "insert into t select n, 'value ' || n from generate_series(1, 2000) s(n)",
+        "create table long (id int primary key, v text)",
+        "insert into long select 1, repeat('x', 5000000)",
+        "select count(*) from t, long",
+    ] {
+        run(&client, setup).await;
+    }
+    let before_mib = server.status_mib("VmRSS:");
+    for (sql, states) in HOSTILE {
+        let (state, message) = failure(&client, sql).await;
+        assert!(states.contains(&state.as_str()), "{sql}: {state} {message}");
+        run(&client, "rollback").await;
+        assert_eq!(value(&other, "select count(*) from t").await, "2000", "after {sql}");
+    }
+    let most_mib = server.status_mib("VmHWM:");
+    assert!(
+        most_mib <= before_mib + QUERY_MIB * 11 / 10 + BESIDE_MIB,
+        "{before_mib} MiB before, {most_mib} MiB at most"
+    );
+    // What fits is answered, however much of it there is in all.
+    assert_eq!(value(&client, "select sum(length(repeat(v, 1000))) from t").await, "18893000");
+    assert_eq!(
+        value(&client, "select count(*) from unnest(string_to_array(repeat('x,', 500000), ',')) u").await,
+        "500001"
+    );
+    assert_eq!(value(&client, "select length(repeat('x', 20000000))").await, "20000000");
+    assert_eq!(value(&client, "select repeat('ab', 3) || 'c' || null is null").await, "t");
+}
+
+/// What a transaction at the other end of this writes until the first one is told that it is too old.
+async fn is_told_too_old(server: &Server, holder: &tokio_postgres::Client, is_busy: bool) {
+    let writer = server.session(0).await;
+    let wide = "x".repeat(20_000);
+    let started = Instant::now();
+    loop {
+        if is_busy {
+            for _ in 0..20 {
+                run(&writer, &format!("update hot set v = '{wide}' where id = 1")).await;
+            }
+        }
+        match rows(holder, "select n from seen order by id").await {
+            // Right, as long as there is an answer.
+            Ok(seen) => assert_eq!(seen, ["1", "2"]),
+            Err(e) => {
+                assert_eq!(state(&e), "72000", "{e:?}");
+                return;
+            }
+        }
+        assert!(started.elapsed() < Duration::from_secs(30), "the snapshot is kept");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn open_transactions_hold_back_no_more_than_they_may() {
+    let setup = "create table seen (id int primary key, n int); insert into seen values (1, 1), (2, 2); \
+                 create table hot (id int primary key, v text); insert into hot values (1, '')";
+    // By memory: the oldest goes, a younger one stays.
+    let server = Server::start_with(&["--regions", "us", "--old-versions-mib", "4"], 1);
+    let (holder, younger, other) =
+        (server.session(0).await, server.session(0).await, server.session(0).await);
+    run(&other, setup).await;
+    run(&holder, "set application_name = 'sleeper'; begin; select n from seen order by id").await;
+    run(&other, "update seen set n = n + 10").await;
+    assert_eq!(value(&other, "select application_name from meridian.snapshots").await, "sleeper");
+    is_told_too_old(&server, &holder, true).await;
+    assert_eq!(failure(&holder, "select 1").await.0, "25P02");
+    run(&holder, "rollback").await;
+    assert_eq!(value(&other, "select count(*) from meridian.snapshots").await, "0");
+    assert_eq!(rows(&holder, "select n from seen order by id").await.unwrap(), ["11", "12"]);
+    // One that begins now meets no old versions: it is left alone for longer than anybody looks.
+    run(&younger, "begin; select n from seen").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(rows(&younger, "select n from seen order by id").await.unwrap(), ["11", "12"]);
+    run(&younger, "update seen set n = n + 1; commit").await;
+
+    // By age, with nobody writing; what rests on the snapshot is not committed.
+    let server = Server::start_with(&["--regions", "us", "--old-versions-age", "1"], 1);
+    let (holder, writer) = (server.session(0).await, server.session(0).await);
+    run(&writer, setup).await;
+    run(&holder, "begin; select n from seen order by id").await;
+    run(&writer, "begin; select n from seen; update seen set n = 5").await;
+    is_told_too_old(&server, &holder, false).await;
+    assert_eq!(failure(&writer, "commit").await.0, "72000");
+    assert_eq!(rows(&holder, "rollback; select n from seen order by id").await.unwrap(), ["1", "2"]);
+}
