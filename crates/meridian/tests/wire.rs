@@ -6,6 +6,8 @@ mod bytes;
 mod clients;
 #[path = "wire/clocks.rs"]
 mod clocks;
+#[path = "wire/computed_writes.rs"]
+mod computed_writes;
 #[path = "wire/config.rs"]
 mod config;
 #[path = "wire/conflicts.rs"]
@@ -26,5 +28,7 @@ mod regions;
 mod scripts;
 #[path = "wire/server.rs"]
 mod server;
+#[path = "wire/shapes.rs"]
+mod shapes;
 #[path = "wire/vanishing.rs"]
 mod vanishing;

@@ -15,14 +15,18 @@ mod error;
 mod filters;
 mod functions;
 mod interruption;
+mod only;
 mod overlay;
 mod plan;
 mod print;
 mod provider;
 mod prune;
+mod regex_errors;
 mod rewrite;
 mod run;
 mod scan;
+mod set_types;
+mod shape_errors;
 mod shared;
 mod system;
 
