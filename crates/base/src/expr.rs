@@ -6,6 +6,7 @@
 
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::text_functions::TextFunction;
 use crate::{DataType, Datum};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -71,6 +72,7 @@ pub enum Function {
     Floor,
     Ceil,
     Concat,
+    Text(TextFunction),
 }
 
 impl Expr {
@@ -362,6 +364,7 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         return Ok(Datum::Null);
     }
     Ok(match (function, arguments.as_slice()) {
+        (Text(function), arguments) => crate::text_functions::call(function, arguments)?,
         (Abs, [Datum::Int(i)]) => Datum::Int(i.checked_abs().ok_or_else(|| overflow("bigint"))?),
         (Abs, [Datum::Float(f)]) => Datum::Float(f.abs()),
         (Abs, [Datum::Decimal(d)]) => Datum::Decimal(d.abs()),

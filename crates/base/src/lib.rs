@@ -21,6 +21,7 @@ pub mod rng;
 pub mod row;
 pub mod schema;
 pub mod text;
+pub mod text_functions;
 pub mod time;
 pub mod topology;
 pub mod txn;

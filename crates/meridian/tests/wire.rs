@@ -8,6 +8,8 @@ mod bytes;
 mod clients;
 #[path = "wire/clocks.rs"]
 mod clocks;
+#[path = "wire/computed_writes.rs"]
+mod computed_writes;
 #[path = "wire/config.rs"]
 mod config;
 #[path = "wire/conflicts.rs"]
@@ -34,5 +36,7 @@ mod regions;
 mod scripts;
 #[path = "wire/server.rs"]
 mod server;
+#[path = "wire/shapes.rs"]
+mod shapes;
 #[path = "wire/vanishing.rs"]
 mod vanishing;

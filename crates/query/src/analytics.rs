@@ -17,14 +17,18 @@ mod functions;
 mod interruption;
 mod origins;
 mod memory;
+mod only;
 mod overlay;
 mod plan;
 mod print;
 mod provider;
 mod prune;
+mod regex_errors;
 mod rewrite;
 mod run;
 mod scan;
+mod set_types;
+mod shape_errors;
 mod shared;
 mod system;
 

@@ -15,6 +15,7 @@ pub mod keys;
 pub mod modify;
 pub mod scope;
 pub mod select;
+mod texts;
 
 use crate::names;
 use crate::response::Column;
@@ -93,6 +94,7 @@ impl Lowering<'_> {
             search_path: self.search_path,
             parameters: self.parameters,
             aggregates: None,
+            is_assignment: false,
         }
     }
 

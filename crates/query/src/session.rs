@@ -7,6 +7,7 @@
 mod calling;
 mod cancel;
 mod catalog;
+mod computed;
 mod copying;
 mod create_as;
 mod cursor;
@@ -19,6 +20,7 @@ mod plan;
 mod prepared;
 mod query;
 mod read;
+mod rich;
 mod settings;
 mod timeouts;
 mod transaction;
@@ -311,10 +313,12 @@ impl Session {
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,
             Plan::Join(plan) => Box::pin(self.run_join(plan, parameters)).await,
             // Boxed, all of these: a future is moved at every level above, whole, whatever branch it takes.
-            Plan::Insert(plan) => Box::pin(self.run_insert(plan, parameters)).await,
+            Plan::Insert(plan, computations) => {
+                Box::pin(self.run_insert(plan, computations, parameters)).await
+            }
             Plan::Modify(plan) => Box::pin(self.run_modify(plan, parameters)).await,
             Plan::Query(plan) => Box::pin(self.run_query(plan, parameters)).await,
-            Plan::Rich(statement) => Box::pin(self.run_rich(statement, parameters)).await,
+            Plan::Rich(plan) => Box::pin(self.run_rich(plan, parameters)).await,
             Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
             // Statements that contain statements come back to `run`.
             Plan::Utility(statement) => Box::pin(self.run_utility(statement, parameters)).await,

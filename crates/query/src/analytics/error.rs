@@ -13,6 +13,11 @@ pub(crate) fn sql_error(error: DataFusionError) -> SqlError {
 
 fn from_ref(error: &DataFusionError) -> SqlError {
     use DataFusionError as E;
+    let said = error.to_string();
+    if let Some(refused) = super::regex_errors::refused(&said).or_else(|| super::shape_errors::refused(&said))
+    {
+        return refused;
+    }
     match error {
         E::External(inner) => match inner.downcast_ref::<SqlError>() {
             Some(error) => error.clone(),

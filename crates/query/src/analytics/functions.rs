@@ -26,6 +26,7 @@ pub(super) fn install(context: &SessionContext) {
         Volatility::Immutable,
         Arc::new(like_patterns),
     ));
+    context.register_udaf(super::only::function());
     context.register_udf(create_udf("version", vec![], DataType::Utf8, Volatility::Immutable, text(VERSION)));
 }
 

@@ -21,7 +21,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, Statement};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -119,6 +119,9 @@ fn plan_now(
             super::rewrite::rewrite(&mut rewritten, analytics)?;
             let for_catalog = analytics.system.rewrite(&rewritten);
             let asks_catalog = for_catalog.is_some();
+            if !asks_catalog {
+                super::rewrite::rewrite_shapes(&mut rewritten, context, analytics)?;
+            }
             let rewritten = for_catalog.unwrap_or(rewritten);
             let names = Names { analytics, context, with_hidden };
             let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
@@ -130,9 +133,10 @@ fn plan_now(
                 }
                 planned => planned,
             };
-            let planned = planned.map_err(sql_error)?;
+            let mut planned = planned.map_err(sql_error)?;
             super::complexity::check(&planned)?;
             if !asks_catalog {
+                planned = super::set_types::settle(planned).map_err(sql_error)?;
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;
             }
             planned
@@ -151,7 +155,7 @@ fn plan_now(
         .iter()
         .enumerate()
         .map(|(n, field)| {
-            let name = shown.next().flatten().unwrap_or_else(|| field.name().clone());
+            let name = shown.next().flatten().unwrap_or_else(|| super::rewrite::shown(field.name()).into());
             let data_type = types::shown_type(field);
             let mut column = Column::new(name, data_type);
             if !matches!(data_type, DataType::Varchar { .. } | DataType::Char { .. }) {
@@ -190,6 +194,21 @@ impl QueryPlan {
     /// Whether a cut has to be chosen for it.
     pub(crate) fn reads_tables(&self) -> bool {
         !self.tables.is_empty()
+    }
+
+    /// How often it reads a table.
+    pub(crate) fn scans(&self, table: TableId) -> usize {
+        let mut count = 0;
+        let counted = self.written.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node
+                && let Ok(provider) = source_as_provider(&scan.source)
+                && let Some(columns) = provider.downcast_ref::<super::provider::ColumnTable>()
+            {
+                count += usize::from(columns.table.id == table);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        counted.map_or(0, |_| count)
     }
 
     /// Tables it reads.
@@ -287,9 +306,16 @@ fn with_distinct_names(statement: &Statement) -> Statement {
             ast::SetExpr::Query(inner) => body = inner.body.as_mut(),
             ast::SetExpr::SetOperation { left, .. } => body = left,
             ast::SetExpr::Select(select) => {
+                let mut given = BTreeSet::new();
                 for (i, item) in select.projection.iter_mut().enumerate() {
-                    if let ast::SelectItem::UnnamedExpr(e) = item {
-                        let alias = ast::Ident::with_quote('"', format!("{}#{i}", output_name(e)));
+                    let (e, name) = match item {
+                        ast::SelectItem::UnnamedExpr(e) => (e, None),
+                        ast::SelectItem::ExprWithAlias { expr, alias } => (expr, Some(names::fold(alias))),
+                        _ => continue,
+                    };
+                    if name.as_ref().is_none_or(|name| !given.insert(name.clone())) {
+                        let name = name.unwrap_or_else(|| output_name(e));
+                        let alias = ast::Ident::with_quote('"', format!("{name}#{i}"));
                         *item = ast::SelectItem::ExprWithAlias { expr: e.clone(), alias };
                     }
                 }

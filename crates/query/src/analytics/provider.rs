@@ -14,7 +14,7 @@ use colstore::{TableSnapshot, TableStatistics};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::{ColumnStatistics, Result, Statistics};
+use datafusion::common::{ColumnStatistics, Constraint, Constraints, Result, Statistics};
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
@@ -37,6 +37,8 @@ pub(super) struct ColumnTable {
     statistics: Option<Arc<TableStatistics>>,
     /// The column number of each field.
     columns: Vec<usize>,
+    /// What GROUP BY of the primary key determines.
+    constraints: Constraints,
 }
 
 impl ColumnTable {
@@ -48,7 +50,10 @@ impl ColumnTable {
     ) -> ColumnTable {
         let columns: Vec<usize> =
             (0..table.columns.len()).filter(|c| with_hidden || !table.columns[*c].hidden).collect();
-        ColumnTable { schema: types::schema_of(&table, &columns), table, statistics, columns }
+        let place = |column: &usize| columns.iter().position(|c| c == column);
+        let key: Option<Vec<usize>> = table.primary_key.iter().map(place).collect();
+        let constraints = Constraints::new_unverified(key.map(Constraint::PrimaryKey).into_iter().collect());
+        ColumnTable { schema: types::schema_of(&table, &columns), table, statistics, columns, constraints }
     }
 }
 
@@ -78,6 +83,7 @@ impl ColumnTable {
             schema: self.schema.clone(),
             statistics,
             columns: self.columns.clone(),
+            constraints: self.constraints.clone(),
         }
     }
 }
@@ -86,6 +92,9 @@ impl ColumnTable {
 impl TableProvider for ColumnTable {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
     }
     fn table_type(&self) -> TableType {
         TableType::Base

@@ -1,5 +1,19 @@
 //! What PostgreSQL writes one way and DataFusion another, changed in the statement before planning.
 
+mod bags;
+mod grouping;
+mod limits;
+mod ordered;
+mod recursion;
+mod relations;
+mod shapes;
+mod subqueries;
+mod windows;
+
+pub(super) use relations::shown;
+pub(super) use shapes::rewrite as rewrite_shapes;
+pub(super) use subqueries::ONLY;
+
 use super::context::Analytics;
 use crate::lower::scope::ParameterTypes;
 use base::error::SqlResult;
@@ -7,6 +21,8 @@ use base::{DataType, SqlError};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
 };
+use ordered::makes_rows_or_looks_around;
+use shapes::has_aggregate;
 use std::ops::ControlFlow;
 
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).

@@ -15,6 +15,8 @@ const PARAMETER: usize = 1 << 40;
 const VOLATILE: usize = 2 << 40;
 /// `SEQUENCE + id` is `nextval` of that sequence.
 const SEQUENCE: usize = 3 << 40;
+/// `COMPUTED + n` is the n-th value that a query computes for the statement beforehand.
+const COMPUTED: usize = 4 << 40;
 
 /// Functions whose value is not the same every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,15 @@ pub fn next_value(sequence: TableId) -> Expr {
     Expr::Column(SEQUENCE + sequence.0 as usize)
 }
 
+/// A value that a query computes.
+pub fn computed(n: usize) -> Expr {
+    Expr::Column(COMPUTED + n)
+}
+/// Which computed value a column number stands for.
+pub fn computed_number(column: usize) -> Option<usize> {
+    column.checked_sub(COMPUTED)
+}
+
 /// Whether the value is a constant once holes are filled: it reads no column.
 pub fn is_constant(expr: &Expr) -> bool {
     let mut constant = true;
@@ -68,8 +79,8 @@ pub fn changes_per_row(expr: &Expr) -> bool {
     let mut changes = false;
     expr.walk(&mut |e| {
         changes |= match e {
-            Expr::Column(c) if *c >= SEQUENCE => true,
-            Expr::Column(c) if *c >= VOLATILE => {
+            Expr::Column(c) if (SEQUENCE..COMPUTED).contains(c) => true,
+            Expr::Column(c) if (VOLATILE..SEQUENCE).contains(c) => {
                 !matches!(VOLATILES[*c - VOLATILE], Volatile::Now | Volatile::CurrentDate)
             }
             _ => false,
@@ -89,6 +100,9 @@ pub struct Binding<'a> {
 
 impl Binding<'_> {
     fn hole(&self, column: usize) -> SqlResult<Datum> {
+        if column >= COMPUTED {
+            return Err(SqlError::internal("a value is computed before it is used"));
+        }
         if column >= SEQUENCE {
             let id = TableId((column - SEQUENCE) as u32);
             let sequence = self.catalog.sequences.get(&id).ok_or_else(base::schema::stale_schema)?;

@@ -16,6 +16,7 @@ use base::expr::{BinaryOperator, Expr, Function, UnaryOperator};
 use base::schema::Catalog;
 use base::{DataType, Datum, SqlError};
 use datafusion::sql::sqlparser::ast;
+pub(crate) use typing::bare_name as type_name;
 use typing::*;
 
 /// What is known of an expression's type.
@@ -56,6 +57,8 @@ pub struct ExprLowering<'a> {
     pub parameters: &'a mut ParameterTypes,
     /// Where aggregate calls are collected, where they are allowed.
     pub aggregates: Option<&'a mut Vec<super::aggregate::Aggregate>>,
+    /// The value goes into a row.
+    pub is_assignment: bool,
 }
 
 /// A number or numeral cast to `numeric` without precision: it keeps the digits that it has.
@@ -89,6 +92,7 @@ impl ExprLowering<'_> {
 
     /// Lowers a value that is assigned to a column. The column's limits are applied where it is written.
     pub fn assignment(&mut self, e: &ast::Expr, column: &str, to: DataType) -> Lowered<Expr> {
+        self.is_assignment = true;
         let typed = self.lower(e)?;
         let typed = self.resolve(typed, to)?;
         let from = typed.data_type();
@@ -178,6 +182,10 @@ impl ExprLowering<'_> {
             E::Trim { trim_where: None, trim_what: None, expr, trim_characters: None } => {
                 Typed::known(Expr::Call(Function::Trim, vec![self.text(expr)?]), DataType::Text)
             }
+            E::Trim { trim_where, trim_what, expr, trim_characters: None } => {
+                self.trim(expr, *trim_where, trim_what.as_deref())?
+            }
+            E::Position { expr, r#in } => self.position(expr, r#in)?,
             E::Floor { expr, .. } => self.rounding(Function::Floor, expr)?,
             E::Ceil { expr, .. } => self.rounding(Function::Ceil, expr)?,
             E::Function(function) => return self.function(function),

@@ -38,6 +38,9 @@ impl ExprLowering<'_> {
             }
             _ => return Err(Refusal::TooRich),
         }
+        if let Some(text) = self.text_function(name, &arguments)? {
+            return Ok(text);
+        }
         Ok(match (name, arguments.as_slice()) {
             ("now" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp", [])
             | ("current_timestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz),

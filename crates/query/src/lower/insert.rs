@@ -2,7 +2,7 @@
 
 use super::bind::{self, Binding, Volatile};
 use super::scope::Scope;
-use super::{Lowered, Lowering, Projection, access};
+use super::{Lowered, Lowering, Projection, Refusal, access};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
@@ -25,6 +25,16 @@ pub struct InsertPlan {
     pub returning: Option<Projection>,
     /// The order can be declared before anything is read.
     pub is_one_shot: bool,
+    /// What a query has to compute for VALUES, in the order of [`bind::computed`].
+    pub computed: Vec<Computed>,
+}
+
+/// A value that nodes do not know how to compute.
+#[derive(Clone, Debug)]
+pub struct Computed {
+    pub expr: ast::Expr,
+    /// The column it is for.
+    pub column: usize,
 }
 
 /// Where the rows come from.
@@ -53,17 +63,35 @@ impl Lowering<'_> {
             return self.finish_insert(insert, table, source, defaults);
         };
         let is_plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
+        let mut computed = Vec::new();
         let source = match query.body.as_ref() {
             ast::SetExpr::Values(values) if is_plain => {
                 let mut rows = Vec::with_capacity(values.rows.len());
                 for row in &values.rows {
-                    rows.push(self.values_row(&table, &targets, &defaults, &row.content)?);
+                    refuse_width(&values.rows[0].content, &row.content)?;
+                    refuse_missing(insert, &targets, row.content.len())?;
+                    rows.push(self.values_row(&table, &targets, &defaults, &row.content, &mut computed)?);
                 }
                 Source::Values(rows)
             }
-            _ => Source::Query(query.clone(), targets),
+            body => {
+                if let Some(width) = width_of(body) {
+                    refuse_missing(insert, &targets, width)?;
+                }
+                let given = width_of(body).unwrap_or(targets.len()).min(targets.len());
+                if let Some(column) = targets[..given]
+                    .iter()
+                    .map(|t| &table.columns[*t])
+                    .find(|c| c.identity == Identity::Always)
+                {
+                    return Err(generated_always(column).into());
+                }
+                Source::Query(query.clone(), targets)
+            }
         };
-        self.finish_insert(insert, table, source, defaults)
+        let mut plan = self.finish_insert(insert, table, source, defaults)?;
+        plan.computed = computed;
+        Ok(plan)
     }
 
     /// Columns that values go to.
@@ -99,6 +127,7 @@ impl Lowering<'_> {
         targets: &[usize],
         defaults: &[Expr],
         values: &[ast::Expr],
+        computed: &mut Vec<Computed>,
     ) -> Lowered<Vec<Expr>> {
         if values.len() > targets.len() {
             return Err(SqlError::new(
@@ -115,18 +144,17 @@ impl Lowering<'_> {
                 continue;
             }
             if column.identity == Identity::Always {
-                return Err(SqlError::new(
-                    SqlState(*b"428C9"),
-                    format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name),
-                )
-                .detail(format!(
-                    "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
-                    column.name
-                ))
-                .hint("Use OVERRIDING SYSTEM VALUE to override.")
-                .into());
+                return Err(generated_always(column).into());
             }
-            row[target] = self.exprs(&scope).assignment(value, &column.name, column.data_type)?;
+            let declared = self.parameters.clone();
+            row[target] = match self.exprs(&scope).assignment(value, &column.name, column.data_type) {
+                Err(Refusal::TooRich) => {
+                    *self.parameters = declared;
+                    computed.push(Computed { expr: value.clone(), column: target });
+                    bind::computed(computed.len() - 1)
+                }
+                lowered => lowered?,
+            };
         }
         Ok(row)
     }
@@ -169,7 +197,8 @@ impl Lowering<'_> {
             Some(items) => Some(self.projection(items, &table, &scope)?),
         };
         let is_one_shot = matches!(source, Source::Values(_));
-        Ok(InsertPlan { table, source, defaults, on_conflict, returning, is_one_shot })
+        let computed = Vec::new();
+        Ok(InsertPlan { table, source, defaults, on_conflict, returning, is_one_shot, computed })
     }
 
     fn on_conflict(
@@ -230,6 +259,50 @@ impl Lowering<'_> {
     }
 }
 
+/// Whether rows of VALUES are of one length. Errors: 42601.
+fn refuse_width(first: &[ast::Expr], row: &[ast::Expr]) -> SqlResult<()> {
+    if row.len() == first.len() {
+        return Ok(());
+    }
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"))
+}
+
+/// Whether there is a value for every column that the statement names. Errors: 42601.
+fn refuse_missing(insert: &ast::Insert, targets: &[usize], values: usize) -> SqlResult<()> {
+    if insert.columns.is_empty() || values >= targets.len() {
+        return Ok(());
+    }
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
+}
+
+/// How many columns a query has, if its text says so.
+fn width_of(body: &ast::SetExpr) -> Option<usize> {
+    let mut body = body;
+    loop {
+        body = match body {
+            ast::SetExpr::Query(inner) => inner.body.as_ref(),
+            ast::SetExpr::SetOperation { left, .. } => left,
+            ast::SetExpr::Values(values) => return values.rows.first().map(|row| row.content.len()),
+            ast::SetExpr::Select(select) => {
+                let is_one = |item: &ast::SelectItem| {
+                    matches!(item, ast::SelectItem::UnnamedExpr(_) | ast::SelectItem::ExprWithAlias { .. })
+                };
+                return select.projection.iter().all(is_one).then_some(select.projection.len());
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// 428C9: a value for an identity column that makes its own.
+fn generated_always(column: &base::schema::Column) -> SqlError {
+    SqlError::new(
+        SqlState(*b"428C9"),
+        format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name),
+    )
+    .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
+}
+
 /// The unique constraint over exactly these columns: the primary key (as the table's own id) or an index.
 fn arbiter(table: &Table, columns: &[usize]) -> SqlResult<TableId> {
     let same = |key: &[usize]| key.len() == columns.len() && key.iter().all(|c| columns.contains(c));
@@ -257,6 +330,14 @@ pub(crate) fn parse_expr(sql: &str) -> SqlResult<ast::Expr> {
 }
 
 impl InsertPlan {
+    /// Changes the expressions of VALUES.
+    pub fn fill(&mut self, with: &dyn Fn(&Expr) -> Expr) {
+        if let Source::Values(rows) = &mut self.source {
+            rows.iter_mut().flatten().for_each(|e| *e = with(e));
+        }
+        self.computed.clear();
+    }
+
     /// Complete rows for VALUES, checked against types, NOT NULL and CHECK.
     pub fn rows(&self, binding: &Binding<'_>) -> SqlResult<Vec<Vec<Datum>>> {
         let Source::Values(rows) = &self.source else { return Ok(Vec::new()) };
@@ -264,8 +345,7 @@ impl InsertPlan {
             .map(|row| {
                 let mut values = Vec::with_capacity(row.len());
                 for (expr, column) in row.iter().zip(&self.table.columns) {
-                    let value = binding.value(expr)?;
-                    values.push(column.data_type.coerce(value).map_err(|e| in_column(e, &column.name))?);
+                    values.push(assign(binding.value(expr)?, column)?);
                 }
                 check_row(&self.table, &values)?;
                 Ok(values)
@@ -339,7 +419,9 @@ impl InsertPlan {
     /// Whether its rows can be made without using anything up.
     pub fn explains_without_effect(&self) -> bool {
         match &self.source {
-            Source::Values(rows) => !rows.iter().flatten().any(bind::changes_per_row),
+            Source::Values(rows) => {
+                self.computed.is_empty() && !rows.iter().flatten().any(bind::changes_per_row)
+            }
             Source::Query(..) => false,
         }
     }

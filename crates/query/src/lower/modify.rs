@@ -7,7 +7,7 @@ use super::{Lowered, Lowering, Projection, Refusal, access};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::{Index, Table};
+use base::schema::{Identity, Index, Table};
 use base::topology::Topology;
 use base::txn::{AccessSet, Statement};
 use base::{Datum, Row, SqlError};
@@ -94,13 +94,14 @@ impl Lowering<'_> {
                 )
                 .into());
             }
+            refuse_generated(column, value)?;
             let expr = if super::insert::is_default(value) {
                 self.defaults(table)?.swap_remove(number)
             } else {
                 self.exprs(scope).assignment(value, &column.name, column.data_type)?
             };
             if bind::changes_per_row(&expr) {
-                return Err(SqlError::unsupported("a volatile function in SET").into());
+                return Err(Refusal::TooRich);
             }
             set.push((number, expr));
         }
@@ -170,7 +171,7 @@ fn looked_at(
 
 /// A secondary index that finds rows to change where the primary key does not: an order declared by
 /// primary key is never in conflict, so that is preferred as soon as it says more than where rows live.
-fn better_index(table: &Table, conjuncts: &[Expr], primary: &KeyPath) -> Option<(Index, KeyPath)> {
+pub(crate) fn better_index(table: &Table, conjuncts: &[Expr], primary: &KeyPath) -> Option<(Index, KeyPath)> {
     if primary.fixed_count() > 0 && !only_partition(table, primary) {
         return None;
     }
@@ -219,6 +220,18 @@ fn single_assignments(assignments: &[ast::Assignment]) -> Lowered<Vec<OneAssignm
         }
     }
     Ok(pairs)
+}
+
+/// 428C9: an identity column that makes its own values takes no other.
+pub fn refuse_generated(column: &base::schema::Column, value: &ast::Expr) -> SqlResult<()> {
+    if column.identity != Identity::Always || super::insert::is_default(value) {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        SqlState(*b"428C9"),
+        format!("column \"{}\" can only be updated to DEFAULT", column.name),
+    )
+    .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name)))
 }
 
 /// The column that an assignment names. Errors: 42703.

@@ -104,6 +104,7 @@ impl Session {
                 on_conflict: OnConflict::Fail,
                 returning: None,
                 is_one_shot: true,
+                computed: Vec::new(),
             },
             targets,
             records: Records::new(format.clone()),

@@ -82,6 +82,7 @@ impl Session {
             on_conflict: OnConflict::Fail,
             returning: None,
             is_one_shot: true,
+            computed: Vec::new(),
         };
         let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
         let targets: Vec<usize> = (0..shape.len()).collect();

@@ -164,7 +164,7 @@ impl Session {
                 let partitions = reached(&plan.table, &plan.path, None)?;
                 lines.extend(self.way(&partitions, &self.homes(&plan.table, &partitions), true));
             }
-            Plan::Insert(plan) => {
+            Plan::Insert(plan, _) => {
                 let kind = if plan.is_one_shot { "one-shot, never a conflict abort" } else { "from a query" };
                 lines.push(format!("Insert into {} ({kind})", plan.table.name));
                 lines.push(format!("  Home: {}", self.home(&plan.table)));
@@ -198,12 +198,7 @@ impl Session {
                 lines.push(format!("  Cut: {}", self.cut_rule(self.usual_cut())));
                 lines.extend(text.lines().map(|l| format!("  {l}")));
             }
-            Plan::Rich(statement) => {
-                lines.push(format!(
-                    "{} (rows and values from a query over columns, validated at commit)",
-                    crate::ddl::first_words(statement)
-                ));
-            }
+            Plan::Rich(plan) => lines.push(plan.explained()),
             Plan::Call(plan) => {
                 lines.push(format!("Call {}", plan.procedure.name()));
                 if has_values {

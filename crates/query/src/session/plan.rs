@@ -1,5 +1,7 @@
 //! What a statement will do, decided once per catalog version.
 
+use super::computed;
+use super::rich::RichPlan;
 use crate::analytics::QueryPlan;
 use crate::lower::insert::InsertPlan;
 use crate::lower::join::RowJoinPlan;
@@ -19,7 +21,8 @@ use std::sync::Arc;
 
 /// What a statement will do.
 pub enum Plan {
-    Insert(InsertPlan),
+    /// With queries for the values that nodes cannot compute.
+    Insert(InsertPlan, Vec<Arc<QueryPlan>>),
     Modify(ModifyPlan),
     /// SELECT without FROM.
     Constant(Projection),
@@ -30,7 +33,7 @@ pub enum Plan {
     /// Anything else that returns rows.
     Query(Arc<QueryPlan>),
     /// UPDATE and DELETE that need the analytical planner to find their rows and values.
-    Rich(Statement),
+    Rich(Box<RichPlan>),
     Call(CallPlan),
     /// Statements about the session, the catalog, or other statements.
     Utility(Statement),
@@ -47,7 +50,7 @@ impl Plan {
     /// Columns of the rows it returns.
     pub fn columns(&self) -> Option<Arc<Vec<Column>>> {
         match self {
-            Plan::Insert(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
+            Plan::Insert(plan, _) => plan.returning.as_ref().map(|r| r.columns.clone()),
             Plan::Modify(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
             Plan::Constant(projection) => Some(projection.columns.clone()),
             Plan::Rows(plan) => Some(plan.output.projection.columns.clone()),
@@ -55,7 +58,7 @@ impl Plan {
             Plan::Query(plan) => Some(plan.columns.clone()),
             Plan::Call(plan) => (!plan.columns.is_empty()).then(|| plan.columns.clone()),
             Plan::Utility(statement) => super::utility::columns(statement),
-            Plan::Rich(_) => None,
+            Plan::Rich(plan) => plan.returning().map(|r| r.columns.clone()),
         }
     }
 }
@@ -90,18 +93,25 @@ pub fn plan(
         Statement::Query(query) => plan_query(context, statement, query, parameters),
         Statement::Insert(insert) => {
             let plan = lowering.insert(insert).map_err(|r| too_rich(r, "this form of INSERT"))?;
-            Ok(Plan::Insert(plan))
+            let computations = computed::plan(context, &plan, parameters)?;
+            Ok(Plan::Insert(plan, computations))
         }
-        Statement::Update(update) => match lowering.update(update, &topology) {
-            Ok(plan) => Ok(Plan::Modify(plan)),
-            Err(Refusal::TooRich) => Ok(Plan::Rich(statement.clone())),
-            Err(Refusal::Error(error)) => Err(error),
-        },
-        Statement::Delete(delete) => match lowering.delete(delete, &topology) {
-            Ok(plan) => Ok(Plan::Modify(plan)),
-            Err(Refusal::TooRich) => Ok(Plan::Rich(statement.clone())),
-            Err(Refusal::Error(error)) => Err(error),
-        },
+        Statement::Update(_) | Statement::Delete(_) => {
+            let declared = lowering.parameters.clone();
+            let lowered = match statement {
+                Statement::Update(update) => lowering.update(update, &topology),
+                Statement::Delete(delete) => lowering.delete(delete, &topology),
+                _ => Err(Refusal::TooRich),
+            };
+            match lowered {
+                Ok(plan) => Ok(Plan::Modify(plan)),
+                Err(Refusal::Error(error)) => Err(error),
+                Err(Refusal::TooRich) => {
+                    *parameters = declared;
+                    RichPlan::new(context, statement, parameters).map(|plan| Plan::Rich(Box::new(plan)))
+                }
+            }
+        }
         Statement::Call(function) => plan_call(context, &mut lowering, function).map(Plan::Call),
         other => Ok(Plan::Utility(other.clone())),
     }

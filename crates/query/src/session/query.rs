@@ -1,17 +1,12 @@
 //! Queries through DataFusion, in and out of transactions.
 
-use super::write::Written;
-use super::{Context, Session};
+use super::Session;
 use crate::analytics::{self, Answer, How, QueryPlan};
-use crate::lower::modify::assigned_column;
 use crate::lower::scope::ParameterTypes;
-use crate::names;
 use crate::response::{Guard, Response, RowStream, Rows};
-use crate::session::transaction::SeenRow;
-use base::error::{SqlResult, SqlState};
+use base::error::SqlResult;
 use base::key::KeyRange;
-use base::schema::Table;
-use base::{Datum, SqlError, TableId};
+use base::{Datum, Rank, SqlError, TableId};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +28,30 @@ impl Session {
             false => None,
         };
         let own_tables = self.own_tables(plan).await?;
+        self.answer_at(plan, parameters, at, own_tables).await
+    }
+
+    /// The same with these rows as one table's.
+    pub(super) async fn answer_over(
+        &mut self,
+        plan: &QueryPlan,
+        parameters: &[Datum],
+        table: TableId,
+        rows: Vec<Arc<Vec<Datum>>>,
+    ) -> SqlResult<Answer> {
+        let at = self.pinned().await?.1;
+        let mut own_tables = self.own_tables(plan).await?;
+        own_tables.insert(table, rows);
+        self.answer_at(plan, parameters, Some(at), own_tables).await
+    }
+
+    async fn answer_at(
+        &mut self,
+        plan: &QueryPlan,
+        parameters: &[Datum],
+        at: Option<Rank>,
+        own_tables: BTreeMap<TableId, Vec<Arc<Vec<Datum>>>>,
+    ) -> SqlResult<Answer> {
         let how = How {
             at,
             consistency: self.settings.consistency,
@@ -74,6 +93,14 @@ impl Session {
         Ok(own_tables)
     }
 
+    /// All rows of a result inside a statement, accounted until its end.
+    pub(super) async fn collected(&mut self, stream: &mut RowStream) -> SqlResult<Vec<Vec<Datum>>> {
+        let memory = self.gateway.rows_memory("rows of a query inside a statement");
+        let rows = stream.collect_within(&memory).await?;
+        self.reading = Some(memory);
+        Ok(rows)
+    }
+
     /// All rows of a query inside a statement.
     pub(super) async fn query_values(
         &mut self,
@@ -81,168 +108,14 @@ impl Session {
         parameters: &[Datum],
     ) -> SqlResult<Vec<Vec<Datum>>> {
         let statement = Statement::Query(Box::new(query.clone()));
-        self.statement_values(&statement, parameters, false).await
-    }
-
-    async fn statement_values(
-        &mut self,
-        statement: &Statement,
-        parameters: &[Datum],
-        with_hidden: bool,
-    ) -> SqlResult<Vec<Vec<Datum>>> {
         let catalog = self.catalog();
         let mut types = ParameterTypes(parameters.iter().map(super::prepared::type_of).collect());
-        let context: Context<'_> = self.context(&catalog);
-        let planning = || analytics::plan_with(&context, statement, &mut types, with_hidden);
+        // Rows found by key are validated row by row, columns as a whole.
+        let planning = || super::plan::plan(&self.context(&catalog), &statement, &mut types);
         let plan = crate::interrupt::during(&self.cancel, planning)?;
-        let mut answer = self.answer(&plan, parameters).await?;
-        let memory = self.gateway.rows_memory("rows of a query inside a statement");
-        let rows = answer.stream.collect_within(&memory).await?;
-        self.reading = Some(memory);
-        Ok(rows)
-    }
-
-    /// UPDATE … FROM and DELETE … USING: a query finds the rows and their new values, which are buffered.
-    pub(super) async fn rich_buffered(
-        &mut self,
-        statement: &Statement,
-        parameters: &[Datum],
-    ) -> SqlResult<Written> {
-        self.pinned().await?;
-        let catalog = self.catalog();
-        let rich = Rich::of(self, &catalog, statement)?;
-        let rows = self.statement_values(&rich.query, parameters, true).await?;
-        let table = rich.table;
-        let width = table.columns.len();
-        let mut written = Written::default();
-        let mut done = std::collections::BTreeSet::new();
-        for mut row in rows {
-            let values = row.split_off(width);
-            let key = table.key_of(&row);
-            // Joined more than once, a row changes once.
-            if !done.insert(key.clone()) {
-                continue;
-            }
-            written.affected += 1;
-            let seen = SeenRow::new(key.clone(), Arc::new(row));
-            match &rich.set {
-                None => self.open().change(&table, key, &seen.values, None)?,
-                Some(columns) => {
-                    let mut new = seen.values.as_ref().clone();
-                    for (&column, value) in columns.iter().zip(values) {
-                        new[column] = crate::lower::insert::assign(value, &table.columns[column])?;
-                    }
-                    crate::lower::insert::check_row(&table, &new)?;
-                    self.guard_unique(&table, &seen, &new).await?;
-                    self.replace(&table, &seen, new)?;
-                }
-            }
+        match Box::pin(self.run(&plan, parameters)).await? {
+            Response::Rows(mut rows) => self.collected(&mut rows.stream).await,
+            _ => Err(SqlError::internal("a query answers rows")),
         }
-        Ok(written)
-    }
-}
-
-/// A rich UPDATE or DELETE as a query: the row's columns, then the new values.
-struct Rich {
-    table: Arc<Table>,
-    /// Columns assigned, in the order of the values; `None` deletes.
-    set: Option<Vec<usize>>,
-    query: Statement,
-}
-
-impl Rich {
-    fn of(session: &Session, catalog: &base::schema::Catalog, statement: &Statement) -> SqlResult<Rich> {
-        let find = |relation: &ast::TableFactor| -> SqlResult<(Arc<Table>, String)> {
-            let ast::TableFactor::Table { name, alias, .. } = relation else {
-                return Err(SqlError::unsupported("changing anything but a table"));
-            };
-            let path = &session.settings.search_path;
-            let table = names::find_table(catalog, path, &session.database, name)?.clone();
-            let shown = alias.as_ref().map_or_else(|| table.name.clone(), |a| names::fold(&a.name));
-            Ok((table, shown))
-        };
-        let (table, shown, from, selection, assignments) = match statement {
-            Statement::Update(update) => {
-                if update.returning.is_some() {
-                    return Err(SqlError::unsupported("RETURNING of UPDATE … FROM"));
-                }
-                if update.limit.is_some() || !update.order_by.is_empty() {
-                    return Err(SqlError::unsupported("ORDER BY or LIMIT of UPDATE"));
-                }
-                let (table, shown) = find(&update.table.relation)?;
-                let mut from = vec![update.table.clone()];
-                if let Some(
-                    ast::UpdateTableFromKind::BeforeSet(more) | ast::UpdateTableFromKind::AfterSet(more),
-                ) = &update.from
-                {
-                    from.extend(more.iter().cloned());
-                }
-                (table, shown, from, update.selection.clone(), Some(update.assignments.as_slice()))
-            }
-            Statement::Delete(delete) => {
-                if delete.returning.is_some() {
-                    return Err(SqlError::unsupported("RETURNING of DELETE … USING"));
-                }
-                if delete.limit.is_some() || !delete.tables.is_empty() {
-                    return Err(SqlError::unsupported("this form of DELETE"));
-                }
-                let (ast::FromTable::WithFromKeyword(tables) | ast::FromTable::WithoutKeyword(tables)) =
-                    &delete.from;
-                let [first] = tables.as_slice() else {
-                    return Err(SqlError::unsupported("DELETE from several tables"));
-                };
-                let (table, shown) = find(&first.relation)?;
-                let mut from = vec![first.clone()];
-                from.extend(delete.using.iter().flatten().cloned());
-                (table, shown, from, delete.selection.clone(), None)
-            }
-            _ => return Err(SqlError::internal("only UPDATE and DELETE are rich")),
-        };
-        let qualified = |column: &base::schema::Column| {
-            ast::Expr::CompoundIdentifier(vec![
-                ast::Ident::with_quote('"', &shown),
-                ast::Ident::with_quote('"', &column.name),
-            ])
-        };
-        let mut items = Vec::new();
-        let mut add = |e: ast::Expr| {
-            let alias = ast::Ident::with_quote('"', format!("c{}", items.len()));
-            items.push(ast::SelectItem::ExprWithAlias { expr: e, alias });
-        };
-        table.columns.iter().map(qualified).for_each(&mut add);
-        let set = match assignments {
-            None => None,
-            Some(assignments) => {
-                let mut columns = Vec::new();
-                for assignment in assignments {
-                    let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
-                        return Err(SqlError::unsupported("assigning a row of columns from a subquery"));
-                    };
-                    let (number, column) = assigned_column(&table, name)?;
-                    if columns.contains(&number) {
-                        return Err(SqlError::new(
-                            SqlState::SYNTAX_ERROR,
-                            format!("multiple assignments to same column \"{}\"", column.name),
-                        ));
-                    }
-                    if crate::lower::insert::is_default(&assignment.value) {
-                        return Err(SqlError::unsupported("DEFAULT in UPDATE … FROM"));
-                    }
-                    columns.push(number);
-                    add(assignment.value.clone());
-                }
-                Some(columns)
-            }
-        };
-        let mut query = crate::parse::parse("select 1")?;
-        let Some(Statement::Query(mut query)) = query.pop() else {
-            return Err(SqlError::internal("a query is a query"));
-        };
-        if let ast::SetExpr::Select(select) = query.body.as_mut() {
-            select.projection = items;
-            select.from = from;
-            select.selection = selection;
-        }
-        Ok(Rich { table, set, query: Statement::Query(query) })
     }
 }

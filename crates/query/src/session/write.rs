@@ -6,8 +6,10 @@
 
 use super::read::Wanted;
 use super::timeouts::for_lock;
+use super::rich::RichPlan;
 use super::transaction::SeenRow;
 use super::{Session, is_stale};
+use crate::analytics::QueryPlan;
 use crate::lower::bind::Binding;
 use crate::lower::insert::InsertPlan;
 use crate::lower::modify::ModifyPlan;
@@ -20,13 +22,16 @@ use base::key::KeyRange;
 use base::schema::Table;
 use base::txn::{AccessMode, AccessSet, OnConflict, StatementResult, TxnProgram};
 use base::{Datum, Key, PartitionId, Row, SqlError};
-use datafusion::sql::sqlparser::ast::Statement;
 use node::message::Call;
 use node::request::{ReadingCall, Reply, Request};
 use std::sync::Arc;
 
-/// Executions of a statement that has to read before it writes.
-const ATTEMPTS: usize = 24;
+/// Executions of a statement that has to read before it writes. A conflict with another transaction is never
+/// its client's business, as long as others do not write what it reads without a pause: with back-off, so
+/// many take most of a minute. Its timeout or a cancel ends it earlier.
+const ATTEMPTS: usize = 512;
+/// Longest pause between two executions, drawn at random below it.
+const PAUSE_MS_MAX: u64 = 200;
 
 /// What a write did.
 #[derive(Default)]
@@ -39,13 +44,17 @@ impl Session {
     pub(super) async fn run_insert(
         &mut self,
         plan: &InsertPlan,
+        computations: &[Arc<QueryPlan>],
         parameters: &[Datum],
     ) -> SqlResult<Response> {
         self.refuse_if_read_only("INSERT")?;
         let topology = self.cluster().topology().clone();
+        let computes_from_rows = computations.iter().any(|query| query.reads_tables());
         let written = if self.transaction.is_some() {
+            let plan = &*self.computed(plan, computations, parameters).await?;
             self.insert_buffered(plan, parameters).await?
-        } else if plan.is_one_shot && !plan.conflict_needs_reading(&topology) {
+        } else if plan.is_one_shot && !computes_from_rows && !plan.conflict_needs_reading(&topology) {
+            let plan = &*self.computed(plan, computations, parameters).await?;
             let (gateway, catalog) = (self.gateway.clone(), self.catalog());
             let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
             let rows = plan.rows(&binding)?;
@@ -65,7 +74,10 @@ impl Session {
             let mut attempts = 0;
             loop {
                 self.begin(false, true);
-                let result = self.insert_buffered(plan, parameters).await;
+                let result = match self.computed(plan, computations, parameters).await {
+                    Ok(plan) => self.insert_buffered(&plan, parameters).await,
+                    Err(error) => Err(error),
+                };
                 if let Some(done) = self.settle(result, &mut attempts).await? {
                     break done;
                 }
@@ -138,24 +150,21 @@ impl Session {
     }
 
     /// UPDATE … FROM, DELETE … USING and the like.
-    pub(super) async fn run_rich(
-        &mut self,
-        statement: &Statement,
-        parameters: &[Datum],
-    ) -> SqlResult<Response> {
-        let word = if matches!(statement, Statement::Update(_)) { "UPDATE" } else { "DELETE" };
-        self.refuse_if_read_only(word)?;
-        if self.transaction.is_some() {
-            return self.rich_buffered(statement, parameters).await.map(|w| respond(word, None, w));
-        }
-        let mut attempts = 0;
-        loop {
-            self.begin(false, true);
-            let result = self.rich_buffered(statement, parameters).await;
-            if let Some(done) = self.settle(result, &mut attempts).await? {
-                return Ok(respond(word, None, done));
+    pub(super) async fn run_rich(&mut self, plan: &RichPlan, parameters: &[Datum]) -> SqlResult<Response> {
+        self.refuse_if_read_only(plan.word)?;
+        let written = if self.transaction.is_some() {
+            self.rich_buffered(plan, parameters, 0).await?
+        } else {
+            let mut attempts = 0;
+            loop {
+                self.begin(false, true);
+                let result = self.rich_buffered(plan, parameters, attempts).await;
+                if let Some(done) = self.settle(result, &mut attempts).await? {
+                    break done;
+                }
             }
-        }
+        };
+        Ok(respond(plan.word, plan.returning(), written))
     }
 
     /// `CALL`: outside a transaction block one ordered transaction.
@@ -229,8 +238,22 @@ impl Session {
         };
         match ended {
             Ok(written) => Ok(Some(written)),
-            Err(e) if is_conflict(&e) && !is_stale(&e) && *attempts < ATTEMPTS => Ok(None),
+            Err(e) if is_transient(&e) && *attempts < ATTEMPTS => {
+                self.pause(*attempts).await;
+                Ok(None)
+            }
             Err(e) => Err(e),
+        }
+    }
+
+    /// Waits before a statement is executed again: the more often it was, the longer, and not as long as
+    /// whoever it met.
+    async fn pause(&self, attempts: usize) {
+        let longest_ms = (1u64 << attempts.min(16)).min(PAUSE_MS_MAX);
+        let pause_us = (longest_ms * 1000) as f64 * self.gateway.random_fraction();
+        // The first time at once: whoever came between has been answered by now.
+        if attempts > 1 {
+            tokio::time::sleep(std::time::Duration::from_micros(pause_us as u64)).await;
         }
     }
 
@@ -581,11 +604,20 @@ fn reads_only(access: &AccessSet) -> Option<PartitionId> {
     }
 }
 
+/// Whether a statement of its own may succeed when it is executed again: it met another transaction.
+fn is_transient(error: &SqlError) -> bool {
+    (is_conflict(error) && !is_stale(error)) || error.state == SqlState::DEADLOCK_DETECTED
+}
+
 pub(super) fn is_conflict(error: &SqlError) -> bool {
     error.state == SqlState::SERIALIZATION_FAILURE
 }
 
-fn project(projection: &Projection, binding: &Binding<'_>, values: &[Datum]) -> SqlResult<Vec<Datum>> {
+pub(super) fn project(
+    projection: &Projection,
+    binding: &Binding<'_>,
+    values: &[Datum],
+) -> SqlResult<Vec<Datum>> {
     projection.exprs.iter().map(|e| binding.eval(e, values)).collect()
 }
 

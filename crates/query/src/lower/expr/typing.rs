@@ -52,7 +52,7 @@ pub(super) fn wider(a: DataType, b: DataType) -> DataType {
 }
 
 /// Name of a type in messages about operators: no modifiers.
-pub(super) fn bare_name(data_type: DataType) -> String {
+pub(crate) fn bare_name(data_type: DataType) -> String {
     match data_type {
         DataType::Numeric { .. } => "numeric".into(),
         DataType::Varchar { .. } => "character varying".into(),

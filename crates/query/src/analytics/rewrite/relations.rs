@@ -1,0 +1,701 @@
+//! What names mean in a query: columns that USING and NATURAL merge, `*` over them, names that occur twice.
+//!
+//! A query is walked with the relations that its names can mean. USING and NATURAL become ON; an unqualified
+//! name of a merged column becomes the expression that PostgreSQL gives it: the left column, the right one
+//! (RIGHT), or the first that is not null (FULL). Subqueries give their columns PostgreSQL's names, and names
+//! that occur twice are told apart by a mark that [`shown`] takes away again.
+//!
+//! KEEPS: where the columns of a relation are not known, what depends on them is left to the planner.
+
+use super::subqueries::{self, Surroundings};
+use super::{bags, grouping, limits, ordered, windows};
+use crate::lower::output_name;
+use base::error::SqlResult;
+use base::schema::Catalog;
+use base::{SqlError, SqlState};
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+/// Stands between a name that occurs twice and its number; no name has it.
+const MARK: char = '\u{f8ff}';
+
+/// A column's name as a client sees it.
+pub(in crate::analytics) fn shown(name: &str) -> &str {
+    name.split(MARK).next().unwrap_or_default()
+}
+
+/// What tables there are.
+pub(super) struct Tables<'a> {
+    pub catalog: &'a Catalog,
+    pub search_path: &'a [String],
+}
+
+impl Tables<'_> {
+    /// Names of a table's columns; `None` if it is none of ours.
+    fn columns(&self, name: &ast::ObjectName) -> Names {
+        let words = crate::names::parts(name).ok()?;
+        let table = match words.as_slice() {
+            [name] => self.search_path.iter().find_map(|s| self.catalog.table_named(s, name)),
+            [.., schema, name] => self.catalog.table_named(schema, name),
+            [] => None,
+        }?;
+        Some(table.visible_columns().map(|(_, c)| c.name.clone()).collect())
+    }
+}
+
+/// Names of columns, if they are known.
+type Names = Option<Vec<String>>;
+
+/// Where a query stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Its columns' names are the client's.
+    Top,
+    /// In FROM or WITH: others refer to its columns by name.
+    Relation,
+    /// In an expression, or as the right operand of a set operation.
+    Value,
+}
+
+/// A relation that names can be qualified with.
+struct Relation {
+    qualifier: String,
+    columns: Names,
+}
+
+/// A column in the order of `*`.
+#[derive(Clone)]
+struct Output {
+    name: String,
+    expr: Expr,
+    /// Merged by USING or NATURAL: the unqualified name means this expression.
+    is_merged: bool,
+}
+
+impl Output {
+    fn item(&self) -> SelectItem {
+        match &self.expr {
+            Expr::CompoundIdentifier(path) if path.last().is_some_and(|i| i.value == self.name) => {
+                SelectItem::UnnamedExpr(self.expr.clone())
+            }
+            expr => SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(&self.name) },
+        }
+    }
+}
+
+/// What FROM offers.
+struct Offer {
+    relations: Vec<Relation>,
+    /// `None` if not all of them are known.
+    outputs: Option<Vec<Output>>,
+}
+
+impl Offer {
+    fn empty() -> Offer {
+        Offer { relations: Vec::new(), outputs: Some(Vec::new()) }
+    }
+    fn unknown() -> Offer {
+        Offer { relations: Vec::new(), outputs: None }
+    }
+    fn relation(qualifier: String, columns: Names) -> Offer {
+        let output = |name: &String| Output {
+            name: name.clone(),
+            expr: Expr::CompoundIdentifier(vec![quoted(&qualifier), quoted(name)]),
+            is_merged: false,
+        };
+        let outputs = columns.as_ref().map(|columns| columns.iter().map(output).collect());
+        Offer { relations: vec![Relation { qualifier, columns }], outputs }
+    }
+    fn add(&mut self, other: Offer) {
+        self.relations.extend(other.relations);
+        match (&mut self.outputs, other.outputs) {
+            (Some(outputs), Some(more)) => outputs.extend(more),
+            (outputs, _) => *outputs = None,
+        }
+    }
+    fn has_merged(&self) -> bool {
+        self.outputs.iter().flatten().any(|o| o.is_merged)
+    }
+    fn named<'o>(&'o self, name: &'o str) -> impl Iterator<Item = &'o Output> {
+        self.outputs.iter().flatten().filter(move |o| shown(&o.name) == name)
+    }
+}
+
+/// Walks a statement's queries.
+pub(super) struct Resolver<'a> {
+    tables: Tables<'a>,
+    /// Names that WITH gives, the innermost last.
+    ctes: Vec<(String, Names)>,
+    /// What enclosing queries offer, the innermost last.
+    outer: Vec<Rc<Offer>>,
+    is_aggregate: &'a dyn Fn(&str) -> bool,
+    /// The query being walked names columns of enclosing ones.
+    is_correlated: bool,
+}
+
+impl<'a> Resolver<'a> {
+    pub fn new(tables: Tables<'a>, is_aggregate: &'a dyn Fn(&str) -> bool) -> Resolver<'a> {
+        Resolver { tables, ctes: Vec::new(), outer: Vec::new(), is_aggregate, is_correlated: false }
+    }
+
+    /// Rewrites a query and answers the names of its columns. Errors: 42702 and 42703 of names, 42P20 and
+    /// 42704 of windows, 42P10 of columns that WITH names.
+    pub fn query(&mut self, query: &mut Query, place: Place) -> SqlResult<Names> {
+        limits::fetch_as_limit(query)?;
+        let known = self.ctes.len();
+        if let Some(with) = &mut query.with {
+            for cte in &mut with.cte_tables {
+                let name = crate::names::fold(&cte.alias.name);
+                self.ctes.push((name.clone(), None));
+                if !with.recursive {
+                    self.ctes.pop();
+                }
+                let before = self.ctes.len();
+                let columns = self.query(&mut cte.query, Place::Relation)?;
+                let columns = self.aliased(columns, &mut cte.alias, !with.recursive, "WITH query")?;
+                self.ctes.truncate(before - usize::from(with.recursive));
+                self.ctes.push((name, columns));
+            }
+        }
+        let Query { body, order_by, .. } = query;
+        let names = self.body(body, order_by.as_mut(), place);
+        self.ctes.truncate(known);
+        limits::keep_order_below(query);
+        if let Ok(Some(names)) = &names {
+            ordered::order_outside(query, names, self.is_aggregate);
+        }
+        names
+    }
+
+    fn body(
+        &mut self,
+        body: &mut SetExpr,
+        order_by: Option<&mut ast::OrderBy>,
+        place: Place,
+    ) -> SqlResult<Names> {
+        match body {
+            SetExpr::Select(select) => self.select(select, order_by, place),
+            SetExpr::Query(query) => self.query(query, place),
+            SetExpr::Values(values) => {
+                let width = values.rows.first().map_or(0, |row| row.content.len());
+                self.walk(values, &Rc::new(Offer::empty()), true)?;
+                Ok(Some((1..=width).map(|n| format!("column{n}")).collect()))
+            }
+            SetExpr::SetOperation { op, left, right, set_quantifier } => {
+                let names = self.body(left, None, place)?;
+                self.body(right, None, Place::Value)?;
+                if let (ast::SetQuantifier::All, Some(names)) = (&set_quantifier, &names)
+                    && let Some(made) = bags::rewritten(*op, left, right, names)
+                {
+                    *body = made;
+                }
+                Ok(names)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn select(
+        &mut self,
+        select: &mut Select,
+        order_by: Option<&mut ast::OrderBy>,
+        place: Place,
+    ) -> SqlResult<Names> {
+        let mut order_by = order_by;
+        windows::write_out(select, order_by.as_deref_mut())?;
+        grouping::write_out(select);
+        let mut offer = Offer::empty();
+        for from in &mut select.from {
+            offer.add(self.joined(from)?);
+        }
+        let offer = Rc::new(offer);
+        for item in &mut select.projection {
+            // The name is that of what was written.
+            let written = match &*item {
+                SelectItem::UnnamedExpr(e @ Expr::Identifier(_)) => Some(e.clone()),
+                _ => None,
+            };
+            self.walk(item, &offer, true)?;
+            if let (Some(written), SelectItem::UnnamedExpr(e)) = (&written, &*item)
+                && output_name(e) != output_name(written)
+            {
+                *item = SelectItem::ExprWithAlias { expr: e.clone(), alias: quoted(&output_name(written)) };
+            }
+        }
+        let names = name_items(select, &offer, place);
+        for e in select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify) {
+            self.walk(e, &offer, false)?;
+        }
+        self.walk(&mut select.group_by, &offer, true)?;
+        self.walk(&mut select.distinct, &offer, true)?;
+        if let Some(order_by) = order_by {
+            self.order_by(order_by, select, &offer)?;
+        }
+        Ok(names)
+    }
+
+    /// ORDER BY: a bare name is an output column's first.
+    fn order_by(&mut self, order_by: &mut ast::OrderBy, select: &Select, offer: &Rc<Offer>) -> SqlResult<()> {
+        let ast::OrderByKind::Expressions(terms) = &mut order_by.kind else { return Ok(()) };
+        for term in terms {
+            let name = match &term.expr {
+                Expr::Identifier(ident) => Some(crate::names::fold(ident)),
+                _ => None,
+            };
+            let mut named = select.projection.iter().filter_map(|item| match (item, &name) {
+                (SelectItem::UnnamedExpr(e), Some(name)) => (output_name(e) == *name).then_some(e),
+                (SelectItem::ExprWithAlias { expr, alias }, Some(name)) => {
+                    (crate::names::fold(alias) == *name).then_some(expr)
+                }
+                _ => None,
+            });
+            match (named.next(), &name) {
+                (Some(first), Some(name)) => {
+                    // Two names of one column are no two columns.
+                    let other = |e: &&Expr| *e != first && !self.is_same_column(e, first, offer);
+                    if named.find(other).is_some() {
+                        return Err(SqlError::new(
+                            SqlState::AMBIGUOUS_COLUMN,
+                            format!("ORDER BY \"{name}\" is ambiguous"),
+                        ));
+                    }
+                }
+                _ => self.walk(&mut term.expr, offer, true)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn is_same_column(&self, a: &Expr, b: &Expr, offer: &Offer) -> bool {
+        let column = |e: &Expr| match e {
+            Expr::Identifier(ident) => {
+                let name = crate::names::fold(ident);
+                let mut found = offer.named(&name);
+                found.next().filter(|_| found.next().is_none()).map(|o| o.expr.to_string())
+            }
+            Expr::CompoundIdentifier(path) => {
+                let path: Vec<Ident> = path.iter().map(|i| quoted(&crate::names::fold(i))).collect();
+                Some(Expr::CompoundIdentifier(path).to_string())
+            }
+            _ => None,
+        };
+        column(a).is_some() && column(a) == column(b)
+    }
+
+    fn joined(&mut self, from: &mut TableWithJoins) -> SqlResult<Offer> {
+        let mut left = self.factor(&mut from.relation)?;
+        for join in &mut from.joins {
+            let right = self.factor(&mut join.relation)?;
+            left = self.join(left, right, &mut join.join_operator)?;
+        }
+        Ok(left)
+    }
+
+    fn join(&mut self, left: Offer, right: Offer, operator: &mut JoinOperator) -> SqlResult<Offer> {
+        let kept = match operator {
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => Kept::Right,
+            JoinOperator::FullOuter(_) => Kept::Either,
+            _ => Kept::Left,
+        };
+        let together = |mut left: Offer, right| {
+            left.add(right);
+            left
+        };
+        let Some(constraint) = constraint_of(operator) else { return Ok(together(left, right)) };
+        let common: Vec<String> = match constraint {
+            JoinConstraint::On(condition) => {
+                let both = Rc::new(together(left, right));
+                self.walk(condition, &both, false)?;
+                return Ok(Rc::into_inner(both).unwrap_or_else(Offer::unknown));
+            }
+            JoinConstraint::None => return Ok(together(left, right)),
+            JoinConstraint::Using(names) => {
+                let last = |name| crate::names::parts(name).map(|mut parts| parts.pop().unwrap_or_default());
+                names.iter().map(last).collect::<SqlResult<_>>()?
+            }
+            JoinConstraint::Natural => match (&left.outputs, &right.outputs) {
+                (Some(of_left), Some(_)) => {
+                    let names = of_left.iter().map(|o| shown(&o.name).to_string());
+                    let mut common: Vec<String> = Vec::new();
+                    for name in names.filter(|n| right.named(n).next().is_some()) {
+                        if !common.contains(&name) {
+                            common.push(name);
+                        }
+                    }
+                    common
+                }
+                _ => Vec::new(),
+            },
+        };
+        let (Some(of_left), Some(of_right)) = (&left.outputs, &right.outputs) else {
+            let relations = left.relations.into_iter().chain(right.relations).collect();
+            return Ok(Offer { relations, outputs: None });
+        };
+        let is_using = matches!(constraint, JoinConstraint::Using(_));
+        let mut merged = Vec::new();
+        let mut condition: Option<Expr> = None;
+        for name in &common {
+            let (l, r) = (only(&left, name, "left", is_using)?, only(&right, name, "right", is_using)?);
+            let equal = Expr::BinaryOp {
+                left: Box::new(l.clone()),
+                op: ast::BinaryOperator::Eq,
+                right: Box::new(r.clone()),
+            };
+            condition = Some(match condition {
+                None => equal,
+                Some(before) => Expr::BinaryOp {
+                    left: Box::new(before),
+                    op: ast::BinaryOperator::And,
+                    right: Box::new(equal),
+                },
+            });
+            let expr = match kept {
+                Kept::Left => l.clone(),
+                Kept::Right => r.clone(),
+                Kept::Either => crate::lower::insert::parse_expr(&format!("COALESCE({l}, {r})"))?,
+            };
+            merged.push(Output { name: name.clone(), expr, is_merged: true });
+        }
+        let rest = of_left.iter().chain(of_right).filter(|o| !common.iter().any(|n| n == shown(&o.name)));
+        merged.extend(rest.cloned());
+        *constraint = JoinConstraint::On(match condition {
+            Some(condition) => condition,
+            None => crate::lower::insert::parse_expr("true")?,
+        });
+        let relations = left.relations.into_iter().chain(right.relations).collect();
+        Ok(Offer { relations, outputs: Some(merged) })
+    }
+
+    fn factor(&mut self, factor: &mut TableFactor) -> SqlResult<Offer> {
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let words = crate::names::parts(name)?;
+                let given = match words.as_slice() {
+                    [only] => self.ctes.iter().rev().find(|(n, _)| n == only).map(|(_, c)| c.clone()),
+                    _ => None,
+                };
+                let columns = given.unwrap_or_else(|| self.tables.columns(name));
+                match alias {
+                    Some(alias) => {
+                        let columns = self.aliased(columns, alias, true, "table")?;
+                        Ok(Offer::relation(crate::names::fold(&alias.name), columns))
+                    }
+                    None => Ok(Offer::relation(words.last().cloned().unwrap_or_default(), columns)),
+                }
+            }
+            TableFactor::Derived { subquery, alias, .. } => {
+                let columns = self.query(subquery, Place::Relation)?;
+                let Some(alias) = alias else { return Ok(Offer::unknown()) };
+                let columns = self.aliased(columns, alias, true, "table")?;
+                Ok(Offer::relation(crate::names::fold(&alias.name), columns))
+            }
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                let mut offer = self.joined(table_with_joins)?;
+                let Some(alias) = alias else { return Ok(offer) };
+                let qualifier = crate::names::fold(&alias.name);
+                let (Some(mut derived), Some(outputs)) =
+                    (bags::derived("SELECT 1", alias), offer.outputs.take())
+                else {
+                    return Ok(Offer::relation(qualifier, None));
+                };
+                let mut columns = None;
+                if let TableFactor::Derived { subquery, alias: Some(alias), .. } = &mut derived
+                    && let SetExpr::Select(select) = subquery.body.as_mut()
+                {
+                    select.projection = outputs.iter().map(Output::item).collect();
+                    select.from = vec![(**table_with_joins).clone()];
+                    let names = name_items(select, &Offer::unknown(), Place::Relation);
+                    columns = self.aliased(names, alias, true, "table")?;
+                }
+                *factor = derived;
+                Ok(Offer::relation(qualifier, columns))
+            }
+            TableFactor::Table { alias: Some(alias), args: Some(_), .. } => {
+                let columns = alias.columns.iter().map(|c| crate::names::fold(&c.name)).collect::<Vec<_>>();
+                let columns = (!columns.is_empty()).then_some(columns);
+                Ok(Offer::relation(crate::names::fold(&alias.name), columns))
+            }
+            _ => Ok(Offer::unknown()),
+        }
+    }
+
+    /// Names of a relation's columns under an alias that may name the first of them. The others are named in
+    /// it too, if `complete`.
+    fn aliased(
+        &self,
+        columns: Names,
+        alias: &mut TableAlias,
+        complete: bool,
+        what: &str,
+    ) -> SqlResult<Names> {
+        if alias.columns.is_empty() {
+            return Ok(columns);
+        }
+        let mut named: Vec<String> = alias.columns.iter().map(|c| crate::names::fold(&c.name)).collect();
+        let Some(columns) = columns else { return Ok(Some(named).filter(|_| !complete)) };
+        if columns.len() < named.len() {
+            let name = crate::names::fold(&alias.name);
+            return Err(SqlError::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                format!(
+                    "{what} \"{name}\" has {} columns available but {} columns specified",
+                    columns.len(),
+                    named.len()
+                ),
+            ));
+        }
+        for column in &columns[named.len()..] {
+            alias.columns.push(TableAliasColumnDef { name: quoted(column), data_type: None });
+            named.push(column.clone());
+        }
+        Ok(Some(named))
+    }
+
+    /// Walks expressions that see what is offered; values rather than conditions, if `is_value`.
+    fn walk<T: VisitMut>(&mut self, of: &mut T, offer: &Rc<Offer>, is_value: bool) -> SqlResult<()> {
+        let mut walk =
+            Walk { resolver: self, offer: offer.clone(), depth: 0, is_value, is_inner_correlated: false };
+        match of.visit(&mut walk) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+}
+
+/// Which side's column a merged column is.
+#[derive(Clone, Copy)]
+enum Kept {
+    Left,
+    Right,
+    Either,
+}
+
+fn constraint_of(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Join(c)
+        | JoinOperator::Inner(c)
+        | JoinOperator::Left(c)
+        | JoinOperator::LeftOuter(c)
+        | JoinOperator::Right(c)
+        | JoinOperator::RightOuter(c)
+        | JoinOperator::FullOuter(c)
+        | JoinOperator::CrossJoin(c) => Some(c),
+        _ => None,
+    }
+}
+
+/// The one column of a name that USING or NATURAL joins by.
+fn only<'o>(offer: &'o Offer, name: &'o str, side: &str, is_using: bool) -> SqlResult<&'o Expr> {
+    let mut found = offer.named(name);
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(&one.expr),
+        (None, _) if is_using => Err(SqlError::new(
+            SqlState::UNDEFINED_COLUMN,
+            format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
+        )),
+        _ => Err(SqlError::new(
+            SqlState::AMBIGUOUS_COLUMN,
+            format!("common column name \"{name}\" appears more than once in {side} table"),
+        )),
+    }
+}
+
+/// Writes `*` out where it has to be, gives items of a relation PostgreSQL's names, and answers the names.
+fn name_items(select: &mut Select, offer: &Offer, place: Place) -> Names {
+    let is_wild =
+        |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let mut items = Vec::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::Wildcard(_) => items.extend(offer.outputs.as_ref()?.iter().map(Output::item)),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                let qualifier = crate::names::parts(name).ok()?.pop()?;
+                let relation = offer.relations.iter().find(|r| r.qualifier == qualifier)?;
+                let all = Offer::relation(qualifier, relation.columns.clone());
+                items.extend(all.outputs?.iter().map(Output::item));
+            }
+            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => items.push(item.clone()),
+            _ => return None,
+        }
+    }
+    let name = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(e) => output_name(e),
+        SelectItem::ExprWithAlias { alias, .. } => crate::names::fold(alias),
+        _ => String::new(),
+    };
+    let names: Vec<String> = items.iter().map(|item| shown(&name(item)).to_string()).collect();
+    let occurs_twice = |name: &String| names.iter().filter(|n| *n == name).count() > 1;
+    if place != Place::Relation {
+        if offer.has_merged() && select.projection.iter().any(is_wild) {
+            select.projection = items;
+        }
+        return Some(names);
+    }
+    let mut final_names = Vec::with_capacity(names.len());
+    let mut is_changed = offer.has_merged();
+    for (n, (item, name)) in items.iter_mut().zip(&names).enumerate() {
+        let wanted = if occurs_twice(name) { format!("{name}{MARK}{n}") } else { name.clone() };
+        let is_named = match &*item {
+            SelectItem::UnnamedExpr(Expr::Identifier(i)) => crate::names::fold(i) == wanted,
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(p)) => {
+                p.last().is_some_and(|i| crate::names::fold(i) == wanted)
+            }
+            SelectItem::ExprWithAlias { alias, .. } => crate::names::fold(alias) == wanted,
+            _ => false,
+        };
+        if !is_named && let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &*item {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(&wanted) };
+            is_changed = true;
+        }
+        final_names.push(wanted);
+    }
+    if is_changed {
+        select.projection = items;
+    }
+    Some(final_names)
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}
+
+/// Names in expressions; subqueries are walked as queries of their own.
+struct Walk<'r, 'a> {
+    resolver: &'r mut Resolver<'a>,
+    offer: Rc<Offer>,
+    depth: usize,
+    is_value: bool,
+    /// The subquery walked last names columns from outside.
+    is_inner_correlated: bool,
+}
+
+impl Walk<'_, '_> {
+    /// What an unqualified name stands for, if that is not what it says.
+    fn meaning(&mut self, name: &str) -> SqlResult<Option<Expr>> {
+        let enclosing = self.resolver.outer.iter().rev();
+        for (level, offer) in std::iter::once(&self.offer).chain(enclosing).enumerate() {
+            if offer.outputs.is_none() {
+                return Ok(None);
+            }
+            let mut found = offer.named(name);
+            match (found.next(), found.next()) {
+                (None, _) => {}
+                (Some(one), None) => {
+                    self.resolver.is_correlated |= level > 0;
+                    return Ok(one.is_merged.then(|| one.expr.clone()));
+                }
+                (Some(_), Some(_)) => return Err(ambiguous(name)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The expression with a qualifier for every name, so that it means the same inside a subquery.
+    fn qualified(offer: &Offer, e: &Expr) -> Option<Expr> {
+        struct Qualify<'o>(&'o Offer);
+        impl VisitorMut for Qualify<'_> {
+            type Break = ();
+            fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+                ControlFlow::Break(())
+            }
+            fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<()> {
+                let Expr::Identifier(ident) = &*e else { return ControlFlow::Continue(()) };
+                let name = crate::names::fold(ident);
+                let mut found = self.0.named(&name);
+                match (found.next(), found.next()) {
+                    (Some(one), None) => *e = one.expr.clone(),
+                    _ => return ControlFlow::Break(()),
+                }
+                ControlFlow::Continue(())
+            }
+        }
+        let mut qualified = e.clone();
+        qualified.visit(&mut Qualify(offer)).is_continue().then_some(qualified)
+    }
+
+    fn refuse_ambiguous(&mut self, path: &[Ident]) -> SqlResult<()> {
+        let [qualifier, name] = path else { return Ok(()) };
+        let (qualifier, name) = (crate::names::fold(qualifier), crate::names::fold(name));
+        let relation = self.offer.relations.iter().find(|r| r.qualifier == qualifier);
+        let is_outer = |o: &Rc<Offer>| o.relations.iter().any(|r| r.qualifier == qualifier);
+        self.resolver.is_correlated |= relation.is_none() && self.resolver.outer.iter().any(is_outer);
+        let columns = relation.and_then(|r| r.columns.as_ref());
+        match columns.map_or(0, |columns| columns.iter().filter(|c| shown(c) == name).count()) {
+            0 | 1 => Ok(()),
+            _ => Err(ambiguous(&name)),
+        }
+    }
+}
+
+/// Whether a collation is the one that all texts have.
+fn is_bytewise(collation: &ast::ObjectName) -> bool {
+    let name = crate::names::parts(collation).ok().and_then(|mut parts| parts.pop());
+    matches!(name.as_deref(), Some("C" | "POSIX" | "ucs_basic" | "default"))
+}
+
+fn ambiguous(name: &str) -> SqlError {
+    SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))
+}
+
+impl VisitorMut for Walk<'_, '_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        self.depth += 1;
+        if self.depth > 1 {
+            return ControlFlow::Continue(());
+        }
+        let before = std::mem::take(&mut self.resolver.is_correlated);
+        self.resolver.outer.push(self.offer.clone());
+        let walked = self.resolver.query(query, Place::Value);
+        self.resolver.outer.pop();
+        self.is_inner_correlated = std::mem::replace(&mut self.resolver.is_correlated, before);
+        match walked {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
+        if self.depth > 0 {
+            return ControlFlow::Continue(());
+        }
+        let meaning = match &*e {
+            Expr::Identifier(ident) => self.meaning(&crate::names::fold(ident)),
+            Expr::CompoundIdentifier(path) => self.refuse_ambiguous(path).map(|()| None),
+            _ => Ok(None),
+        };
+        let meaning = match meaning {
+            Ok(None) => {
+                let offer = self.offer.clone();
+                let around = Surroundings {
+                    is_value: self.is_value,
+                    is_correlated: self.is_inner_correlated,
+                    qualified: &|e| Walk::qualified(&offer, e),
+                    is_aggregate: self.resolver.is_aggregate,
+                };
+                match &*e {
+                    Expr::Collate { expr, collation } if is_bytewise(collation) => Ok(Some((**expr).clone())),
+                    e => subqueries::replacement(e, &around),
+                }
+            }
+            found => found,
+        };
+        match meaning {
+            Ok(Some(meant)) => *e = meant,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(error),
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,311 @@
+//! Subqueries as values: EXISTS, IN, ANY and ALL in a select list, rows IN a subquery, and subqueries that have
+//! to find one row at most.
+//!
+//! The planner joins such subqueries in WHERE alone. Elsewhere they become counts, which it knows as scalar
+//! subqueries; three-valued logic is spelled out.
+
+use super::bags::query_of;
+use base::error::SqlResult;
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, Expr, GroupByExpr, LimitClause, Query, Select, SelectItem, SetExpr, TableFactor,
+};
+
+/// The function that takes one row at most: see [`super::super::only`].
+pub(in crate::analytics) const ONLY: &str = "meridian_only";
+
+/// A subquery in an expression, and what is known of it.
+pub(super) struct Surroundings<'a> {
+    /// The expression is no condition of WHERE, HAVING or ON.
+    pub is_value: bool,
+    /// The subquery names columns of the query around it.
+    pub is_correlated: bool,
+    /// Gives names of the query around a qualifier, which inside the subquery mean the same.
+    pub qualified: &'a dyn Fn(&Expr) -> Option<Expr>,
+    pub is_aggregate: &'a dyn Fn(&str) -> bool,
+}
+
+/// What an expression becomes; `None` if it stays.
+pub(super) fn replacement(e: &Expr, around: &Surroundings<'_>) -> SqlResult<Option<Expr>> {
+    match e {
+        Expr::Exists { subquery, negated } if around.is_value => {
+            let operator = if *negated { "=" } else { ">" };
+            let count = counted(subquery, None, around);
+            count.map(|count| parse(&format!("(({count}) {operator} 0)"))).transpose()
+        }
+        Expr::InSubquery { expr, subquery, negated } => match expr.as_ref() {
+            Expr::Tuple(row) => row_in(row, subquery, *negated, around),
+            x if around.is_value => in_values(x, subquery, *negated, around),
+            _ => Ok(None),
+        },
+        Expr::AnyOp { left, compare_op, right, .. } if around.is_value => {
+            let Some(subquery) = subquery_of(right) else { return Ok(None) };
+            match compare_op {
+                BinaryOperator::Eq => in_values(left, subquery, false, around),
+                op => against(left, op, subquery, true, around),
+            }
+        }
+        Expr::AllOp { left, compare_op, right } if around.is_value => {
+            let Some(subquery) = subquery_of(right) else { return Ok(None) };
+            match compare_op {
+                BinaryOperator::NotEq => in_values(left, subquery, true, around),
+                op => against(left, op, subquery, false, around),
+            }
+        }
+        Expr::Subquery(query) => Ok(only(query, around).map(Expr::Subquery)),
+        _ => Ok(None),
+    }
+}
+
+fn subquery_of(e: &Expr) -> Option<&Query> {
+    match e {
+        Expr::Subquery(query) => Some(query),
+        Expr::Nested(inner) => subquery_of(inner),
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> SqlResult<Expr> {
+    crate::lower::insert::parse_expr(text)
+}
+
+/// The one SELECT that a query is, if it neither groups nor counts nor cuts: each row found is a row of it.
+fn plain<'q>(query: &'q Query, around: &Surroundings<'_>) -> Option<&'q Select> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let is_grouped = match &select.group_by {
+        GroupByExpr::Expressions(exprs, _) => !exprs.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    let is_plain = query.with.is_none()
+        && query.limit_clause.is_none()
+        && !is_grouped
+        && select.having.is_none()
+        && select.distinct.is_none()
+        && !select.projection.iter().any(|item| super::has_aggregate(item, around.is_aggregate))
+        && !select.projection.iter().any(super::makes_rows_or_looks_around);
+    is_plain.then_some(select)
+}
+
+/// Whether a limit leaves a row if there is one: a positive number, and nothing is skipped.
+fn keeps_one(limit: &LimitClause) -> Option<u64> {
+    let LimitClause::LimitOffset { limit: Some(Expr::Value(value)), offset: None, .. } = limit else {
+        return None;
+    };
+    match &value.value {
+        ast::Value::Number(n, _) => n.parse::<u64>().ok().filter(|n| *n > 0),
+        _ => None,
+    }
+}
+
+/// A query that computes something over the rows of a subquery for which a condition holds. The condition is
+/// made of names for the subquery's columns.
+fn over(
+    subquery: &Query,
+    computed: &dyn Fn(&[String]) -> String,
+    condition: &dyn Fn(&[String]) -> Option<String>,
+    around: &Surroundings<'_>,
+) -> Option<Query> {
+    let mut subquery = subquery.clone();
+    if subquery.limit_clause.as_ref().is_none_or(|limit| keeps_one(limit) == Some(1)) {
+        // Of no order, when all count.
+        subquery.order_by = None;
+    }
+    if let Some(select) = plain(&subquery, around) {
+        let columns: Option<Vec<String>> = select
+            .projection
+            .iter()
+            .map(|item| match item {
+                SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => {
+                    Some(format!("({e})"))
+                }
+                _ => None,
+            })
+            .collect();
+        let columns = match (columns, condition(&[String::new(), String::new()])) {
+            (Some(columns), _) => columns,
+            // Nothing is asked of the columns.
+            (None, None) => Vec::new(),
+            (None, Some(_)) => return None,
+        };
+        let mut select = select.clone();
+        let SetExpr::Select(made) = *query_of(&format!("SELECT {}", computed(&columns)))?.body else {
+            return None;
+        };
+        select.projection = made.projection;
+        if let Some(condition) = condition(&columns) {
+            let condition = parse(&condition).ok()?;
+            select.selection = Some(match select.selection.take() {
+                None => condition,
+                Some(before) => Expr::BinaryOp {
+                    left: Box::new(Expr::Nested(Box::new(before))),
+                    op: BinaryOperator::And,
+                    right: Box::new(condition),
+                },
+            });
+        }
+        *subquery.body = SetExpr::Select(Box::new(select));
+        return Some(subquery);
+    }
+    let width = width_of(&subquery.body)?;
+    let columns: Vec<String> = (0..width).map(|n| format!("found.y{n}")).collect();
+    let names: Vec<String> = (0..width).map(|n| format!("y{n}")).collect();
+    let where_clause = condition(&columns).map(|c| format!(" WHERE {c}")).unwrap_or_default();
+    let text = format!(
+        "SELECT {} FROM (SELECT 1) AS found ({}){where_clause}",
+        computed(&columns),
+        names.join(", ")
+    );
+    let mut query = query_of(&text)?;
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let TableFactor::Derived { subquery: place, .. } = &mut select.from.first_mut()?.relation else {
+        return None;
+    };
+    *place = Box::new(subquery);
+    Some(query)
+}
+
+fn width_of(body: &SetExpr) -> Option<usize> {
+    match body {
+        SetExpr::Select(select) => Some(select.projection.len()),
+        SetExpr::Query(query) => width_of(&query.body),
+        SetExpr::SetOperation { left, .. } => width_of(left),
+        SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
+        _ => None,
+    }
+}
+
+/// How many rows there are, or fulfil a condition on the first column.
+fn counted(
+    subquery: &Query,
+    condition: Option<&dyn Fn(&str) -> String>,
+    around: &Surroundings<'_>,
+) -> Option<Query> {
+    let mut subquery = subquery.clone();
+    if condition.is_none() && subquery.limit_clause.as_ref().is_some_and(|limit| keeps_one(limit).is_some()) {
+        subquery.limit_clause = None;
+    }
+    let condition = |columns: &[String]| condition.and_then(|c| columns.first().map(|y| c(y)));
+    over(&subquery, &|_| "count(*)".into(), &condition, around)
+}
+
+/// `x IN (subquery)` as a value.
+fn in_values(
+    x: &Expr,
+    subquery: &Query,
+    negated: bool,
+    around: &Surroundings<'_>,
+) -> SqlResult<Option<Expr>> {
+    let Some(x) = (around.qualified)(x) else { return Ok(None) };
+    let (Some(equal), Some(unknown), Some(all)) = (
+        counted(subquery, Some(&|y| format!("{y} = ({x})")), around),
+        counted(subquery, Some(&|y| format!("{y} IS NULL")), around),
+        counted(subquery, None, around),
+    ) else {
+        return Ok(None);
+    };
+    let (found, missing) = if negated { ("false", "true") } else { ("true", "false") };
+    parse(&format!(
+        "CASE WHEN ({equal}) > 0 THEN {found} WHEN ({unknown}) > 0 THEN CAST(NULL AS boolean) \
+         WHEN ({x}) IS NULL AND ({all}) > 0 THEN CAST(NULL AS boolean) ELSE {missing} END"
+    ))
+    .map(Some)
+}
+
+/// `x < ANY (subquery)` and the like: by the least or the greatest value.
+fn against(
+    x: &Expr,
+    operator: &BinaryOperator,
+    subquery: &Query,
+    is_any: bool,
+    around: &Surroundings<'_>,
+) -> SqlResult<Option<Expr>> {
+    let Some(x) = (around.qualified)(x) else { return Ok(None) };
+    let is_less = match operator {
+        BinaryOperator::Lt | BinaryOperator::LtEq => true,
+        BinaryOperator::Gt | BinaryOperator::GtEq => false,
+        _ => return Ok(None),
+    };
+    // Less than any is less than the greatest.
+    let extreme = if is_less == is_any { "max" } else { "min" };
+    let nothing = |_: &[String]| None;
+    let of_first = |what: &'static str| {
+        move |columns: &[String]| columns.first().map_or_else(|| what.to_string(), |y| what.replace('?', y))
+    };
+    let extreme = if extreme == "max" { "max(?)" } else { "min(?)" };
+    let (Some(extreme), Some(nulls), Some(all)) = (
+        over(subquery, &of_first(extreme), &nothing, around),
+        over(subquery, &of_first("count(*) - count(?)"), &nothing, around),
+        counted(subquery, None, around),
+    ) else {
+        return Ok(None);
+    };
+    let null = "CAST(NULL AS boolean)";
+    parse(&match is_any {
+        true => format!(
+            "CASE WHEN ({x}) {operator} ({extreme}) THEN true WHEN ({nulls}) > 0 THEN {null} \
+             WHEN ({x}) IS NULL AND ({all}) > 0 THEN {null} ELSE false END"
+        ),
+        false => format!(
+            "CASE WHEN ({all}) = 0 THEN true WHEN NOT (({x}) {operator} ({extreme})) THEN false \
+             WHEN ({nulls}) > 0 OR ({x}) IS NULL THEN {null} ELSE true END"
+        ),
+    })
+    .map(Some)
+}
+
+/// `(a, b) IN (SELECT c, d …)` in a condition: a row exists that is equal; or NOT IN, none that may be.
+fn row_in(
+    row: &[Expr],
+    subquery: &Query,
+    negated: bool,
+    around: &Surroundings<'_>,
+) -> SqlResult<Option<Expr>> {
+    let row: Option<Vec<Expr>> = row.iter().map(around.qualified).collect();
+    let Some(row) = row.filter(|_| !around.is_value) else { return Ok(None) };
+    let width = width_of(&subquery.body);
+    if width.is_some_and(|width| width != row.len()) {
+        let few = if width < Some(row.len()) { "few" } else { "many" };
+        let message = format!("subquery has too {few} columns");
+        return Err(base::SqlError::new(base::SqlState::SYNTAX_ERROR, message));
+    }
+    let condition = |columns: &[String]| {
+        let equal: Vec<String> = columns.iter().zip(&row).map(|(y, x)| format!("{y} = ({x})")).collect();
+        let equal = equal.join(" AND ");
+        Some(if negated { format!("(({equal}) IS NOT FALSE)") } else { equal })
+    };
+    let found = over(subquery, &|_| "1".into(), &condition, around);
+    let not = if negated { "NOT " } else { "" };
+    found.map(|found| parse(&format!("{not}EXISTS ({found})"))).transpose()
+}
+
+/// A subquery of rows as one of an aggregate that is its row: the only one, or the first.
+fn only(query: &Query, around: &Surroundings<'_>) -> Option<Box<Query>> {
+    let mut query = Box::new(query.clone());
+    let is_first = match query.limit_clause.take() {
+        None => false,
+        Some(limit) if keeps_one(&limit) == Some(1) => true,
+        Some(_) => return None,
+    };
+    let select = plain(&query, around)?;
+    // Without a table and a condition there is one row. A query of its own is told apart by the planner, which
+    // takes a column without nulls for one that cannot be missing.
+    if select.from.is_empty() && (select.selection.is_none() || around.is_correlated) {
+        return None;
+    }
+    let [item] = select.projection.as_slice() else { return None };
+    let (e, alias) = match item {
+        SelectItem::UnnamedExpr(e) => (e, None),
+        SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
+        _ => return None,
+    };
+    let name = alias.unwrap_or_else(|| ast::Ident::with_quote('"', crate::lower::output_name(e)));
+    let expr = match (is_first, &query.order_by) {
+        (true, Some(order)) => parse(&format!("first_value({e} {order})")).ok()?,
+        (true, None) => parse(&format!("first_value({e})")).ok()?,
+        (false, _) => parse(&format!("{ONLY}({e})")).ok()?,
+    };
+    let item = SelectItem::ExprWithAlias { expr, alias: name };
+    query.order_by = None;
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    select.projection = vec![item];
+    Some(query)
+}
