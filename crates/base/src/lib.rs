@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod codec;
+pub mod convert;
 pub mod commit;
 pub mod cut;
 pub mod datum;
@@ -14,6 +15,7 @@ pub mod error;
 pub mod expr;
 pub mod hash;
 pub mod id;
+pub mod interval;
 pub mod key;
 pub mod order;
 pub mod process;
