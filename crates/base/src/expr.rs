@@ -4,6 +4,8 @@
 //! planned by the query layer. No volatile function is here: those are evaluated at the gateway and
 //! travel as constants.
 
+mod math;
+
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::{DataType, Datum};
@@ -75,6 +77,12 @@ pub enum Function {
     Concat,
     Trunc,
     Sign,
+    Power,
+    Sqrt,
+    Exp,
+    Ln,
+    /// To base 10.
+    Log,
 }
 
 impl Expr {
@@ -367,6 +375,11 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         (Abs, [Datum::Int(i)]) => Datum::Int(i.checked_abs().ok_or_else(|| overflow("bigint"))?),
         (Abs, [Datum::Float(f)]) => Datum::Float(f.abs()),
         (Abs, [Datum::Decimal(d)]) => Datum::Decimal(d.abs()),
+        (Power, [Datum::Float(a), Datum::Float(b)]) => Datum::Float(math::power(*a, *b)?),
+        (Power, [a @ (Datum::Decimal(_) | Datum::Int(_)), b @ (Datum::Decimal(_) | Datum::Int(_))]) => {
+            Datum::Decimal(math::decimal_power(a.decimal(), b.decimal())?)
+        }
+        (Sqrt | Exp | Ln | Log, [Datum::Float(f)]) => Datum::Float(math::of_one(function, *f)?),
         (Lower, [Datum::Text(s)]) => Datum::text(s.chars().map(lower).collect::<String>()),
         (Upper, [Datum::Text(s)]) => Datum::text(s.chars().map(upper).collect::<String>()),
         (Length, [Datum::Text(s)]) => Datum::Int(s.chars().count() as i64),
@@ -377,10 +390,7 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         }
         (Substring, [Datum::Text(s), Datum::Int(start), Datum::Int(count)]) => {
             if *count < 0 {
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    "negative substring length not allowed",
-                ));
+                return Err(SqlError::new(SqlState(*b"22011"), "negative substring length not allowed"));
             }
             // Positions before the first character count, as in PostgreSQL.
             let end = start.saturating_add(*count).max(1) - 1;

@@ -16,6 +16,8 @@ mod ddl;
 mod durable;
 #[path = "wire/engines.rs"]
 mod engines;
+#[path = "wire/expressions.rs"]
+mod expressions;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/regions.rs"]

@@ -20,6 +20,7 @@ mod provider;
 mod prune;
 mod rewrite;
 mod run;
+mod scalars;
 mod scan;
 mod shared;
 mod system;

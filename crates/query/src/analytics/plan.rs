@@ -116,7 +116,7 @@ fn plan_now(
             let for_catalog = analytics.system.rewrite(&rewritten);
             let asks_catalog = for_catalog.is_some();
             let rewritten = for_catalog.unwrap_or(rewritten);
-            let names = Names { analytics, context, with_hidden };
+            let names = Names { analytics, context, with_hidden, asks_catalog };
             let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
             let planner = SqlToRel::new_with_options(&names, options);
             let planned = match planner.sql_statement_to_plan(rewritten.clone()) {
@@ -130,7 +130,7 @@ fn plan_now(
             if !asks_catalog {
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;
             }
-            planned
+            super::scalars::settle(planned).map_err(sql_error)?
         }
     };
     find_parameters(&written, parameters)?;
@@ -168,7 +168,9 @@ fn plan_now(
 }
 
 pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
-    let optimized = state.optimize(plan).and_then(super::collapse::collapse);
+    // What a parameter is, its value says.
+    let settled = super::scalars::settle(plan.clone()).map_err(sql_error)?;
+    let optimized = state.optimize(&settled).and_then(super::collapse::collapse);
     optimized.and_then(super::shared::share).map_err(sql_error)
 }
 
