@@ -24,6 +24,7 @@ mod scalars;
 mod scan;
 mod shared;
 mod system;
+mod wording;
 
 pub(crate) use context::Analytics;
 pub use plan::QueryPlan;

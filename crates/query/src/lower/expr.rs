@@ -458,6 +458,10 @@ fn number(text: &str) -> Lowered<Typed> {
     }
     match Decimal::parse(text) {
         Some(decimal) => Ok(Typed::known(Expr::Constant(Datum::Decimal(decimal)), NUMERIC)),
-        None => Err(Refusal::TooRich),
+        // Beyond the digits of a decimal only floats go on.
+        None => match text.parse::<f64>() {
+            Ok(f) if f.is_finite() => Ok(Typed::known(Expr::Constant(Datum::Float(f)), DataType::Double)),
+            _ => Err(Refusal::TooRich),
+        },
     }
 }
