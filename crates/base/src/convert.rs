@@ -237,7 +237,10 @@ mod tests {
         assert_eq!(told(Datum::text("ab"), DataType::Text, char3), "ab ");
         assert_eq!(told(Datum::Bool(true), DataType::Boolean, DataType::Text), "true");
         assert_eq!(told(Datum::Bool(true), DataType::Boolean, DataType::BigInt), "42846");
-        assert_eq!(told(Datum::Timestamp(0), DataType::TimestampTz, DataType::Text), "2000-01-01 00:00:00+00");
+        assert_eq!(
+            told(Datum::Timestamp(0), DataType::TimestampTz, DataType::Text),
+            "2000-01-01 00:00:00+00"
+        );
     }
 
     #[test]

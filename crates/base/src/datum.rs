@@ -215,11 +215,7 @@ impl DataType {
             (_, Datum::Null) => Datum::Null,
             (DataType::Boolean, v @ Datum::Bool(_)) => v,
             (
-                DataType::SmallInt
-                | DataType::Integer
-                | DataType::BigInt
-                | DataType::Real
-                | DataType::Double,
+                DataType::SmallInt | DataType::Integer | DataType::BigInt | DataType::Real | DataType::Double,
                 v @ (Datum::Int(_) | Datum::Float(_) | Datum::Decimal(_)),
             ) => match self {
                 DataType::Real | DataType::Double => crate::convert::to_float(&v, *self)?,

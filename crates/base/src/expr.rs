@@ -83,6 +83,8 @@ pub enum Function {
     Ln,
     /// To base 10.
     Log,
+    /// `date_trunc(unit, moment)`.
+    DateTrunc,
 }
 
 impl Expr {
@@ -175,7 +177,7 @@ impl Expr {
             Expr::Column(_) | Expr::Constant(_) => {}
             Expr::Unary(_, a) | Expr::IsNull(a) | Expr::Cast(a, _) | Expr::Convert(a, ..) => {
                 a.walk(visit);
-            },
+            }
             Expr::Binary(_, a, b) | Expr::IsSame(a, b) | Expr::Like(a, b, _) => {
                 a.walk(visit);
                 b.walk(visit);
@@ -295,9 +297,9 @@ fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<
             let days = if operator == Add { Some(*days) } else { days.checked_neg() };
             let sum = days.and_then(|days| i32::try_from(i64::from(*day).checked_add(days)?).ok());
             let sum = sum.filter(|day| crate::convert::is_date(*day));
-            Datum::Date(sum.ok_or_else(|| {
-                SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range")
-            })?)
+            Datum::Date(
+                sum.ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range"))?,
+            )
         }
         (Datum::Int(_), Datum::Date(_)) if operator == Add => arithmetic(Add, right, left)?,
         (Datum::Date(a), Datum::Date(b)) if operator == Subtract => Datum::Int(i64::from(*a) - i64::from(*b)),
@@ -308,7 +310,9 @@ fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<
 /// Arithmetic of floats: what overflows or vanishes is an error, and there is one NaN.
 pub fn float(operator: BinaryOperator, a: f64, b: f64) -> SqlResult<f64> {
     use BinaryOperator::*;
-    let range = |what: &str| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {what}"));
+    let range = |what: &str| {
+        SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {what}"))
+    };
     if operator == Divide && b == 0.0 && !a.is_nan() {
         return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
     }
@@ -322,7 +326,8 @@ pub fn float(operator: BinaryOperator, a: f64, b: f64) -> SqlResult<f64> {
     if value.is_infinite() && a.is_finite() && b.is_finite() {
         return Err(range("overflow"));
     }
-    let vanishes = value == 0.0 && a != 0.0 && (operator == Multiply && b != 0.0 || operator == Divide && b.is_finite());
+    let vanishes =
+        value == 0.0 && a != 0.0 && (operator == Multiply && b != 0.0 || operator == Divide && b.is_finite());
     if vanishes {
         return Err(range("underflow"));
     }
@@ -380,6 +385,9 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
             Datum::Decimal(math::decimal_power(a.decimal(), b.decimal())?)
         }
         (Sqrt | Exp | Ln | Log, [Datum::Float(f)]) => Datum::Float(math::of_one(function, *f)?),
+        (DateTrunc, [Datum::Text(unit), Datum::Timestamp(us)]) => {
+            Datum::Timestamp(crate::text::truncated(unit, *us)?)
+        }
         (Lower, [Datum::Text(s)]) => Datum::text(s.chars().map(lower).collect::<String>()),
         (Upper, [Datum::Text(s)]) => Datum::text(s.chars().map(upper).collect::<String>()),
         (Length, [Datum::Text(s)]) => Datum::Int(s.chars().count() as i64),

@@ -408,7 +408,9 @@ mod tests {
         ] {
             assert_eq!(i(text).to_string(), shown, "{text}");
         }
-        for (text, state) in [("", "22007"), ("1 fortnight", "22007"), ("day", "22007"), ("9999999999 years", "22008")] {
+        for (text, state) in
+            [("", "22007"), ("1 fortnight", "22007"), ("day", "22007"), ("9999999999 years", "22008")]
+        {
             assert_eq!(parse(text).unwrap_err().state.as_str(), state, "{text}");
         }
     }
@@ -425,7 +427,9 @@ mod tests {
         let moved = |text: &str, by: &str| {
             let at = crate::text::parse(text, crate::DataType::Timestamp).unwrap();
             let crate::Datum::Timestamp(us) = at else { unreachable!() };
-            i(by).after(us).map_or_else(|e| e.state.to_string(), |us| crate::text::display(&crate::Datum::Timestamp(us)))
+            i(by)
+                .after(us)
+                .map_or_else(|e| e.state.to_string(), |us| crate::text::display(&crate::Datum::Timestamp(us)))
         };
         assert_eq!(moved("2024-01-31", "1 month"), "2024-02-29 00:00:00");
         assert_eq!(moved("2024-02-29 12:00", "-1 year"), "2023-02-28 12:00:00");

@@ -6,8 +6,8 @@
 
 pub mod check;
 pub mod codec;
-pub mod convert;
 pub mod commit;
+pub mod convert;
 pub mod cut;
 pub mod datum;
 pub mod decimal;

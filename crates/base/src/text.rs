@@ -75,7 +75,10 @@ pub fn parse(text: &str, data_type: DataType) -> SqlResult<Datum> {
                     let value = trimmed.parse::<f64>().map_err(|_| invalid())?;
                     // Too large, or so small that nothing is left of it.
                     let vanished = value == 0.0
-                        && trimmed.split(['e', 'E']).next().is_some_and(|m| m.contains(|c| ('1'..='9').contains(&c)));
+                        && trimmed
+                            .split(['e', 'E'])
+                            .next()
+                            .is_some_and(|m| m.contains(|c| ('1'..='9').contains(&c)));
                     if value.is_infinite() || vanished {
                         return Err(out_of_range(text, data_type));
                     }
@@ -131,7 +134,8 @@ pub fn numeric(text: &str) -> SqlResult<Decimal> {
         return Err(SqlError::unsupported("NaN and infinities of type numeric"));
     }
     // What a float reads is a number; it has too many digits, or its exponent is too large.
-    let looks_right = trimmed.parse::<f64>().is_ok() && !unsigned.starts_with(|c: char| c.is_ascii_alphabetic());
+    let looks_right =
+        trimmed.parse::<f64>().is_ok() && !unsigned.starts_with(|c: char| c.is_ascii_alphabetic());
     if looks_right {
         return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")
             .detail("Numbers of type numeric have at most 38 digits."));
@@ -179,10 +183,10 @@ fn out_of_range(text: &str, data_type: DataType) -> SqlError {
 }
 
 fn float(f: f64) -> String {
-    special(f).map_or_else(|| scientific(format!("{f:e}"), f.to_string()), str::to_string)
+    special(f).map_or_else(|| scientific(format!("{f:e}"), f.to_string(), 15), str::to_string)
 }
 fn float32(f: f32) -> String {
-    special(f64::from(f)).map_or_else(|| scientific(format!("{f:e}"), f.to_string()), str::to_string)
+    special(f64::from(f)).map_or_else(|| scientific(format!("{f:e}"), f.to_string(), 6), str::to_string)
 }
 fn special(f: f64) -> Option<&'static str> {
     match f {
@@ -192,11 +196,11 @@ fn special(f: f64) -> Option<&'static str> {
         _ => None,
     }
 }
-/// PostgreSQL switches to an exponent below 1e-4 and from 1e15 on.
-fn scientific(exponential: String, plain: String) -> String {
+/// PostgreSQL switches to an exponent below 1e-4 and from 1e15 on, for `real` from 1e6 on.
+fn scientific(exponential: String, plain: String, digits: i32) -> String {
     let (mantissa, exponent) = exponential.split_once('e').expect("has an exponent");
     let exponent: i32 = exponent.parse().expect("is a number");
-    if (-4..15).contains(&exponent) {
+    if (-4..digits).contains(&exponent) {
         return plain;
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -278,6 +282,40 @@ fn month_length(year: i64, month: u32) -> u32 {
         2 => 28 + u32::from(leap),
         4 | 6 | 9 | 11 => 30,
         _ => 31,
+    }
+}
+
+/// The moment (µs) at which a unit of time began. Errors: 22023 for what is no unit.
+pub fn truncated(unit: &str, us: i64) -> SqlResult<i64> {
+    let unit = unit.to_ascii_lowercase();
+    let down_to = |step: i64| Ok(us - us.rem_euclid(step));
+    let day = i32::try_from(us.div_euclid(US_PER_DAY)).unwrap_or(i32::MAX);
+    let (year, month, _) = civil(day);
+    // The first day of a year, counted so that a century ends with its hundredth year.
+    let years = |length: i64| year - (year - 1).rem_euclid(length);
+    let begins = |year: i64, month: u32| {
+        let day = day_number(year, month, 1).and_then(|day| convert::midnight(day).ok());
+        day.ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
+    };
+    match unit.trim_end_matches('s') {
+        "microsecond" => Ok(us),
+        "millisecond" => down_to(1_000),
+        "second" => down_to(1_000_000),
+        "minute" => down_to(60_000_000),
+        "hour" => down_to(3_600_000_000),
+        "day" => down_to(US_PER_DAY),
+        // 2000-01-03 was a Monday.
+        "week" => Ok((i64::from(day) - (i64::from(day) - 2).rem_euclid(7)) * US_PER_DAY),
+        "month" => begins(year, month),
+        "quarter" => begins(year, (month - 1) / 3 * 3 + 1),
+        "year" => begins(year, 1),
+        "decade" => begins(year.div_euclid(10) * 10, 1),
+        "century" | "centurie" => begins(years(100), 1),
+        "millennium" | "millennia" => begins(years(1_000), 1),
+        _ => Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("unit \"{unit}\" not recognized for type timestamp without time zone"),
+        )),
     }
 }
 
@@ -471,11 +509,31 @@ mod tests {
         let zoned = parse("2026-11-21 01:00:00+02", DataType::TimestampTz).unwrap();
         assert_eq!(display_as(&zoned, DataType::TimestampTz), "2026-11-20 23:00:00+00");
         assert_eq!(display_as(&Datum::text("ab"), DataType::Char { length: 4 }), "ab  ");
+        assert_eq!(display_as(&Datum::Float(1.8e9), DataType::Real), "1.8e+09");
+        assert_eq!(display_as(&Datum::Float(123456.0), DataType::Real), "123456");
         // JDBC sends dates with a zone.
         assert_eq!(display(&parse("2020-01-02 +00", DataType::Date).unwrap()), "2020-01-02");
         assert_eq!(display(&parse("2020-01-02Z", DataType::Timestamp).unwrap()), "2020-01-02 00:00:00");
         let zoned = parse("2020-01-02 +01", DataType::TimestampTz).unwrap();
         assert_eq!(display_as(&zoned, DataType::TimestampTz), "2020-01-01 23:00:00+00");
+    }
+
+    #[test]
+    fn moments_are_cut_down_to_units() {
+        let Datum::Timestamp(us) = parse("2024-08-15 13:14:15.25", DataType::Timestamp).unwrap() else {
+            unreachable!()
+        };
+        for (unit, wanted) in [
+            ("second", "2024-08-15 13:14:15"),
+            ("day", "2024-08-15 00:00:00"),
+            ("week", "2024-08-12 00:00:00"),
+            ("quarter", "2024-07-01 00:00:00"),
+            ("decade", "2020-01-01 00:00:00"),
+            ("century", "2001-01-01 00:00:00"),
+        ] {
+            assert_eq!(display(&Datum::Timestamp(truncated(unit, us).unwrap())), wanted, "{unit}");
+        }
+        assert!(truncated("fortnight", us).is_err());
     }
 
     #[test]
@@ -490,7 +548,8 @@ mod tests {
         ] {
             assert_eq!(display(&parse(text, DataType::Uuid).unwrap()), wanted, "{text}");
         }
-        for text in ["", "a0eebc99", "{a0eebc999c0b4ef8bb6d6bb9bd380a11", "a-0eebc999c0b4ef8bb6d6bb9bd380a11"] {
+        for text in ["", "a0eebc99", "{a0eebc999c0b4ef8bb6d6bb9bd380a11", "a-0eebc999c0b4ef8bb6d6bb9bd380a11"]
+        {
             assert!(parse(text, DataType::Uuid).is_err(), "{text}");
         }
     }

@@ -143,7 +143,9 @@ fn replacement(
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
             membership(left, &listed(right)?, false)
         }
-        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => membership(left, &listed(right)?, true),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
+            membership(left, &listed(right)?, true)
+        }
         _ => None,
     })
 }

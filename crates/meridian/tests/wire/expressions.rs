@@ -58,7 +58,8 @@ impl Answer {
         match self {
             Answer::Refused(state) => format!("!{state}"),
             Answer::Values(values) => {
-                let shown: Vec<String> = values.iter().map(|v| v.as_deref().map_or("\\N".into(), escaped)).collect();
+                let shown: Vec<String> =
+                    values.iter().map(|v| v.as_deref().map_or("\\N".into(), escaped)).collect();
                 shown.join("\t")
             }
         }
@@ -154,6 +155,8 @@ async fn answers(client: &Client, path: Place, all: &[Entry]) -> Vec<Answer> {
         {
             found.extend(together.iter().copied().zip(columns.into_iter().map(Answer::Values)));
         }
+        // One that takes the whole statement to columns says nothing of rows: those are asked alone.
+        found.retain(|i, answer| *answer == chunk[*i].answer);
         for (i, entry) in chunk.iter().enumerate() {
             made.push(match found.remove(&i) {
                 Some(answer) => answer,

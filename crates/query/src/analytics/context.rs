@@ -89,13 +89,7 @@ impl Analytics {
         let state = context.state();
         let mut operators: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(super::scalars::Operators)];
         operators.extend(state.expr_planners().iter().cloned());
-        Ok(Analytics {
-            state,
-            system,
-            operators,
-            statistics: Mutex::default(),
-            plans: Mutex::default(),
-        })
+        Ok(Analytics { state, system, operators, statistics: Mutex::default(), plans: Mutex::default() })
     }
 }
 

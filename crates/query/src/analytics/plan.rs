@@ -130,7 +130,7 @@ fn plan_now(
             if !asks_catalog {
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;
             }
-            super::scalars::settle(planned).map_err(sql_error)?
+            super::scalars::settle(planned, true).map_err(sql_error)?
         }
     };
     find_parameters(&written, parameters)?;
@@ -169,7 +169,7 @@ fn plan_now(
 
 pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
     // What a parameter is, its value says.
-    let settled = super::scalars::settle(plan.clone()).map_err(sql_error)?;
+    let settled = super::scalars::settle(plan.clone(), false).map_err(sql_error)?;
     let optimized = state.optimize(&settled).and_then(super::collapse::collapse);
     optimized.and_then(super::shared::share).map_err(sql_error)
 }

@@ -187,6 +187,8 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             op: ast::BinaryOperator::Modulo,
             right: nested(b),
         }))),
+        // The same under another name.
+        ("sign", [a]) => crate::lower::insert::parse_expr(&format!("signum({a})")).ok(),
         _ => None,
     }
 }

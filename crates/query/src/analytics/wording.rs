@@ -1,16 +1,65 @@
 //! What DataFusion says, in words for a client: types by their SQL names, no printed plans or expressions.
 
-use base::error::SqlState;
 use base::SqlError;
+use base::error::SqlState;
 
 /// Words with which the printed form of a plan or an expression begins.
 const STRUCTURES: &[&str] = &[
-    "Expr", "BinaryExpr", "Column", "ScalarFunction", "AggregateFunction", "WindowFunction", "Literal", "Alias",
-    "Cast", "TryCast", "ScalarSubquery", "InSubquery", "Exists", "OuterReferenceColumn", "Projection", "Filter",
-    "TableScan", "Subquery", "SubqueryAlias", "Ident", "ObjectName", "ValueWithSpan", "Function", "Query", "Select",
-    "SetExpr", "Interval", "Field", "DFSchema", "Schema", "Placeholder", "LogicalPlan", "Case", "Between", "InList",
-    "CompoundIdentifier", "Identifier", "Value", "Nested", "UnaryOp", "BinaryOp", "Array", "Struct", "Some", "Table",
-    "Unnest", "Aggregate", "Join", "Sort", "Limit", "Window", "Distinct", "Union", "EmptyRelation", "Values",
+    "Expr",
+    "BinaryExpr",
+    "Column",
+    "ScalarFunction",
+    "AggregateFunction",
+    "WindowFunction",
+    "Literal",
+    "Alias",
+    "Cast",
+    "TryCast",
+    "ScalarSubquery",
+    "InSubquery",
+    "Exists",
+    "OuterReferenceColumn",
+    "Projection",
+    "Filter",
+    "TableScan",
+    "Subquery",
+    "SubqueryAlias",
+    "Ident",
+    "ObjectName",
+    "ValueWithSpan",
+    "Function",
+    "Query",
+    "Select",
+    "SetExpr",
+    "Interval",
+    "Field",
+    "DFSchema",
+    "Schema",
+    "Placeholder",
+    "LogicalPlan",
+    "Case",
+    "Between",
+    "InList",
+    "CompoundIdentifier",
+    "Identifier",
+    "Value",
+    "Nested",
+    "UnaryOp",
+    "BinaryOp",
+    "Array",
+    "Struct",
+    "Some",
+    "Table",
+    "Unnest",
+    "Aggregate",
+    "Join",
+    "Sort",
+    "Limit",
+    "Window",
+    "Distinct",
+    "Union",
+    "EmptyRelation",
+    "Values",
 ];
 
 /// The part of a message before anything printed that only its authors read; empty if nothing is left.
@@ -105,8 +154,9 @@ pub(super) fn defect(what: &str) -> SqlError {
     });
     let id = format!("{:08x}", (id >> 32) ^ (id & 0xffff_ffff));
     eprintln!("defect {id} in a query: {what}");
-    SqlError::new(SqlState::INTERNAL_ERROR, format!("internal error {id}"))
-        .hint("Please report it with the statement that caused it; the server's log says more under this number.")
+    SqlError::new(SqlState::INTERNAL_ERROR, format!("internal error {id}")).hint(
+        "Please report it with the statement that caused it; the server's log says more under this number.",
+    )
 }
 
 /// What a text could not be read as: the type and the text, from Arrow's and DataFusion's messages.
@@ -116,13 +166,16 @@ pub(super) fn unreadable(line: &str) -> Option<SqlError> {
         rest.find(to).map(|end| rest[..end].to_string())
     };
     let (text, to) = match (between("Cannot cast string '", "' to value of "), line.rfind("to value of ")) {
-        (Some(text), Some(at)) => (text, line[at + "to value of ".len()..].trim_end_matches(" type").to_string()),
+        (Some(text), Some(at)) => {
+            (text, line[at + "to value of ".len()..].trim_end_matches(" type").to_string())
+        }
         _ => (between("rror parsing timestamp from '", "'")?, "Timestamp".to_string()),
     };
     let word: String = to.chars().take_while(|c| c.is_alphanumeric()).collect();
     let (name, _) = type_name(&word)?;
     let is_time = matches!(name, "date" | "timestamp" | "interval");
-    let state = if is_time { SqlState::INVALID_DATETIME_FORMAT } else { SqlState::INVALID_TEXT_REPRESENTATION };
+    let state =
+        if is_time { SqlState::INVALID_DATETIME_FORMAT } else { SqlState::INVALID_TEXT_REPRESENTATION };
     // Digits that are one number too many are out of range rather than none.
     let is_integer = matches!(name, "smallint" | "integer" | "bigint");
     if is_integer && base::decimal::Decimal::parse(&text).is_some_and(|d| d.scale() == 0) {
@@ -149,11 +202,23 @@ mod tests {
     #[test]
     fn printed_structures_are_cut_off() {
         for (told, readable_part) in [
-            ("Unsupported ast node in sqltorel: Function(Function { name: x })", "Unsupported ast node in sqltorel"),
-            ("Cannot coerce arithmetic expression Int64 + Utf8 to valid types", "Cannot coerce arithmetic expression bigint + text to valid types"),
+            (
+                "Unsupported ast node in sqltorel: Function(Function { name: x })",
+                "Unsupported ast node in sqltorel",
+            ),
+            (
+                "Cannot coerce arithmetic expression Int64 + Utf8 to valid types",
+                "Cannot coerce arithmetic expression bigint + text to valid types",
+            ),
             ("BinaryExpr(BinaryExpr { left: Column(Column { relation: None", ""),
-            ("Physical plan does not support logical expression ScalarSubquery(<subquery>)", "Physical plan does not support logical expression"),
-            ("cannot add Decimal128(10, 2) and Timestamp(Microsecond, None)", "cannot add numeric and timestamp"),
+            (
+                "Physical plan does not support logical expression ScalarSubquery(<subquery>)",
+                "Physical plan does not support logical expression",
+            ),
+            (
+                "cannot add Decimal128(10, 2) and Timestamp(Microsecond, None)",
+                "cannot add numeric and timestamp",
+            ),
         ] {
             assert_eq!(readable(told), readable_part);
         }
@@ -172,7 +237,10 @@ mod tests {
 
     #[test]
     fn a_defect_has_one_number_and_no_plan() {
-        let (a, b) = (defect("Physical input schema: Projection { }"), defect("Physical input schema: Projection { }"));
+        let (a, b) = (
+            defect("Physical input schema: Projection { }"),
+            defect("Physical input schema: Projection { }"),
+        );
         assert_eq!(a.message, b.message);
         assert!(!a.message.contains("Projection"));
     }

@@ -6,8 +6,8 @@ use super::{Lowered, Refusal};
 use crate::names;
 use crate::response::NUMERIC;
 use base::error::SqlState;
-use base::{DataType, SqlError};
 use base::expr::{BinaryOperator, Expr, Function};
+use base::{DataType, SqlError};
 use datafusion::sql::sqlparser::ast;
 
 impl ExprLowering<'_> {
@@ -77,6 +77,15 @@ impl ExprLowering<'_> {
             ("trunc", [a]) => self.rounding(Function::Trunc, a)?,
             ("trunc", [a, digits]) => self.rounding_at(Function::Trunc, a, digits)?,
             ("sign", [a]) => self.rounding(Function::Sign, a)?,
+            ("date_trunc", [unit, at]) => {
+                let unit = self.text(unit)?;
+                let at = self.lower(at)?;
+                let data_type = at.data_type();
+                if !matches!(data_type, DataType::Timestamp | DataType::TimestampTz) {
+                    return Err(Refusal::TooRich);
+                }
+                Typed::known(Expr::Call(Function::DateTrunc, vec![unit, at.expr]), data_type)
+            }
             ("floor", [a]) => self.rounding(Function::Floor, a)?,
             ("ceil" | "ceiling", [a]) => self.rounding(Function::Ceil, a)?,
             ("coalesce", [_, ..]) => self.alike(Function::Coalesce, &arguments, "COALESCE")?,

@@ -234,17 +234,34 @@ impl Generator {
         match of {
             T::Bool => self.one(&["true", "false"]).into(),
             T::Small => format!("{}::smallint", self.one(&["0", "1", "5", "(-7)", "32767", "(-32768)"])),
-            T::Int => self.one(&["0", "1", "2", "7", "-3", "100", "2147483647", "-2147483648", "'12'::int"]).into(),
+            T::Int => {
+                self.one(&["0", "1", "2", "7", "-3", "100", "2147483647", "-2147483648", "'12'::int"]).into()
+            }
             T::Big => self.one(&["9000000000", "5::bigint", "(-9223372036854775807)", "'77'::bigint"]).into(),
             T::Real => {
-                format!("'{}'::real", self.one(&["0", "1.5", "-0.1", "1e20", "3e38", "1e-20", "NaN", "123456.789"]))
+                format!(
+                    "'{}'::real",
+                    self.one(&["0", "1.5", "-0.1", "1e20", "3e38", "1e-20", "NaN", "123456.789"])
+                )
             }
             T::Double => {
-                let text = self.one(&["0", "2.5", "-3.5", "0.1", "1e15", "1e300", "1e-300", "NaN", "-Infinity", "1e16"]);
+                let text = self.one(&[
+                    "0",
+                    "2.5",
+                    "-3.5",
+                    "0.1",
+                    "1e15",
+                    "1e300",
+                    "1e-300",
+                    "NaN",
+                    "-Infinity",
+                    "1e16",
+                ]);
                 format!("'{text}'::float8")
             }
             T::Numeric => {
-                let text = self.one(&["0.5", "1.50", "-2.5", "100.00", "0.001", "12345678.9", "3", "99999.99999"]);
+                let text =
+                    self.one(&["0.5", "1.50", "-2.5", "100.00", "0.001", "12345678.9", "3", "99999.99999"]);
                 match self.below(3) {
                     0 => format!("'{text}'::numeric(15,4)"),
                     1 => format!("'{text}'::numeric"),
@@ -252,7 +269,18 @@ impl Generator {
                 }
             }
             T::Text => {
-                let text = self.one(&["abc", "", "Hello World", "42", "-7.25", "t", "2024-02-29", "aXb", "x  ", "é"]);
+                let text = self.one(&[
+                    "abc",
+                    "",
+                    "Hello World",
+                    "42",
+                    "-7.25",
+                    "t",
+                    "2024-02-29",
+                    "aXb",
+                    "x  ",
+                    "é",
+                ]);
                 match self.below(4) {
                     0 => format!("'{text}'::varchar(4)"),
                     1 => format!("'{text}'::char(5)"),
@@ -260,15 +288,28 @@ impl Generator {
                 }
             }
             T::Date => {
-                let text = self.one(&["2024-02-29", "2000-01-01", "1970-01-01", "1999-12-31", "9999-12-31", "0044-03-15 BC"]);
+                let text = self.one(&[
+                    "2024-02-29",
+                    "2000-01-01",
+                    "1970-01-01",
+                    "1999-12-31",
+                    "9999-12-31",
+                    "0044-03-15 BC",
+                ]);
                 format!("'{text}'::date")
             }
             T::Moment => {
-                let text = self.one(&["2024-02-29 13:14:15.25", "2000-01-01", "1969-12-31 23:59:59", "9999-12-31 23:59:59"]);
+                let text = self.one(&[
+                    "2024-02-29 13:14:15.25",
+                    "2000-01-01",
+                    "1969-12-31 23:59:59",
+                    "9999-12-31 23:59:59",
+                ]);
                 format!("'{text}'::timestamp")
             }
             T::Zoned => {
-                let text = self.one(&["2024-02-29 13:14:15+02", "2000-01-01 00:00Z", "1970-01-01 00:00:00-0330"]);
+                let text =
+                    self.one(&["2024-02-29 13:14:15+02", "2000-01-01 00:00Z", "1970-01-01 00:00:00-0330"]);
                 format!("'{text}'::timestamptz")
             }
             T::Span => {
@@ -338,7 +379,11 @@ impl Generator {
                 0 => format!("({} + {})", self.of(T::Moment, below), self.of(T::Span, below)),
                 1 => format!("({} - {})", self.of(T::Moment, below), self.of(T::Span, below)),
                 2 => format!("({} + {})", self.of(T::Date, below), self.of(T::Span, below)),
-                _ => format!("date_trunc('{}', {})", self.one(&["day", "month", "year", "hour"]), self.of(T::Moment, below)),
+                _ => format!(
+                    "date_trunc('{}', {})",
+                    self.one(&["day", "month", "year", "hour"]),
+                    self.of(T::Moment, below)
+                ),
             },
             T::Zoned => match self.below(3) {
                 0 => format!("({} + {})", self.of(T::Zoned, below), self.of(T::Span, below)),
@@ -348,7 +393,11 @@ impl Generator {
             T::Span => match self.below(6) {
                 0 => format!("({} + {})", self.of(T::Span, below), self.of(T::Span, below)),
                 1 => format!("({} - {})", self.of(T::Span, below), self.of(T::Span, below)),
-                2 => format!("({} * {})", self.of(T::Span, below), self.one(&["2", "0.5", "-1", "1.5::float8", "i2"])),
+                2 => format!(
+                    "({} * {})",
+                    self.of(T::Span, below),
+                    self.one(&["2", "0.5", "-1", "1.5::float8", "i2"])
+                ),
                 3 => format!("({} / {})", self.of(T::Span, below), self.one(&["2", "3", "0.5", "i2"])),
                 4 => format!("({} - {})", self.of(T::Moment, below), self.of(T::Moment, below)),
                 _ => format!("(- {})", self.of(T::Span, below)),
@@ -396,7 +445,9 @@ impl Generator {
                 let (a, b, c) = (self.of(of, depth), self.leaf(of), self.leaf(of));
                 format!("({a} BETWEEN {b} AND {c})")
             }
-            7 => format!("({} LIKE '{}')", self.of(T::Text, depth), self.one(&["a%", "%l%", "_b_", "%", "4_"])),
+            7 => {
+                format!("({} LIKE '{}')", self.of(T::Text, depth), self.one(&["a%", "%l%", "_b_", "%", "4_"]))
+            }
             8 => {
                 let of = ALL[self.below(ALL.len())];
                 format!("({} IS DISTINCT FROM {})", self.of(of, depth), self.of(of, depth))
@@ -462,8 +513,15 @@ impl Generator {
                 let other = ALL[self.below(ALL.len())];
                 format!("({} || {})", self.of(T::Text, depth), self.of(other, depth))
             }
-            1 => format!("{}({})", self.one(&["upper", "lower", "btrim", "reverse"]), self.of(T::Text, depth)),
-            2 => format!("substr({}, {}, {})", self.of(T::Text, depth), self.one(&["1", "2", "-1", "0"]), self.one(&["0", "2", "9"])),
+            1 => {
+                format!("{}({})", self.one(&["upper", "lower", "btrim", "reverse"]), self.of(T::Text, depth))
+            }
+            2 => format!(
+                "substr({}, {}, {})",
+                self.of(T::Text, depth),
+                self.one(&["1", "2", "-1", "0"]),
+                self.one(&["0", "2", "9"])
+            ),
             3 => {
                 let other = ALL[self.below(ALL.len())];
                 format!("concat({}, {})", self.of(T::Text, depth), self.of(other, depth))
@@ -473,7 +531,12 @@ impl Generator {
                 let other = ALL[self.below(ALL.len())];
                 format!("({})::text", self.of(other, depth))
             }
-            6 => format!("{}({}, {})", self.one(&["left", "right"]), self.of(T::Text, depth), self.one(&["2", "0", "-1"])),
+            6 => format!(
+                "{}({}, {})",
+                self.one(&["left", "right"]),
+                self.of(T::Text, depth),
+                self.one(&["2", "0", "-1"])
+            ),
             _ => format!("({} || {})", self.of(T::Text, depth), self.of(T::Text, depth)),
         }
     }

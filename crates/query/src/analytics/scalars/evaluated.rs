@@ -190,9 +190,13 @@ impl Column {
     fn new(argument: &ColumnarValue, kind: Kind) -> Result<Column> {
         let many = |array: &dyn Array| -> Result<Column> {
             Ok(match (array.data_type(), kind) {
-                (Arrow::Interval(_), _) => Column::Spans(array.as_primitive::<IntervalMonthDayNanoType>().clone()),
+                (Arrow::Interval(_), _) => {
+                    Column::Spans(array.as_primitive::<IntervalMonthDayNanoType>().clone())
+                }
                 (_, Kind::Known(t)) => Column::Plain(types::datums(array, t).map_err(external)?),
-                (other, _) => Column::Plain(types::datums(array, types::from_arrow(other)).map_err(external)?),
+                (other, _) => {
+                    Column::Plain(types::datums(array, types::from_arrow(other)).map_err(external)?)
+                }
             })
         };
         Ok(match argument {
@@ -321,4 +325,3 @@ fn floats(operator: BinaryOperator, arguments: &[ColumnarValue]) -> Result<Colum
         false => ColumnarValue::Array(array),
     })
 }
-

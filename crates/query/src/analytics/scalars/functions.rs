@@ -12,21 +12,51 @@ use std::sync::Arc;
 
 /// Functions of texts: anything else as their first argument is no call of theirs.
 const OF_TEXT: &[&str] = &[
-    "lower", "upper", "initcap", "reverse", "ltrim", "rtrim", "btrim", "trim", "ascii", "strpos", "left", "right",
-    "lpad", "rpad", "repeat", "replace", "split_part", "translate", "starts_with",
+    "lower",
+    "upper",
+    "initcap",
+    "reverse",
+    "ltrim",
+    "rtrim",
+    "btrim",
+    "trim",
+    "ascii",
+    "strpos",
+    "left",
+    "right",
+    "lpad",
+    "rpad",
+    "repeat",
+    "replace",
+    "split_part",
+    "translate",
+    "starts_with",
 ];
 /// Functions of texts and byte strings.
 const OF_TEXT_OR_BYTES: &[&str] = &[
-    "length", "char_length", "character_length", "octet_length", "bit_length", "substr", "substring", "md5",
+    "length",
+    "char_length",
+    "character_length",
+    "octet_length",
+    "bit_length",
+    "substr",
+    "substring",
+    "md5",
 ];
 
 /// A call as PostgreSQL understands it; `None` if DataFusion understands it so too. Errors: 42883, 42804.
-pub(super) fn function(name: &str, udf: &Arc<ScalarUDF>, arguments: &[Expr], schema: &dyn ExprSchema) -> Settled {
+pub(super) fn function(
+    name: &str,
+    udf: &Arc<ScalarUDF>,
+    arguments: &[Expr],
+    schema: &dyn ExprSchema,
+    is_written: bool,
+) -> Settled {
     let kinds: Vec<Kind> = arguments.iter().map(|e| kind_of(e, schema)).collect();
     let again = |arguments| Ok(Some(Expr::ScalarFunction(ScalarFunction::new_udf(udf.clone(), arguments))));
     match (name, arguments) {
         ("coalesce" | "greatest" | "least" | "nullif", _) => {
-            match typing::unified(arguments, schema, &name.to_uppercase())? {
+            match typing::unified(arguments, schema, &name.to_uppercase(), is_written)? {
                 Some(arguments) => again(arguments),
                 None => Ok(None),
             }
@@ -34,6 +64,15 @@ pub(super) fn function(name: &str, udf: &Arc<ScalarUDF>, arguments: &[Expr], sch
         ("round" | "trunc", [a]) => rounding(name, a, kinds[0], None, schema),
         ("round" | "trunc", [a, digits]) => rounding(name, a, kinds[0], Some(digits), schema),
         ("floor" | "ceil" | "ceiling" | "signum" | "sign", [a]) => rounding(name, a, kinds[0], None, schema),
+        ("date_trunc", [unit, at]) if kinds[1].family() == Family::Moment => {
+            let unit = match kinds[0] {
+                Kind::Unknown => typing::literal(unit, Kind::Known(DataType::Text))?,
+                _ => unit.clone(),
+            };
+            let cut = Scalar::Call(Function::DateTrunc, vec![Scalar::Column(0), Scalar::Column(1)]);
+            let arguments = vec![(unit, Kind::Known(DataType::Text)), (at.clone(), kinds[1])];
+            Ok(Some(call(Computation::Scalar(cut), arguments, kinds[1])))
+        }
         ("power" | "pow", [a, b]) => power(name, a, b, schema),
         ("sqrt" | "exp" | "ln" | "log10", [a]) => of_double(name, a, kinds[0]),
         ("concat" | "concat_ws", _) => {
@@ -51,8 +90,7 @@ pub(super) fn function(name: &str, udf: &Arc<ScalarUDF>, arguments: &[Expr], sch
             });
             again(shown.collect())
         }
-        (name, [first, ..]) if OF_TEXT.contains(&name) || OF_TEXT_OR_BYTES.contains(&name) => {
-            let _ = first;
+        (name, [_, ..]) if OF_TEXT.contains(&name) || OF_TEXT_OR_BYTES.contains(&name) => {
             let fits = match kinds[0].family() {
                 Family::Text | Family::Unknown | Family::Foreign => true,
                 Family::Bytes => OF_TEXT_OR_BYTES.contains(&name),
@@ -87,8 +125,7 @@ fn rounding(name: &str, a: &Expr, kind: Kind, digits: Option<&Expr>, schema: &dy
         _ => Function::Sign,
     };
     let shown = if name == "signum" { "sign" } else { name };
-    let kinds: Vec<Kind> =
-        [Some(kind), digits.map(|d| kind_of(d, schema))].into_iter().flatten().collect();
+    let kinds: Vec<Kind> = [Some(kind), digits.map(|d| kind_of(d, schema))].into_iter().flatten().collect();
     let scalar = |count| Scalar::Call(function, (0..count).map(Scalar::Column).collect());
     match (kind.family(), digits) {
         (Family::Foreign, _) | (Family::Unknown, _) => Ok(None),

@@ -113,10 +113,29 @@ pub(super) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
         }
         _ => {}
     }
-    match e.to_field(schema) {
+    let kind = match e.to_field(schema) {
         Ok((_, field)) => kind_of_field(&field),
         Err(_) => Kind::Foreign,
-    }
+    };
+    // What one of several values is keeps the notes of none of them.
+    let of_one = |values: &mut dyn Iterator<Item = &Expr>| {
+        values
+            .map(|e| kind_of(e, schema))
+            .find(|k| *k != Kind::Unknown)
+            .filter(|k| *k == Kind::Known(DataType::Uuid))
+    };
+    let noted = match e {
+        _ if kind != Kind::Known(DataType::Text) => None,
+        Expr::Case(case) => {
+            let otherwise = case.else_expr.iter().map(|e| e.as_ref());
+            of_one(&mut case.when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(otherwise))
+        }
+        Expr::ScalarFunction(f) if ["coalesce", "greatest", "least", "nullif"].contains(&f.name()) => {
+            of_one(&mut f.args.iter())
+        }
+        _ => None,
+    };
+    noted.unwrap_or(kind)
 }
 
 pub(super) fn kind_of_field(field: &Field) -> Kind {

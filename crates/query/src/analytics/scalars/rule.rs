@@ -23,11 +23,7 @@ use datafusion::sql::sqlparser::ast;
 pub(in super::super) struct Operators;
 
 impl ExprPlanner for Operators {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let settled = match &expr.op {
             ast::BinaryOperator::PGExp => functions::power("^", &expr.left, &expr.right, schema),
             op => match operator(op) {
@@ -69,7 +65,9 @@ fn external(error: SqlError) -> DataFusionError {
 
 /// Applies PostgreSQL's types and casts to a plan whose own types are not settled yet. Plans over the system
 /// catalog stay as they are: their types are those of its columns, which only stand for PostgreSQL's.
-pub(in super::super) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
+///
+/// `is_written`: the plan is the statement's, so that whole numbers in it are of its text; a bound parameter is not.
+pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<LogicalPlan> {
     if !is_ours(&plan)? {
         return Ok(plan);
     }
@@ -81,10 +79,11 @@ pub(in super::super) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
         let names = NamePreserver::new(&node);
         let node = node.map_expressions(|e| {
             let name = names.save(&e);
-            let settled = e.transform_up(|e| match settled(&e, &schema).map_err(external)? {
-                Some(new) => Ok(Transformed::yes(new)),
-                None => Ok(Transformed::no(e)),
-            })?;
+            let settled =
+                e.transform_up(|e| match settled(&e, &schema, is_written).map_err(external)? {
+                    Some(new) => Ok(Transformed::yes(new)),
+                    None => Ok(Transformed::no(e)),
+                })?;
             Ok(settled.update_data(|e| name.restore(e)))
         })?;
         // Types of inputs may have changed too.
@@ -113,7 +112,7 @@ fn plain(left: &Expr, op: Operator, right: &Expr) -> Expr {
 }
 
 /// One expression whose parts are settled; `None` if it stays.
-fn settled(e: &Expr, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
     match e {
         Expr::Cast(Cast { expr, field }) => typing::cast(expr, field, schema),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => typing::binary(*op, left, right, schema, false),
@@ -127,10 +126,10 @@ fn settled(e: &Expr, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
             typing::condition(inner, schema, "IS FALSE").map(|()| None)
         }
         Expr::Negative(inner) => settled_negative(inner, schema),
-        Expr::Case(case) => settled_case(case, schema),
+        Expr::Case(case) => settled_case(case, schema, is_written),
         Expr::Like(like) | Expr::SimilarTo(like) => settled_like(like, schema),
         Expr::ScalarFunction(function) => {
-            functions::function(function.name(), &function.func, &function.args, schema)
+            functions::function(function.name(), &function.func, &function.args, schema, is_written)
         }
         _ => Ok(None),
     }
@@ -202,7 +201,7 @@ fn settled_negative(inner: &Expr, schema: &dyn ExprSchema) -> SqlResult<Option<E
     })
 }
 
-fn settled_case(case: &Case, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+fn settled_case(case: &Case, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
     let mut conditions = Vec::with_capacity(case.when_then_expr.len());
     let mut any = false;
     for (condition, _) in &case.when_then_expr {
@@ -218,7 +217,7 @@ fn settled_case(case: &Case, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>>
     }
     let mut results: Vec<Expr> = case.when_then_expr.iter().map(|(_, then)| then.as_ref().clone()).collect();
     results.extend(case.else_expr.iter().map(|e| e.as_ref().clone()));
-    let unified = typing::unified(&results, schema, "CASE")?;
+    let unified = typing::unified(&results, schema, "CASE", is_written)?;
     if !any && unified.is_none() {
         return Ok(None);
     }
@@ -226,19 +225,21 @@ fn settled_case(case: &Case, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>>
     let otherwise = case.else_expr.is_some().then(|| results.pop().expect("one more")).map(Box::new);
     // If one comparison is not a plain one, all conditions are written out.
     let operand = case.expr.clone().filter(|_| !any);
-    let conditions = case.when_then_expr.iter().zip(conditions).map(|((when, _), new)| match (&case.expr, new) {
-        (Some(_), _) if !any => when.as_ref().clone(),
-        (Some(operand), None) => plain(operand, Operator::Eq, when),
-        (_, Some(new)) => new,
-        (None, None) => when.as_ref().clone(),
-    });
+    let conditions =
+        case.when_then_expr.iter().zip(conditions).map(|((when, _), new)| match (&case.expr, new) {
+            (Some(_), _) if !any => when.as_ref().clone(),
+            (Some(operand), None) => plain(operand, Operator::Eq, when),
+            (_, Some(new)) => new,
+            (None, None) => when.as_ref().clone(),
+        });
     let branches = conditions.zip(results).map(|(when, then)| (Box::new(when), Box::new(then))).collect();
     Ok(Some(Expr::Case(Case::new(operand, branches, otherwise))))
 }
 
 fn settled_like(like: &Like, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
     let (a, b) = (kind_of(&like.expr, schema), kind_of(&like.pattern, schema));
-    let fits = |k: Kind| matches!(k.family(), Family::Text | Family::Unknown | Family::Foreign | Family::Bytes);
+    let fits =
+        |k: Kind| matches!(k.family(), Family::Text | Family::Unknown | Family::Foreign | Family::Bytes);
     if fits(a) && fits(b) {
         return Ok(None);
     }
@@ -252,5 +253,7 @@ fn settled_like(like: &Like, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>>
         base::SqlState::UNDEFINED_FUNCTION,
         format!("operator does not exist: {} {symbol} {}", a.name(), b.name()),
     )
-    .hint("No operator matches the given name and argument types. You might need to add explicit type casts."))
+    .hint(
+        "No operator matches the given name and argument types. You might need to add explicit type casts.",
+    ))
 }

@@ -10,8 +10,8 @@ use base::error::SqlResult;
 use base::expr::BinaryOperator;
 use base::{DataType, Datum, SqlError, SqlState};
 use datafusion::arrow::datatypes::FieldRef;
-use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
@@ -100,11 +100,7 @@ fn plain(operator: Operator, left: Expr, right: Expr) -> Expr {
 
 /// Two arguments by the function that rows use.
 fn by_rows(operator: BinaryOperator, left: (Expr, Kind), right: (Expr, Kind), returns: DataType) -> Expr {
-    let expr = base::expr::Expr::binary(
-        operator,
-        base::expr::Expr::Column(0),
-        base::expr::Expr::Column(1),
-    );
+    let expr = base::expr::Expr::binary(operator, base::expr::Expr::Column(0), base::expr::Expr::Column(1));
     call(Computation::Scalar(expr), vec![left, right], Kind::Known(returns))
 }
 
@@ -137,7 +133,9 @@ fn metadata(kind: Kind) -> Option<FieldMetadata> {
 /// A value as a literal of its type; decimals keep their own digits.
 fn constant(value: &Datum, t: DataType) -> Expr {
     let t = match (value, t) {
-        (Datum::Decimal(d), DataType::Numeric { .. }) => DataType::Numeric { precision: 38, scale: d.scale() },
+        (Datum::Decimal(d), DataType::Numeric { .. }) => {
+            DataType::Numeric { precision: 38, scale: d.scale() }
+        }
         _ => t,
     };
     match types::scalar(value, t) {
@@ -360,7 +358,9 @@ fn arithmetic(
                 _ => changed.then(|| plain(operator, left, right)),
             })
         }
-        (F::Date, F::Integer) if is_sum => Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Date))),
+        (F::Date, F::Integer) if is_sum => {
+            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Date)))
+        }
         (F::Integer, F::Date) if operator == Operator::Plus => {
             Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Date)))
         }
@@ -379,7 +379,8 @@ fn arithmetic(
             if let Some(folded) = folded_moment(operator, &left, &right, returns)? {
                 return Ok(Some(folded));
             }
-            let operation = if operator == Operator::Plus { SpanOperation::Later } else { SpanOperation::Earlier };
+            let operation =
+                if operator == Operator::Plus { SpanOperation::Later } else { SpanOperation::Earlier };
             span(operation, Kind::Known(returns))
         }
         (F::Date | F::Moment, F::Date | F::Moment) if operator == Operator::Minus => {
@@ -387,18 +388,30 @@ fn arithmetic(
         }
         (F::Span, F::Span) if operator == Operator::Plus => span(SpanOperation::Add, Kind::Span),
         (F::Span, F::Span) if operator == Operator::Minus => span(SpanOperation::Subtract, Kind::Span),
-        (F::Span, g) if operator == Operator::Multiply && g.is_number() => span(SpanOperation::Multiply, Kind::Span),
-        (f, F::Span) if operator == Operator::Multiply && f.is_number() => span(SpanOperation::Multiply, Kind::Span),
-        (F::Span, g) if operator == Operator::Divide && g.is_number() => span(SpanOperation::Divide, Kind::Span),
+        (F::Span, g) if operator == Operator::Multiply && g.is_number() => {
+            span(SpanOperation::Multiply, Kind::Span)
+        }
+        (f, F::Span) if operator == Operator::Multiply && f.is_number() => {
+            span(SpanOperation::Multiply, Kind::Span)
+        }
+        (F::Span, g) if operator == Operator::Divide && g.is_number() => {
+            span(SpanOperation::Divide, Kind::Span)
+        }
         _ => Err(no_operator(&symbol, a, b)),
     }
 }
 
 /// A moment moved by an interval where both are literals, so that it can be compared with days.
-fn folded_moment(operator: Operator, left: &Expr, right: &Expr, returns: DataType) -> SqlResult<Option<Expr>> {
+fn folded_moment(
+    operator: Operator,
+    left: &Expr,
+    right: &Expr,
+    returns: DataType,
+) -> SqlResult<Option<Expr>> {
     let (Expr::Literal(left, _), Expr::Literal(right, _)) = (left, right) else { return Ok(None) };
     let (at, span) = match (left, right) {
-        (ScalarValue::IntervalMonthDayNano(Some(span)), at) | (at, ScalarValue::IntervalMonthDayNano(Some(span))) => {
+        (ScalarValue::IntervalMonthDayNano(Some(span)), at)
+        | (at, ScalarValue::IntervalMonthDayNano(Some(span))) => {
             (types::datum(at), super::kinds::span(*span))
         }
         _ => return Ok(None),
@@ -478,7 +491,10 @@ fn cast_known(inner: &Expr, from: DataType, to: DataType, schema: &dyn ExprSchem
     match (from, to) {
         _ if from == to && is(from) && !matches!(to, Varchar { .. } | Char { .. }) => Some(inner.clone()),
         // Wider integers and floats; the kernel does the same.
-        (SmallInt, Integer | BigInt) | (Integer, BigInt) | (SmallInt | Integer | BigInt, Double) | (Real, Double) => None,
+        (SmallInt, Integer | BigInt)
+        | (Integer, BigInt)
+        | (SmallInt | Integer | BigInt, Double)
+        | (Real, Double) => None,
         (Timestamp, TimestampTz) | (TimestampTz, Timestamp) => None,
         // Without precision they keep their digits.
         (Numeric { .. }, to) if to == NUMERIC_UNLIMITED => Some(inner.clone()),
@@ -502,7 +518,18 @@ fn cast_known(inner: &Expr, from: DataType, to: DataType, schema: &dyn ExprSchem
 
 /// Brings values to one type, as CASE, COALESCE and the like do. `None`: they have it, or it is not ours to say.
 /// Errors: 42804.
-pub(super) fn unified(values: &[Expr], schema: &dyn ExprSchema, what: &str) -> SqlResult<Option<Vec<Expr>>> {
+pub(super) fn unified(
+    values: &[Expr],
+    schema: &dyn ExprSchema,
+    what: &str,
+    is_written: bool,
+) -> SqlResult<Option<Vec<Expr>>> {
+    let narrow: Vec<Expr> = match is_written {
+        true => values.iter().map(|e| narrowed(e).unwrap_or_else(|| e.clone())).collect(),
+        false => values.to_vec(),
+    };
+    let mut any = narrow != values;
+    let values = narrow.as_slice();
     let kinds: Vec<Kind> = values.iter().map(|e| kind_of(e, schema)).collect();
     if kinds.contains(&Kind::Foreign) {
         return Ok(None);
@@ -522,7 +549,6 @@ pub(super) fn unified(values: &[Expr], schema: &dyn ExprSchema, what: &str) -> S
         });
     }
     let Some(common) = common else { return Ok(None) };
-    let mut any = false;
     let values = values.iter().zip(&kinds).map(|(e, kind)| {
         let new = match (*kind, common) {
             (Kind::Unknown, common) => Some(literal(e, common)?),

@@ -4,7 +4,9 @@ use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator}
 
 /// `-a ^ b` is `(-a) ^ b`: a sign binds tighter than a power.
 pub(in super::super) fn power_of_negative(e: &Expr) -> Option<Expr> {
-    let Expr::UnaryOp { op: op @ (UnaryOperator::Minus | UnaryOperator::Plus), expr } = e else { return None };
+    let Expr::UnaryOp { op: op @ (UnaryOperator::Minus | UnaryOperator::Plus), expr } = e else {
+        return None;
+    };
     let Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr.as_ref() else { return None };
     let signed = Expr::UnaryOp { op: *op, expr: left.clone() };
     let left = power_of_negative(&signed).unwrap_or(signed);
@@ -13,7 +15,8 @@ pub(in super::super) fn power_of_negative(e: &Expr) -> Option<Expr> {
 
 /// `interval '90' day` as a cast of its text, which is read as PostgreSQL reads it.
 pub(in super::super) fn cast_to_interval(interval: &ast::Interval) -> Option<Expr> {
-    let ast::Interval { value, leading_field, leading_precision: None, last_field: None, .. } = interval else {
+    let ast::Interval { value, leading_field, leading_precision: None, last_field: None, .. } = interval
+    else {
         return None;
     };
     let Expr::Value(value) = value.as_ref() else { return None };

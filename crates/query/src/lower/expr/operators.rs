@@ -9,7 +9,13 @@ impl ExprLowering<'_> {
             ast::UnaryOperator::Not => Ok(not(boolean(self.condition(e, "NOT")?))),
             ast::UnaryOperator::Plus => self.number(e),
             ast::UnaryOperator::Minus => {
-                // A negative literal is a constant, so that it can be a key.
+                // A number is read with its sign: -2147483648 is an integer.
+                if let ast::Expr::Value(value) = e
+                    && let ast::Value::Number(text, _) = &value.value
+                {
+                    return number(&format!("-{text}"));
+                }
+                // A negative constant stays one, so that it can be a key.
                 let value = self.number(e)?;
                 let data_type = value.data_type();
                 let is_constant = matches!(value.expr, Expr::Constant(_));
