@@ -123,8 +123,9 @@ impl Datum {
             (Text(a), Text(b)) => a.as_bytes().cmp(b.as_bytes()),
             (Date(a), Date(b)) => a.cmp(b),
             (Timestamp(a), Timestamp(b)) => a.cmp(b),
-            (Date(a), Timestamp(b)) => (i64::from(*a) * US_PER_DAY).cmp(b),
-            (Timestamp(a), Date(b)) => a.cmp(&(i64::from(*b) * US_PER_DAY)),
+            // A day may lie beyond the last timestamp.
+            (Date(a), Timestamp(b)) => i64::from(*a).saturating_mul(US_PER_DAY).cmp(b),
+            (Timestamp(a), Date(b)) => a.cmp(&i64::from(*b).saturating_mul(US_PER_DAY)),
             (Uuid(a), Uuid(b)) => a.cmp(b),
             (Bytes(a), Bytes(b)) => a.cmp(b),
             _ => return None,
@@ -142,6 +143,9 @@ impl Datum {
 }
 
 pub const US_PER_DAY: i64 = 86_400_000_000;
+
+/// `numeric` without precision. A cast to it keeps the digits that there are.
+pub const NUMERIC_UNLIMITED: DataType = DataType::Numeric { precision: 38, scale: 10 };
 
 fn float_order(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
@@ -210,22 +214,18 @@ impl DataType {
         let value = match (self, value) {
             (_, Datum::Null) => Datum::Null,
             (DataType::Boolean, v @ Datum::Bool(_)) => v,
-            (DataType::SmallInt, v) => self.integer(v, i64::from(i16::MIN), i64::from(i16::MAX))?,
-            (DataType::Integer, v) => self.integer(v, i64::from(i32::MIN), i64::from(i32::MAX))?,
-            (DataType::BigInt, v) => self.integer(v, i64::MIN, i64::MAX)?,
-            (DataType::Real, v) => match v.as_f64() {
-                Some(f) => Datum::Float(f64::from(f as f32)),
-                None => return Err(self.mismatch(&v)),
-            },
-            (DataType::Double, v) => match v.as_f64() {
-                Some(f) => Datum::Float(f),
-                None => return Err(self.mismatch(&v)),
+            (
+                DataType::SmallInt | DataType::Integer | DataType::BigInt | DataType::Real | DataType::Double,
+                v @ (Datum::Int(_) | Datum::Float(_) | Datum::Decimal(_)),
+            ) => match self {
+                DataType::Real | DataType::Double => crate::convert::to_float(&v, *self)?,
+                _ => crate::convert::to_integer(&v, *self)?,
             },
             (DataType::Numeric { precision, scale }, v) => {
                 let decimal = match &v {
                     Datum::Int(i) => Decimal::new(i128::from(*i), 0),
                     Datum::Decimal(d) => *d,
-                    Datum::Float(f) => Decimal::from_f64(*f, *scale).ok_or_else(|| self.out_of_range())?,
+                    Datum::Float(f) => crate::convert::float_digits(*f, DataType::Double)?,
                     _ => return Err(self.mismatch(&v)),
                 };
                 let rounded = decimal.rescale(*scale).ok_or_else(|| self.out_of_range())?;
@@ -250,27 +250,13 @@ impl DataType {
             (DataType::Date, Datum::Timestamp(us)) => Datum::Date(us.div_euclid(US_PER_DAY) as i32),
             (DataType::Timestamp | DataType::TimestampTz, v @ Datum::Timestamp(_)) => v,
             (DataType::Timestamp | DataType::TimestampTz, Datum::Date(d)) => {
-                Datum::Timestamp(i64::from(d) * US_PER_DAY)
+                Datum::Timestamp(crate::convert::midnight(d)?)
             }
             (DataType::Uuid, v @ Datum::Uuid(_)) => v,
             (DataType::Bytea, v @ Datum::Bytes(_)) => v,
             (_, v) => return Err(self.mismatch(&v)),
         };
         Ok(value)
-    }
-
-    fn integer(&self, value: Datum, low: i64, high: i64) -> SqlResult<Datum> {
-        let i = match &value {
-            Datum::Int(i) => *i,
-            Datum::Decimal(d) => {
-                let whole = d.rescale(0).ok_or_else(|| self.out_of_range())?;
-                i64::try_from(whole.units()).map_err(|_| self.out_of_range())?
-            }
-            Datum::Float(f) if f.is_finite() && f.abs() < 9.3e18 => f.round_ties_even() as i64,
-            Datum::Float(_) => return Err(self.out_of_range()),
-            _ => return Err(self.mismatch(&value)),
-        };
-        if low <= i && i <= high { Ok(Datum::Int(i)) } else { Err(self.out_of_range()) }
     }
 
     fn bounded(&self, s: Arc<str>, length: u32) -> SqlResult<Arc<str>> {

@@ -55,22 +55,85 @@ impl Decimal {
         let product = Decimal { units, scale: self.scale.checked_add(other.scale)? };
         if product.scale > PRECISION_MAX { product.rescale(PRECISION_MAX) } else { product.checked() }
     }
-    /// Quotient with PostgreSQL's habit of at least 16 significant digits; `None` on overflow.
-    /// Division by zero is the caller's to refuse.
+    /// Quotient with as many digits as PostgreSQL gives it: at least 16 that count, and no fewer behind the point
+    /// than either side has. Fewer if 38 digits have no room for them; `None` on overflow. Division by zero is
+    /// the caller's to refuse.
     pub fn checked_div(self, other: Decimal) -> Option<Decimal> {
         assert!(other.units != 0, "division by zero is refused before");
-        let mut scale = self.scale.max(other.scale).max(16);
-        loop {
-            // self.units / 10^a ÷ other.units / 10^b, at `scale` digits.
-            let shift = i32::from(scale) + i32::from(other.scale) - i32::from(self.scale);
-            let numerator = power_of_ten(shift.max(0) as u8).and_then(|p| self.units.checked_mul(p));
-            match numerator {
-                Some(n) => return Decimal { units: divide_rounding(n, other.units), scale }.checked(),
-                None if scale > self.scale.max(other.scale) => scale -= 1,
-                None => return None,
-            }
-        }
+        let wanted = self.quotient_scale(other).min(PRECISION_MAX);
+        let least = self.scale.max(other.scale);
+        (least..=wanted).rev().find_map(|scale| self.div_at(other, scale))
     }
+
+    /// How many digits behind the point PostgreSQL gives a quotient. It counts in groups of four digits.
+    fn quotient_scale(self, other: Decimal) -> u8 {
+        let ((a, first_a), (b, first_b)) = (self.leading_group(), other.leading_group());
+        let weight = a - b - i32::from(first_a <= first_b);
+        (16 - 4 * weight).max(i32::from(self.scale.max(other.scale))).clamp(0, 100) as u8
+    }
+
+    /// Weight and value of the first group of four digits that is not zero; groups are counted from the point.
+    fn leading_group(self) -> (i32, u128) {
+        let units = self.units.unsigned_abs();
+        if units == 0 {
+            return (0, 0);
+        }
+        // Position of the first digit, from the point: 0 is the units' place.
+        let place = self.digits() as i32 - 1 - i32::from(self.scale);
+        let weight = place.div_euclid(4);
+        // Digits from the group's last place on are cut off.
+        let cut = i32::from(self.scale) + weight * 4;
+        let ten = |n: i32| 10u128.pow(n as u32);
+        (weight, if cut >= 0 { units / ten(cut) } else { units * ten(-cut) })
+    }
+
+    /// Quotient at a scale, rounded half away from zero; `None` if it does not fit.
+    pub fn div_at(self, other: Decimal, scale: u8) -> Option<Decimal> {
+        let shift = i32::from(scale) + i32::from(other.scale) - i32::from(self.scale);
+        let (a, b) = (self.units.unsigned_abs(), other.units.unsigned_abs());
+        let negative = (self.units < 0) != (other.units < 0);
+        let (mut quotient, mut rest, divisor) = match shift {
+            0.. => (a / b, a % b, b),
+            _ => {
+                let divisor = b.checked_mul(10u128.checked_pow(shift.unsigned_abs())?)?;
+                (a / divisor, a % divisor, divisor)
+            }
+        };
+        for _ in 0..shift.max(0) {
+            let digit;
+            (digit, rest) = next_digit(rest, divisor);
+            quotient = quotient.checked_mul(10)?.checked_add(digit)?;
+        }
+        if rest >= divisor - rest {
+            quotient += 1;
+        }
+        let units = i128::try_from(quotient).ok()?;
+        Decimal { units: if negative { -units } else { units }, scale }.checked()
+    }
+
+    /// Rounded half away from zero to so many digits behind the point, or before it if negative.
+    pub fn round_at(self, digits: i64) -> Option<Decimal> {
+        self.cut_at(digits, divide_rounding)
+    }
+    /// The same, cut off.
+    pub fn trunc_at(self, digits: i64) -> Option<Decimal> {
+        self.cut_at(digits, |units, divisor| units / divisor)
+    }
+    fn cut_at(self, digits: i64, divide: impl Fn(i128, i128) -> i128) -> Option<Decimal> {
+        let places = i64::from(self.scale) - digits.clamp(-100, 100);
+        if places <= 0 {
+            // More digits than there are: zeros, as far as there is room for them.
+            return self.rescale(digits.clamp(0, i64::from(PRECISION_MAX)) as u8);
+        }
+        let shown = digits.max(0) as u8;
+        let Some(divisor) = u8::try_from(places).ok().and_then(power_of_ten) else {
+            return Some(Decimal { units: 0, scale: shown });
+        };
+        let kept = divide(self.units, divisor);
+        let zeros = power_of_ten((-digits).clamp(0, 100) as u8)?;
+        Decimal { units: kept.checked_mul(zeros)?, scale: shown }.checked()
+    }
+
     /// Remainder with the sign of the dividend.
     pub fn checked_rem(self, other: Decimal) -> Option<Decimal> {
         let (a, b, scale) = self.aligned(other)?;
@@ -85,13 +148,6 @@ impl Decimal {
     pub fn as_f64(&self) -> f64 {
         // Parsing the digits rounds once; dividing two floats would round twice.
         self.to_string().parse().expect("digits parse")
-    }
-    /// Nearest decimal of this scale; `None` for NaN, infinities and what does not fit.
-    pub fn from_f64(value: f64, scale: u8) -> Option<Decimal> {
-        if !value.is_finite() || value.abs() >= 1e38 {
-            return None;
-        }
-        Decimal::parse(&format!("{value}"))?.rescale(scale)
     }
     /// Reads `12`, `-3.50`, `1e3`, `.5`; `None` if it is not a number or does not fit.
     pub fn parse(text: &str) -> Option<Decimal> {
@@ -143,6 +199,28 @@ impl Decimal {
 
 fn power_of_ten(exponent: u8) -> Option<i128> {
     10i128.checked_pow(u32::from(exponent))
+}
+
+/// The next digit of a long division, and what is left. Ten times the rest may not fit, so it is taken bit by
+/// bit (10 is 0b1010), less the divisor whenever that is reached.
+fn next_digit(rest: u128, divisor: u128) -> (u128, u128) {
+    if let Some(tenfold) = rest.checked_mul(10) {
+        return (tenfold / divisor, tenfold % divisor);
+    }
+    let (mut digit, mut left) = (0, 0);
+    let add = |left: u128, more: u128| match left >= divisor - more {
+        true => (1, left - (divisor - more)),
+        false => (0, left + more),
+    };
+    for bit in [true, false, true, false] {
+        let (carry, doubled) = add(left, left);
+        (digit, left) = (digit * 2 + carry, doubled);
+        if bit {
+            let (carry, sum) = add(left, rest);
+            (digit, left) = (digit + carry, sum);
+        }
+    }
+    (digit, left)
 }
 
 /// Quotient rounded half away from zero.
@@ -227,8 +305,43 @@ mod tests {
         assert_eq!(d("2.5").rescale(0).unwrap().to_string(), "3");
         assert_eq!(d("-2.5").rescale(0).unwrap().to_string(), "-3");
         assert_eq!(d("2.449").rescale(1).unwrap().to_string(), "2.4");
-        assert_eq!(d("1").checked_div(d("3")).unwrap().to_string(), "0.3333333333333333");
-        assert_eq!(d("-2").checked_div(d("3")).unwrap().to_string(), "-0.6666666666666667");
+    }
+
+    #[test]
+    fn quotients_have_postgresql_s_digits() {
+        for (a, b, quotient) in [
+            ("1", "3", "0.33333333333333333333"),
+            ("-2", "3", "-0.66666666666666666667"),
+            ("10", "3", "3.3333333333333333"),
+            ("1", "1", "1.00000000000000000000"),
+            ("4", "2", "2.0000000000000000"),
+            ("40000", "3", "13333.333333333333"),
+            ("1", "30000", "0.000033333333333333333333"),
+            ("1.50", "0.25", "6.0000000000000000"),
+            ("0", "7", "0.00000000000000000000"),
+            ("12345678901234567890.12", "7", "1763668414462081127.16"),
+        ] {
+            assert_eq!(d(a).checked_div(d(b)).unwrap().to_string(), quotient, "{a} / {b}");
+        }
+        let (large, small) = (d("99999999999999999999999999999999999999"), d("0.00000000000000000001"));
+        assert_eq!(large.checked_div(small), None);
+        assert_eq!(large.div_at(large, 20).unwrap(), d("1"));
+        assert_eq!(d("1").div_at(large, 38).unwrap().to_string(), "0.00000000000000000000000000000000000001");
+    }
+
+    #[test]
+    fn digits_are_cut_on_both_sides_of_the_point() {
+        for (text, digits, rounded, cut) in [
+            ("1234.567", 2, "1234.57", "1234.56"),
+            ("1250", -2, "1300", "1200"),
+            ("-1250", -2, "-1300", "-1200"),
+            ("2.5", 0, "3", "2"),
+            ("7", -3, "0", "0"),
+            ("7", 2, "7.00", "7.00"),
+        ] {
+            assert_eq!(d(text).round_at(digits).unwrap().to_string(), rounded, "{text}");
+            assert_eq!(d(text).trunc_at(digits).unwrap().to_string(), cut, "{text}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! planned by the query layer. No volatile function is here: those are evaluated at the gateway and
 //! travel as constants.
 
+mod math;
+
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::text_functions::TextFunction;
@@ -28,6 +30,8 @@ pub enum Expr {
     Case(Vec<(Expr, Expr)>, Option<Box<Expr>>),
     Cast(Box<Expr>, DataType),
     Call(Function, Vec<Expr>),
+    /// A cast from a type whose values do not tell it: `real`, `timestamptz`, `integer`.
+    Convert(Box<Expr>, DataType, DataType),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +77,16 @@ pub enum Function {
     Ceil,
     Concat,
     Text(TextFunction),
+    Trunc,
+    Sign,
+    Power,
+    Sqrt,
+    Exp,
+    Ln,
+    /// To base 10.
+    Log,
+    /// `date_trunc(unit, moment)`.
+    DateTrunc,
 }
 
 impl Expr {
@@ -144,6 +158,7 @@ impl Expr {
                 }
             }
             Expr::Cast(inner, to) => cast(inner.eval_with(column)?, *to)?,
+            Expr::Convert(inner, from, to) => crate::convert::cast(inner.eval_with(column)?, *from, *to)?,
             Expr::Call(function, arguments) => {
                 let arguments =
                     arguments.iter().map(|a| a.eval_with(column)).collect::<SqlResult<Vec<_>>>()?;
@@ -162,7 +177,9 @@ impl Expr {
         visit(self);
         match self {
             Expr::Column(_) | Expr::Constant(_) => {}
-            Expr::Unary(_, a) | Expr::IsNull(a) | Expr::Cast(a, _) => a.walk(visit),
+            Expr::Unary(_, a) | Expr::IsNull(a) | Expr::Cast(a, _) | Expr::Convert(a, ..) => {
+                a.walk(visit);
+            }
             Expr::Binary(_, a, b) | Expr::IsSame(a, b) | Expr::Like(a, b, _) => {
                 a.walk(visit);
                 b.walk(visit);
@@ -230,7 +247,7 @@ fn binary(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<Datu
                 _ => order != Ordering::Less,
             }))
         }
-        Concat => concat(&[left, right]),
+        Concat => concat(&[cast(left, DataType::Text)?, cast(right, DataType::Text)?]),
         Add | Subtract | Multiply | Divide | Remainder => arithmetic(operator, left, right),
         And | Or => unreachable!("decided by eval"),
     }
@@ -282,20 +299,7 @@ fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<
         (Datum::Float(_), Datum::Float(_) | Datum::Int(_) | Datum::Decimal(_))
         | (Datum::Int(_) | Datum::Decimal(_), Datum::Float(_)) => {
             let (a, b) = (left.as_f64().expect("numeric"), right.as_f64().expect("numeric"));
-            if matches!(operator, Divide | Remainder) && b == 0.0 {
-                return Err(by_zero());
-            }
-            let value = match operator {
-                Add => a + b,
-                Subtract => a - b,
-                Multiply => a * b,
-                Divide => a / b,
-                _ => a % b,
-            };
-            if value.is_infinite() && a.is_finite() && b.is_finite() {
-                return Err(overflow("double precision"));
-            }
-            Datum::Float(value)
+            Datum::Float(float(operator, a, b)?)
         }
         (Datum::Decimal(_) | Datum::Int(_), Datum::Decimal(_) | Datum::Int(_)) => {
             let (a, b): (Decimal, Decimal) = (left.decimal(), right.decimal());
@@ -312,8 +316,12 @@ fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<
             Datum::Decimal(value.ok_or_else(|| overflow("numeric"))?)
         }
         (Datum::Date(day), Datum::Int(days)) if matches!(operator, Add | Subtract) => {
-            let days = i32::try_from(*days).ok().map(|d| if operator == Add { d } else { -d });
-            Datum::Date(days.and_then(|d| day.checked_add(d)).ok_or_else(|| overflow("date"))?)
+            let days = if operator == Add { Some(*days) } else { days.checked_neg() };
+            let sum = days.and_then(|days| i32::try_from(i64::from(*day).checked_add(days)?).ok());
+            let sum = sum.filter(|day| crate::convert::is_date(*day));
+            Datum::Date(
+                sum.ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range"))?,
+            )
         }
         (Datum::Int(_), Datum::Date(_)) if operator == Add => arithmetic(Add, right, left)?,
         (Datum::Date(a), Datum::Date(b)) if operator == Subtract => Datum::Int(i64::from(*a) - i64::from(*b)),
@@ -321,23 +329,49 @@ fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<
     })
 }
 
-/// An explicit cast.
-pub fn cast(value: Datum, to: DataType) -> SqlResult<Datum> {
-    match (&value, to) {
-        (Datum::Null, _) => Ok(Datum::Null),
-        (Datum::Text(s), DataType::Varchar { length } | DataType::Char { length }) => {
-            // An explicit cast truncates; an assignment refuses.
-            to.coerce(Datum::text(s.chars().take(length as usize).collect::<String>()))
-        }
-        (Datum::Text(_), DataType::Text) => Ok(value),
-        (Datum::Text(s), _) => crate::text::parse(s, to),
-        (_, DataType::Text | DataType::Varchar { .. } | DataType::Char { .. }) => {
-            cast(Datum::text(crate::text::display(&value)), to)
-        }
-        (Datum::Bool(b), DataType::Integer | DataType::BigInt) => Ok(Datum::Int(i64::from(*b))),
-        (Datum::Int(i), DataType::Boolean) => Ok(Datum::Bool(*i != 0)),
-        _ => to.coerce(value),
+/// Arithmetic of floats: what overflows or vanishes is an error, and there is one NaN.
+pub fn float(operator: BinaryOperator, a: f64, b: f64) -> SqlResult<f64> {
+    use BinaryOperator::*;
+    let range = |what: &str| {
+        SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {what}"))
+    };
+    if operator == Divide && b == 0.0 && !a.is_nan() {
+        return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
     }
+    let value = match operator {
+        Add => a + b,
+        Subtract => a - b,
+        Multiply => a * b,
+        Divide => a / b,
+        _ => return Err(no_operator(operator.symbol(), &Datum::Float(a), &Datum::Float(b))),
+    };
+    if value.is_infinite() && a.is_finite() && b.is_finite() {
+        return Err(range("overflow"));
+    }
+    let vanishes =
+        value == 0.0 && a != 0.0 && (operator == Multiply && b != 0.0 || operator == Divide && b.is_finite());
+    if vanishes {
+        return Err(range("underflow"));
+    }
+    Ok(if value.is_nan() { f64::NAN } else { value })
+}
+
+/// An explicit cast of a value whose type is its kind's own.
+pub fn cast(value: Datum, to: DataType) -> SqlResult<Datum> {
+    let from = match &value {
+        Datum::Null => return Ok(Datum::Null),
+        Datum::Bool(_) => DataType::Boolean,
+        Datum::Int(_) if to == DataType::Boolean => DataType::Integer,
+        Datum::Int(_) => DataType::BigInt,
+        Datum::Float(_) => DataType::Double,
+        Datum::Decimal(_) => crate::datum::NUMERIC_UNLIMITED,
+        Datum::Text(_) => DataType::Text,
+        Datum::Date(_) => DataType::Date,
+        Datum::Timestamp(_) => DataType::Timestamp,
+        Datum::Uuid(_) => DataType::Uuid,
+        Datum::Bytes(_) => DataType::Bytea,
+    };
+    crate::convert::cast(value, from, to)
 }
 
 fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
@@ -368,37 +402,51 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         (Abs, [Datum::Int(i)]) => Datum::Int(i.checked_abs().ok_or_else(|| overflow("bigint"))?),
         (Abs, [Datum::Float(f)]) => Datum::Float(f.abs()),
         (Abs, [Datum::Decimal(d)]) => Datum::Decimal(d.abs()),
-        (Lower, [Datum::Text(s)]) => Datum::text(s.to_lowercase()),
-        (Upper, [Datum::Text(s)]) => Datum::text(s.to_uppercase()),
+        (Power, [Datum::Float(a), Datum::Float(b)]) => Datum::Float(math::power(*a, *b)?),
+        (Power, [a @ (Datum::Decimal(_) | Datum::Int(_)), b @ (Datum::Decimal(_) | Datum::Int(_))]) => {
+            Datum::Decimal(math::decimal_power(a.decimal(), b.decimal())?)
+        }
+        (Sqrt | Exp | Ln | Log, [Datum::Float(f)]) => Datum::Float(math::of_one(function, *f)?),
+        (DateTrunc, [Datum::Text(unit), Datum::Timestamp(us)]) => {
+            Datum::Timestamp(crate::text::truncated(unit, *us)?)
+        }
+        (Lower, [Datum::Text(s)]) => Datum::text(s.chars().map(lower).collect::<String>()),
+        (Upper, [Datum::Text(s)]) => Datum::text(s.chars().map(upper).collect::<String>()),
         (Length, [Datum::Text(s)]) => Datum::Int(s.chars().count() as i64),
         (Length, [Datum::Bytes(b)]) => Datum::Int(b.len() as i64),
         (Trim, [Datum::Text(s)]) => Datum::text(s.trim_matches(' ')),
         (Substring, [Datum::Text(s), Datum::Int(start)]) => {
-            Datum::text(s.chars().skip((*start - 1).max(0) as usize).collect::<String>())
+            Datum::text(s.chars().skip(start.saturating_sub(1).max(0) as usize).collect::<String>())
         }
         (Substring, [Datum::Text(s), Datum::Int(start), Datum::Int(count)]) => {
             if *count < 0 {
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    "negative substring length not allowed",
-                ));
+                return Err(SqlError::new(SqlState(*b"22011"), "negative substring length not allowed"));
             }
             // Positions before the first character count, as in PostgreSQL.
             let end = start.saturating_add(*count).max(1) - 1;
-            let skip = (*start - 1).max(0);
+            let skip = start.saturating_sub(1).max(0);
             Datum::text(s.chars().skip(skip as usize).take((end - skip).max(0) as usize).collect::<String>())
         }
-        (Round | Floor | Ceil, [Datum::Int(i)]) => Datum::Int(*i),
+        (Round | Floor | Ceil | Trunc, [Datum::Int(i)]) => Datum::Int(*i),
         (Round, [Datum::Float(f)]) => Datum::Float(f.round_ties_even()),
         (Floor, [Datum::Float(f)]) => Datum::Float(f.floor()),
         (Ceil, [Datum::Float(f)]) => Datum::Float(f.ceil()),
+        (Trunc, [Datum::Float(f)]) => Datum::Float(f.trunc()),
+        (Sign, [Datum::Float(f)]) => {
+            Datum::Float(if *f > 0.0 { 1.0 } else { f64::from(-i8::from(*f < 0.0)) })
+        }
+        (Sign, [Datum::Int(i)]) => Datum::Int(i.signum()),
+        (Sign, [Datum::Decimal(d)]) => Datum::Decimal(Decimal::new(d.units().signum(), 0)),
         (Round, [value @ (Datum::Decimal(_) | Datum::Int(_)), Datum::Int(scale)]) => {
-            let scale = u8::try_from((*scale).max(0)).map_err(|_| overflow("numeric"))?;
-            Datum::Decimal(value.decimal().rescale(scale).ok_or_else(|| overflow("numeric"))?)
+            Datum::Decimal(value.decimal().round_at(*scale).ok_or_else(|| overflow("numeric"))?)
+        }
+        (Trunc, [value @ (Datum::Decimal(_) | Datum::Int(_)), Datum::Int(scale)]) => {
+            Datum::Decimal(value.decimal().trunc_at(*scale).ok_or_else(|| overflow("numeric"))?)
         }
         (Round, [Datum::Decimal(d)]) => Datum::Decimal(d.rescale(0).ok_or_else(|| overflow("numeric"))?),
+        (Trunc, [Datum::Decimal(d)]) => Datum::Decimal(d.trunc_at(0).ok_or_else(|| overflow("numeric"))?),
         (Floor | Ceil, [Datum::Decimal(d)]) => {
-            let whole = Decimal::new(d.units() / 10i128.pow(u32::from(d.scale())), 0);
+            let whole = d.trunc_at(0).ok_or_else(|| overflow("numeric"))?;
             let step = match function {
                 Floor if whole > *d => -1,
                 Ceil if whole < *d => 1,
@@ -415,6 +463,22 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
             ));
         }
     })
+}
+
+/// One character for one, as PostgreSQL maps them: `ß` has no capital.
+fn lower(c: char) -> char {
+    let mut mapped = c.to_lowercase();
+    match (mapped.next(), mapped.next()) {
+        (Some(single), None) => single,
+        _ => c,
+    }
+}
+fn upper(c: char) -> char {
+    let mut mapped = c.to_uppercase();
+    match (mapped.next(), mapped.next()) {
+        (Some(single), None) => single,
+        _ => c,
+    }
 }
 
 fn like(text: &str, pattern: &str) -> bool {

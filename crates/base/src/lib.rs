@@ -7,6 +7,7 @@
 pub mod check;
 pub mod codec;
 pub mod commit;
+pub mod convert;
 pub mod cut;
 pub mod datum;
 pub mod decimal;
@@ -14,6 +15,7 @@ pub mod error;
 pub mod expr;
 pub mod hash;
 pub mod id;
+pub mod interval;
 pub mod key;
 pub mod order;
 pub mod process;

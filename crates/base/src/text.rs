@@ -3,6 +3,7 @@
 pub mod array;
 pub mod encoding;
 
+use crate::convert;
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -53,11 +54,7 @@ pub fn parse(text: &str, data_type: DataType) -> SqlResult<Datum> {
         )
     };
     match data_type {
-        DataType::Boolean => match trimmed.to_ascii_lowercase().as_str() {
-            "t" | "true" | "y" | "yes" | "on" | "1" => Ok(Datum::Bool(true)),
-            "f" | "false" | "n" | "no" | "off" | "0" => Ok(Datum::Bool(false)),
-            _ => Err(invalid()),
-        },
+        DataType::Boolean => truth(trimmed).map(Datum::Bool).ok_or_else(invalid),
         DataType::SmallInt | DataType::Integer | DataType::BigInt => match trimmed.parse::<i64>() {
             Ok(i) => data_type.coerce(Datum::Int(i)).map_err(|_| out_of_range(text, data_type)),
             Err(e)
@@ -77,44 +74,106 @@ pub fn parse(text: &str, data_type: DataType) -> SqlResult<Datum> {
                 "-infinity" | "-inf" => f64::NEG_INFINITY,
                 _ => {
                     let value = trimmed.parse::<f64>().map_err(|_| invalid())?;
-                    if value.is_infinite() {
+                    // Too large, or so small that nothing is left of it.
+                    let vanished = value == 0.0
+                        && trimmed
+                            .split(['e', 'E'])
+                            .next()
+                            .is_some_and(|m| m.contains(|c| ('1'..='9').contains(&c)));
+                    if value.is_infinite() || vanished {
                         return Err(out_of_range(text, data_type));
                     }
                     value
                 }
             };
-            data_type.coerce(Datum::Float(value))
+            data_type.coerce(Datum::Float(value)).map_err(|_| out_of_range(text, data_type))
         }
-        DataType::Numeric { .. } => {
-            data_type.coerce(Datum::Decimal(Decimal::parse(trimmed).ok_or_else(invalid)?))
-        }
+        DataType::Numeric { .. } => data_type.coerce(Datum::Decimal(numeric(text)?)),
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => {
             data_type.coerce(Datum::text(text))
         }
         DataType::Date => {
-            let (day, rest) = parse_date(trimmed, data_type)?;
+            let moment = parse_moment(trimmed, data_type)?;
             // A timestamp's time of day is dropped, if it is one.
-            if !rest.is_empty() {
-                parse_time(rest, data_type)?;
-            }
-            Ok(Datum::Date(day))
+            let day = moment.day;
+            if convert::is_date(day) { Ok(Datum::Date(day)) } else { Err(date_out_of_range(text, data_type)) }
         }
         DataType::Timestamp | DataType::TimestampTz => {
-            let (day, rest) = parse_date(trimmed, data_type)?;
-            let (us, offset_us) = if rest.is_empty() { (0, 0) } else { parse_time(rest, data_type)? };
-            let offset_us = if data_type == DataType::TimestampTz { offset_us } else { 0 };
-            Ok(Datum::Timestamp(i64::from(day) * US_PER_DAY + us - offset_us))
+            let moment = parse_moment(trimmed, data_type)?;
+            let offset_us = if data_type == DataType::TimestampTz { moment.offset_us } else { 0 };
+            let us = i64::from(moment.day).checked_mul(US_PER_DAY);
+            let us = us.and_then(|us| us.checked_add(moment.time_us)?.checked_sub(offset_us));
+            let us = us.filter(|us| convert::is_timestamp(*us));
+            us.map(Datum::Timestamp).ok_or_else(|| date_out_of_range(text, data_type))
         }
-        DataType::Uuid => {
-            let hex: String = trimmed.trim_matches(['{', '}']).chars().filter(|c| *c != '-').collect();
-            let bytes = unhex(&hex).ok_or_else(invalid)?;
-            Ok(Datum::Uuid(bytes.try_into().map_err(|_| invalid())?))
-        }
+        DataType::Uuid => parse_uuid(text).map(Datum::Uuid).ok_or_else(invalid),
         DataType::Bytea => match text.strip_prefix("\\x") {
-            Some(hex) => unhex(hex).map(|b| Datum::Bytes(Arc::from(b))).ok_or_else(invalid),
+            Some(hex) => parse_hex(hex).map(|b| Datum::Bytes(Arc::from(b))),
             None => unescape_bytea(text).map(|b| Datum::Bytes(Arc::from(b))).ok_or_else(invalid),
         },
     }
+}
+
+/// `true`, `yes`, `on`, `1` and their opposites, shortened as long as they cannot be mistaken.
+fn truth(text: &str) -> Option<bool> {
+    let text = text.to_ascii_lowercase();
+    let is = |word: &str, least: usize| text.len() >= least && word.starts_with(&text);
+    if is("true", 1) || is("yes", 1) || text == "on" || text == "1" {
+        return Some(true);
+    }
+    (is("false", 1) || is("no", 1) || is("off", 2) || text == "0").then_some(false)
+}
+
+/// A number with all its digits. Errors: 22P02; 22003 beyond 38 digits; 0A000 for NaN and infinities.
+pub fn numeric(text: &str) -> SqlResult<Decimal> {
+    let trimmed = text.trim();
+    if let Some(decimal) = Decimal::parse(trimmed) {
+        return Ok(decimal);
+    }
+    let unsigned = trimmed.trim_start_matches(['+', '-']).to_ascii_lowercase();
+    if matches!(unsigned.as_str(), "nan" | "inf" | "infinity") {
+        return Err(SqlError::unsupported("NaN and infinities of type numeric"));
+    }
+    // What a float reads is a number; it has too many digits, or its exponent is too large.
+    let looks_right =
+        trimmed.parse::<f64>().is_ok() && !unsigned.starts_with(|c: char| c.is_ascii_alphabetic());
+    if looks_right {
+        return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")
+            .detail("Numbers of type numeric have at most 38 digits."));
+    }
+    Err(SqlError::new(
+        SqlState::INVALID_TEXT_REPRESENTATION,
+        format!("invalid input syntax for type numeric: \"{text}\""),
+    ))
+}
+
+/// 32 hexadecimal digits; a hyphen may stand behind any four of them, braces around all.
+pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let inner = match text.strip_prefix('{') {
+        Some(rest) => rest.strip_suffix('}')?,
+        None => text,
+    };
+    let mut digits = Vec::with_capacity(32);
+    let mut was_hyphen = true;
+    for c in inner.chars() {
+        match c.to_digit(16) {
+            Some(digit) => digits.push(digit as u8),
+            None if c == '-' && !was_hyphen && digits.len() % 4 == 0 && digits.len() < 32 => {}
+            None => return None,
+        }
+        was_hyphen = c == '-';
+    }
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    if digits.len() == 32 { bytes.try_into().ok() } else { None }
+}
+
+/// Errors: 22023, as PostgreSQL says of hexadecimal digits.
+fn parse_hex(hex: &str) -> SqlResult<Vec<u8>> {
+    let wrong = |what: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what);
+    if let Some(odd) = hex.chars().find(|c| !c.is_ascii_hexdigit() && !c.is_ascii_whitespace()) {
+        return Err(wrong(format!("invalid hexadecimal digit: \"{odd}\"")));
+    }
+    unhex(hex).ok_or_else(|| wrong("invalid hexadecimal data: odd number of digits".into()))
 }
 
 fn out_of_range(text: &str, data_type: DataType) -> SqlError {
@@ -125,10 +184,10 @@ fn out_of_range(text: &str, data_type: DataType) -> SqlError {
 }
 
 fn float(f: f64) -> String {
-    special(f).map_or_else(|| scientific(format!("{f:e}"), f.to_string()), str::to_string)
+    special(f).map_or_else(|| scientific(format!("{f:e}"), f.to_string(), 15), str::to_string)
 }
 fn float32(f: f32) -> String {
-    special(f64::from(f)).map_or_else(|| scientific(format!("{f:e}"), f.to_string()), str::to_string)
+    special(f64::from(f)).map_or_else(|| scientific(format!("{f:e}"), f.to_string(), 6), str::to_string)
 }
 fn special(f: f64) -> Option<&'static str> {
     match f {
@@ -138,11 +197,11 @@ fn special(f: f64) -> Option<&'static str> {
         _ => None,
     }
 }
-/// PostgreSQL switches to an exponent below 1e-4 and from 1e15 on.
-fn scientific(exponential: String, plain: String) -> String {
+/// PostgreSQL switches to an exponent below 1e-4 and from 1e15 on, for `real` from 1e6 on.
+fn scientific(exponential: String, plain: String, digits: i32) -> String {
     let (mantissa, exponent) = exponential.split_once('e').expect("has an exponent");
     let exponent: i32 = exponent.parse().expect("is a number");
-    if (-4..15).contains(&exponent) {
+    if (-4..digits).contains(&exponent) {
         return plain;
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -227,6 +286,40 @@ fn month_length(year: i64, month: u32) -> u32 {
     }
 }
 
+/// The moment (µs) at which a unit of time began. Errors: 22023 for what is no unit.
+pub fn truncated(unit: &str, us: i64) -> SqlResult<i64> {
+    let unit = unit.to_ascii_lowercase();
+    let down_to = |step: i64| Ok(us - us.rem_euclid(step));
+    let day = i32::try_from(us.div_euclid(US_PER_DAY)).unwrap_or(i32::MAX);
+    let (year, month, _) = civil(day);
+    // The first day of a year, counted so that a century ends with its hundredth year.
+    let years = |length: i64| year - (year - 1).rem_euclid(length);
+    let begins = |year: i64, month: u32| {
+        let day = day_number(year, month, 1).and_then(|day| convert::midnight(day).ok());
+        day.ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
+    };
+    match unit.trim_end_matches('s') {
+        "microsecond" => Ok(us),
+        "millisecond" => down_to(1_000),
+        "second" => down_to(1_000_000),
+        "minute" => down_to(60_000_000),
+        "hour" => down_to(3_600_000_000),
+        "day" => down_to(US_PER_DAY),
+        // 2000-01-03 was a Monday.
+        "week" => Ok((i64::from(day) - (i64::from(day) - 2).rem_euclid(7)) * US_PER_DAY),
+        "month" => begins(year, month),
+        "quarter" => begins(year, (month - 1) / 3 * 3 + 1),
+        "year" => begins(year, 1),
+        "decade" => begins(year.div_euclid(10) * 10, 1),
+        "century" | "centurie" => begins(years(100), 1),
+        "millennium" | "millennia" => begins(years(1_000), 1),
+        _ => Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("unit \"{unit}\" not recognized for type timestamp without time zone"),
+        )),
+    }
+}
+
 fn date(day: i32) -> String {
     let (year, month, day) = civil(day);
     if year < 1 {
@@ -244,7 +337,11 @@ fn timestamp(us: i64) -> String {
         0 => String::new(),
         f => format!(".{f:06}").trim_end_matches('0').to_string(),
     };
-    format!("{} {clock}{fraction}", date(i32::try_from(day).unwrap_or(i32::MAX)))
+    let date = date(i32::try_from(day).unwrap_or(i32::MAX));
+    match date.strip_suffix(" BC") {
+        Some(date) => format!("{date} {clock}{fraction} BC"),
+        None => format!("{date} {clock}{fraction}"),
+    }
 }
 
 fn bad_date(text: &str, data_type: DataType) -> SqlError {
@@ -256,53 +353,131 @@ fn bad_date(text: &str, data_type: DataType) -> SqlError {
     .hint("Write dates as 2026-11-21 and times as 13:45:00.")
 }
 
+fn field_out_of_range(text: &str) -> SqlError {
+    SqlError::new(
+        SqlState::DATETIME_FIELD_OVERFLOW,
+        format!("date/time field value out of range: \"{text}\""),
+    )
+}
+
+fn date_out_of_range(text: &str, data_type: DataType) -> SqlError {
+    let what = if data_type == DataType::Date { "date" } else { "timestamp" };
+    SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} out of range: \"{text}\""))
+}
+
+/// What a text says of a moment: day (since 2000-01-01), time of day, offset of its zone.
+struct Moment {
+    day: i32,
+    time_us: i64,
+    offset_us: i64,
+}
+
+/// Reads `2026-11-21[ 13:45[:00[.123456]]][ +01[:30]|Z][ BC]`.
+fn parse_moment(text: &str, data_type: DataType) -> SqlResult<Moment> {
+    let lower = text.to_ascii_lowercase();
+    match lower.as_str() {
+        "epoch" => return Ok(Moment { day: -(EPOCH_2000 as i32), time_us: 0, offset_us: 0 }),
+        "infinity" | "-infinity" | "+infinity" => {
+            return Err(SqlError::unsupported(format!("infinity of type {}", data_type.name())));
+        }
+        _ => {}
+    }
+    let (rest, is_bc) = match lower.strip_suffix("bc") {
+        Some(rest) => (&text[..rest.trim_end().len()], true),
+        None => (text, false),
+    };
+    let (day, rest) = parse_date(rest, is_bc, text, data_type)?;
+    let (time_us, offset_us) = if rest.is_empty() { (0, 0) } else { parse_time(rest, text, data_type)? };
+    Ok(Moment { day, time_us, offset_us })
+}
+
 /// Reads `2026-11-21` at the start; answers the rest: a time, a zone, or both.
-fn parse_date(text: &str, data_type: DataType) -> SqlResult<(i32, &str)> {
+fn parse_date<'a>(text: &'a str, is_bc: bool, all: &str, data_type: DataType) -> SqlResult<(i32, &'a str)> {
     let end = text.find([' ', 'T', 't', '+', 'Z', 'z']).unwrap_or(text.len());
     let (date, rest) = text.split_at(end);
-    let mut fields = date.splitn(3, '-');
-    let mut field = || fields.next().and_then(|f| f.parse::<u32>().ok());
-    let (Some(year), Some(month), Some(day)) = (field(), field(), field()) else {
-        return Err(bad_date(text, data_type));
+    let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let compact = date.len() == 8 && date.is_ascii() && all_digits(date);
+    let fields: Vec<&str> = match compact {
+        true => vec![&date[..4], &date[4..6], &date[6..]],
+        false => date.split(['-', '/']).collect(),
     };
-    let day = day_number(i64::from(year), month, day).ok_or_else(|| {
-        SqlError::new(
-            SqlState::DATETIME_FIELD_OVERFLOW,
-            format!("date/time field value out of range: \"{text}\""),
-        )
-    })?;
+    let [year, month, day] = fields.as_slice() else { return Err(bad_date(all, data_type)) };
+    // With two digits it is not plain which of them is the year.
+    if ![year, month, day].into_iter().all(|f| all_digits(f)) || year.len() < 3 {
+        return Err(bad_date(all, data_type));
+    }
+    let number = |field: &str| field.parse::<u32>().map_err(|_| field_out_of_range(all));
+    let (year, month, day) = (i64::from(number(year)?), number(month)?, number(day)?);
+    let year = match (year, is_bc) {
+        (0, _) => return Err(field_out_of_range(all)),
+        (year, true) => 1 - year,
+        (year, false) => year,
+    };
+    let day = day_number(year, month, day).ok_or_else(|| field_out_of_range(all))?;
     Ok((day, rest.trim_start_matches([' ', 'T', 't'])))
 }
 
 /// Reads `13:45[:00[.123456]][+01[:30]|Z]`, or a zone alone: µs of the day, and the zone's offset in µs.
-fn parse_time(text: &str, data_type: DataType) -> SqlResult<(i64, i64)> {
-    let bad = || bad_date(text, data_type);
-    let zone_at = text.find(['+', '-', 'Z', 'z']).or_else(|| text.find(" UTC")).unwrap_or(text.len());
+fn parse_time(text: &str, all: &str, data_type: DataType) -> SqlResult<(i64, i64)> {
+    let bad = || bad_date(all, data_type);
+    let zone_at = text.find(['+', '-', 'Z', 'z', 'U', 'u', 'G', 'g']).unwrap_or(text.len());
     let (clock, zone) = text.split_at(zone_at);
     let clock = if zone_at == 0 { "00:00" } else { clock.trim() };
     let mut fields = clock.splitn(3, ':');
     let mut number = |limit: i64| -> SqlResult<i64> {
-        let value = fields.next().ok_or_else(bad)?.parse::<i64>().map_err(|_| bad())?;
-        if (0..limit).contains(&value) { Ok(value) } else { Err(bad()) }
+        let value = fields.next().ok_or_else(bad)?;
+        let value = value.bytes().all(|b| b.is_ascii_digit()).then(|| value.parse::<i64>().ok());
+        let value = value.flatten().ok_or_else(bad)?;
+        if value < limit { Ok(value) } else { Err(field_out_of_range(all)) }
     };
     let (hours, minutes) = (number(25)?, number(60)?);
     let seconds_us = match fields.next() {
         None => 0,
-        Some(seconds) => {
-            let d = Decimal::parse(seconds).and_then(|d| d.rescale(6)).ok_or_else(bad)?;
-            i64::try_from(d.units()).ok().filter(|us| (0..=60_000_000).contains(us)).ok_or_else(bad)?
+        Some(seconds) if seconds.starts_with(|c: char| c.is_ascii_digit()) => {
+            let us = Decimal::parse(seconds).and_then(|d| d.rescale(6)).ok_or_else(bad)?;
+            let us = i64::try_from(us.units()).map_err(|_| bad())?;
+            if us > 60_000_000 {
+                return Err(field_out_of_range(all));
+            }
+            us
         }
+        Some(_) => return Err(bad()),
     };
-    let offset_us = match zone.trim() {
-        "" | "Z" | "z" | "UTC" => 0,
-        zone => {
-            let (sign, rest) = zone.split_at(1);
-            let (h, m) = rest.split_once(':').unwrap_or((rest, "0"));
-            let minutes = h.parse::<i64>().map_err(|_| bad())? * 60 + m.parse::<i64>().map_err(|_| bad())?;
-            minutes * 60_000_000 * if sign == "-" { -1 } else { 1 }
-        }
+    let time_us = (hours * 60 + minutes) * 60_000_000 + seconds_us;
+    if time_us > US_PER_DAY {
+        return Err(field_out_of_range(all));
+    }
+    Ok((time_us, parse_zone(zone.trim(), all, data_type)?))
+}
+
+/// `Z`, `UTC`, `+01`, `+01:30`, `+0130`, as an offset in µs.
+fn parse_zone(zone: &str, all: &str, data_type: DataType) -> SqlResult<i64> {
+    let bad = || bad_date(all, data_type);
+    if matches!(zone.to_ascii_lowercase().as_str(), "" | "z" | "utc" | "gmt") {
+        return Ok(0);
+    }
+    let (sign, rest) = (&zone[..1], &zone[1..]);
+    let (hours, minutes) = match rest.split_once(':') {
+        Some((hours, minutes)) => (hours, minutes),
+        None if rest.len() == 4 && rest.is_ascii() => rest.split_at(2),
+        None => (rest, "0"),
     };
-    Ok(((hours * 60 + minutes) * 60_000_000 + seconds_us, offset_us))
+    let number = |s: &str| match s.bytes().all(|b| b.is_ascii_digit()) {
+        true => s.parse::<i64>().map_err(|_| bad()),
+        false => Err(bad()),
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    if hours > 15 || minutes > 59 {
+        return Err(SqlError::new(
+            SqlState(*b"22009"),
+            format!("time zone displacement out of range: \"{all}\""),
+        ));
+    }
+    match sign {
+        "+" => Ok((hours * 60 + minutes) * 60_000_000),
+        "-" => Ok((hours * 60 + minutes) * -60_000_000),
+        _ => Err(bad()),
+    }
 }
 
 #[cfg(test)]
@@ -327,6 +502,7 @@ mod tests {
             ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", DataType::Uuid),
             ("\\x00ff", DataType::Bytea),
             ("t", DataType::Boolean),
+            ("0044-03-15 10:00:00 BC", DataType::Timestamp),
         ] {
             let value = parse(text, data_type).unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!(display(&value), text);
@@ -334,11 +510,49 @@ mod tests {
         let zoned = parse("2026-11-21 01:00:00+02", DataType::TimestampTz).unwrap();
         assert_eq!(display_as(&zoned, DataType::TimestampTz), "2026-11-20 23:00:00+00");
         assert_eq!(display_as(&Datum::text("ab"), DataType::Char { length: 4 }), "ab  ");
+        assert_eq!(display_as(&Datum::Float(1.8e9), DataType::Real), "1.8e+09");
+        assert_eq!(display_as(&Datum::Float(123456.0), DataType::Real), "123456");
         // JDBC sends dates with a zone.
         assert_eq!(display(&parse("2020-01-02 +00", DataType::Date).unwrap()), "2020-01-02");
         assert_eq!(display(&parse("2020-01-02Z", DataType::Timestamp).unwrap()), "2020-01-02 00:00:00");
         let zoned = parse("2020-01-02 +01", DataType::TimestampTz).unwrap();
         assert_eq!(display_as(&zoned, DataType::TimestampTz), "2020-01-01 23:00:00+00");
+    }
+
+    #[test]
+    fn moments_are_cut_down_to_units() {
+        let Datum::Timestamp(us) = parse("2024-08-15 13:14:15.25", DataType::Timestamp).unwrap() else {
+            unreachable!()
+        };
+        for (unit, wanted) in [
+            ("second", "2024-08-15 13:14:15"),
+            ("day", "2024-08-15 00:00:00"),
+            ("week", "2024-08-12 00:00:00"),
+            ("quarter", "2024-07-01 00:00:00"),
+            ("decade", "2020-01-01 00:00:00"),
+            ("century", "2001-01-01 00:00:00"),
+        ] {
+            assert_eq!(display(&Datum::Timestamp(truncated(unit, us).unwrap())), wanted, "{unit}");
+        }
+        assert!(truncated("fortnight", us).is_err());
+    }
+
+    #[test]
+    fn a_uuid_may_be_spelled_in_several_ways() {
+        let wanted = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
+        for text in [
+            "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11",
+            "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}",
+            "a0eebc999c0b4ef8bb6d6bb9bd380a11",
+            "a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11",
+            "{a0eebc99-9c0b4ef8-bb6d6bb9-bd380a11}",
+        ] {
+            assert_eq!(display(&parse(text, DataType::Uuid).unwrap()), wanted, "{text}");
+        }
+        for text in ["", "a0eebc99", "{a0eebc999c0b4ef8bb6d6bb9bd380a11", "a-0eebc999c0b4ef8bb6d6bb9bd380a11"]
+        {
+            assert!(parse(text, DataType::Uuid).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -356,6 +570,15 @@ mod tests {
         assert_eq!(state("40000", DataType::SmallInt), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
         assert_eq!(state("99999999999999999999", DataType::BigInt), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
         assert_eq!(state("2026-02-30", DataType::Date), SqlState::DATETIME_FIELD_OVERFLOW);
+        let zoned = "294277-12-31 16:00:00-08";
+        assert_eq!(state(zoned, DataType::TimestampTz), SqlState::DATETIME_FIELD_OVERFLOW);
+        assert_eq!(state("9999999-01-01", DataType::Date), SqlState::DATETIME_FIELD_OVERFLOW);
+        assert_eq!(state("2026-01-01 25:00", DataType::Timestamp), SqlState::DATETIME_FIELD_OVERFLOW);
+        assert_eq!(state("1e-400", DataType::Double), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        assert_eq!(state("1e40", DataType::Real), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        assert_eq!(state("NaN", crate::datum::NUMERIC_UNLIMITED), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(state("o", DataType::Boolean), SqlState::INVALID_TEXT_REPRESENTATION);
+        assert_eq!(state("\\xZZ", DataType::Bytea), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(state("yesterday-ish", DataType::Date), SqlState::INVALID_DATETIME_FORMAT);
         assert_eq!(state("abc", DataType::Varchar { length: 2 }), SqlState::STRING_DATA_RIGHT_TRUNCATION);
         assert_eq!(state("zz", DataType::Uuid), SqlState::INVALID_TEXT_REPRESENTATION);

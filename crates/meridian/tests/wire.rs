@@ -26,6 +26,8 @@ mod engines;
 mod pipelines;
 #[path = "wire/memory.rs"]
 mod memory;
+#[path = "wire/expressions.rs"]
+mod expressions;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/raw.rs"]

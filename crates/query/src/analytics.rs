@@ -26,11 +26,13 @@ mod prune;
 mod regex_errors;
 mod rewrite;
 mod run;
+mod scalars;
 mod scan;
 mod set_types;
 mod shape_errors;
 mod shared;
 mod system;
+mod wording;
 
 pub(crate) use context::Analytics;
 pub(crate) use memory::{RowsMemory, row_bytes, rows_within};

@@ -155,10 +155,27 @@ fn replacement(
                 _ => None,
             }
         }
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => membership(left, right, false),
-        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => membership(left, right, true),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+            membership(left, &listed(right)?, false)
+        }
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
+            membership(left, &listed(right)?, true)
+        }
         _ => None,
     })
+}
+
+/// The text of an array without a type as an array of texts without one: they take the type of what they meet.
+fn listed(array: &Expr) -> SqlResult<Expr> {
+    let mut inner = array;
+    while let Expr::Nested(e) = inner {
+        inner = e;
+    }
+    let Expr::Value(value) = inner else { return Ok(array.clone()) };
+    let Value::SingleQuotedString(text) = &value.value else { return Ok(array.clone()) };
+    let elem = base::text::array::parse(text)?.into_iter();
+    let elem = elem.map(|e| constant(e.map_or(Value::Null, Value::SingleQuotedString))).collect();
+    Ok(Expr::Array(ast::Array { elem, named: true }))
 }
 
 /// `left = ANY(array)` and `left <> ALL(array)` as (NOT) IN.
@@ -234,6 +251,13 @@ mod tests {
             "SELECT unnest(ARRAY[CAST(4 AS INTEGER), CAST(5 AS INTEGER)]), \
              ARRAY[CAST('a' AS TEXT), CAST('b' AS TEXT)], false"
         );
+    }
+
+    #[test]
+    fn an_array_without_a_type_holds_what_the_other_side_is() {
+        let mut s = statement("select 1 where a = any('{1,NULL,x y}')");
+        write_out(&mut s, &BTreeSet::new()).unwrap();
+        assert_eq!(s.to_string(), "SELECT 1 WHERE a IN ('1', NULL, 'x y')");
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub(crate) struct Analytics {
     /// What queries, and rows that sessions keep, take together.
     pub memory: Arc<dyn MemoryPool>,
     pub system: system::SystemTables,
+    /// How operators are planned: by PostgreSQL's rules first.
+    pub operators: Vec<Arc<dyn ExprPlanner>>,
     /// Figures of tables as they were last seen, for planning before the snapshot is there.
     pub statistics: Mutex<BTreeMap<TableId, KnownStatistics>>,
     /// Plans by search path and text, each with its catalog version.
@@ -96,10 +98,14 @@ impl Analytics {
         let context = SessionContext::new_with_state(state);
         let system = system::SystemTables::install(&context)?;
         super::functions::install(&context);
+        let state = context.state();
+        let mut operators: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(super::scalars::Operators)];
+        operators.extend(state.expr_planners().iter().cloned());
         Ok(Analytics {
-            state: context.state(),
+            state,
             memory,
             system,
+            operators,
             statistics: Mutex::default(),
             plans: Mutex::default(),
         })
@@ -137,6 +143,8 @@ pub(super) struct Names<'a> {
     pub context: &'a Context<'a>,
     /// Hidden columns have names too.
     pub with_hidden: bool,
+    /// The system catalog's columns only stand for PostgreSQL's types.
+    pub asks_catalog: bool,
 }
 
 impl Names<'_> {
@@ -190,7 +198,7 @@ impl ContextProvider for Names<'_> {
         ))))
     }
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        self.analytics.state.expr_planners()
+        if self.asks_catalog { self.analytics.state.expr_planners() } else { &self.analytics.operators }
     }
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
         Some(Arc::new(super::types::SqlTypes))

@@ -1,5 +1,6 @@
 //! DataFusion's errors in PostgreSQL's words.
 
+use super::wording;
 use base::SqlError;
 use base::error::SqlState;
 use datafusion::arrow::error::ArrowError;
@@ -23,28 +24,28 @@ fn from_ref(error: &DataFusionError) -> SqlError {
             Some(error) => error.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
                 Some(error) => from_ref(error),
-                None => SqlError::internal(inner),
+                None => wording::defect(&inner.to_string()),
             },
         },
         E::Context(_, inner) | E::Diagnostic(_, inner) => from_ref(inner),
         E::Shared(inner) => from_ref(inner),
         E::Collection(errors) => match errors.first() {
             Some(first) => from_ref(first),
-            None => SqlError::internal("no error in a collection of errors"),
+            None => wording::defect("no error in a collection of errors"),
         },
         E::ArrowError(inner, _) => from_arrow(inner),
         E::SQL(inner, _) => SqlError::new(SqlState::SYNTAX_ERROR, inner.to_string()),
         E::NotImplemented(what) if what.contains("OuterReferenceColumn") => {
             SqlError::unsupported("LATERAL that computes without tables, or this correlated subquery")
         }
-        E::NotImplemented(what) => SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, first_line(what)),
+        E::NotImplemented(what) => wording::unsupported(what),
         E::SchemaError(inner, _) => schema(inner),
         E::ResourcesExhausted(what) => SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
             .detail(first_line(what))
             .hint("The query needs more memory than analytical queries may take; read less of the tables."),
         E::Plan(what) => planning(what),
         E::Execution(what) => execution(what),
-        other => SqlError::internal(first_line(&other.to_string())),
+        other => wording::defect(&other.to_string()),
     }
 }
 
@@ -52,7 +53,8 @@ fn from_arrow(error: &ArrowError) -> SqlError {
     match error {
         ArrowError::DivideByZero => SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"),
         ArrowError::ArithmeticOverflow(what) => {
-            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {what}"))
+            let kind = if what.contains("ecimal") { "numeric field overflow" } else { "bigint out of range" };
+            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, kind).detail(wording::readable(what))
         }
         ArrowError::CastError(what) | ArrowError::ParseError(what) => execution(what),
         ArrowError::ComputeError(what) if what.contains("verflow") => {
@@ -63,9 +65,17 @@ fn from_arrow(error: &ArrowError) -> SqlError {
         }
         ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
             Some(error) => from_ref(error),
-            None => SqlError::internal(inner),
+            None => wording::defect(&inner.to_string()),
         },
-        other => SqlError::internal(other),
+        ArrowError::NotYetImplemented(what) => wording::unsupported(what),
+        ArrowError::OffsetOverflowError(_) => {
+            SqlError::new(SqlState(*b"54000"), "values of a column are too large to be held together")
+        }
+        ArrowError::InvalidArgumentError(what) if what.contains("scale") || what.contains("precision") => {
+            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
+                .detail("Numbers of type numeric have at most 38 digits.")
+        }
+        other => wording::defect(&other.to_string()),
     }
 }
 
@@ -90,7 +100,11 @@ fn schema(error: &SchemaError) -> SqlError {
 }
 
 fn planning(what: &str) -> SqlError {
-    let line = first_line(what);
+    let line = wording::readable(what);
+    // Nothing but a printed structure: something that is not built.
+    if line.is_empty() {
+        return wording::unsupported(what);
+    }
     let lower = line.to_lowercase();
     if lower.starts_with("invalid function") || lower.contains("no function matches") {
         let name = line.split('\'').nth(1).unwrap_or(&line);
@@ -139,8 +153,18 @@ fn is_postgresql_function(name: &str) -> bool {
 }
 
 fn execution(what: &str) -> SqlError {
-    let line = first_line(what);
+    let told = first_line(what);
+    if let Some(error) = wording::unreadable(&told).or_else(|| wording::out_of_range(&told)) {
+        return error;
+    }
+    let line = wording::readable(what);
     let lower = line.to_lowercase();
+    if lower.contains("negative substring length") {
+        return SqlError::new(SqlState(*b"22011"), "negative substring length not allowed");
+    }
+    if lower.contains("not supported") || lower.contains("unsupported") || line.is_empty() {
+        return wording::unsupported(what);
+    }
     if lower.contains("divide by zero") || lower.contains("division by zero") {
         return SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero");
     }

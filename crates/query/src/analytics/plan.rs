@@ -123,7 +123,7 @@ fn plan_now(
                 super::rewrite::rewrite_shapes(&mut rewritten, context, analytics)?;
             }
             let rewritten = for_catalog.unwrap_or(rewritten);
-            let names = Names { analytics, context, with_hidden };
+            let names = Names { analytics, context, with_hidden, asks_catalog };
             let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
             let planner = SqlToRel::new_with_options(&names, options);
             let planned = match planner.sql_statement_to_plan(rewritten.clone()) {
@@ -139,7 +139,7 @@ fn plan_now(
                 planned = super::set_types::settle(planned).map_err(sql_error)?;
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;
             }
-            planned
+            super::scalars::settle(planned, true).map_err(sql_error)?
         }
     };
     find_parameters(&written, parameters)?;
@@ -186,7 +186,9 @@ fn plan_now(
 }
 
 pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
-    let optimized = super::memory::folding(|| state.optimize(plan)).and_then(super::collapse::collapse);
+    // What a parameter is, its value says.
+    let settled = super::scalars::settle(plan.clone(), false).map_err(sql_error)?;
+    let optimized = super::memory::folding(|| state.optimize(&settled)).and_then(super::collapse::collapse);
     optimized.and_then(super::shared::share).map_err(sql_error)
 }
 

@@ -81,31 +81,7 @@ fn element(array: &dyn Array, i: usize) -> SqlResult<Option<String>> {
 
 /// An interval as IntervalStyle `postgres` shows it.
 fn interval(months: i32, days: i32, us: i64) -> String {
-    let mut parts = Vec::new();
-    // After a negative part a positive one carries its sign.
-    let mut was_negative = false;
-    for (n, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
-        if n != 0 {
-            let sign = if was_negative && n > 0 { "+" } else { "" };
-            parts.push(format!("{sign}{n} {unit}{}", if n == 1 { "" } else { "s" }));
-            was_negative = n < 0;
-        }
-    }
-    if us != 0 || parts.is_empty() {
-        let sign = match us {
-            ..0 => "-",
-            _ if was_negative => "+",
-            _ => "",
-        };
-        let us = us.unsigned_abs();
-        let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
-        let mut time = format!("{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-        if fraction != 0 {
-            time.push_str(format!(".{fraction:06}").trim_end_matches('0'));
-        }
-        parts.push(time);
-    }
-    parts.join(" ")
+    base::interval::Interval { months, days, us }.to_string()
 }
 
 #[cfg(test)]

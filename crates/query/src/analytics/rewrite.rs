@@ -44,6 +44,8 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
 
 fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
     match e {
+        Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
+        Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
         Expr::Function(function) => Ok(function_replacement(function)),
         Expr::Cast { kind, expr, data_type, array, format }
             if crate::names::is_unlimited_numeric(data_type) =>
@@ -201,6 +203,8 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             op: ast::BinaryOperator::Modulo,
             right: nested(b),
         }))),
+        // The same under another name.
+        ("sign", [a]) => crate::lower::insert::parse_expr(&format!("signum({a})")).ok(),
         _ => None,
     }
 }

@@ -10,7 +10,6 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// From 1970-01-01 to 2000-01-01, Arrow's and PostgreSQL's first day.
@@ -28,6 +27,19 @@ pub(super) fn schema_of(table: &Table, columns: &[usize]) -> SchemaRef {
         colstore::field_of(c).with_metadata(noted.into_iter().collect())
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// A field of one of our types, noted where Arrow has no such type.
+pub(super) fn noted_field(name: &str, data_type: DataType) -> Field {
+    let noted = written(data_type).map(|written| (TYPE_KEY.to_string(), written));
+    Field::new(name, colstore::arrow_type(data_type), true).with_metadata(noted.into_iter().collect())
+}
+
+/// The values of an array.
+pub(super) fn datums(array: &dyn Array, data_type: DataType) -> SqlResult<Vec<Datum>> {
+    let mut rows: Vec<Vec<Datum>> = (0..array.len()).map(|_| Vec::with_capacity(1)).collect();
+    append_column(array, data_type, &mut rows)?;
+    Ok(rows.into_iter().map(|mut row| row.pop().unwrap_or_default()).collect())
 }
 
 fn written(data_type: DataType) -> Option<String> {
@@ -103,11 +115,7 @@ impl TypePlanner for SqlTypes {
             return Ok(field(Arrow::Utf8View));
         }
         Ok(match crate::names::data_type(sql_type) {
-            Ok(DataType::Uuid) => {
-                let noted = HashMap::from([(TYPE_KEY.to_string(), "uuid".to_string())]);
-                Some(Arc::new(Field::new("", Arrow::Utf8View, true).with_metadata(noted)))
-            }
-            Ok(data_type) => field(colstore::arrow_type(data_type)),
+            Ok(data_type) => Some(Arc::new(noted_field("", data_type))),
             Err(_) => None,
         })
     }

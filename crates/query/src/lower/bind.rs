@@ -146,6 +146,7 @@ impl Binding<'_> {
                 otherwise.as_ref().map(|e| boxed(e)).transpose()?,
             ),
             Expr::Cast(a, to) => Expr::Cast(boxed(a)?, *to),
+            Expr::Convert(a, from, to) => Expr::Convert(boxed(a)?, *from, *to),
             Expr::Call(function, arguments) => Expr::Call(*function, list(arguments)?),
         })
     }
@@ -191,6 +192,7 @@ pub fn map_columns(expr: &Expr, map: &dyn Fn(usize) -> Expr) -> Expr {
             otherwise.as_ref().map(|e| boxed(e)),
         ),
         Expr::Cast(a, to) => Expr::Cast(boxed(a), *to),
+        Expr::Convert(a, from, to) => Expr::Convert(boxed(a), *from, *to),
         Expr::Call(function, arguments) => Expr::Call(*function, list(arguments)),
     }
 }

@@ -17,6 +17,8 @@ use base::schema::Catalog;
 use base::{DataType, Datum, SqlError};
 use datafusion::sql::sqlparser::ast;
 pub(crate) use typing::bare_name as type_name;
+pub(super) use operators::in_bounds;
+pub use typing::literal;
 use typing::*;
 
 /// What is known of an expression's type.
@@ -102,7 +104,7 @@ impl ExprLowering<'_> {
         }
         // Anything may be assigned to text.
         if family(to) == Family::Text {
-            return Ok(Expr::Cast(Box::new(typed.expr), DataType::Text));
+            return Ok(convert(typed, DataType::Text)?.expr);
         }
         Err(SqlError::new(
             SqlState::DATATYPE_MISMATCH,
@@ -319,11 +321,12 @@ impl ExprLowering<'_> {
 
     pub(super) fn rounding(&mut self, function: Function, e: &ast::Expr) -> Lowered<Typed> {
         let value = self.number(e)?;
+        // Of integers there is none: they become floats, as PostgreSQL prefers.
         let data_type = match value.data_type() {
             DataType::Numeric { .. } => NUMERIC,
-            DataType::Real | DataType::Double => DataType::Double,
-            _ => return Err(Refusal::TooRich),
+            _ => DataType::Double,
         };
+        let value = if data_type == DataType::Double { convert(value, data_type)? } else { value };
         Ok(Typed::known(Expr::Call(function, vec![value.expr]), data_type))
     }
 
@@ -342,17 +345,17 @@ impl ExprLowering<'_> {
         if is_unlimited && let Some(exact) = exact_numeric(&typed)? {
             return Ok(exact);
         }
-        match (&typed.kind, &typed.expr) {
-            (Kind::Literal, Expr::Constant(Datum::Text(text))) => {
-                let value = base::expr::cast(Datum::text(text), to)?;
-                Ok(Typed::known(Expr::Constant(value), to))
+        let typed = match typed.kind {
+            Kind::Literal => {
+                let Expr::Constant(value) = typed.expr else { unreachable!("a literal is a constant") };
+                let value = base::convert::cast(value, DataType::Text, to)?;
+                return Ok(Typed::known(Expr::Constant(value), to));
             }
-            (Kind::Known(_), Expr::Constant(value)) => {
-                Ok(Typed::known(Expr::Constant(base::expr::cast(value.clone(), to)?), to))
-            }
-            (Kind::Parameter(_), _) => self.resolve(typed, to).map_err(Into::into),
-            _ => Ok(Typed::known(Expr::Cast(Box::new(typed.expr), to), to)),
-        }
+            // A parameter takes the type that it is cast to; limits are applied to it like to any other value.
+            Kind::Parameter(_) => self.resolve(typed, to)?,
+            Kind::Known(_) => typed,
+        };
+        Ok(convert(typed, to)?)
     }
 
     fn case(
@@ -411,10 +414,32 @@ impl ExprLowering<'_> {
         let data_type = common.unwrap_or(DataType::Text);
         let mut exprs = Vec::with_capacity(values.len());
         for value in values {
-            exprs.push(self.resolve(value, data_type)?.expr);
+            let value = self.resolve(value, data_type)?;
+            // Numbers of another kind are made ones of this: what is computed with them depends on it.
+            let value = match family(data_type) {
+                Family::Number => convert(value, data_type)?,
+                _ => value,
+            };
+            exprs.push(value.expr);
         }
         Ok((exprs, data_type))
     }
+}
+
+/// A value of one type as one of another, by an explicit cast. Errors: 42846; those of the cast, for constants.
+pub(super) fn convert(typed: Typed, to: DataType) -> SqlResult<Typed> {
+    let from = typed.data_type();
+    if from == to {
+        return Ok(typed);
+    }
+    if base::convert::castable(from, to) == base::convert::Castable::No {
+        return Err(base::convert::cannot_cast(&bare_name(from), &bare_name(to)));
+    }
+    let expr = match typed.expr {
+        Expr::Constant(value) => Expr::Constant(base::convert::cast(value, from, to)?),
+        expr => Expr::Convert(Box::new(expr), from, to),
+    };
+    Ok(Typed::known(expr, to))
 }
 
 /// The number (from 0) of a placeholder. Errors: 42P02.
@@ -441,6 +466,10 @@ fn number(text: &str) -> Lowered<Typed> {
     }
     match Decimal::parse(text) {
         Some(decimal) => Ok(Typed::known(Expr::Constant(Datum::Decimal(decimal)), NUMERIC)),
-        None => Err(Refusal::TooRich),
+        // Beyond the digits of a decimal only floats go on.
+        None => match text.parse::<f64>() {
+            Ok(f) if f.is_finite() => Ok(Typed::known(Expr::Constant(Datum::Float(f)), DataType::Double)),
+            _ => Err(Refusal::TooRich),
+        },
     }
 }

@@ -1,12 +1,13 @@
 //! Functions that a node can evaluate, and those that the gateway evaluates for it.
 
 use super::bind::{self, Volatile};
-use super::expr::{ExprLowering, Typed};
+use super::expr::{ExprLowering, Typed, convert, in_bounds};
 use super::{Lowered, Refusal};
 use crate::names;
 use crate::response::NUMERIC;
-use base::DataType;
+use base::error::SqlState;
 use base::expr::{BinaryOperator, Expr, Function};
+use base::{DataType, SqlError};
 use datafusion::sql::sqlparser::ast;
 
 impl ExprLowering<'_> {
@@ -68,18 +69,25 @@ impl ExprLowering<'_> {
             ("abs", [a]) => {
                 let value = self.number(a)?;
                 let data_type = value.data_type();
-                Typed::known(Expr::Call(Function::Abs, vec![value.expr]), data_type)
+                Typed::known(in_bounds(Expr::Call(Function::Abs, vec![value.expr]), data_type), data_type)
             }
             ("mod", [a, b]) => {
                 let (a, b) = (self.lower(a)?, self.lower(b)?);
                 self.arithmetic(BinaryOperator::Remainder, a, b)?
             }
             ("round", [a]) => self.rounding(Function::Round, a)?,
-            ("round", [a, scale]) => {
-                let value = self.number(a)?;
-                let DataType::Numeric { .. } = value.data_type() else { return Err(Refusal::TooRich) };
-                let scale = self.integer(scale)?;
-                Typed::known(Expr::Call(Function::Round, vec![value.expr, scale]), NUMERIC)
+            ("round", [a, digits]) => self.rounding_at(Function::Round, a, digits)?,
+            ("trunc", [a]) => self.rounding(Function::Trunc, a)?,
+            ("trunc", [a, digits]) => self.rounding_at(Function::Trunc, a, digits)?,
+            ("sign", [a]) => self.rounding(Function::Sign, a)?,
+            ("date_trunc", [unit, at]) => {
+                let unit = self.text(unit)?;
+                let at = self.lower(at)?;
+                let data_type = at.data_type();
+                if !matches!(data_type, DataType::Timestamp | DataType::TimestampTz) {
+                    return Err(Refusal::TooRich);
+                }
+                Typed::known(Expr::Call(Function::DateTrunc, vec![unit, at.expr]), data_type)
             }
             ("floor", [a]) => self.rounding(Function::Floor, a)?,
             ("ceil" | "ceiling", [a]) => self.rounding(Function::Ceil, a)?,
@@ -91,12 +99,35 @@ impl ExprLowering<'_> {
                 let mut texts = Vec::new();
                 for argument in &arguments {
                     let typed = self.lower(argument)?;
-                    texts.push(self.resolve(typed, DataType::Text)?.expr);
+                    let typed = self.resolve(typed, DataType::Text)?;
+                    texts.push(match typed.data_type() {
+                        // Their values do not tell what they look like.
+                        DataType::Real | DataType::TimestampTz => convert(typed, DataType::Text)?.expr,
+                        DataType::Char { .. } => return Err(Refusal::TooRich),
+                        _ => typed.expr,
+                    });
                 }
                 Typed::known(Expr::Call(Function::Concat, texts), DataType::Text)
             }
             _ => return Err(Refusal::TooRich),
         })
+    }
+
+    /// `round(numeric, digits)` and `trunc`; integers become numeric, floats have none.
+    fn rounding_at(&mut self, function: Function, a: &ast::Expr, digits: &ast::Expr) -> Lowered<Typed> {
+        let value = self.number(a)?;
+        if matches!(value.data_type(), DataType::Real | DataType::Double) {
+            let name = format!("{function:?}").to_lowercase();
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function {name}({}, integer) does not exist", value.data_type().name()),
+            )
+            .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+            .into());
+        }
+        let value = convert(value, NUMERIC)?;
+        let digits = self.integer(digits)?;
+        Ok(Typed::known(Expr::Call(function, vec![value.expr, digits]), NUMERIC))
     }
 
     fn alike(&mut self, function: Function, arguments: &[&ast::Expr], what: &str) -> Lowered<Typed> {

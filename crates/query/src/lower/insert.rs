@@ -475,7 +475,7 @@ pub fn assign(value: Datum, column: &base::schema::Column) -> SqlResult<Datum> {
     let to = column.data_type;
     let value = match (&value, to) {
         (Datum::Text(_), T::Text | T::Varchar { .. } | T::Char { .. }) | (Datum::Null, _) => value,
-        (other, T::Text | T::Varchar { .. } | T::Char { .. }) => Datum::text(base::text::display(other)),
+        (_, T::Text | T::Varchar { .. } | T::Char { .. }) => base::expr::cast(value, T::Text)?,
         _ => value,
     };
     to.coerce(value).map_err(|e| in_column(e, &column.name))

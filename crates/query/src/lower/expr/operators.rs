@@ -9,16 +9,18 @@ impl ExprLowering<'_> {
             ast::UnaryOperator::Not => Ok(not(boolean(self.condition(e, "NOT")?))),
             ast::UnaryOperator::Plus => self.number(e),
             ast::UnaryOperator::Minus => {
-                // A negative literal is a constant, so that it can be a key.
+                // A number is read with its sign: -2147483648 is an integer.
+                if let ast::Expr::Value(value) = e
+                    && let ast::Value::Number(text, _) = &value.value
+                {
+                    return number(&format!("-{text}"));
+                }
+                // A negative constant stays one, so that it can be a key.
                 let value = self.number(e)?;
                 let data_type = value.data_type();
-                let negated = Expr::Unary(UnaryOperator::Negate, Box::new(value.expr));
-                let folded = match &negated {
-                    Expr::Unary(_, inner) if matches!(**inner, Expr::Constant(_)) => {
-                        Expr::Constant(negated.eval(&[])?)
-                    }
-                    _ => negated,
-                };
+                let is_constant = matches!(value.expr, Expr::Constant(_));
+                let negated = in_bounds(Expr::Unary(UnaryOperator::Negate, Box::new(value.expr)), data_type);
+                let folded = if is_constant { Expr::Constant(negated.eval(&[])?) } else { negated };
                 Ok(Typed::known(folded, data_type))
             }
             _ => Err(Refusal::TooRich),
@@ -77,6 +79,8 @@ impl ExprLowering<'_> {
                 if family(left.data_type()) != Family::Text && family(right.data_type()) != Family::Text {
                     return Err(no_operator("||", left.data_type(), right.data_type()).into());
                 }
+                // The other side's own text: a `real` has fewer digits than the double that holds it.
+                let (left, right) = (convert(left, DataType::Text)?, convert(right, DataType::Text)?);
                 Ok(Typed::known(Expr::binary(operator, left.expr, right.expr), DataType::Text))
             }
             BinaryOperator::Add
@@ -140,14 +144,16 @@ impl ExprLowering<'_> {
         let expr = Expr::binary(operator, left.expr, right.expr);
         Ok(match (family(a), family(b)) {
             (Family::Number, Family::Number) => {
-                let data_type = wider(a, b);
-                match data_type {
-                    // Values are 64 bits wide inside; narrower results are checked.
-                    DataType::SmallInt | DataType::Integer | DataType::Real => {
-                        Typed::known(Expr::Cast(Box::new(expr), data_type), data_type)
-                    }
-                    _ => Typed::known(expr, data_type),
+                let data_type = match wider(a, b) {
+                    // Only two of them stay `real`.
+                    DataType::Real if a != b => DataType::Double,
+                    wide => wide,
+                };
+                let is_float = matches!(data_type, DataType::Real | DataType::Double);
+                if operator == BinaryOperator::Remainder && is_float {
+                    return Err(no_operator("%", a, b).into());
                 }
+                Typed::known(in_bounds(expr, data_type), data_type)
             }
             (Family::Time, Family::Number) if a == DataType::Date && is_integer(b) => {
                 Typed::known(expr, DataType::Date)
@@ -165,6 +171,14 @@ impl ExprLowering<'_> {
             (Family::Time, Family::Time) => return Err(Refusal::TooRich),
             _ => return Err(no_operator(operator.symbol(), a, b).into()),
         })
+    }
+}
+
+/// Values are 64 bits wide inside; narrower results are checked.
+pub(in crate::lower) fn in_bounds(expr: Expr, data_type: DataType) -> Expr {
+    match data_type {
+        DataType::SmallInt | DataType::Integer | DataType::Real => Expr::Cast(Box::new(expr), data_type),
+        _ => expr,
     }
 }
 

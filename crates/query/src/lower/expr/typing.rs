@@ -63,7 +63,7 @@ pub(crate) fn bare_name(data_type: DataType) -> String {
 
 /// A string literal as a value to compare with or assign to a type; a column's own limits are not
 /// applied here.
-pub(super) fn literal(text: &str, to: DataType) -> SqlResult<Datum> {
+pub fn literal(text: &str, to: DataType) -> SqlResult<Datum> {
     match to {
         DataType::Text | DataType::Varchar { .. } => Ok(Datum::text(text)),
         DataType::Char { .. } => Ok(Datum::text(text.trim_end_matches(' '))),

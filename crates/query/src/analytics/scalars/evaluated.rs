@@ -1,0 +1,327 @@
+//! Calls of the functions that rows are computed with, over columns: one value at a time.
+
+use super::super::types;
+use super::kinds::{Kind, arrow_span, field_of, span};
+use base::error::SqlResult;
+use base::expr::BinaryOperator;
+use base::interval::Interval;
+use base::{DataType, Datum, SqlError};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Float32Array, Float64Array, IntervalMonthDayNanoArray,
+};
+use datafusion::arrow::compute::kernels::numeric::{add, div, mul, sub};
+use datafusion::arrow::datatypes::{
+    DataType as Arrow, FieldRef, Float32Type, Float64Type, IntervalMonthDayNanoType,
+};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::physical_expr_common::datum::apply;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// What is computed of each row's arguments.
+#[derive(Clone, Debug)]
+pub(super) enum Computation {
+    /// An expression over the arguments as columns.
+    Scalar(base::expr::Expr),
+    Spans(SpanOperation),
+    /// Arithmetic of two floats of one type, whole columns at once.
+    Floats(BinaryOperator),
+}
+
+/// What intervals take part in.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SpanOperation {
+    /// A moment or a day and an interval, in either order: a moment.
+    Later,
+    Earlier,
+    /// Two moments: the interval from the second to the first.
+    Between,
+    Add,
+    Subtract,
+    /// An interval and a number, in either order.
+    Multiply,
+    Divide,
+    Negate,
+    Compare(BinaryOperator),
+    /// Its text.
+    Show,
+    Read,
+}
+
+/// A value that may be an interval.
+#[derive(Clone, Debug)]
+enum Cell {
+    Plain(Datum),
+    Span(Interval),
+}
+
+/// A function of arguments of certain kinds. Its name says all that it does.
+#[derive(Debug)]
+struct Evaluated {
+    name: String,
+    computation: Computation,
+    arguments: Vec<Kind>,
+    returns: Kind,
+    signature: Signature,
+}
+
+impl PartialEq for Evaluated {
+    fn eq(&self, other: &Evaluated) -> bool {
+        self.name == other.name
+    }
+}
+impl Eq for Evaluated {}
+impl Hash for Evaluated {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+/// A call of a computation. `arguments` come with their kinds.
+pub(super) fn call(computation: Computation, arguments: Vec<(Expr, Kind)>, returns: Kind) -> Expr {
+    let (arguments, kinds): (Vec<Expr>, Vec<Kind>) = arguments.into_iter().unzip();
+    let shown: Vec<String> = kinds.iter().map(|k| kind_name(*k)).collect();
+    let name = format!("{computation:?}({}) as {}", shown.join(", "), kind_name(returns)).to_lowercase();
+    let function = Evaluated {
+        name,
+        computation,
+        arguments: kinds,
+        returns,
+        signature: Signature::any(arguments.len(), Volatility::Immutable),
+    };
+    let function = Arc::new(ScalarUDF::new_from_impl(function));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments))
+}
+
+/// What a function of this room returns; `None` for any other.
+pub(super) fn returned(function: &ScalarUDF) -> Option<Kind> {
+    function.inner().downcast_ref::<Evaluated>().map(|f| f.returns)
+}
+
+fn kind_name(kind: Kind) -> String {
+    match kind {
+        Kind::Known(t) => t.name(),
+        other => other.name(),
+    }
+}
+
+impl ScalarUDFImpl for Evaluated {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+    fn return_type(&self, _: &[Arrow]) -> Result<Arrow> {
+        Ok(field_of("", self.returns).data_type().clone())
+    }
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(field_of(&self.name, self.returns)))
+    }
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Computation::Floats(operator) = self.computation {
+            return floats(operator, &arguments.args);
+        }
+        // Constants give a constant.
+        let is_constant = arguments.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let count = if is_constant { 1 } else { arguments.number_rows };
+        let columns = arguments.args.iter().zip(&self.arguments).map(|(a, kind)| Column::new(a, *kind));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let made: ArrayRef = match self.returns {
+            Kind::Span => {
+                let spans = (0..count).map(|row| match self.compute(&columns, row)? {
+                    Cell::Span(span) => arrow_span(span).map(Some),
+                    Cell::Plain(_) => Ok(None),
+                });
+                Arc::new(spans.collect::<SqlResult<IntervalMonthDayNanoArray>>().map_err(external)?)
+            }
+            Kind::Known(returns) => {
+                let values = (0..count).map(|row| match self.compute(&columns, row)? {
+                    Cell::Plain(value) => fitted(value, returns),
+                    Cell::Span(_) => unreachable!("returns no interval"),
+                });
+                let values = values.collect::<SqlResult<Vec<Datum>>>().map_err(external)?;
+                colstore::array_of(returns, &values)
+            }
+            Kind::Unknown | Kind::Foreign => unreachable!("returns a type of ours"),
+        };
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
+            false => ColumnarValue::Array(made),
+        })
+    }
+}
+
+impl Evaluated {
+    fn compute(&self, columns: &[Column], row: usize) -> SqlResult<Cell> {
+        match &self.computation {
+            Computation::Scalar(expr) => {
+                let value = expr.eval_with(&|column| match columns[column].at(row) {
+                    Cell::Plain(value) => Ok(value),
+                    Cell::Span(_) => unreachable!("takes no intervals"),
+                });
+                value.map(Cell::Plain)
+            }
+            Computation::Spans(operation) => {
+                let cells: Vec<Cell> = columns.iter().map(|c| c.at(row)).collect();
+                if cells.iter().any(|c| matches!(c, Cell::Plain(Datum::Null))) {
+                    return Ok(Cell::Plain(Datum::Null));
+                }
+                spans(*operation, &cells)
+            }
+            Computation::Floats(_) => unreachable!("computed by columns"),
+        }
+    }
+}
+
+/// An argument: the same value for all rows, or one each.
+enum Column {
+    Constant(Cell),
+    Plain(Vec<Datum>),
+    Spans(IntervalMonthDayNanoArray),
+}
+
+impl Column {
+    fn new(argument: &ColumnarValue, kind: Kind) -> Result<Column> {
+        let many = |array: &dyn Array| -> Result<Column> {
+            Ok(match (array.data_type(), kind) {
+                (Arrow::Interval(_), _) => {
+                    Column::Spans(array.as_primitive::<IntervalMonthDayNanoType>().clone())
+                }
+                (_, Kind::Known(t)) => Column::Plain(types::datums(array, t).map_err(external)?),
+                (other, _) => {
+                    Column::Plain(types::datums(array, types::from_arrow(other)).map_err(external)?)
+                }
+            })
+        };
+        Ok(match argument {
+            ColumnarValue::Array(array) => many(array.as_ref())?,
+            ColumnarValue::Scalar(scalar) => Column::Constant(many(scalar.to_array()?.as_ref())?.at(0)),
+        })
+    }
+
+    fn at(&self, row: usize) -> Cell {
+        match self {
+            Column::Constant(cell) => cell.clone(),
+            Column::Plain(values) => Cell::Plain(values[row].clone()),
+            Column::Spans(spans) if spans.is_null(row) => Cell::Plain(Datum::Null),
+            Column::Spans(spans) => Cell::Span(span(spans.value(row))),
+        }
+    }
+}
+
+fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// A value in the one scale that a column of decimals has.
+fn fitted(value: Datum, returns: DataType) -> SqlResult<Datum> {
+    match returns {
+        DataType::Numeric { .. } => returns.coerce(value),
+        _ => Ok(value),
+    }
+}
+
+fn moment(cell: &Cell) -> SqlResult<i64> {
+    match cell {
+        Cell::Plain(Datum::Timestamp(us)) => Ok(*us),
+        Cell::Plain(Datum::Date(day)) => base::convert::midnight(*day),
+        other => unreachable!("{other:?} is no moment"),
+    }
+}
+
+fn spans(operation: SpanOperation, cells: &[Cell]) -> SqlResult<Cell> {
+    use SpanOperation::*;
+    let number = |cell: &Cell| match cell {
+        Cell::Plain(value) => value.as_f64().expect("a number"),
+        Cell::Span(_) => unreachable!("no number"),
+    };
+    Ok(match (operation, cells) {
+        (Later, [Cell::Span(span), at] | [at, Cell::Span(span)]) => {
+            Cell::Plain(Datum::Timestamp(span.after(moment(at)?)?))
+        }
+        (Earlier, [at, Cell::Span(span)]) => {
+            Cell::Plain(Datum::Timestamp(span.checked_neg()?.after(moment(at)?)?))
+        }
+        (Between, [to, from]) => Cell::Span(Interval::between(moment(from)?, moment(to)?)?),
+        (Add, [Cell::Span(a), Cell::Span(b)]) => Cell::Span(a.checked_add(*b)?),
+        (Subtract, [Cell::Span(a), Cell::Span(b)]) => Cell::Span(a.checked_sub(*b)?),
+        (Multiply, [Cell::Span(span), factor] | [factor, Cell::Span(span)]) => {
+            Cell::Span(span.checked_mul(number(factor))?)
+        }
+        (Divide, [Cell::Span(span), divisor]) => Cell::Span(span.checked_div(number(divisor))?),
+        (Negate, [Cell::Span(span)]) => Cell::Span(span.checked_neg()?),
+        (Compare(operator), [Cell::Span(a), Cell::Span(b)]) => {
+            let order = a.length_us().cmp(&b.length_us());
+            Cell::Plain(Datum::Bool(match operator {
+                BinaryOperator::Equal => order.is_eq(),
+                BinaryOperator::NotEqual => order.is_ne(),
+                BinaryOperator::Less => order.is_lt(),
+                BinaryOperator::LessOrEqual => order.is_le(),
+                BinaryOperator::Greater => order.is_gt(),
+                _ => order.is_ge(),
+            }))
+        }
+        (Show, [Cell::Span(span)]) => Cell::Plain(Datum::text(span.to_string())),
+        (Read, [Cell::Plain(Datum::Text(text))]) => Cell::Span(base::interval::parse(text)?),
+        (operation, cells) => unreachable!("{operation:?} of {cells:?}"),
+    })
+}
+
+/// Sums, differences, products and quotients of floats; what overflows is an error and there is one NaN.
+fn floats(operator: BinaryOperator, arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let kernel = match operator {
+        BinaryOperator::Add => add,
+        BinaryOperator::Subtract => sub,
+        BinaryOperator::Multiply => mul,
+        _ => div,
+    };
+    let made = apply(&arguments[0], &arguments[1], kernel)?;
+    // Only odd results need a look at what they were made of: x/0, overflow, underflow, NaN.
+    let is_odd = |f: f64| !f.is_finite() || f == 0.0;
+    let any_odd = match &made {
+        ColumnarValue::Scalar(ScalarValue::Float32(f)) => f.is_some_and(|f| is_odd(f.into())),
+        ColumnarValue::Scalar(ScalarValue::Float64(f)) => f.is_some_and(is_odd),
+        ColumnarValue::Scalar(_) => false,
+        ColumnarValue::Array(array) => match array.data_type() {
+            Arrow::Float32 => array.as_primitive::<Float32Type>().iter().flatten().any(|f| is_odd(f.into())),
+            _ => array.as_primitive::<Float64Type>().iter().flatten().any(is_odd),
+        },
+    };
+    if !any_odd {
+        return Ok(made);
+    }
+    let arrays = ColumnarValue::values_to_arrays(arguments)?;
+    let is_scalar = matches!(made, ColumnarValue::Scalar(_));
+    let array: ArrayRef = match arrays[0].data_type() {
+        Arrow::Float32 => {
+            let (a, b) = (arrays[0].as_primitive::<Float32Type>(), arrays[1].as_primitive::<Float32Type>());
+            let values = a.iter().zip(b).map(|pair| match pair {
+                (Some(a), Some(b)) => {
+                    let value = Datum::Float(base::expr::float(operator, a.into(), b.into())?);
+                    let narrow = base::convert::to_float(&value, DataType::Real)?;
+                    Ok(narrow.as_f64().map(|f| f as f32))
+                }
+                _ => Ok(None),
+            });
+            Arc::new(values.collect::<SqlResult<Float32Array>>().map_err(external)?)
+        }
+        _ => {
+            let (a, b) = (arrays[0].as_primitive::<Float64Type>(), arrays[1].as_primitive::<Float64Type>());
+            let values = a.iter().zip(b).map(|pair| match pair {
+                (Some(a), Some(b)) => base::expr::float(operator, a, b).map(Some),
+                _ => Ok(None),
+            });
+            Arc::new(values.collect::<SqlResult<Float64Array>>().map_err(external)?)
+        }
+    };
+    Ok(match is_scalar {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
+        false => ColumnarValue::Array(array),
+    })
+}

@@ -1,0 +1,259 @@
+//! Where PostgreSQL's types are applied: to operators as they are planned, to all else once a plan is there.
+
+use super::super::provider::ColumnTable;
+use super::evaluated::{Computation, SpanOperation, call};
+use super::kinds::{Family, Kind, kind_of};
+use super::{functions, typing};
+use base::error::SqlResult;
+use base::{DataType, SqlError};
+use datafusion::catalog::default_table_source::source_as_provider;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr::{Between, Case, Cast, InList, Like};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::utils::{disjunction, merge_schema};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::sql::sqlparser::ast;
+
+/// Plans binary operators by PostgreSQL's rules.
+#[derive(Debug)]
+pub(in super::super) struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let settled = match &expr.op {
+            ast::BinaryOperator::PGExp => functions::power("^", &expr.left, &expr.right, schema),
+            op => match operator(op) {
+                Some(op) => typing::binary(op, &expr.left, &expr.right, schema, true),
+                None => Ok(None),
+            },
+        };
+        Ok(match settled.map_err(external)? {
+            Some(settled) => PlannerResult::Planned(settled),
+            None => PlannerResult::Original(expr),
+        })
+    }
+}
+
+fn operator(op: &ast::BinaryOperator) -> Option<Operator> {
+    use ast::BinaryOperator as B;
+    Some(match op {
+        B::Plus => Operator::Plus,
+        B::Minus => Operator::Minus,
+        B::Multiply => Operator::Multiply,
+        B::Divide => Operator::Divide,
+        B::Modulo => Operator::Modulo,
+        B::StringConcat => Operator::StringConcat,
+        B::Gt => Operator::Gt,
+        B::Lt => Operator::Lt,
+        B::GtEq => Operator::GtEq,
+        B::LtEq => Operator::LtEq,
+        B::Eq => Operator::Eq,
+        B::NotEq => Operator::NotEq,
+        B::And => Operator::And,
+        B::Or => Operator::Or,
+        _ => return None,
+    })
+}
+
+fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// Applies PostgreSQL's types and casts to a plan whose own types are not settled yet. Plans over the system
+/// catalog stay as they are: their types are those of its columns, which only stand for PostgreSQL's.
+///
+/// `is_written`: the plan is the statement's, so that whole numbers in it are of its text; a bound parameter is not.
+pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<LogicalPlan> {
+    if !is_ours(&plan)? {
+        return Ok(plan);
+    }
+    let settled = plan.transform_up_with_subqueries(|node| {
+        if matches!(node, LogicalPlan::TableScan(_) | LogicalPlan::Values(_)) {
+            return Ok(Transformed::no(node));
+        }
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        let node = node.map_expressions(|e| {
+            let name = names.save(&e);
+            let settled =
+                e.transform_up(|e| match settled(&e, &schema, is_written).map_err(external)? {
+                    Some(new) => Ok(Transformed::yes(new)),
+                    None => Ok(Transformed::no(e)),
+                })?;
+            Ok(settled.update_data(|e| name.restore(e)))
+        })?;
+        // Types of inputs may have changed too.
+        node.map_data(LogicalPlan::recompute_schema)
+    })?;
+    Ok(settled.data)
+}
+
+fn is_ours(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_ours = true;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+        {
+            let known = provider.downcast_ref::<ColumnTable>().is_some()
+                || provider.downcast_ref::<CteWorkTable>().is_some();
+            is_ours &= known;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(is_ours)
+}
+
+fn plain(left: &Expr, op: Operator, right: &Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone())))
+}
+
+/// One expression whose parts are settled; `None` if it stays.
+fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
+    match e {
+        Expr::Cast(Cast { expr, field }) => typing::cast(expr, field, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => typing::binary(*op, left, right, schema, false),
+        Expr::Between(between) => settled_between(between, schema),
+        Expr::InList(list) => settled_list(list, schema),
+        Expr::Not(inner) => typing::condition(inner, schema, "NOT").map(|()| None),
+        Expr::IsTrue(inner) | Expr::IsNotTrue(inner) => {
+            typing::condition(inner, schema, "IS TRUE").map(|()| None)
+        }
+        Expr::IsFalse(inner) | Expr::IsNotFalse(inner) => {
+            typing::condition(inner, schema, "IS FALSE").map(|()| None)
+        }
+        Expr::Negative(inner) => settled_negative(inner, schema),
+        Expr::Case(case) => settled_case(case, schema, is_written),
+        Expr::Like(like) | Expr::SimilarTo(like) => settled_like(like, schema),
+        Expr::ScalarFunction(function) => {
+            functions::function(function.name(), &function.func, &function.args, schema, is_written)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn settled_between(between: &Between, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let Between { expr, negated, low, high } = between;
+    let from = typing::binary(Operator::GtEq, expr, low, schema, false)?;
+    let to = typing::binary(Operator::LtEq, expr, high, schema, false)?;
+    if from.is_none() && to.is_none() {
+        return Ok(None);
+    }
+    let from = from.unwrap_or_else(|| plain(expr, Operator::GtEq, low));
+    let to = to.unwrap_or_else(|| plain(expr, Operator::LtEq, high));
+    let inside = plain(&from, Operator::And, &to);
+    Ok(Some(if *negated { Expr::Not(Box::new(inside)) } else { inside }))
+}
+
+fn settled_list(list: &InList, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let mut any = false;
+    let mut terms = Vec::with_capacity(list.list.len());
+    for item in &list.list {
+        let new = typing::binary(Operator::Eq, &list.expr, item, schema, false)?;
+        any |= new.is_some();
+        terms.push(new.unwrap_or_else(|| plain(&list.expr, Operator::Eq, item)));
+    }
+    if !any {
+        return Ok(None);
+    }
+    // Where only literals have become values it stays a list.
+    let items: Option<Vec<Expr>> = terms
+        .iter()
+        .map(|term| match term {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if *left == list.expr => {
+                Some(right.as_ref().clone())
+            }
+            _ => None,
+        })
+        .collect();
+    Ok(match items {
+        Some(items) => Some(Expr::InList(InList::new(list.expr.clone(), items, list.negated))),
+        None => disjunction(terms).map(|any| if list.negated { Expr::Not(Box::new(any)) } else { any }),
+    })
+}
+
+fn settled_negative(inner: &Expr, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let kind = kind_of(inner, schema);
+    Ok(match kind.family() {
+        // Zero less the number: differences are checked.
+        Family::Integer => {
+            let zero = match kind {
+                Kind::Known(DataType::SmallInt) => ScalarValue::Int16(Some(0)),
+                Kind::Known(DataType::Integer) => ScalarValue::Int32(Some(0)),
+                _ => ScalarValue::Int64(Some(0)),
+            };
+            Some(plain(&Expr::Literal(zero, None), Operator::Minus, inner))
+        }
+        Family::Span => {
+            let negate = Computation::Spans(SpanOperation::Negate);
+            Some(call(negate, vec![(inner.clone(), kind)], Kind::Span))
+        }
+        Family::Numeric | Family::Float | Family::Unknown | Family::Foreign => None,
+        _ => {
+            return Err(SqlError::new(
+                base::SqlState::UNDEFINED_FUNCTION,
+                format!("operator does not exist: - {}", kind.name()),
+            ));
+        }
+    })
+}
+
+fn settled_case(case: &Case, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
+    let mut conditions = Vec::with_capacity(case.when_then_expr.len());
+    let mut any = false;
+    for (condition, _) in &case.when_then_expr {
+        let new = match &case.expr {
+            Some(operand) => typing::binary(Operator::Eq, operand, condition, schema, false)?,
+            None => {
+                typing::condition(condition, schema, "CASE/WHEN")?;
+                None
+            }
+        };
+        any |= new.is_some();
+        conditions.push(new);
+    }
+    let mut results: Vec<Expr> = case.when_then_expr.iter().map(|(_, then)| then.as_ref().clone()).collect();
+    results.extend(case.else_expr.iter().map(|e| e.as_ref().clone()));
+    let unified = typing::unified(&results, schema, "CASE", is_written)?;
+    if !any && unified.is_none() {
+        return Ok(None);
+    }
+    let mut results = unified.unwrap_or(results);
+    let otherwise = case.else_expr.is_some().then(|| results.pop().expect("one more")).map(Box::new);
+    // If one comparison is not a plain one, all conditions are written out.
+    let operand = case.expr.clone().filter(|_| !any);
+    let conditions =
+        case.when_then_expr.iter().zip(conditions).map(|((when, _), new)| match (&case.expr, new) {
+            (Some(_), _) if !any => when.as_ref().clone(),
+            (Some(operand), None) => plain(operand, Operator::Eq, when),
+            (_, Some(new)) => new,
+            (None, None) => when.as_ref().clone(),
+        });
+    let branches = conditions.zip(results).map(|(when, then)| (Box::new(when), Box::new(then))).collect();
+    Ok(Some(Expr::Case(Case::new(operand, branches, otherwise))))
+}
+
+fn settled_like(like: &Like, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let (a, b) = (kind_of(&like.expr, schema), kind_of(&like.pattern, schema));
+    let fits =
+        |k: Kind| matches!(k.family(), Family::Text | Family::Unknown | Family::Foreign | Family::Bytes);
+    if fits(a) && fits(b) {
+        return Ok(None);
+    }
+    let symbol = match (like.case_insensitive, like.negated) {
+        (false, false) => "~~",
+        (false, true) => "!~~",
+        (true, false) => "~~*",
+        (true, true) => "!~~*",
+    };
+    Err(SqlError::new(
+        base::SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} {symbol} {}", a.name(), b.name()),
+    )
+    .hint(
+        "No operator matches the given name and argument types. You might need to add explicit type casts.",
+    ))
+}

@@ -1,0 +1,247 @@
+//! What DataFusion says, in words for a client: types by their SQL names, no printed plans or expressions.
+
+use base::SqlError;
+use base::error::SqlState;
+
+/// Words with which the printed form of a plan or an expression begins.
+const STRUCTURES: &[&str] = &[
+    "Expr",
+    "BinaryExpr",
+    "Column",
+    "ScalarFunction",
+    "AggregateFunction",
+    "WindowFunction",
+    "Literal",
+    "Alias",
+    "Cast",
+    "TryCast",
+    "ScalarSubquery",
+    "InSubquery",
+    "Exists",
+    "OuterReferenceColumn",
+    "Projection",
+    "Filter",
+    "TableScan",
+    "Subquery",
+    "SubqueryAlias",
+    "Ident",
+    "ObjectName",
+    "ValueWithSpan",
+    "Function",
+    "Query",
+    "Select",
+    "SetExpr",
+    "Interval",
+    "Field",
+    "DFSchema",
+    "Schema",
+    "Placeholder",
+    "LogicalPlan",
+    "Case",
+    "Between",
+    "InList",
+    "CompoundIdentifier",
+    "Identifier",
+    "Value",
+    "Nested",
+    "UnaryOp",
+    "BinaryOp",
+    "Array",
+    "Struct",
+    "Some",
+    "Table",
+    "Unnest",
+    "Aggregate",
+    "Join",
+    "Sort",
+    "Limit",
+    "Window",
+    "Distinct",
+    "Union",
+    "EmptyRelation",
+    "Values",
+];
+
+/// The part of a message before anything printed that only its authors read; empty if nothing is left.
+pub(super) fn readable(what: &str) -> String {
+    let line = what.lines().next().unwrap_or_default();
+    let cut = structure_at(line).unwrap_or(line.len());
+    let text = line[..cut].trim_end_matches(|c: char| c.is_whitespace() || ":;,.(['\"".contains(c));
+    with_type_names(text)
+}
+
+/// Where a printed structure begins.
+fn structure_at(line: &str) -> Option<usize> {
+    let mut at = 0;
+    for word in line.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_') {
+        let name = word.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
+        let behind = &line[at + name.len()..];
+        let is_printed = behind.starts_with('(')
+            || behind.starts_with(" {")
+            || behind.starts_with('{')
+            || behind.starts_with("::");
+        if STRUCTURES.contains(&name) && is_printed {
+            return Some(at);
+        }
+        at += word.len();
+    }
+    line.find("[{").or_else(|| line.find("{ "))
+}
+
+/// Arrow's names of types as SQL's.
+fn with_type_names(text: &str) -> String {
+    let mut made = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let word = &rest[..end];
+        match type_name(word) {
+            Some((name, takes_arguments)) => {
+                made.push_str(name);
+                rest = &rest[end..];
+                // Precision, unit or zone in parentheses go with it.
+                if takes_arguments
+                    && rest.starts_with('(')
+                    && let Some(close) = rest.find(')')
+                {
+                    rest = &rest[close + 1..];
+                }
+                continue;
+            }
+            None => made.push_str(word),
+        }
+        let next = rest[end..].chars().next();
+        made.extend(next);
+        rest = &rest[end + next.map_or(0, char::len_utf8)..];
+    }
+    made
+}
+
+fn type_name(word: &str) -> Option<(&'static str, bool)> {
+    Some(match word {
+        "Boolean" => ("boolean", false),
+        "Int8" | "Int16" => ("smallint", false),
+        "Int32" => ("integer", false),
+        "Int64" | "UInt64" | "UInt32" => ("bigint", false),
+        "Float32" => ("real", false),
+        "Float64" => ("double precision", false),
+        "Utf8" | "Utf8View" | "LargeUtf8" => ("text", false),
+        "Date32" | "Date64" => ("date", false),
+        "Decimal128" | "Decimal256" => ("numeric", true),
+        "Timestamp" => ("timestamp", true),
+        "Interval" => ("interval", true),
+        "Binary" | "BinaryView" | "LargeBinary" | "FixedSizeBinary" => ("bytea", true),
+        _ => return None,
+    })
+}
+
+/// What cannot be planned or run because it is not built. Errors are 0A000.
+pub(super) fn unsupported(what: &str) -> SqlError {
+    let text = readable(what);
+    let text = match text.is_empty() || text.len() < 4 {
+        true => "this query is not supported".to_string(),
+        false => text,
+    };
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, text)
+}
+
+/// Something that only a defect can cause: XX000, with a number that finds its whole text in the log.
+pub(super) fn defect(what: &str) -> SqlError {
+    // The same defect has the same number each time (FNV-1a over its first line).
+    let line = what.lines().next().unwrap_or_default();
+    let id = line.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let id = format!("{:08x}", (id >> 32) ^ (id & 0xffff_ffff));
+    eprintln!("defect {id} in a query: {what}");
+    SqlError::new(SqlState::INTERNAL_ERROR, format!("internal error {id}")).hint(
+        "Please report it with the statement that caused it; the server's log says more under this number.",
+    )
+}
+
+/// What a text could not be read as: the type and the text, from Arrow's and DataFusion's messages.
+pub(super) fn unreadable(line: &str) -> Option<SqlError> {
+    let between = |from: &str, to: &str| {
+        let rest = &line[line.find(from)? + from.len()..];
+        rest.find(to).map(|end| rest[..end].to_string())
+    };
+    let (text, to) = match (between("Cannot cast string '", "' to value of "), line.rfind("to value of ")) {
+        (Some(text), Some(at)) => {
+            (text, line[at + "to value of ".len()..].trim_end_matches(" type").to_string())
+        }
+        _ => (between("rror parsing timestamp from '", "'")?, "Timestamp".to_string()),
+    };
+    let word: String = to.chars().take_while(|c| c.is_alphanumeric()).collect();
+    let (name, _) = type_name(&word)?;
+    let is_time = matches!(name, "date" | "timestamp" | "interval");
+    let state =
+        if is_time { SqlState::INVALID_DATETIME_FORMAT } else { SqlState::INVALID_TEXT_REPRESENTATION };
+    // Digits that are one number too many are out of range rather than none.
+    let is_integer = matches!(name, "smallint" | "integer" | "bigint");
+    if is_integer && base::decimal::Decimal::parse(&text).is_some_and(|d| d.scale() == 0) {
+        return Some(SqlError::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("value \"{text}\" is out of range for type {name}"),
+        ));
+    }
+    Some(SqlError::new(state, format!("invalid input syntax for type {name}: \"{text}\"")))
+}
+
+/// An integer that its type has no room for, from Arrow's message.
+pub(super) fn out_of_range(line: &str) -> Option<SqlError> {
+    let at = line.rfind(" to type ").filter(|_| line.contains("Can't cast value"))?;
+    let word: String = line[at + " to type ".len()..].chars().take_while(|c| c.is_alphanumeric()).collect();
+    let (name, _) = type_name(&word)?;
+    Some(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{name} out of range")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_structures_are_cut_off() {
+        for (told, readable_part) in [
+            (
+                "Unsupported ast node in sqltorel: Function(Function { name: x })",
+                "Unsupported ast node in sqltorel",
+            ),
+            (
+                "Cannot coerce arithmetic expression Int64 + Utf8 to valid types",
+                "Cannot coerce arithmetic expression bigint + text to valid types",
+            ),
+            ("BinaryExpr(BinaryExpr { left: Column(Column { relation: None", ""),
+            (
+                "Physical plan does not support logical expression ScalarSubquery(<subquery>)",
+                "Physical plan does not support logical expression",
+            ),
+            (
+                "cannot add Decimal128(10, 2) and Timestamp(Microsecond, None)",
+                "cannot add numeric and timestamp",
+            ),
+        ] {
+            assert_eq!(readable(told), readable_part);
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_values_are_named() {
+        let told = unreadable("Cannot cast string 'x' to value of Int32 type").unwrap();
+        assert_eq!(told.message, "invalid input syntax for type integer: \"x\"");
+        assert_eq!(told.state, SqlState::INVALID_TEXT_REPRESENTATION);
+        let told = unreadable("Cannot cast string '99999999999' to value of Int32 type").unwrap();
+        assert_eq!(told.state, SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        let told = out_of_range("Can't cast value 70000 to type Int16").unwrap();
+        assert_eq!(told.message, "smallint out of range");
+    }
+
+    #[test]
+    fn a_defect_has_one_number_and_no_plan() {
+        let (a, b) = (
+            defect("Physical input schema: Projection { }"),
+            defect("Physical input schema: Projection { }"),
+        );
+        assert_eq!(a.message, b.message);
+        assert!(!a.message.contains("Projection"));
+    }
+}
