@@ -341,9 +341,19 @@ impl Database {
         self.kill(region).await;
         self.forgetful.insert(region);
     }
-    /// Whether regions can forget: those that are kept in a directory do not here.
-    pub fn can_lose(&self) -> bool {
-        matches!(self.nodes, Nodes::Memory { .. })
+    /// Whether a region can lose its memory and come back ([`Database::lose`]). Errors: it cannot, and why.
+    pub fn check_lose(&self, region: RegionId) -> anyhow::Result<()> {
+        let Nodes::Memory { cluster, .. } = &self.nodes else {
+            bail!("what is kept in a directory is not lost here");
+        };
+        for host in cluster.hosts_of(region) {
+            let checked = host.inspect(|node| node.engine().check_rejoins());
+            checked.map_err(|error| {
+                let more = [&error.detail, &error.hint].into_iter().flatten().map(|text| format!(" {text}"));
+                anyhow!("{}.{}", error.message, more.collect::<String>())
+            })?;
+        }
+        Ok(())
     }
 
     /// Gives a killed region its power back. It has what it knew, or else comes back without: then nobody listens
