@@ -210,6 +210,7 @@ struct FrontEnd {
     region: RegionId,
     /// Accepts and serves connections; nobody listens while it is empty.
     serving: JoinSet<std::io::Result<()>>,
+    gateway: Arc<Gateway>,
     /// What it runs on.
     threads: ConnectionThreads,
     /// Ends queries under way when it is dropped.
@@ -219,6 +220,12 @@ struct FrontEnd {
 impl FrontEnd {
     fn open(&mut self, listener: TcpListener) {
         self.serving.spawn_on(self.server.clone().serve(listener), self.threads.handle());
+        let gateway = self.gateway.clone();
+        let serves_locks = async move {
+            gateway.serve_locks().await;
+            Ok(())
+        };
+        self.serving.spawn_on(serves_locks, self.threads.handle());
     }
 }
 
@@ -516,10 +523,11 @@ impl Front<'_> {
             };
             let gateway = Gateway::new(Arc::new(member), config);
             let mut front_end = FrontEnd {
-                server: server::Server::new(gateway, server::Limits::default()),
+                server: server::Server::new(gateway.clone(), server::Limits::default()),
                 address,
                 region: topology.region_of(host.id()),
                 serving: JoinSet::new(),
+                gateway,
                 threads,
                 _query_threads: query_threads,
             };

@@ -16,6 +16,7 @@ pub mod lower;
 pub mod names;
 pub mod panics;
 mod parse;
+mod remote_locks;
 pub mod response;
 pub mod session;
 

@@ -7,6 +7,7 @@
 use super::catalog::OwnCatalog;
 use crate::locks::RowLocks;
 use crate::lower::access;
+use crate::remote_locks::RemoteLocks;
 use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
@@ -36,6 +37,10 @@ pub struct Transaction {
     savepoints: Vec<(String, usize, usize)>,
     /// Rows that others of this gateway wait for.
     pub locks: Option<RowLocks>,
+    /// Rows that others wait for at their homes elsewhere.
+    pub remote_locks: Option<RemoteLocks>,
+    /// Tables with rows homed elsewhere that were read to be written.
+    pub wrote_afar: BTreeSet<TableId>,
     /// Changes of the catalog, ordered at COMMIT.
     pub schema: Vec<SchemaAction>,
     /// The catalog with them, and the one it began with.
@@ -129,6 +134,8 @@ impl Transaction {
             undo: Vec::new(),
             savepoints: Vec::new(),
             locks: None,
+            remote_locks: None,
+            wrote_afar: BTreeSet::new(),
             schema: Vec::new(),
             catalog: None,
         }
@@ -140,6 +147,7 @@ impl Transaction {
         self.has_failed = true;
         if self.savepoints.is_empty() {
             self.locks = None;
+            self.remote_locks = None;
         }
     }
 
