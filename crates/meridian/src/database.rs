@@ -264,6 +264,7 @@ struct FrontEnd {
     region: RegionId,
     /// Accepts and serves connections; nobody listens while it is empty.
     serving: JoinSet<std::io::Result<()>>,
+    gateway: Arc<Gateway>,
     /// What it runs on.
     threads: ConnectionThreads,
     /// Ends queries under way when it is dropped.
@@ -273,6 +274,12 @@ struct FrontEnd {
 impl FrontEnd {
     fn open(&mut self, listener: TcpListener) {
         self.serving.spawn_on(self.server.clone().serve(listener), self.threads.handle());
+        let gateway = self.gateway.clone();
+        let serves_locks = async move {
+            gateway.serve_locks().await;
+            Ok(())
+        };
+        self.serving.spawn_on(serves_locks, self.threads.handle());
     }
 }
 
@@ -404,9 +411,19 @@ impl Database {
         self.kill(region).await;
         self.forgetful.insert(region);
     }
-    /// Whether regions can forget: those that are kept in a directory do not here.
-    pub fn can_lose(&self) -> bool {
-        matches!(self.nodes, Nodes::Memory { .. })
+    /// Whether a region can lose its memory and come back ([`Database::lose`]). Errors: it cannot, and why.
+    pub fn check_lose(&self, region: RegionId) -> anyhow::Result<()> {
+        let Nodes::Memory { cluster, .. } = &self.nodes else {
+            bail!("what is kept in a directory is not lost here");
+        };
+        for host in cluster.hosts_of(region) {
+            let checked = host.inspect(|node| node.engine().check_rejoins());
+            checked.map_err(|error| {
+                let more = [&error.detail, &error.hint].into_iter().flatten().map(|text| format!(" {text}"));
+                anyhow!("{}.{}", error.message, more.collect::<String>())
+            })?;
+        }
+        Ok(())
     }
 
     /// Gives a killed region its power back. It has what it knew, or else comes back without: then nobody listens
@@ -574,6 +591,7 @@ impl Front<'_> {
                 address,
                 region: topology.region_of(host.id()),
                 serving: JoinSet::new(),
+                gateway,
                 threads,
                 _query_threads: query_threads,
             };

@@ -1,10 +1,11 @@
 //! The rows of this node's partitions, as its engine and its readers reach them.
 
+use crate::locks::RowName;
 use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
-use base::txn::{Applied, Gathered, RowRead, Transaction};
-use base::{Key, PartitionId, Place, Rank, Row, SqlError};
+use base::txn::{AccessMode, Applied, Gathered, Granule, RowRead, Transaction};
+use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError};
 use rowstore::{Counters, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,13 @@ const COLLECT_VERSIONS_MAX: usize = 20_000;
 pub struct Data {
     stores: BTreeMap<PartitionId, Store>,
     collect_below: Rank,
+    /// Rows that are written are noted.
+    notes_writes: bool,
+    written: Vec<Written>,
 }
+
+/// Rank and gateway of a transaction, and the rows that it wrote.
+pub type Written = (Rank, NodeId, Vec<RowName>);
 
 impl Data {
     pub fn new(
@@ -25,7 +32,8 @@ impl Data {
         partitions: impl Iterator<Item = PartitionId>,
     ) -> Data {
         let store = |p| (p, Store::new(p, topology.clone(), procedures.clone()));
-        Data { stores: partitions.map(store).collect(), collect_below: Rank::ZERO }
+        let (notes_writes, written) = (false, Vec::new());
+        Data { stores: partitions.map(store).collect(), collect_below: Rank::ZERO, notes_writes, written }
     }
 
     pub fn store(&self, partition: PartitionId) -> &Store {
@@ -51,6 +59,18 @@ impl Data {
     ) -> Result<Vec<Vec<(Key, Row)>>, SqlError> {
         let store = self.store(partition);
         reads.iter().map(|read| store.read(read, at)).collect()
+    }
+
+    /// Whether rows that transactions write are noted from now on.
+    pub fn note_writes(&mut self, notes: bool) {
+        self.notes_writes = notes;
+    }
+    pub fn has_written(&self) -> bool {
+        !self.written.is_empty()
+    }
+    /// What was noted since this was asked last.
+    pub fn take_written(&mut self) -> Vec<Written> {
+        std::mem::take(&mut self.written)
     }
 
     pub fn collect_below(&mut self, below: Rank) {
@@ -97,6 +117,14 @@ impl Executor for Data {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied {
+        if self.notes_writes {
+            let writes = transaction.access.at(partition).iter().filter(|a| a.mode == AccessMode::Write);
+            let rows = writes.filter_map(|access| match &access.granule {
+                Granule::Key(table, key) => Some((*table, key.clone())),
+                _ => None,
+            });
+            self.written.push((place.rank, transaction.id.coordinator, rows.collect()));
+        }
         self.store_mut(partition).apply(transaction, place, exchange)
     }
 

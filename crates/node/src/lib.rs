@@ -16,6 +16,7 @@ pub mod durable;
 
 mod data;
 mod floors;
+pub mod locks;
 mod printed;
 mod questions;
 pub mod streams;

@@ -1,5 +1,6 @@
 //! What nodes say to each other, and every timer with a sentence.
 
+use crate::locks::{LockMessage, WishName};
 use crate::streams::{Ack, Feed};
 use base::order::{Calibration, Close, Closed};
 use base::schema::Catalog;
@@ -56,6 +57,8 @@ pub enum Message<M> {
     /// Only in clusters that read as another system does.
     Rival(RivalMessage),
     Clock(ClockMessage),
+    /// Row locks between regions.
+    Lock(LockMessage),
 }
 
 /// How far clocks are apart; see [`crate::clocks`].
@@ -207,6 +210,14 @@ pub enum Timer<T> {
     Lease,
     /// Announce how far partitions are safe, or close their batches.
     Rival,
+    /// The home of rows was silent; ask it again to lock them.
+    RepeatWish {
+        wish: QuestionId,
+    },
+    /// A transaction of another region has had rows locked here for too long.
+    LockLease {
+        name: WishName,
+    },
     /// Ask others what their clocks show.
     Clock,
     /// Collect old versions and merge columns, a bounded amount at a time.

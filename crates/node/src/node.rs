@@ -11,6 +11,7 @@ mod copying;
 mod finding;
 mod gathering;
 mod holding;
+mod locking;
 mod reading;
 mod rejoining;
 mod rivals;
@@ -23,6 +24,7 @@ use crate::clocks::{ClockMonitor, ClockOptions};
 use crate::data::Data;
 use crate::durable::Replicable;
 use crate::floors::Floors;
+use crate::locks::RemoteLocks;
 use crate::message::{Message, Question, QuestionId, Timer};
 use crate::printed::PrintedCopy;
 use crate::questions::{Purpose, Questions, Serving};
@@ -74,6 +76,8 @@ pub struct Options {
     pub rival: Option<Rival>,
     /// A subscriber that was silent for longer holds up nobody any more, and gets a copy when it returns.
     pub lease_ns: u64,
+    /// A transaction of another region may keep rows locked here so long, and three round trips on top.
+    pub lock_lease_ns: u64,
     /// Rows of other readers that one query may gather here, in bytes of memory; beyond it the query ends with 53200.
     pub gather_bytes_max: u64,
     /// Columns of subscribed partitions are kept here; off for a node that only follows their order, where every
@@ -102,6 +106,7 @@ impl Default for Options {
             incarnation: Incarnation::default(),
             rival: None,
             lease_ns: 10 * base::time::SECOND,
+            lock_lease_ns: base::time::SECOND,
             gather_bytes_max: 1 << 30,
             keeps_columns: true,
             dynamic: Dynamic::default(),
@@ -147,6 +152,8 @@ pub struct Node<E: Engine> {
     scans: BTreeMap<scanning::ScanKey, scanning::Scan>,
     /// Each with the request that made it.
     pins: BTreeMap<PinId, (Rank, RequestId)>,
+    /// Row locks between regions.
+    locks: RemoteLocks,
     floors: Floors,
     floor_told: Option<Rank>,
     low_pending: BTreeSet<PartitionId>,
@@ -279,6 +286,7 @@ impl<E: Engine> Node<E> {
             gathering: BTreeMap::new(),
             scans: BTreeMap::new(),
             pins: BTreeMap::new(),
+            locks: RemoteLocks::default(),
             floors: Floors::default(),
             floor_told: None,
             low_pending: BTreeSet::new(),
@@ -369,6 +377,16 @@ impl<E: Engine> Node<E> {
             }
             Request::Catalog => out.reply(id, Reply::Catalog(self.data.catalog())),
             Request::Status => out.reply(id, Reply::Status(Box::new(self.status(now)))),
+            Request::LockRows(lock) => self.lock_rows(now, id, lock, out),
+            Request::UnlockRows { home, owner } => {
+                self.unlock_rows(home, owner, out);
+                out.reply(id, Reply::Noted);
+            }
+            Request::ServeLocks { begins } => self.serve_locks(id, begins, out),
+            Request::LockServed { name, result } => {
+                self.lock_served(now, name, result, out);
+                out.reply(id, Reply::Noted);
+            }
         }
     }
 
@@ -461,6 +479,9 @@ impl<E: Engine> Node<E> {
         if records {
             self.finish_queries(now, out);
         }
+        if self.data.has_written() {
+            self.end_executed_locks(now, out);
+        }
     }
 
     fn answered(&mut self, now: Time, answer: Answer, out: &mut Effects<Self>) {
@@ -538,6 +559,8 @@ impl<E: Engine> Node<E> {
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
             }
             Timer::Rival => self.rival_tick(now, out),
+            Timer::RepeatWish { wish } => self.repeat_wish(now, wish, out),
+            Timer::LockLease { name } => self.end_lease(name, out),
             Timer::Clock => unreachable!("what is about clocks is handled before"),
             Timer::Lease => self.keep_leases(now, out),
             Timer::Maintain => {
@@ -613,6 +636,7 @@ impl<E: Engine> Replicable for Node<E> {
         let open = open.chain(self.findings.keys());
         let open: Vec<RequestId> = open.copied().filter(|id| of(*id)).collect();
         open.into_iter().for_each(|id| self.vanished(id));
+        self.locks = RemoteLocks::default();
         let pins = std::mem::take(&mut self.pins);
         let (gone, kept) = pins.into_iter().partition(|(_, (_, id))| of(*id));
         self.pins = kept;
@@ -663,6 +687,7 @@ impl<E: Engine> Process for Node<E> {
                 Message::Scan { scan, what } => self.on_scan(now, from, scan, what, out),
                 Message::Scanned { scan, what } => self.on_scanned(now, from, scan, what, out),
                 Message::Rival(message) => self.on_rival(now, message, out),
+                Message::Lock(message) => self.on_lock(now, from, message, out),
                 Message::Clock(_) => unreachable!("what is about clocks is handled before"),
                 Message::StreamAck { partition, ack } => {
                     self.subscriber_is_at(now, from, partition, ack, out)
@@ -670,7 +695,10 @@ impl<E: Engine> Process for Node<E> {
             },
             Event::Timer(timer) => self.timer(now, timer, out),
             Event::Request { id, request } => self.request(now, id, request, out),
-            Event::Vanished { id } => self.vanished(id),
+            Event::Vanished { id } => {
+                self.forget_wishes(id, out);
+                self.vanished(id)
+            }
             Event::Computed(merged) => {
                 self.columns.store.install(merged);
                 self.merging = false;

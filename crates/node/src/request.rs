@@ -2,6 +2,7 @@
 //! the node; a durable node writes requests to its log ([`crate::durable`]).
 
 use crate::clocks::PeerClock;
+use crate::locks::{LockEvent, LockOwner, RowName, WishName};
 use crate::message::Call;
 use base::cut::{Consistency, Freshness};
 use base::schema::Catalog;
@@ -43,6 +44,43 @@ pub enum Request {
     Catalog,
     /// Counters and gauges.
     Status,
+    /// Lock rows at their home, in another region, after whoever came there before ([`crate::locks`]).
+    LockRows(LockRows),
+    /// A transaction that had rows locked at another home is over.
+    UnlockRows {
+        home: NodeId,
+        owner: LockOwner,
+    },
+    /// The gateway serves locks on rows homed here; answered once there is something to do. `begins`: it has not
+    /// done so before.
+    ServeLocks {
+        begins: bool,
+    },
+    /// Its answer to [`LockEvent::Want`]: the rows are locked (after waiting for others, if so), or never can be.
+    LockServed {
+        name: WishName,
+        result: Result<bool, SqlError>,
+    },
+}
+
+/// Rows to lock together at their home.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LockRows {
+    pub home: NodeId,
+    pub owner: LockOwner,
+    /// They are locked in this order.
+    pub rows: Vec<RowName>,
+    /// The longest wait; `None`: as long as the home is heard of.
+    pub patience_ns: Option<u64>,
+}
+
+/// Rows are locked at their home.
+#[derive(Clone, Copy, Debug)]
+pub struct Locked {
+    /// A cut at this rank holds whatever was answered before they were; `None`: clocks do not tell.
+    pub at: Option<Rank>,
+    /// After waiting for others.
+    pub waited: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,6 +129,10 @@ pub enum Reply {
     Unpinned,
     Catalog(Arc<Catalog>),
     Status(Box<Status>),
+    /// `None`: the home was silent, or it took too long; nothing is locked.
+    Locked(Result<Option<Locked>, SqlError>),
+    LockEvents(Vec<LockEvent>),
+    Noted,
 }
 
 /// A transaction's end.

@@ -5,10 +5,11 @@ use crate::analytics::{Analytics, RowsMemory};
 use crate::cluster::Cluster;
 use crate::locks::Locks;
 use crate::old_versions::Snapshots;
+use crate::remote_locks::Contention;
 use base::schema::{Catalog, Sequence};
 use base::{SqlError, SqlState, TableId};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Limits of analytical queries.
@@ -49,6 +50,8 @@ pub struct Gateway {
     pub(crate) locks: Arc<Locks>,
     pub(crate) sessions: Sessions,
     pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) contention: Contention,
+    next_lock_owner: AtomicU64,
     next_row_id: AtomicI64,
     sequences: Mutex<BTreeMap<TableId, i64>>,
     /// Ids below were given to tables and sequences by transactions here, committed or not.
@@ -74,6 +77,8 @@ impl Gateway {
             locks: Arc::default(),
             sessions: Sessions::default(),
             snapshots: Arc::default(),
+            contention: Contention::default(),
+            next_lock_owner: AtomicU64::new(start_us as u64),
             next_row_id: AtomicI64::new(start_us),
             sequences: Mutex::default(),
             ids_given: AtomicU32::new(0),
@@ -103,6 +108,11 @@ impl Gateway {
     pub(crate) fn next_row_id(&self) -> i64 {
         let count = self.next_row_id.fetch_add(1, Ordering::Relaxed);
         count << ROW_ID_NODE_BITS | i64::from(self.cluster.node().0)
+    }
+
+    /// Names a transaction at the homes of rows that it locks; of this and all former lives of the gateway.
+    pub(crate) fn next_lock_owner(&self) -> u64 {
+        self.next_lock_owner.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Uniform in [0, 1).

@@ -18,6 +18,7 @@ pub mod names;
 mod old_versions;
 pub mod panics;
 mod parse;
+mod remote_locks;
 pub mod response;
 pub mod session;
 mod spans;

@@ -5,7 +5,8 @@
 //! nobody waits in a circle; a transaction that is dropped, however that happens, holds nothing.
 //!
 //! Locks decide who waits and never what is right: validation at COMMIT does that. So a lock that is not
-//! here (of another gateway's transaction) costs a retry, not a wrong answer.
+//! here (of another gateway's transaction) costs a retry, not a wrong answer. Transactions of other regions that wait
+//! here by [`crate::remote_locks`] are owners like any other.
 
 use base::{Key, SqlError, SqlState, TableId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,7 +16,7 @@ use tokio::sync::oneshot;
 
 type RowName = (TableId, Key);
 /// A transaction that locks; a number that is never used again.
-type Owner = u64;
+pub(crate) type Owner = u64;
 
 /// All locks of a gateway.
 #[derive(Default)]
@@ -23,6 +24,8 @@ pub(crate) struct Locks {
     state: Mutex<State>,
     /// Rows that are locked, to be looked at without the mutex.
     count: AtomicUsize,
+    /// Wishes of other regions' transactions, granted or not.
+    remote: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -48,10 +51,33 @@ impl Locks {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Waits until nobody holds the row, without taking it.
-    pub async fn pass(self: &Arc<Self>, table: TableId, key: &Key) -> Result<(), SqlError> {
+    /// Whether transactions of other regions wait for rows here, or have locked some.
+    pub fn has_remote(&self) -> bool {
+        self.remote.load(Ordering::Acquire) > 0
+    }
+    pub fn add_remote(&self) {
+        self.remote.fetch_add(1, Ordering::Release);
+    }
+    pub fn remove_remote(&self) {
+        self.remote.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Waits until nobody holds these rows, for one statement that is ordered as a whole. It does not keep them:
+    /// the next transaction here reads them after it. One of another region may read them before it has been
+    /// ordered, so if there are any, the answer keeps the rows for as long as it is kept.
+    pub async fn pass<'a>(
+        self: &Arc<Self>,
+        rows: impl Iterator<Item = (TableId, &'a Key)>,
+    ) -> Option<RowLocks> {
         let mut passing = RowLocks::new(self.clone());
-        passing.lock(table, key).await.map(|_| ())
+        for (table, key) in rows {
+            // In a circle the statement just goes on: it cannot fail by what others write.
+            passing.lock(table, key).await.ok()?;
+            if !self.has_remote() {
+                passing.release();
+            }
+        }
+        Some(passing)
     }
 
     /// The row's holder gives it up, or one who was about to get it does.
@@ -113,6 +139,31 @@ impl RowLocks {
         RowLocks { locks, owner, held: BTreeSet::new() }
     }
 
+    /// More rows of a transaction that holds others already.
+    pub fn of(locks: Arc<Locks>, owner: Owner) -> RowLocks {
+        RowLocks { locks, owner, held: BTreeSet::new() }
+    }
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+    pub fn holds(&self, table: TableId, key: &Key) -> bool {
+        self.held.contains(&(table, key.clone()))
+    }
+
+    /// Gives up all rows.
+    fn release(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let mut state = self.locks.state();
+        for row in std::mem::take(&mut self.held) {
+            self.locks.hand_over(&mut state, &row);
+        }
+    }
+
     /// Takes a row, after those who came before. Errors: 40P01 if they wait for this transaction.
     pub async fn lock(&mut self, table: TableId, key: &Key) -> Result<Locked, SqlError> {
         let row = (table, key.clone());
@@ -163,13 +214,7 @@ impl RowLocks {
 
 impl Drop for RowLocks {
     fn drop(&mut self) {
-        if self.held.is_empty() {
-            return;
-        }
-        let mut state = self.locks.state();
-        for row in std::mem::take(&mut self.held) {
-            self.locks.hand_over(&mut state, &row);
-        }
+        self.release();
     }
 }
 

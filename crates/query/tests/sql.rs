@@ -6,6 +6,8 @@ mod support;
 mod analytics;
 #[path = "sql/ch.rs"]
 mod ch;
+#[path = "sql/contention.rs"]
+mod contention;
 #[path = "sql/cursors.rs"]
 mod cursors;
 #[path = "sql/ddl.rs"]

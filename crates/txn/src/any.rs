@@ -203,6 +203,18 @@ impl AnyEngine {
             AnyEngine::Caerus(hosted) => hosted.engine.came_back(),
         }
     }
+    /// Whether a node that loses its memory can come back with what others keep. Errors: 0A000, it cannot, and why.
+    pub fn check_rejoins(&self) -> Result<(), SqlError> {
+        match self {
+            AnyEngine::Perseus(_) => {
+                let message = "a region that has lost its memory cannot come back with engine perseus";
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+                Err(error
+                    .detail("It keeps one copy of each partition, so what the region knew is nowhere else."))
+            }
+            AnyEngine::Caerus(hosted) => hosted.engine.check_rejoins(self.kind().name()),
+        }
+    }
     pub fn kind(&self) -> EngineKind {
         match self {
             AnyEngine::Perseus(_) => EngineKind::Perseus,

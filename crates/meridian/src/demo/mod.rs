@@ -14,6 +14,7 @@ mod view;
 use crate::database::{Clocks, DataArgs, Database, DatabaseArgs};
 use anyhow::{Context, anyhow, bail};
 use audit::Ledger;
+use base::RegionId;
 use bench::load::{Job, Loading};
 use faults::{Command, Deed, Fault, Planned};
 use figures::{Figures, Report};
@@ -83,7 +84,11 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let mut database = Database::start(&args.database, &DataArgs::default()).await?;
     for planned in &args.faults {
-        planned.fault.find(database.topology()).map_err(|e| anyhow!("--at \"{}\": {e}", planned.fault))?;
+        let refused = |error| anyhow!("--at \"{}\": {error}", planned.fault);
+        let region = planned.fault.find(database.topology()).map_err(refused)?;
+        if planned.fault.deed == Deed::Lose {
+            check_lose(&database, region).map_err(refused)?;
+        }
     }
     let regions = database.regions.clone();
     println!(
@@ -133,15 +138,25 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let finish = async { while tasks.join_next().await.is_some() {} };
     _ = tokio::time::timeout(Duration::from_secs(3), finish).await;
     tasks.shutdown().await;
-    if figures.has_faults() {
-        audit(&ledger, history_base, &regions, &figures).await;
-    }
+    let audited = match figures.has_faults() {
+        true => audit(&ledger, history_base, &regions, &figures).await,
+        false => Ok(()),
+    };
     let report = figures.report();
     print!("{}", view::summary(&report));
     if let Some(path) = &args.json {
         write_json(&report, path)?;
     }
-    ended
+    // Whoever runs this from a script has to learn that nothing was shown, or that something is wrong.
+    ended.and(audited)
+}
+
+/// Whether a region can lose its memory. Errors: why not, and what can be done instead.
+fn check_lose(database: &Database, region: RegionId) -> Result<(), String> {
+    database.check_lose(region).map_err(|why| {
+        let name = database.topology().region_name(region);
+        format!("{name} cannot be lost: {why} Use kill {name}: it stands still and keeps what it knew.")
+    })
 }
 
 async fn load(args: &DemoArgs, database: &Database) -> anyhow::Result<Tpcc> {
@@ -168,19 +183,31 @@ async fn load(args: &DemoArgs, database: &Database) -> anyhow::Result<Tpcc> {
     Ok(tpcc)
 }
 
-/// Asks a region that has power for what the terminals were told.
-async fn audit(ledger: &Ledger, first: i64, regions: &[crate::database::Region], figures: &Figures) {
+/// Asks a region that has power for what the terminals were told. Errors: it cannot be asked, or something that was
+/// answered is missing, or something is there that nobody asked for.
+async fn audit(
+    ledger: &Ledger,
+    first: i64,
+    regions: &[crate::database::Region],
+    figures: &Figures,
+) -> anyhow::Result<()> {
     let with_power = regions.iter().enumerate().find(|(r, _)| !figures.is_lost(*r));
-    let Some((_, region)) = with_power else {
-        figures
-            .final_error("no region has power, so nothing could be audited; heal one before the end".into());
-        return;
+    let audit = match with_power {
+        None => Err(anyhow!("no region has power; heal one before the end")),
+        Some((_, region)) => match tokio::time::timeout(AUDIT, ledger.audit(&region.url(), first)).await {
+            Ok(audit) => audit,
+            Err(_) => Err(anyhow!("no answer within {} s", AUDIT.as_secs())),
+        },
     };
-    let url = region.url();
-    match tokio::time::timeout(AUDIT, ledger.audit(&url, first)).await {
-        Ok(Ok(audit)) => figures.audited(audit),
-        Ok(Err(error)) => figures.final_error(format!("audit: {error:#}")),
-        Err(_) => figures.final_error(format!("audit: no answer within {} s", AUDIT.as_secs())),
+    let audit = audit.inspect_err(|error| figures.final_error(format!("audit: {error:#}")));
+    let audit = audit.context("the audit could not be made")?;
+    let (lost, invented) = (audit.lost, audit.invented);
+    figures.audited(audit);
+    match (lost, invented) {
+        (0, 0) => Ok(()),
+        _ => bail!(
+            "the audit failed: {lost} answered payments are lost, {invented} are there that nobody asked for"
+        ),
     }
 }
 
@@ -270,8 +297,10 @@ impl Watch<'_> {
                     false => fault.done(),
                 })
             }
-            Deed::Lose if !database.can_lose() => Ok("what is kept in a directory is not lost here".into()),
             Deed::Lose => {
+                if let Err(why) = check_lose(database, region) {
+                    return Ok(why);
+                }
                 self.figures.fault(fault, usize::from(region.0));
                 database.lose(region).await;
                 Ok(fault.done())

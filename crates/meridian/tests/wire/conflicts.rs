@@ -155,3 +155,40 @@ async fn commits_are_seen(server: Server) {
         }
     }
 }
+
+/// Blocks that lock one row, from its own region and from two that are far from it. What those read is older by the
+/// way, so that without locks at the row's home they would hardly ever commit.
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_far_from_a_hot_row_get_their_turns() {
+    let server = Server::start_on("perseus3", &[], 3);
+    let first = server.session(0).await;
+    run(&first, "create table hot (k int primary key, v int) with (home = 'us')").await;
+    run(&first, "insert into hot values (1, 0)").await;
+    let ends_at = std::time::Instant::now() + std::time::Duration::from_secs(6);
+    let places = [0, 0, 0, 0, 1, 1, 2, 2];
+    let mut clients = Vec::new();
+    for region in places {
+        let client = server.session(region).await;
+        clients.push(tokio::spawn(async move {
+            let mut commits = 0;
+            while std::time::Instant::now() < ends_at {
+                run(&client, "begin; select v from hot where k = 1 for update").await;
+                run(&client, "update hot set v = v + 1 where k = 1").await;
+                match client.simple_query("commit").await {
+                    Ok(_) => commits += 1,
+                    Err(error) => assert_eq!(state(&error), "40001", "{error:?}"),
+                }
+            }
+            commits
+        }));
+    }
+    let mut commits = Vec::new();
+    for client in clients {
+        commits.push(client.await.unwrap());
+    }
+    let most: u64 = *commits[..4].iter().max().unwrap();
+    let least: u64 = *commits[4..].iter().min().unwrap();
+    println!("commits by client, four near and four far: {commits:?}");
+    assert!(least >= 4 && most <= 5 * least, "{commits:?}");
+    assert_eq!(value(&first, "select v from hot where k = 1").await, commits.iter().sum::<u64>().to_string());
+}

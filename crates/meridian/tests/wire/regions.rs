@@ -96,11 +96,43 @@ fn what_was_answered_survives_a_lost_region() {
     assert!(eu["lost_connections"].as_u64() > Some(0), "its terminals had to move: {eu}");
 }
 
+/// A typed `lose` is refused with the reason and the demo goes on; an audit that cannot be made, since no region has
+/// power at the end, is a failure of the run.
+#[test]
+fn an_engine_without_copies_loses_no_region_and_an_audit_that_cannot_be_made_fails_the_run() {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["demo", "--plain", "--port", "0", "--shrink", "300", "--wan", "local", "--regions", "us,eu"])
+        .args(["--engine", "perseus", "--warehouses", "2", "--duration", "3s"])
+        .args(["--at", "2s kill us", "--at", "2s kill eu"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    use std::io::Write;
+    demo.stdin.as_mut().expect("piped").write_all(b"lose eu\n").expect("it reads");
+    let ended = demo.wait_with_output().expect("the command ends");
+    let (said, failed) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let refused = said.lines().find(|line| line.starts_with("eu cannot be lost")).unwrap_or_default();
+    assert!(refused.contains("one copy of each partition") && refused.contains("kill eu"), "{said}{failed}");
+    assert!(!said.contains("panic") && !failed.contains("panic"), "{said}{failed}");
+    assert!(!ended.status.success(), "{said}{failed}");
+    assert!(
+        failed.contains("audit could not be made") && failed.contains("no region has power"),
+        "{said}{failed}"
+    );
+}
+
 #[test]
 fn a_fault_that_cannot_be_is_refused_before_anything_is_loaded() {
-    for (at, says) in [("2s kill mars", "known are us, eu, asia"), ("2s burn eu", "kill REGION")] {
+    for (more, at, says) in [
+        ("--plain", "2s kill mars", "known are us, eu, asia"),
+        ("--plain", "2s burn eu", "kill REGION"),
+        ("--engine=perseus", "2s lose eu", "one copy of each partition"),
+        ("--engine=caerus", "2s lose eu", "(K = 0)"),
+    ] {
         let demo = Command::new(env!("CARGO_BIN_EXE_meridian"))
-            .args(["demo", "--plain", "--port", "0", "--duration", "1s", "--at", at])
+            .args(["demo", more, "--port", "0", "--duration", "1s", "--at", at])
             .output()
             .expect("the command runs");
         let said = String::from_utf8_lossy(&demo.stderr).into_owned();

@@ -27,8 +27,13 @@ impl Server {
 
     /// With more arguments, which make this many regions.
     pub fn start_with(arguments: &[&str], regions: usize) -> Server {
+        Server::start_on("local", arguments, regions)
+    }
+
+    /// The same with the delays of a WAN between the regions.
+    pub fn start_on(wan: &str, arguments: &[&str], regions: usize) -> Server {
         let mut process = Command::new(env!("CARGO_BIN_EXE_meridian"))
-            .args(["start", "--port", "0", "--wan", "local"])
+            .args(["start", "--port", "0", "--wan", wan])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

@@ -115,6 +115,9 @@ impl<E: Engine> Node<E> {
             self.vanished(id);
             out.reply(id, Reply::Rows(Err(reason.clone())));
         }
+        for wish in std::mem::take(&mut self.locks.wishes).into_values() {
+            out.reply(wish.request, Reply::Locked(Err(reason.clone())));
+        }
         for (id, _) in std::mem::take(&mut self.submitted).into_values() {
             let unknown = SqlError::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
@@ -137,7 +140,9 @@ pub(super) fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
         Request::ReadRows(_) | Request::Call(_) => Some(Reply::Rows(Err(reason))),
         Request::OpenSnapshot(_) => Some(Reply::Snapshot(Err(reason))),
         Request::Pin { .. } => Some(Reply::Pinned(Err(reason))),
+        Request::LockRows(_) => Some(Reply::Locked(Err(reason))),
         Request::Unpin(_) | Request::Catalog | Request::Status => None,
+        Request::UnlockRows { .. } | Request::ServeLocks { .. } | Request::LockServed { .. } => None,
     }
 }
 

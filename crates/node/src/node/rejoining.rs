@@ -24,7 +24,7 @@ impl<E: Engine> Node<E> {
                 None => Some(Event::Request { id, request }),
             },
             Event::Message { message: Message::Ask { .. } | Message::StreamAck { .. }, .. } => None,
-            Event::Message { message: Message::Scan { .. }, .. } => None,
+            Event::Message { message: Message::Scan { .. } | Message::Lock(_), .. } => None,
             Event::Timer(Timer::Low) => {
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
                 None

@@ -38,6 +38,29 @@ pub(super) struct Wanted<'a> {
     pub is_rewritten: bool,
 }
 
+/// The cut that a statement of an open transaction reads at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadAt {
+    /// The transaction's.
+    Cut,
+    /// A new strong one.
+    NewCut,
+    /// A rank that was told after the statement began and is above all that was answered before; or the
+    /// transaction's cut, if that is later.
+    Rank(Rank),
+}
+
+impl ReadAt {
+    /// Not before a rank that was told now.
+    pub fn and_rank(self, rank: Rank) -> ReadAt {
+        match self {
+            ReadAt::Rank(other) => ReadAt::Rank(rank.max(other)),
+            // Whatever a new cut would have to hold was answered by then.
+            ReadAt::Cut | ReadAt::NewCut => ReadAt::Rank(rank),
+        }
+    }
+}
+
 /// What was found where.
 pub(super) struct Looked<'a> {
     /// The cut it was read at.
@@ -126,12 +149,12 @@ impl Session {
 
     /// Rows in the open transaction, recorded as read.
     pub(super) async fn read_seen(&mut self, wanted: &Wanted<'_>) -> SqlResult<Vec<SeenRow>> {
-        let looked = self.look(wanted, false).await?;
+        let looked = self.look(wanted, ReadAt::Cut).await?;
         self.record(wanted, looked)
     }
 
     /// Reads in the open transaction, at its cut or at a new one; nothing is recorded yet.
-    pub(super) async fn look<'w>(&mut self, wanted: &Wanted<'w>, at_new_cut: bool) -> SqlResult<Looked<'w>> {
+    pub(super) async fn look<'w>(&mut self, wanted: &Wanted<'w>, read_at: ReadAt) -> SqlResult<Looked<'w>> {
         let at = self.pinned().await?.1;
         let transaction = self.transaction.as_ref().expect("an open transaction");
         let table = wanted.table;
@@ -152,7 +175,12 @@ impl Session {
         if reads.is_empty() {
             return Ok(Looked { at, found });
         }
-        let (at, answered) = self.request_rows_at(reads, (!at_new_cut).then_some(at)).await?;
+        let asked_at = match read_at {
+            ReadAt::Cut => Some(at),
+            ReadAt::NewCut => None,
+            ReadAt::Rank(rank) => Some(rank.max(at)),
+        };
+        let (at, answered) = self.request_rows_at(reads, asked_at).await?;
         let open = self.open();
         open.cut = open.cut.max(at);
         for (found, rows) in found.iter_mut().filter(|f| !f.is_own).zip(answered) {
@@ -315,9 +343,9 @@ impl Looked<'_> {
     pub(super) fn is_scattered(&self) -> bool {
         self.found.len() > 1
     }
-    /// Keys of the rows found.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.found.iter().flat_map(|found| found.rows.iter().map(|row| &row.key))
+    /// The rows found, where and under which key.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (PartitionId, &Key)> {
+        self.found.iter().flat_map(|found| found.rows.iter().map(|row| (found.partition, &row.key)))
     }
     /// Takes only rows that `keep` wants.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&SeenRow) -> bool) {

@@ -10,6 +10,7 @@ use crate::locks::RowLocks;
 use crate::lower::access;
 use crate::old_versions::SnapshotGuard;
 use base::error::SqlResult;
+use crate::remote_locks::RemoteLocks;
 use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
@@ -46,6 +47,10 @@ pub struct Transaction {
     refused: Option<SqlError>,
     /// Rows that others of this gateway wait for.
     pub locks: Option<RowLocks>,
+    /// Rows that others wait for at their homes elsewhere.
+    pub remote_locks: Option<RemoteLocks>,
+    /// Tables with rows homed elsewhere that were read to be written.
+    pub wrote_afar: BTreeSet<TableId>,
     /// Changes of the catalog, ordered at COMMIT.
     pub schema: Vec<SchemaAction>,
     /// The catalog with them, and the one it began with.
@@ -151,6 +156,8 @@ impl Transaction {
             memory: None,
             refused: None,
             locks: None,
+            remote_locks: None,
+            wrote_afar: BTreeSet::new(),
             schema: Vec::new(),
             catalog: None,
         }
@@ -162,6 +169,7 @@ impl Transaction {
         self.has_failed = true;
         if self.savepoints.is_empty() {
             self.locks = None;
+            self.remote_locks = None;
         }
     }
 

@@ -10,17 +10,19 @@ use super::rich::RichPlan;
 use super::transaction::SeenRow;
 use super::{Session, is_stale};
 use crate::analytics::QueryPlan;
+use crate::locks::RowLocks;
 use crate::lower::bind::Binding;
 use crate::lower::insert::InsertPlan;
 use crate::lower::modify::ModifyPlan;
 use crate::lower::select::Contended;
 use crate::lower::{Projection, access};
+use crate::remote_locks::RemoteLocks;
 use crate::response::{Response, RowStream, Rows};
 use crate::session::plan::CallPlan;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::Table;
-use base::txn::{AccessMode, AccessSet, OnConflict, StatementResult, TxnProgram};
+use base::txn::{AccessMode, AccessSet, Granule, OnConflict, StatementResult, TxnProgram};
 use base::{Datum, Key, PartitionId, Row, SqlError};
 use node::message::Call;
 use node::request::{ReadingCall, Reply, Request};
@@ -60,6 +62,7 @@ impl Session {
             let rows = plan.rows(&binding)?;
             let mut access = AccessSet::default();
             let statement = plan.statement(&rows, &binding, &topology, &mut access)?;
+            let _passed = self.pass_remote(&access).await;
             let results = self.submit(TxnProgram::Statements(vec![statement]), access).await?;
             let mut written = collect(results);
             // Rows as they were given, in their order; with ON CONFLICT only the node knows them.
@@ -119,7 +122,7 @@ impl Session {
                     let (gateway, catalog) = (self.gateway.clone(), self.catalog());
                     let now_us = self.now_us();
                     let binding = Binding { parameters, now_us, gateway: &gateway, catalog: &catalog };
-                    self.pass_locks(plan, &binding).await?;
+                    let _passed = self.pass_locks(plan, &binding).await?;
                     let mut access = AccessSet::default();
                     let statements = plan.statements(&binding, &topology, &mut access)?;
                     if statements.is_empty() || access.by_partition.is_empty() {
@@ -134,19 +137,43 @@ impl Session {
     }
 
     /// Lets transactions of this gateway that have locked the rows go first: an order that came between
-    /// would only make them fail.
-    async fn pass_locks(&self, plan: &ModifyPlan, binding: &Binding<'_>) -> SqlResult<()> {
-        if self.gateway.locks.is_empty() || !plan.path.is_point() {
-            return Ok(());
+    /// would only make them fail. Where regions compete for the rows, the answer keeps them until the order has
+    /// its place.
+    async fn pass_locks(
+        &self,
+        plan: &ModifyPlan,
+        binding: &Binding<'_>,
+    ) -> SqlResult<(Option<RowLocks>, Option<RemoteLocks>)> {
+        let (table, is_contended) = (&plan.table, self.is_contended(plan.table.id));
+        if self.gateway.locks.is_empty() && !is_contended || !plan.path.is_point() {
+            return Ok((None, None));
         }
-        let reached = plan.path.reach(&plan.table, binding, self.cluster().topology(), None)?;
-        for reach in &reached.reaches {
-            if let Some(key) = reach.range.as_point() {
-                let pass = self.gateway.locks.pass(plan.table.id, key);
-                for_lock(self.settings.timeouts.lock_ms, pass).await?;
-            }
+        let reached = plan.path.reach(table, binding, self.cluster().topology(), None)?;
+        let points =
+            || reached.reaches.iter().filter_map(|r| Some((r.range.as_point()?, *r.partitions.first()?)));
+        let waiting = async {
+            let passed = self.gateway.locks.pass(points().map(|(key, _)| (table.id, key))).await;
+            let afar = match is_contended {
+                true => self.lock_afar(table, points().map(|(key, at)| (key.clone(), at))).await?,
+                false => None,
+            };
+            Ok((passed, afar))
+        };
+        for_lock(self.settings.timeouts.lock_ms, waiting).await
+    }
+
+    /// Lets transactions of other regions that have locked rows here go first, before an order that was made
+    /// otherwise.
+    async fn pass_remote(&self, access: &AccessSet) -> Option<RowLocks> {
+        if !self.gateway.locks.has_remote() {
+            return None;
         }
-        Ok(())
+        let writes = access.by_partition.values().flatten().filter(|a| a.mode == AccessMode::Write);
+        let rows = writes.filter_map(|access| match &access.granule {
+            Granule::Key(table, key) => Some((*table, key)),
+            _ => None,
+        });
+        self.gateway.locks.pass(rows).await
     }
 
     /// UPDATE … FROM, DELETE … USING and the like.
@@ -187,6 +214,7 @@ impl Session {
                 self.call_reading(partition, Call { name, args, access }).await?
             }
             None => {
+                let _passed = self.pass_remote(&access).await;
                 let results = self.submit(TxnProgram::Procedure { name, args }, access).await?;
                 results.into_iter().flat_map(|r| r.rows).collect()
             }

@@ -13,7 +13,10 @@ use node::request::{Reply, Request};
 use node::{Node, Options};
 use query::{Cluster, Gateway, GatewayConfig, Response, Session};
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use txn::any::{AnyEngine, EngineKind};
 
 type TestNode = Node<AnyEngine>;
@@ -26,11 +29,21 @@ struct World {
     due: BTreeMap<(Time, u64), (NodeId, Event<TestNode>)>,
     replies: BTreeMap<RequestId, Reply>,
     next_request: u64,
+    /// Replies that there have been.
+    replied: u64,
     /// Nodes that stop for good, and when.
     stops: BTreeMap<NodeId, Time>,
+    /// Requests of several sessions are under way beside each other: none of them steps the world.
+    is_shared: bool,
+    /// When clients that pause go on.
+    alarms: std::collections::BTreeSet<Time>,
 }
 
 impl World {
+    fn requests_and_replies(&self) -> (u64, u64) {
+        (self.next_request, self.replied)
+    }
+
     fn has_stopped(&self, node: NodeId) -> bool {
         self.stops.get(&node).is_some_and(|at| *at <= self.now)
     }
@@ -68,6 +81,7 @@ impl World {
                 Effect::Timer { at, timer } => self.schedule(at, node, Event::Timer(timer)),
                 Effect::Reply { id, reply } => {
                     self.replies.insert(id, reply);
+                    self.replied += 1;
                 }
                 Effect::Persist { token, .. } => self.schedule(self.now, node, Event::Persisted(token)),
                 Effect::Compute(work) => self.schedule(self.now, node, Event::Computed(work())),
@@ -88,23 +102,33 @@ pub struct TestCluster {
 #[async_trait]
 impl Cluster for TestCluster {
     async fn request(&self, request: Request) -> SqlResult<Reply> {
-        let mut world = self.world.lock().unwrap();
-        world.next_request += 1;
-        let id = RequestId(world.next_request);
-        world.now = world.now + base::time::US;
-        if !world.has_stopped(self.node) {
-            world.step(&self.topology, self.node, Event::Request { id, request });
-        }
-        loop {
-            if let Some(reply) = world.replies.remove(&id) {
-                return Ok(reply);
+        let id = {
+            let mut world = self.world.lock().unwrap();
+            world.next_request += 1;
+            let id = RequestId(world.next_request);
+            world.now = world.now + base::time::US;
+            if !world.has_stopped(self.node) {
+                world.step(&self.topology, self.node, Event::Request { id, request });
             }
-            if world.has_stopped(self.node) {
-                return Err(SqlError::new(SqlState::ADMIN_SHUTDOWN, "the node is gone"));
+            id
+        };
+        std::future::poll_fn(|_| {
+            let mut world = self.world.lock().unwrap();
+            loop {
+                if let Some(reply) = world.replies.remove(&id) {
+                    return Poll::Ready(Ok(reply));
+                }
+                if world.has_stopped(self.node) {
+                    return Poll::Ready(Err(SqlError::new(SqlState::ADMIN_SHUTDOWN, "the node is gone")));
+                }
+                if world.is_shared {
+                    return Poll::Pending;
+                }
+                assert!(world.now < Time(u64::MAX / 2), "no reply to a request");
+                world.advance(&self.topology);
             }
-            assert!(world.now < Time(u64::MAX / 2), "no reply to a request");
-            world.advance(&self.topology);
-        }
+        })
+        .await
     }
     fn tell(&self, request: Request) {
         let mut world = self.world.lock().unwrap();
@@ -188,7 +212,10 @@ impl Regions {
             due: BTreeMap::new(),
             replies: BTreeMap::new(),
             next_request: 0,
+            replied: 0,
             stops: BTreeMap::new(),
+            is_shared: false,
+            alarms: Default::default(),
         };
         for node in topology.node_ids() {
             world.step(&topology, node, Event::Start);
@@ -232,6 +259,46 @@ impl Regions {
         match world.replies.remove(&id) {
             Some(Reply::Status(status)) => status.collected_below,
             _ => panic!("a node tells its status at once"),
+        }
+    }
+
+    /// What the time is.
+    pub fn now(&self) -> Time {
+        self.world.lock().unwrap().now
+    }
+
+    /// Lets a client do nothing for so many ns, beside others.
+    pub async fn pause(&self, ns: u64) {
+        let until = self.now() + ns;
+        self.world.lock().unwrap().alarms.insert(until);
+        std::future::poll_fn(|_| if self.now() < until { Poll::Pending } else { Poll::Ready(()) }).await
+    }
+
+    /// Runs clients beside each other until all have ended, while each gateway serves the others' locks. Not inside
+    /// a tokio runtime, which would want to be given back its thread now and then.
+    pub fn run_together<'a>(&self, mut clients: Vec<Pin<Box<dyn Future<Output = ()> + 'a>>>) {
+        self.world.lock().unwrap().is_shared = true;
+        let mut serving: Vec<_> = self.gateways.iter().map(|g| Box::pin(g.clone().serve_locks())).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            let before = self.world.lock().unwrap().requests_and_replies();
+            clients.retain_mut(|client| client.as_mut().poll(&mut context).is_pending());
+            for gateway in &mut serving {
+                assert!(gateway.as_mut().poll(&mut context).is_pending(), "a gateway serves for ever");
+            }
+            let mut world = self.world.lock().unwrap();
+            if clients.is_empty() {
+                world.is_shared = false;
+                return;
+            }
+            // What one of them did may let another go on, before time does; later only an answer can.
+            while world.requests_and_replies() == before
+                && world.alarms.first().is_none_or(|at| *at > world.now)
+            {
+                world.advance(&self.topology);
+            }
+            let now = world.now;
+            world.alarms.retain(|at| *at > now);
         }
     }
 

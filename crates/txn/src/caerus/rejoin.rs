@@ -144,6 +144,26 @@ impl Caerus {
         Some(error.detail(progress).hint("Connect to another region, or try again in a moment."))
     }
 
+    /// Whether this node could come back if it lost its memory. Errors: 0A000, and why not.
+    pub fn check_rejoins(&self, engine: &str) -> Result<(), SqlError> {
+        let refused = match self.is_replica {
+            true => self.refused(),
+            false => None,
+        };
+        let Some(refused) = refused else { return Ok(()) };
+        let message = format!("a region that has lost its memory cannot come back with engine {engine}");
+        let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+        Err(match refused {
+            Refused::NothingElsewhere => error
+                .detail("Nothing is kept in other regions (K = 0), so what the region ordered last is nowhere else.")
+                .hint("With --survive 1 or more, engine caerus can come back."),
+            Refused::NobodyAlike => error.detail(
+                "No node of another region keeps copies of the same partitions, and none can be put together from \
+                 several.",
+            ),
+        })
+    }
+
     /// Whether it may come back at all: others have whatever was answered, and somebody has the same copies.
     pub(super) fn refused(&self) -> Option<Refused> {
         if self.running().into_iter().any(|sequence| self.copies_of(sequence) == 0) {
