@@ -126,6 +126,10 @@ struct Run {
     suspicions: mpsc::UnboundedSender<Suspicion>,
     /// Connections that say nothing, held open.
     held: Mutex<VecDeque<crate::client::Connection>>,
+    /// The server may still be at work for an input whose answer was given up.
+    spoilt: AtomicBool,
+    /// What the log said last before the process ended.
+    last_words: Mutex<String>,
     baseline_bytes: AtomicU64,
     restarts: AtomicU64,
     machine_stalls: AtomicU64,
@@ -150,6 +154,8 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
         findings: Findings::new(options.findings.clone()),
         suspicions,
         held: Mutex::default(),
+        spoilt: AtomicBool::new(false),
+        last_words: Mutex::default(),
         baseline_bytes: AtomicU64::new(0),
         restarts: AtomicU64::new(0),
         machine_stalls: AtomicU64::new(0),
@@ -171,7 +177,11 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
         let run = run.clone();
         tasks.spawn(async move { run.work(worker).await });
     }
-    let outcome = run.phases(&mut inbox).await;
+    // Whoever interrupts a run still gets what it found, and no server is left behind.
+    let outcome = tokio::select! {
+        outcome = run.phases(&mut inbox) => outcome,
+        () = interrupted() => Ok(()),
+    };
     run.target.stopping.store(true, Relaxed);
     let summary = run.summary();
     // Ends the process that was started here.
@@ -185,6 +195,20 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
         }
     }
     outcome.map(|()| summary)
+}
+
+async fn interrupted() {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
+    let terminated = async {
+        match &mut terminate {
+            Some(signal) => _ = signal.recv().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
 }
 
 impl Run {
@@ -263,9 +287,8 @@ impl Run {
         self.target.with(Server::forget_peak);
         self.ledger.enter(name);
         *self.throwing.lock().expect("no panic while it is held") = generator;
-        let from = Instant::now();
-        let mut end = from + length;
-        let mut spent = Duration::ZERO;
+        let mut end = Instant::now() + length;
+        let mut counted = Instant::now();
         loop {
             let now = Instant::now();
             let all_kept = name == CORPUS && self.next_kept.load(Relaxed) >= self.options.corpus.len();
@@ -275,11 +298,13 @@ impl Run {
             tokio::time::sleep(LOOK.min(end.saturating_duration_since(now)).max(Duration::from_millis(1)))
                 .await;
             let before = Instant::now();
+            self.count_time(name, before - counted);
+            counted = before;
             if self.look(name, inbox).await? {
                 // Looking into something is not time under attack.
                 self.ledger.enter(name);
-                spent += before.elapsed();
                 end += before.elapsed();
+                counted = Instant::now();
             }
             let inputs: u64 =
                 self.rows.lock().expect("no panic while it is held").values().map(|r| r.inputs).sum();
@@ -291,14 +316,20 @@ impl Run {
         drop(self.gate.write().await);
         self.look(name, inbox).await?;
         self.held.lock().expect("no panic while it is held").clear();
-        if !name.is_empty() {
-            let mut rows = self.rows.lock().expect("no panic while it is held");
-            let row = rows.entry(name.into()).or_default();
-            row.seconds += (from.elapsed().saturating_sub(spent)).as_secs_f64();
-            let peak = self.target.with(Server::resident_bytes_peak).unwrap_or(0);
-            row.resident_bytes_peak = row.resident_bytes_peak.max(peak);
-        }
+        self.count_time(name, counted.elapsed());
         Ok(())
+    }
+
+    /// Time under attack, and the most memory meanwhile.
+    fn count_time(&self, phase: &str, time: Duration) {
+        if phase.is_empty() {
+            return;
+        }
+        let peak = self.target.with(Server::resident_bytes_peak).unwrap_or(0);
+        let mut rows = self.rows.lock().expect("no panic while it is held");
+        let row = rows.entry(phase.into()).or_default();
+        row.seconds += time.as_secs_f64();
+        row.resident_bytes_peak = row.resident_bytes_peak.max(peak);
     }
 
     fn is_idle(&self) -> bool {
@@ -316,9 +347,7 @@ impl Run {
         inbox: &mut mpsc::UnboundedReceiver<Suspicion>,
     ) -> anyhow::Result<bool> {
         let mut busy = false;
-        for line in self.target.with(Server::news).unwrap_or_default() {
-            self.note_panic(phase, &line);
-        }
+        self.read_log(phase);
         if self.target.is_down() {
             self.ended(phase).await?;
             busy = true;
@@ -378,8 +407,8 @@ impl Run {
         let for_memory = self.target.with(Server::was_ended_for_memory).unwrap_or(false);
         let alone = self.gate.write().await;
         tokio::time::sleep(LOOK).await;
-        let news = self.target.with(Server::news).unwrap_or_default();
-        let last_words = news.last().cloned().unwrap_or_default();
+        self.read_log(phase);
+        let last_words = std::mem::take(&mut *self.last_words.lock().expect("no panic while it is held"));
         let (kind, detail) = if for_memory {
             (Kind::Memory, "above the ceiling".to_string())
         } else {
@@ -398,6 +427,16 @@ impl Run {
         self.start().await?;
         drop(alone);
         self.look_into(phase, Suspicion { verdict: Verdict { kind, detail, said }, suspects }).await
+    }
+
+    fn read_log(&self, phase: &str) {
+        for line in self.target.with(Server::news).unwrap_or_default() {
+            if line.contains("panicked at") {
+                self.note_panic(phase, &line);
+            } else {
+                *self.last_words.lock().expect("no panic while it is held") = line;
+            }
+        }
     }
 
     fn note_panic(&self, phase: &str, line: &str) {

@@ -11,11 +11,7 @@ use rand::Rng;
 pub fn input(dice: &mut Dice) -> Input {
     let name = format!("d{}", dice.random_range(0..16));
     let (shape, body) = body(dice);
-    let with = |head: &str, tail: &str| {
-        let mut text = Text::from(head);
-        text.pieces.extend(body.pieces.iter().cloned());
-        text.then(tail)
-    };
+    let with = |head: &str, tail: &str| Text::from(head).then_text(&body).then(tail);
     let drop = format!("drop table if exists {name}");
     let plain = format!(
         "create table {name} (id int primary key, a int default 1, c text default 'x', f boolean default true)"

@@ -50,6 +50,15 @@ impl Text {
         }
         self
     }
+    pub fn then_text(mut self, other: &Text) -> Text {
+        for piece in &other.pieces {
+            match piece {
+                Piece::Plain(plain) => self = self.then(plain.clone()),
+                repeat @ Piece::Repeat { .. } => self.pieces.push(repeat.clone()),
+            }
+        }
+        self
+    }
     pub fn repeat(mut self, times: u32, unit: impl Into<Vec<u8>>) -> Text {
         self.pieces.push(Piece::Repeat { times, unit: unit.into(), numbered: false });
         self

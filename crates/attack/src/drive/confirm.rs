@@ -20,15 +20,23 @@ impl Run {
         let Suspicion { verdict, suspects } = suspicion;
         let kind = verdict.kind;
         let first = suspects.first().copied();
-        let direct =
-            matches!(kind, Kind::Internal | Kind::Reveals | Kind::Malformed | Kind::Lost | Kind::Disturbed | Kind::Panic);
+        let direct = matches!(
+            kind,
+            Kind::Internal | Kind::Reveals | Kind::Malformed | Kind::Lost | Kind::Disturbed | Kind::Panic
+        );
         let finding = self.finding(first, phase, verdict.clone(), direct);
         if self.findings.is_known(&finding) || !self.options.confirm || direct {
             self.findings.note(finding, first.map(|n| self.input(n)).as_ref());
+            if kind == Kind::Memory {
+                let alone = self.gate.write().await;
+                self.give_memory_back().await?;
+                drop(alone);
+            }
             return Ok(());
         }
         let alone = self.gate.write().await;
         self.ledger.enter("");
+        self.spoilt.store(true, Relaxed);
         let mut guilty: Option<(Name, Input)> = None;
         for &name in suspects.iter().take(SUSPECTS_MAX) {
             let input = self.input(name);
@@ -48,18 +56,30 @@ impl Run {
         } else {
             self.findings.note(finding, first.map(|n| self.input(n)).as_ref());
         }
-        // Memory that is kept would be held against the next input.
+        self.give_memory_back().await?;
+        drop(alone);
+        Ok(())
+    }
+
+    /// Memory that the server keeps would be held against the next input.
+    async fn give_memory_back(&self) -> anyhow::Result<()> {
         let resident = self.target.with(Server::resident_bytes).unwrap_or(0);
         if resident > self.ceiling_bytes() && self.target.with(Server::is_ours).unwrap_or(false) {
             self.restarts.fetch_add(1, Relaxed);
             self.start().await?;
         }
-        drop(alone);
         Ok(())
     }
 
     /// Whether an input does it again, thrown alone.
     async fn does(&self, kind: Kind, input: &Input) -> anyhow::Result<bool> {
+        // What an earlier input left behind (memory, work that goes on after its answer) is not this one's.
+        let resident = self.target.with(Server::resident_bytes).unwrap_or(0);
+        let spoilt = self.spoilt.swap(false, Relaxed)
+            || resident > (self.baseline_bytes.load(Relaxed) + self.ceiling_bytes()) / 2;
+        if spoilt && self.target.with(Server::is_ours).unwrap_or(false) {
+            self.start().await?;
+        }
         self.ledger.take_suffered();
         self.target.with(Server::forget_peak);
         let thrown = self.throw(input).await;
@@ -72,6 +92,7 @@ impl Run {
             self.start().await?;
         }
         let answer = thrown.verdict.map(|v| v.kind);
+        self.spoilt.store(matches!(answer, Some(Kind::Late | Kind::Silence)), Relaxed);
         Ok(match kind {
             Kind::Exit => ended && !for_memory,
             Kind::Memory => for_memory || peak > self.ceiling_bytes(),
