@@ -247,6 +247,21 @@ impl Run {
         }
     }
 
+    /// Before a slice. A server that runs and greets nobody is a finding, and is started again.
+    async fn set_up_or_start_again(&self, phase: &str) -> anyhow::Result<()> {
+        let Err(error) = self.set_up().await else { return Ok(()) };
+        if !self.target.with(Server::is_ours).unwrap_or(false) {
+            return Err(error);
+        }
+        let suspects = self.who_ran(Instant::now() - Duration::from_secs(60), Instant::now());
+        let name = suspects.first().copied();
+        let verdict =
+            Verdict { kind: Kind::Silence, detail: "no greeting".into(), said: format!("{error:#}") };
+        self.findings.note(self.finding(name, phase, verdict, false), name.map(|n| self.input(n)).as_ref());
+        self.restarts.fetch_add(1, Relaxed);
+        self.start().await
+    }
+
     /// The whole run, slice by slice.
     async fn phases(&self, inbox: &mut mpsc::UnboundedReceiver<Suspicion>) -> anyhow::Result<()> {
         let bar = ProgressBar::new(self.options.duration.as_secs());
@@ -264,7 +279,7 @@ impl Run {
         }
         loop {
             for &generator in &self.options.generators {
-                self.set_up().await?;
+                self.set_up_or_start_again(generator.name()).await?;
                 self.phase(generator.name(), Some(generator), self.options.slice, inbox, &bar).await?;
             }
             if Instant::now() >= end {
