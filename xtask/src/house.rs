@@ -48,6 +48,7 @@ pub const HOUSE: &[Place] = &[
     host(3, "runtime"),
     host(4, "server"),
     host(4, "bench"),
+    host(4, "attack"),
     host(5, "meridian"),
 ];
 

@@ -1,0 +1,510 @@
+//! A run: one generator after another, with quiet in between, against a server that others use at the same time.
+//!
+//! Workers throw inputs, each over a connection of its own. What happens to the server or to other sessions (it ends,
+//! memory, a stall) is suspected of every input that was under way; each suspect is then thrown alone ([`confirm`]).
+//! KEEPS: every input that was thrown can be thrown again from its generator, seed and index.
+
+mod confirm;
+mod throw;
+
+use crate::generate::Generator;
+use crate::input::Input;
+use crate::judge::{Kind, Patience, Verdict};
+use crate::neighbour::{self, Errand, Ledger};
+use crate::process::{Launch, Server};
+use crate::report::{Finding, Findings, Row, Summary};
+use crate::statements::SETUP;
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// What to attack.
+#[derive(Clone, Debug)]
+pub enum Where {
+    Start(Launch),
+    Running { address: SocketAddr, pid: Option<u32> },
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub target: Where,
+    pub seed: u64,
+    pub connections: usize,
+    pub generators: Vec<Generator>,
+    /// Of the whole run; slices are repeated until then, each generator gets one at least.
+    pub duration: Duration,
+    pub slice: Duration,
+    pub quiet: Duration,
+    pub patience: Patience,
+    /// Another session that waits longer has been stalled.
+    pub stall: Duration,
+    /// The server's own limit of what it may take for queries.
+    pub limit_bytes: u64,
+    /// Rows, buffers and connections beside it.
+    pub allowance_bytes: u64,
+    /// Inputs that are thrown first.
+    pub corpus: Vec<Input>,
+    /// Where findings are written.
+    pub findings: Option<PathBuf>,
+    /// Throws suspects again alone and makes them small; takes time.
+    pub confirm: bool,
+}
+
+/// The server that is attacked at the moment; it may end and be started again.
+pub struct Target {
+    server: RwLock<Option<Server>>,
+    /// Which start of it this is.
+    life: AtomicU64,
+    stopping: AtomicBool,
+}
+
+impl Target {
+    fn with<T>(&self, ask: impl FnOnce(&Server) -> T) -> Option<T> {
+        self.server.read().expect("no panic while it is held").as_ref().map(ask)
+    }
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+    pub fn is_down(&self) -> bool {
+        self.with(Server::has_ended).unwrap_or(true)
+    }
+    pub fn life(&self) -> u64 {
+        self.life.load(Relaxed)
+    }
+    /// Of the n-th region, or of the last one.
+    pub fn address(&self, region: usize) -> Option<SocketAddr> {
+        self.with(|s| s.addresses[region.min(s.addresses.len() - 1)])
+    }
+}
+
+/// Which input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Made(Generator, u64),
+    /// From the corpus.
+    Kept(usize),
+}
+
+/// Something to look into: what was seen, and whom it is suspected of.
+struct Suspicion {
+    verdict: Verdict,
+    suspects: Vec<Name>,
+}
+
+struct Ran {
+    name: Name,
+    from: Instant,
+    to: Instant,
+}
+
+/// How many finished inputs are remembered, to find out later who was there.
+const RAN_KEPT: usize = 4000;
+const LOOK: Duration = Duration::from_millis(50);
+
+struct Run {
+    options: Options,
+    target: Target,
+    ledger: Ledger,
+    /// Held by whoever throws; taken alone to confirm.
+    gate: tokio::sync::RwLock<()>,
+    /// What workers throw now; `None`: nothing.
+    throwing: Mutex<Option<Generator>>,
+    next: BTreeMap<Generator, AtomicU64>,
+    next_kept: AtomicUsize,
+    replaying: AtomicBool,
+    flying: Mutex<BTreeMap<usize, (Name, Instant)>>,
+    ran: Mutex<VecDeque<Ran>>,
+    rows: Mutex<BTreeMap<String, Row>>,
+    findings: Findings,
+    suspicions: mpsc::UnboundedSender<Suspicion>,
+    /// Connections that say nothing, held open.
+    held: Mutex<VecDeque<crate::client::Connection>>,
+    /// The server may still be at work for an input whose answer was given up.
+    spoilt: AtomicBool,
+    /// What the log said last before the process ended.
+    last_words: Mutex<String>,
+    baseline_bytes: AtomicU64,
+    restarts: AtomicU64,
+    machine_stalls: AtomicU64,
+}
+
+/// Attacks, and tells what came of it. Errors: the server cannot be started or reached.
+pub async fn run(options: Options) -> anyhow::Result<Summary> {
+    let (suspicions, mut inbox) = mpsc::unbounded_channel();
+    let target =
+        Target { server: RwLock::new(None), life: AtomicU64::new(0), stopping: AtomicBool::new(false) };
+    let run = Arc::new(Run {
+        next: Generator::ALL.iter().map(|&g| (g, AtomicU64::new(0))).collect(),
+        next_kept: AtomicUsize::new(0),
+        replaying: AtomicBool::new(false),
+        target,
+        ledger: Ledger::default(),
+        gate: tokio::sync::RwLock::new(()),
+        throwing: Mutex::new(None),
+        flying: Mutex::default(),
+        ran: Mutex::default(),
+        rows: Mutex::default(),
+        findings: Findings::new(options.findings.clone()),
+        suspicions,
+        held: Mutex::default(),
+        spoilt: AtomicBool::new(false),
+        last_words: Mutex::default(),
+        baseline_bytes: AtomicU64::new(0),
+        restarts: AtomicU64::new(0),
+        machine_stalls: AtomicU64::new(0),
+        options,
+    });
+    run.start().await?;
+    let mut tasks = JoinSet::new();
+    let regions = run.target.with(|s| s.addresses.len()).unwrap_or(1);
+    let places: Vec<usize> = if regions > 1 { vec![0, regions - 1] } else { vec![0] };
+    for (&region, errand) in places.iter().flat_map(|r| Errand::ALL.map(|e| (r, e))) {
+        let run = run.clone();
+        tasks.spawn(async move {
+            neighbour::live(&run.target, &run.ledger, region, errand, run.options.stall).await;
+        });
+    }
+    let pulse = run.clone();
+    tasks.spawn(async move { neighbour::pulse(&pulse.target, &pulse.ledger).await });
+    for worker in 0..run.options.connections {
+        let run = run.clone();
+        tasks.spawn(async move { run.work(worker).await });
+    }
+    // Whoever interrupts a run still gets what it found, and no server is left behind.
+    let outcome = tokio::select! {
+        outcome = run.phases(&mut inbox) => outcome,
+        () = interrupted() => Ok(()),
+    };
+    run.target.stopping.store(true, Relaxed);
+    let summary = run.summary();
+    // Ends the process that was started here.
+    *run.target.server.write().expect("no panic while it is held") = None;
+    tasks.abort_all();
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+    outcome.map(|()| summary)
+}
+
+async fn interrupted() {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
+    let terminated = async {
+        match &mut terminate {
+            Some(signal) => _ = signal.recv().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+impl Run {
+    /// Starts the server, or starts it again, with its tables.
+    async fn start(&self) -> anyhow::Result<()> {
+        let server = match &self.options.target {
+            Where::Start(launch) => {
+                let launch = launch.clone();
+                // The old one has to go first: two would share the machine.
+                *self.target.server.write().expect("no panic while it is held") = None;
+                tokio::task::spawn_blocking(move || Server::start(&launch))
+                    .await
+                    .context("start the server")??
+            }
+            Where::Running { address, pid } => Server::running(*address, *pid),
+        };
+        *self.target.server.write().expect("no panic while it is held") = Some(server);
+        self.target.life.fetch_add(1, Relaxed);
+        self.set_up().await
+    }
+
+    async fn set_up(&self) -> anyhow::Result<()> {
+        let address = self.target.address(0).context("no server")?;
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let greeted = crate::client::Connection::greeted(address).await;
+            if let Ok(Ok(mut connection)) = greeted {
+                for sql in SETUP {
+                    // A table that an input has changed may refuse its rows.
+                    connection.query(sql.as_bytes(), Duration::from_secs(20)).await;
+                }
+                return Ok(());
+            }
+            anyhow::ensure!(Instant::now() < deadline, "nobody answers at {address}");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Before a slice. A server that runs and greets nobody is a finding, and is started again.
+    async fn set_up_or_start_again(&self, phase: &str) -> anyhow::Result<()> {
+        let Err(error) = self.set_up().await else { return Ok(()) };
+        if !self.target.with(Server::is_ours).unwrap_or(false) {
+            return Err(error);
+        }
+        let suspects = self.who_ran(Instant::now() - Duration::from_secs(60), Instant::now());
+        let name = suspects.first().copied();
+        let verdict =
+            Verdict { kind: Kind::Silence, detail: "no greeting".into(), said: format!("{error:#}") };
+        self.findings.note(self.finding(name, phase, verdict, false), name.map(|n| self.input(n)).as_ref());
+        self.restarts.fetch_add(1, Relaxed);
+        self.start().await
+    }
+
+    /// The whole run, slice by slice.
+    async fn phases(&self, inbox: &mut mpsc::UnboundedReceiver<Suspicion>) -> anyhow::Result<()> {
+        let bar = ProgressBar::new(self.options.duration.as_secs());
+        let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {duration_precise}  {msg}");
+        bar.set_style(style.expect("a valid template"));
+        // Caches fill, tables of the neighbours are made: nothing of that is measured.
+        self.phase("", None, Duration::from_secs(1), inbox, &bar).await?;
+        self.baseline_bytes.store(self.target.with(Server::resident_bytes_peak).unwrap_or(0), Relaxed);
+        let end = Instant::now() + self.options.duration;
+        self.phase(QUIET, None, self.options.quiet, inbox, &bar).await?;
+        if !self.options.corpus.is_empty() {
+            self.replaying.store(true, Relaxed);
+            self.phase(CORPUS, None, self.options.slice, inbox, &bar).await?;
+            self.replaying.store(false, Relaxed);
+        }
+        loop {
+            for &generator in &self.options.generators {
+                self.set_up_or_start_again(generator.name()).await?;
+                self.phase(generator.name(), Some(generator), self.options.slice, inbox, &bar).await?;
+            }
+            if Instant::now() >= end {
+                break;
+            }
+            self.phase(QUIET, None, self.options.quiet, inbox, &bar).await?;
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    async fn phase(
+        &self,
+        name: &str,
+        generator: Option<Generator>,
+        length: Duration,
+        inbox: &mut mpsc::UnboundedReceiver<Suspicion>,
+        bar: &ProgressBar,
+    ) -> anyhow::Result<()> {
+        self.target.with(Server::forget_peak);
+        self.ledger.enter(name);
+        *self.throwing.lock().expect("no panic while it is held") = generator;
+        let mut end = Instant::now() + length;
+        let mut counted = Instant::now();
+        loop {
+            let now = Instant::now();
+            let all_kept = name == CORPUS && self.next_kept.load(Relaxed) >= self.options.corpus.len();
+            if now >= end && (name != CORPUS || all_kept) || (all_kept && self.is_idle()) {
+                break;
+            }
+            tokio::time::sleep(LOOK.min(end.saturating_duration_since(now)).max(Duration::from_millis(1)))
+                .await;
+            let before = Instant::now();
+            self.count_time(name, before - counted);
+            counted = before;
+            if self.look(name, inbox).await? {
+                // Looking into something is not time under attack.
+                self.ledger.enter(name);
+                end += before.elapsed();
+                counted = Instant::now();
+            }
+            let inputs: u64 =
+                self.rows.lock().expect("no panic while it is held").values().map(|r| r.inputs).sum();
+            bar.set_message(format!("{name:<8} {inputs} inputs, {} findings", self.findings.len()));
+            bar.set_position(bar.elapsed().as_secs().min(self.options.duration.as_secs()));
+        }
+        *self.throwing.lock().expect("no panic while it is held") = None;
+        // Those under way belong to this phase.
+        drop(self.gate.write().await);
+        self.look(name, inbox).await?;
+        self.held.lock().expect("no panic while it is held").clear();
+        self.count_time(name, counted.elapsed());
+        Ok(())
+    }
+
+    /// Time under attack, and the most memory meanwhile.
+    fn count_time(&self, phase: &str, time: Duration) {
+        if phase.is_empty() {
+            return;
+        }
+        let peak = self.target.with(Server::resident_bytes_peak).unwrap_or(0);
+        let mut rows = self.rows.lock().expect("no panic while it is held");
+        let row = rows.entry(phase.into()).or_default();
+        row.seconds += time.as_secs_f64();
+        row.resident_bytes_peak = row.resident_bytes_peak.max(peak);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.flying.lock().expect("no panic while it is held").is_empty()
+    }
+
+    fn ceiling_bytes(&self) -> u64 {
+        self.baseline_bytes.load(Relaxed) + self.options.limit_bytes * 11 / 10 + self.options.allowance_bytes
+    }
+
+    /// What has happened since the last look; true if something had to be looked into.
+    async fn look(
+        &self,
+        phase: &str,
+        inbox: &mut mpsc::UnboundedReceiver<Suspicion>,
+    ) -> anyhow::Result<bool> {
+        let mut busy = false;
+        self.read_log(phase);
+        if self.target.is_down() {
+            self.ended(phase).await?;
+            busy = true;
+        }
+        let resident = self.target.with(Server::resident_bytes).unwrap_or(0);
+        if self.baseline_bytes.load(Relaxed) > 0 && resident > self.ceiling_bytes() {
+            let said = format!("{} MiB resident, {} allowed", resident >> 20, self.ceiling_bytes() >> 20);
+            let verdict = Verdict { kind: Kind::Memory, detail: "above the ceiling".into(), said };
+            let suspects = self.who_ran(Instant::now() - Duration::from_millis(500), Instant::now());
+            self.look_into(phase, Suspicion { verdict, suspects }).await?;
+            busy = true;
+        }
+        let mut stalls: Vec<neighbour::Suffered> = self.ledger.take_suffered();
+        // One stall is suffered by all neighbours: the longest tells most.
+        stalls.sort_by_key(|s| std::cmp::Reverse((s.error.is_some(), s.to - s.from)));
+        if let Some(worst) = stalls.first() {
+            if !phase.is_empty() && phase != QUIET {
+                busy |= self.suffered(phase, worst).await?;
+            }
+        }
+        while let Ok(suspicion) = inbox.try_recv() {
+            self.look_into(phase, suspicion).await?;
+            busy = true;
+        }
+        Ok(busy)
+    }
+
+    async fn suffered(&self, phase: &str, worst: &neighbour::Suffered) -> anyhow::Result<bool> {
+        if worst.error.is_none() && self.ledger.machine_was_late(worst.from, worst.to) {
+            self.machine_stalls.fetch_add(1, Relaxed);
+            return Ok(false);
+        }
+        let took = worst.to - worst.from;
+        let verdict = match &worst.error {
+            Some(error) => Verdict {
+                kind: Kind::Disturbed,
+                detail: crate::judge::alike(error),
+                said: format!("another session's {}: {error}", worst.errand.name()),
+            },
+            None => Verdict {
+                kind: Kind::Stall,
+                detail: "another session waited".into(),
+                said: format!("another session's {} took {} ms", worst.errand.name(), took.as_millis()),
+            },
+        };
+        let mut rows = self.rows.lock().expect("no panic while it is held");
+        rows.entry(phase.into()).or_default().stalls += 1;
+        drop(rows);
+        let suspects = self.who_ran(worst.from, worst.to);
+        self.look_into(phase, Suspicion { verdict, suspects }).await?;
+        Ok(true)
+    }
+
+    /// The process is gone: start it again, and find out who did it.
+    async fn ended(&self, phase: &str) -> anyhow::Result<()> {
+        let now = Instant::now();
+        let for_memory = self.target.with(Server::was_ended_for_memory).unwrap_or(false);
+        let alone = self.gate.write().await;
+        tokio::time::sleep(LOOK).await;
+        self.read_log(phase);
+        let last_words = std::mem::take(&mut *self.last_words.lock().expect("no panic while it is held"));
+        let (kind, detail) = if for_memory {
+            (Kind::Memory, "above the ceiling".to_string())
+        } else {
+            (Kind::Exit, crate::judge::alike(&last_words))
+        };
+        let said = match kind {
+            Kind::Memory => "ended from outside for its memory".to_string(),
+            _ => format!("the process ended: {last_words}"),
+        };
+        anyhow::ensure!(
+            self.target.with(Server::is_ours).unwrap_or(false),
+            "the server has ended; it was not started here, so it is not started again"
+        );
+        let suspects = self.who_ran(now - Duration::from_millis(200), now);
+        self.restarts.fetch_add(1, Relaxed);
+        self.start().await?;
+        drop(alone);
+        self.look_into(phase, Suspicion { verdict: Verdict { kind, detail, said }, suspects }).await
+    }
+
+    fn read_log(&self, phase: &str) {
+        for line in self.target.with(Server::news).unwrap_or_default() {
+            if line.contains("panicked at") {
+                self.note_panic(phase, &line);
+            } else {
+                *self.last_words.lock().expect("no panic while it is held") = line;
+            }
+        }
+    }
+
+    fn note_panic(&self, phase: &str, line: &str) {
+        let place = line.split("panicked at ").nth(1).unwrap_or(line);
+        let place: String = place.split_whitespace().next().unwrap_or_default().into();
+        let suspects = self.who_ran(Instant::now() - LOOK * 4, Instant::now());
+        let name = suspects.first().copied();
+        let verdict = Verdict { kind: Kind::Panic, detail: place, said: line.into() };
+        self.findings.note(self.finding(name, phase, verdict, false), name.map(|n| self.input(n)).as_ref());
+    }
+
+    /// Whose inputs overlap this time.
+    fn who_ran(&self, from: Instant, to: Instant) -> Vec<Name> {
+        let flying = self.flying.lock().expect("no panic while it is held");
+        let mut out: Vec<Name> = flying.values().filter(|(_, since)| *since <= to).map(|(n, _)| *n).collect();
+        let ran = self.ran.lock().expect("no panic while it is held");
+        out.extend(ran.iter().rev().filter(|r| r.from <= to && r.to >= from).map(|r| r.name));
+        out
+    }
+
+    fn input(&self, name: Name) -> Input {
+        match name {
+            Name::Made(generator, index) => generator.input(self.options.seed, index),
+            Name::Kept(at) => self.options.corpus[at].clone(),
+        }
+    }
+
+    fn finding(&self, name: Option<Name>, phase: &str, verdict: Verdict, confirmed: bool) -> Finding {
+        let shape = name.map_or_else(|| phase.to_string(), |n| self.input(n).shape);
+        let (seed, index) = match name {
+            Some(Name::Made(_, index)) => (Some(self.options.seed), Some(index)),
+            _ => (None, None),
+        };
+        Finding::new(verdict, shape, seed, index, confirmed)
+    }
+
+    fn summary(&self) -> Summary {
+        let mut rows = self.rows.lock().expect("no panic while it is held").clone();
+        for ((phase, errand), latencies) in self.ledger.latencies() {
+            rows.entry(phase).or_default().set_latencies(errand, &latencies);
+        }
+        Summary {
+            seed: self.options.seed,
+            rows,
+            findings: self.findings.all(),
+            restarts: self.restarts.load(Relaxed),
+            machine_stalls: self.machine_stalls.load(Relaxed),
+            ceiling_bytes: self.ceiling_bytes(),
+            baseline_bytes: self.baseline_bytes.load(Relaxed),
+            stall_ms: self.options.stall.as_millis() as u64,
+        }
+    }
+}
+
+pub const QUIET: &str = "quiet";
+pub const CORPUS: &str = "corpus";
