@@ -607,8 +607,6 @@ impl<E: Engine> Node<E> {
         // Entries that wait for collection name their keys.
         let old_rows = rows.bytes.saturating_sub(rows.live_bytes)
             + (rows.versions.saturating_sub(rows.rows) + rows.garbage) * OLD_VERSION_BYTES;
-        let old_columns = columns.versions.saturating_sub(columns.rows) as u64;
-        let old_columns = columns.bytes as u64 / (columns.versions as u64).max(1) * old_columns;
         Status {
             now,
             commits: self.counters.commits,
@@ -620,7 +618,7 @@ impl<E: Engine> Node<E> {
             column_rows: columns.rows as u64,
             column_bytes: columns.bytes as u64,
             graph_vertices: self.columns.graph.vertex_count() as u64,
-            old_version_bytes: old_rows + old_columns,
+            old_version_bytes: old_rows,
             collected_below: self.columns.collected_below,
             is_collecting: self.data.is_collecting(),
             clocks: self.watch.iter().flat_map(|watch| watch.monitor.seen()).collect(),

@@ -199,7 +199,8 @@ pub struct Status {
     pub column_rows: u64,
     pub column_bytes: u64,
     pub graph_vertices: u64,
-    /// What superseded versions take that somebody may still read, or that wait to be collected: about.
+    /// What superseded versions of rows take that somebody may still read, or that wait to be collected: about.
+    /// Those of columns are not counted: they stay until a merge is worth it, whoever reads.
     pub old_version_bytes: u64,
     pub collected_below: Rank,
     /// Versions below that rank are still on their way out.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// What statements may take together, and what the process may have beside it: its baseline, what is stored, and
 /// what the allocator keeps for a while.
 const QUERY_MIB: u64 = 64;
-const BESIDE_MIB: u64 = 160;
+const BESIDE_MIB: u64 = 320;
 
 /// Statements that ask for far more than there is, and the states they may be refused with.
 const HOSTILE: &[(&str, &[&str])] = &[
