@@ -264,7 +264,6 @@ struct FrontEnd {
     region: RegionId,
     /// Accepts and serves connections; nobody listens while it is empty.
     serving: JoinSet<std::io::Result<()>>,
-    gateway: Arc<Gateway>,
     /// What it runs on.
     threads: ConnectionThreads,
     /// Ends queries under way when it is dropped.
@@ -591,7 +590,6 @@ impl Front<'_> {
                 address,
                 region: topology.region_of(host.id()),
                 serving: JoinSet::new(),
-                gateway,
                 threads,
                 _query_threads: query_threads,
             };

@@ -22,12 +22,12 @@ mod depth;
 mod durable;
 #[path = "wire/engines.rs"]
 mod engines;
-#[path = "wire/pipelines.rs"]
-mod pipelines;
-#[path = "wire/memory.rs"]
-mod memory;
 #[path = "wire/expressions.rs"]
 mod expressions;
+#[path = "wire/memory.rs"]
+mod memory;
+#[path = "wire/pipelines.rs"]
+mod pipelines;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/raw.rs"]

@@ -10,7 +10,8 @@
 //! [`DEPTH_MAX`] operators above each other.
 
 use crate::names;
-use base::error::SqlResult;
+use base::SqlError;
+use base::error::{SqlResult, SqlState};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, Statement, Visit, Visitor};
@@ -28,7 +29,14 @@ const RELATIONS_MAX: u64 = 5_000;
 /// ever more often.
 const SUBQUERIES_MAX: usize = 12;
 
-/// Refuses a statement whose plan would read too many tables or nest too many subqueries. Errors: 54001.
+/// Rows inside each other, whose types planning derives ever more often too.
+const ROWS_MAX: usize = 8;
+
+/// Dimensions of an array, as in PostgreSQL.
+const DIMENSIONS_MAX: usize = 6;
+
+/// Refuses a statement whose plan would read too many tables or nest too many subqueries. Errors: 54001, and 54000 for
+/// arrays of too many dimensions.
 pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
     let mut relations = Relations::default();
     relations.open.push(0);
@@ -37,6 +45,21 @@ pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
         return Err(crate::parse::too_deep().detail(format!(
             "With every use of a WITH query counted, the statement reads {} tables; {RELATIONS_MAX} are the most.",
             relations.most
+        )));
+    }
+    if relations.dimensions_most > DIMENSIONS_MAX {
+        return Err(SqlError::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!(
+                "number of array dimensions ({}) exceeds the maximum allowed ({DIMENSIONS_MAX})",
+                relations.dimensions_most
+            ),
+        ));
+    }
+    if relations.rows_most > ROWS_MAX {
+        return Err(crate::parse::too_deep().detail(format!(
+            "The statement has {} rows inside each other; {ROWS_MAX} are the most.",
+            relations.rows_most
         )));
     }
     if relations.subqueries_most > SUBQUERIES_MAX {
@@ -61,6 +84,12 @@ struct Relations {
     /// Subqueries of expressions that are being visited.
     subqueries: usize,
     subqueries_most: usize,
+    /// Rows inside each other.
+    rows: usize,
+    rows_most: usize,
+    /// Arrays inside each other.
+    dimensions: usize,
+    dimensions_most: usize,
 }
 
 impl Relations {
@@ -95,11 +124,17 @@ impl Visitor for Relations {
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Self::Break> {
         self.subqueries += usize::from(is_subquery(expr));
         self.subqueries_most = self.subqueries_most.max(self.subqueries);
+        self.rows += usize::from(is_row(expr));
+        self.rows_most = self.rows_most.max(self.rows);
+        self.dimensions += usize::from(matches!(expr, ast::Expr::Array(_)));
+        self.dimensions_most = self.dimensions_most.max(self.dimensions);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Self::Break> {
         self.subqueries -= usize::from(is_subquery(expr));
+        self.rows -= usize::from(is_row(expr));
+        self.dimensions -= usize::from(matches!(expr, ast::Expr::Array(_)));
         ControlFlow::Continue(())
     }
 
@@ -111,6 +146,17 @@ impl Visitor for Relations {
         let count = name.and_then(|name| self.sizes.get(&name).copied()).unwrap_or(1);
         self.add(count);
         ControlFlow::Continue(())
+    }
+}
+
+fn is_row(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::Tuple(_) => true,
+        ast::Expr::Function(function) => match function.name.0.as_slice() {
+            [name] => name.as_ident().is_some_and(|name| name.value.eq_ignore_ascii_case("row")),
+            _ => false,
+        },
+        _ => false,
     }
 }
 

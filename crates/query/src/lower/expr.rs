@@ -16,8 +16,8 @@ use base::expr::{BinaryOperator, Expr, Function, UnaryOperator};
 use base::schema::Catalog;
 use base::{DataType, Datum, SqlError};
 use datafusion::sql::sqlparser::ast;
-pub(crate) use typing::bare_name as type_name;
 pub(super) use operators::in_bounds;
+pub(crate) use typing::bare_name as type_name;
 pub use typing::literal;
 use typing::*;
 

@@ -5,8 +5,8 @@
 //! is executed anew when validation fails; nothing was sent to the client by then.
 
 use super::read::Wanted;
-use super::timeouts::for_lock;
 use super::rich::RichPlan;
+use super::timeouts::for_lock;
 use super::transaction::SeenRow;
 use super::{Session, is_stale};
 use crate::analytics::QueryPlan;
