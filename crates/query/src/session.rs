@@ -56,6 +56,9 @@ pub(crate) use transaction::Transaction as OpenTransaction;
 /// A text of so many bytes is read and lowered in well under a millisecond.
 const SHORT_BYTES: usize = 2048;
 
+/// Tokens and trees take so many bytes for each byte of a text, roughly.
+const TREE_BYTES_PER_TEXT_BYTE: usize = 64;
+
 /// Computes for a statement, aside if its text is long.
 fn computing<T>(cancel: &CancelHandle, text_bytes: usize, work: impl FnOnce() -> T) -> T {
     crate::interrupt::during(cancel, || match text_bytes <= SHORT_BYTES {
@@ -82,6 +85,8 @@ pub struct Session {
     queue_is_block: bool,
     /// Length of the text that the queue came from.
     queue_bytes: usize,
+    /// What its statements take, until the next text comes.
+    queue_memory: Option<crate::analytics::RowsMemory>,
     copy: Option<copying::CopyState>,
     /// What the running statement's rows take that were read one by one.
     reading: Option<crate::analytics::RowsMemory>,
@@ -130,6 +135,7 @@ impl Session {
             queue: VecDeque::new(),
             queue_is_block: false,
             queue_bytes: 0,
+            queue_memory: None,
             copy: None,
             reading: None,
             cursors: BTreeMap::new(),
@@ -154,7 +160,9 @@ impl Session {
     pub async fn prepare(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
-        let result = computing(&cancel, sql.len(), || self.prepare_now(sql, hints));
+        let result = self
+            .reserve_tree(sql)
+            .and_then(|_tree| computing(&cancel, sql.len(), || self.prepare_now(sql, hints)));
         if result.is_err() {
             self.note_failure();
         }
@@ -230,7 +238,11 @@ impl Session {
         self.note_statement(&activity::kept_text(sql));
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
-        self.queue = match computing(&cancel, sql.len(), || crate::parse::parse(sql)) {
+        let parsed = self.reserve_tree(sql).and_then(|tree| {
+            self.queue_memory = tree;
+            computing(&cancel, sql.len(), || crate::parse::parse(sql))
+        });
+        self.queue = match parsed {
             Ok(statements) => statements.into(),
             Err(error) => {
                 self.note_failure();
@@ -246,6 +258,7 @@ impl Session {
     /// dropped. Read a response to its end (and finish a copy) before asking for the next.
     pub async fn next_simple(&mut self) -> Option<SqlResult<Response>> {
         let Some(statement) = self.queue.pop_front() else {
+            self.queue_memory = None;
             self.queue_is_block = false;
             if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
                 let result = self.end_implicit().await;
@@ -506,6 +519,16 @@ impl Session {
     /// Ends the session: rolls back what is open.
     pub async fn close(&mut self) {
         self.roll_back().await;
+    }
+
+    /// Memory for the tree of a long text. Errors: 53200.
+    fn reserve_tree(&self, sql: &str) -> SqlResult<Option<crate::analytics::RowsMemory>> {
+        if sql.len() <= SHORT_BYTES {
+            return Ok(None);
+        }
+        let memory = self.gateway.rows_memory("a statement's text");
+        memory.grow(sql.len() * TREE_BYTES_PER_TEXT_BYTE)?;
+        Ok(Some(memory))
     }
 
     fn cluster(&self) -> &Arc<dyn Cluster> {

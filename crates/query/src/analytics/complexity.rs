@@ -164,8 +164,11 @@ fn is_subquery(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. })
 }
 
-/// Refuses a plan that is too large. Errors: 54001.
-pub(super) fn check(plan: &LogicalPlan) -> SqlResult<()> {
+/// Memory that planning takes for an operator or expression, roughly: every rule makes some of them anew.
+const NODE_BYTES: u64 = 1024;
+
+/// Refuses a plan that is too large; otherwise answers the bytes that planning will take. Errors: 54001.
+pub(super) fn check(plan: &LogicalPlan) -> SqlResult<u64> {
     let size = Sizes::default().of(plan);
     if size.nodes > NODES_MAX || size.depth > DEPTH_MAX {
         return Err(crate::parse::too_deep().detail(format!(
@@ -173,7 +176,7 @@ pub(super) fn check(plan: &LogicalPlan) -> SqlResult<()> {
             size.nodes, size.depth
         )));
     }
-    Ok(())
+    Ok(size.nodes * NODE_BYTES)
 }
 
 #[derive(Clone, Copy, Default)]

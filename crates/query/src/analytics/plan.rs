@@ -56,7 +56,7 @@ pub(crate) fn plan(
         }
     }
     let plan = Arc::new(plan_with(context, statement, parameters, false)?);
-    if plan.optimized.is_some() && plan.reads_tables() {
+    if plan.optimized.is_some() && plan.reads_tables() && key.1.len() <= KEPT_BYTES_MAX {
         let mut plans = plans.lock().expect("no panic while looking up");
         if plans.len() >= PLANS_MAX {
             plans.clear();
@@ -65,6 +65,9 @@ pub(crate) fn plan(
     }
     Ok(plan)
 }
+
+/// Longer texts are planned each time: what is kept is not accounted.
+const KEPT_BYTES_MAX: usize = 16 << 10;
 
 /// Plans kept at most; beyond it all are forgotten.
 const PLANS_MAX: usize = 256;
@@ -112,6 +115,8 @@ fn plan_now(
 ) -> SqlResult<QueryPlan> {
     let analytics = &context.gateway.analytics;
     super::complexity::check_statement(statement)?;
+    // Given back once the plan is there.
+    let mut _planning = None;
     let written = match analytics.system.empty_plan(statement) {
         Some(empty) => empty,
         None => {
@@ -134,7 +139,8 @@ fn plan_now(
                 planned => planned,
             };
             let mut planned = planned.map_err(sql_error)?;
-            super::complexity::check(&planned)?;
+            let bytes = super::complexity::check(&planned)?;
+            _planning = Some(super::memory::reserve(&analytics.memory, "a plan", bytes).map_err(sql_error)?);
             if !asks_catalog {
                 planned = super::set_types::settle(planned).map_err(sql_error)?;
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;
