@@ -408,9 +408,7 @@ impl Run {
                 said: format!("another session's {} took {} ms", worst.errand.name(), took.as_millis()),
             },
         };
-        let mut rows = self.rows.lock().expect("no panic while it is held");
-        rows.entry(phase.into()).or_default().stalls += 1;
-        drop(rows);
+        self.rows.lock().expect("no panic while it is held").entry(phase.into()).or_default().stalls += 1;
         let suspects = self.who_ran(worst.from, worst.to);
         self.look_into(phase, Suspicion { verdict, suspects }).await?;
         Ok(true)

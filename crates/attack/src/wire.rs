@@ -280,7 +280,7 @@ fn first(dice: &mut Dice) -> Text {
         7 => packet(dice.random(), b"user\0a\0\0"),
         8 => packet(196_608, b"user\0a\0database\0nowhere\0\0"),
         9 => packet(196_608, b"user\0\0\0"),
-        10 => packet(196_608, b"user\0a\0options\0-c statement_timeout=x -c\0_pq_.x\01\0\0"),
+        10 => packet(196_608, b"user\0a\0options\0-c statement_timeout=x -c\0_pq_.x\x001\0\0"),
         11 => {
             let head = b"user\0a\0".len() as u32;
             let times = magnitude(dice, 10, 60_000);
