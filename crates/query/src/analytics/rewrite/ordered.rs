@@ -45,8 +45,11 @@ pub(super) fn order_outside(query: &mut Query, names: &[String], is_aggregate: &
     };
     let places: Option<Vec<usize>> = terms.iter().map(|term| place(&term.expr)).collect();
     let Some(places) = places else { return };
-    let columns: Vec<String> =
-        names.iter().enumerate().map(|(n, name)| format!("c{n} AS \"{}\"", name.replace('"', "\"\""))).collect();
+    let columns: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| format!("c{n} AS \"{}\"", name.replace('"', "\"\"")))
+        .collect();
     let outer = query_of(&format!("SELECT {} FROM (SELECT 1) AS ordered", columns.join(", ")));
     let Some(SetExpr::Select(mut outer)) = outer.map(|outer| *outer.body) else { return };
     let mut inner = select.clone();
@@ -55,7 +58,8 @@ pub(super) fn order_outside(query: &mut Query, names: &[String], is_aggregate: &
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: ast::Ident::new(format!("c{n}")) };
         }
     }
-    if let Some(TableFactor::Derived { subquery, .. }) = outer.from.first_mut().map(|from| &mut from.relation) {
+    if let Some(TableFactor::Derived { subquery, .. }) = outer.from.first_mut().map(|from| &mut from.relation)
+    {
         *subquery.body = SetExpr::Select(inner);
     }
     *query.body = SetExpr::Select(outer);
