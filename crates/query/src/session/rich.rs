@@ -179,7 +179,11 @@ impl RichPlan {
             Some(items) => {
                 let projection = lowering.projection(items, &table, &scope);
                 let what = "this RETURNING of an UPDATE or DELETE that has to be computed by a query";
-                Some(projection.map_err(|r| r.or(|| SqlError::unsupported(what)))?)
+                let refused = |refusal| match refusal {
+                    Refusal::Error(error) if is_alone => error,
+                    _ => SqlError::unsupported(what),
+                };
+                Some(projection.map_err(refused)?)
             }
         };
         let found = if is_alone { found(&mut lowering, &table, &scope, parts.selection) } else { None };

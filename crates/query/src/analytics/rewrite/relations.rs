@@ -458,8 +458,14 @@ impl<'a> Resolver<'a> {
 
     /// Walks expressions that see what is offered; values rather than conditions, if `is_value`.
     fn walk<T: VisitMut>(&mut self, of: &mut T, offer: &Rc<Offer>, is_value: bool) -> SqlResult<()> {
-        let mut walk =
-            Walk { resolver: self, offer: offer.clone(), depth: 0, is_value, is_inner_correlated: false };
+        let mut walk = Walk {
+            resolver: self,
+            offer: offer.clone(),
+            depth: 0,
+            is_value,
+            is_inner_correlated: false,
+            comparisons: 0,
+        };
         match of.visit(&mut walk) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
@@ -572,6 +578,8 @@ struct Walk<'r, 'a> {
     is_value: bool,
     /// The subquery walked last names columns from outside.
     is_inner_correlated: bool,
+    /// How many ANY and ALL are around: what they compare with has any number of rows.
+    comparisons: usize,
 }
 
 impl Walk<'_, '_> {
@@ -632,6 +640,10 @@ impl Walk<'_, '_> {
     }
 }
 
+fn is_comparison(e: &Expr) -> bool {
+    matches!(e, Expr::AnyOp { .. } | Expr::AllOp { .. })
+}
+
 /// Whether a collation is the one that all texts have.
 fn is_bytewise(collation: &ast::ObjectName) -> bool {
     let name = crate::names::parts(collation).ok().and_then(|mut parts| parts.pop());
@@ -666,8 +678,17 @@ impl VisitorMut for Walk<'_, '_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
+        self.comparisons += usize::from(self.depth == 0 && is_comparison(e));
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
         if self.depth > 0 {
+            return ControlFlow::Continue(());
+        }
+        self.comparisons -= usize::from(is_comparison(e));
+        if matches!(e, Expr::Subquery(_)) && self.comparisons > 0 {
             return ControlFlow::Continue(());
         }
         let meaning = match &*e {
