@@ -24,7 +24,10 @@ async fn columns_have_postgresqls_names_and_endless_queries_end() {
         ("select sum(id) as s, sum(k) as s from a", "s s"),
         ("with w (p) as (select 1, 2) select * from w", "p ?column?"),
         ("select v.* from (values (1, 2)) v (p)", "p column2"),
-        ("select id, exists (select 1 from b where b.id = a.id), id in (select id from b) from a", "id exists ?column?"),
+        (
+            "select id, exists (select 1 from b where b.id = a.id), id in (select id from b) from a",
+            "id exists ?column?",
+        ),
     ] {
         let prepared = client.prepare(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
         let shown: Vec<&str> = prepared.columns().iter().map(|c| c.name()).collect();
@@ -34,7 +37,9 @@ async fn columns_have_postgresqls_names_and_endless_queries_end() {
     let endless = "with recursive r (n) as (select 1 union all select n + 1 from r)";
     assert_eq!(rows(&client, &format!("{endless} select n from r limit 3")).await.unwrap(), ["1", "2", "3"]);
     run(&client, "set statement_timeout = 500").await;
-    for tail in ["select count(*) from r", "select n from r where n < 0", "select a.id from a join r on r.n = -a.id"] {
+    for tail in
+        ["select count(*) from r", "select n from r where n < 0", "select a.id from a join r on r.n = -a.id"]
+    {
         let start = Instant::now();
         assert_eq!(failure(&client, &format!("{endless} {tail}")).await.0, "57014", "{tail}");
         assert!(start.elapsed() < Duration::from_secs(5), "{tail}: {:?}", start.elapsed());
