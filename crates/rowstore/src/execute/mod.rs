@@ -217,7 +217,9 @@ mod tests {
         let prepared = |rows: i64| {
             let keys = (0..rows).map(|n| (Key::of(&[Datum::Int(n)]), None)).collect();
             let rows = BTreeMap::from([(TableId(1), keys)]);
-            Prepared { overlay: Overlay { rows, ..Overlay::default() }, ..Prepared::default() }
+            let mut prepared = Prepared::default();
+            prepared.overlay.rows = rows;
+            prepared
         };
         let last = PREPARED_MAX as u64 + 100;
         (0..=last).for_each(|n| set.insert(id(n), prepared(2)));
