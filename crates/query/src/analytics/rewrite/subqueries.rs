@@ -159,7 +159,7 @@ fn over(
     let TableFactor::Derived { subquery: place, .. } = &mut select.from.first_mut()?.relation else {
         return None;
     };
-    *place = Box::new(subquery);
+    **place = subquery;
     Some(query)
 }
 

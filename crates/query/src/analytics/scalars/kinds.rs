@@ -110,6 +110,17 @@ pub(super) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
             if let Some(kind) = super::evaluated::returned(&function.func) {
                 return kind;
             }
+            // What it will be once it is settled, for what is planned around it now. Only of functions that look
+            // at their argument once, so that nesting them costs no more than their number.
+            let looks_once = ["round", "trunc", "floor", "ceil", "signum", "sqrt", "exp", "ln", "log10"]
+                .contains(&function.name());
+            if looks_once
+                && let Ok(Some(Expr::ScalarFunction(settled))) =
+                    super::functions::function(function.name(), &function.func, &function.args, schema, false)
+                && let Some(kind) = super::evaluated::returned(&settled.func)
+            {
+                return kind;
+            }
         }
         _ => {}
     }
