@@ -56,8 +56,15 @@ pub(crate) use transaction::Transaction as OpenTransaction;
 /// A text of so many bytes is read and lowered in well under a millisecond.
 const SHORT_BYTES: usize = 2048;
 
-/// Tokens and trees take so many bytes for each byte of a text, roughly.
-const TREE_BYTES_PER_TEXT_BYTE: usize = 64;
+/// What the tokens and the tree of a text take, roughly: each sign outside of literals ends a token.
+fn tree_bytes(sql: &str) -> usize {
+    let (mut signs, mut is_quoted) = (0, false);
+    for byte in sql.bytes() {
+        is_quoted ^= byte == b'\'';
+        signs += usize::from(!is_quoted && !byte.is_ascii_alphanumeric());
+    }
+    3 * sql.len() + 256 * signs
+}
 
 /// Computes for a statement, aside if its text is long.
 fn computing<T>(cancel: &CancelHandle, text_bytes: usize, work: impl FnOnce() -> T) -> T {
@@ -527,7 +534,7 @@ impl Session {
             return Ok(None);
         }
         let memory = self.gateway.rows_memory("a statement's text");
-        memory.grow(sql.len() * TREE_BYTES_PER_TEXT_BYTE)?;
+        memory.grow(tree_bytes(sql))?;
         Ok(Some(memory))
     }
 

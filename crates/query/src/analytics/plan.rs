@@ -18,10 +18,12 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -148,6 +150,7 @@ fn plan_now(
             super::scalars::settle(planned, true).map_err(sql_error)?
         }
     };
+    find_cast_parameters(statement, parameters);
     find_parameters(&written, parameters)?;
     let is_constant = parameters.0.is_empty() && !depends_on_time(&written).map_err(sql_error)?;
     let optimized = match is_constant {
@@ -254,6 +257,25 @@ impl QueryPlan {
         };
         optimize(state, &plan)
     }
+}
+
+/// Types of parameters that the text casts: `$1::int` is one of `int`.
+fn find_cast_parameters(statement: &Statement, parameters: &mut ParameterTypes) {
+    let _: ControlFlow<()> = ast::visit_expressions(statement, |e| {
+        if let ast::Expr::Cast { expr, data_type, .. } = e
+            && let ast::Expr::Value(value) = expr.as_ref()
+            && let ast::Value::Placeholder(name) = &value.value
+            && let Ok(n) = crate::lower::expr::placeholder(name)
+            && let Ok(Some(field)) = types::SqlTypes.plan_type_field(data_type)
+            && field.data_type().is_integer()
+        {
+            if parameters.0.len() <= n {
+                parameters.0.resize(n + 1, None);
+            }
+            parameters.0[n].get_or_insert(types::from_arrow(field.data_type()));
+        }
+        ControlFlow::Continue(())
+    });
 }
 
 /// Types of parameters as the plan knows them, where the client left them open.

@@ -41,6 +41,8 @@ fn printed(rows: Vec<Vec<Datum>>) -> Vec<String> {
             let cell = |v: &Datum| match v {
                 // Sums of doubles depend on their order.
                 Datum::Float(f) => format!("{f:.6}"),
+                // A quotient has PostgreSQL's digits here, and fewer in plain DataFusion.
+                Datum::Decimal(d) => base::text::display(&Datum::Decimal(d.round_at(4).unwrap_or(*d))),
                 v => base::text::display(v),
             };
             row.iter().map(cell).collect::<Vec<_>>().join("|")

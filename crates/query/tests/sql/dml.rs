@@ -78,7 +78,7 @@ async fn what_cannot_be_stored_is_refused() {
     let long = "x".repeat(17 << 20);
     check!(s, "create table t (a int primary key, b text)" => "CREATE TABLE");
     let answer = crate::support::run(&mut s, &format!("insert into t values (1, '{long}')")).await;
-    assert!(answer.starts_with("54000 row is too big"), "{}", &answer[..40]);
+    assert!(answer.starts_with("54000 row is too big"), "{}", &answer[..answer.len().min(40)]);
     check!(s, "select count(*) from t" => "0",
         "insert into t values (1, 'a', 2)" => "42601 INSERT has more expressions than target columns",
         "insert into t (a, a) values (1, 2)" => "42701 column \"a\" specified more than once",
