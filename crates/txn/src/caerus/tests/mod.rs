@@ -6,7 +6,6 @@
 mod calibrating;
 mod collecting;
 mod exhaustive;
-mod flushing;
 mod homes;
 mod judge;
 mod latency;
