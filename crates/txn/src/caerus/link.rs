@@ -1,13 +1,21 @@
 //! Items from one node to others, in order and without gaps, over links that lose, repeat and reorder.
 //!
 //! KEEPS: a receiver hands on every item once, in order; a sender keeps an item until every peer has
-//! acknowledged it.
+//! acknowledged it; a peer that is silent is sent little, and that less and less often: a window of items beyond
+//! what it has acknowledged, which shrinks to a probe after a silence and doubles with each acknowledgement, and a
+//! patience that doubles with each silence.
 
 use base::{NodeId, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most items in one message, so that one step stays short.
 const BATCH_ITEMS_MAX: usize = 1024;
+/// Items that are on their way to a peer at most.
+const WINDOW_ITEMS_MAX: u64 = 16 << 10;
+/// The same after a silence.
+const PROBE_ITEMS: u64 = 64;
+/// A peer's silence is borne so often twice as long at most.
+const PATIENCE_DOUBLINGS_MAX: u32 = 4;
 
 /// What is sent, to one or several peers.
 #[derive(Clone, Debug)]
@@ -31,6 +39,20 @@ struct Peer {
     resend_at: Time,
     /// A gap that is reported earlier than this is being mended already.
     mended_at: Time,
+    /// Items that may be sent beyond what it has acknowledged.
+    window: u64,
+    /// Silences since it acknowledged something last.
+    silences: u32,
+}
+
+impl Peer {
+    /// Items before this may be sent, if those before `limit` may.
+    fn reach(&self, limit: u64) -> u64 {
+        limit.min(self.acknowledged.saturating_add(self.window))
+    }
+    fn patience_now_ns(&self) -> u64 {
+        self.patience_ns << self.silences.min(PATIENCE_DOUBLINGS_MAX)
+    }
 }
 
 /// Items for a peer: index of the first, items, and whether the last that may go is among them.
@@ -46,6 +68,8 @@ impl<T: Clone> Outbox<T> {
             sent: 0,
             resend_at: Time::ZERO,
             mended_at: Time::ZERO,
+            window: WINDOW_ITEMS_MAX,
+            silences: 0,
         };
         Outbox { first: 0, items: VecDeque::new(), peers: peers.map(peer).collect() }
     }
@@ -94,7 +118,7 @@ impl<T: Clone> Outbox<T> {
     }
     /// Whether some peer has not been sent what may go to it: the items before `limit`.
     pub fn has_unsent(&self, limit: impl Fn(NodeId) -> u64) -> bool {
-        self.peers.iter().any(|peer| peer.sent < limit(peer.node))
+        self.peers.iter().any(|peer| peer.sent < peer.reach(limit(peer.node)))
     }
     /// Everything before it has been sent to a peer.
     pub fn sent_to(&self, node: NodeId) -> u64 {
@@ -105,15 +129,16 @@ impl<T: Clone> Outbox<T> {
     pub fn unsent(&mut self, now: Time, limit: impl Fn(NodeId) -> u64) -> Vec<Batch<T>> {
         let mut batches = Vec::new();
         for peer in &mut self.peers {
-            let end = limit(peer.node);
+            let limit = limit(peer.node);
+            let end = peer.reach(limit);
             if peer.sent < end && peer.sent == peer.acknowledged {
-                peer.resend_at = now + peer.patience_ns;
+                peer.resend_at = now + peer.patience_now_ns();
             }
             while peer.sent < end {
                 let upto = end.min(peer.sent + BATCH_ITEMS_MAX as u64);
                 let range = (peer.sent - self.first) as usize..(upto - self.first) as usize;
                 let items = self.items.range(range).cloned().collect();
-                batches.push((peer.node, peer.sent, items, upto == end));
+                batches.push((peer.node, peer.sent, items, upto == limit));
                 peer.sent = upto;
             }
         }
@@ -131,6 +156,7 @@ impl<T: Clone> Outbox<T> {
         peer.acknowledged = self.first;
         peer.sent = self.first + self.items.len() as u64;
         (peer.resend_at, peer.mended_at) = (Time::ZERO, Time::ZERO);
+        (peer.window, peer.silences) = (PROBE_ITEMS, 0);
     }
     /// Peers that were silent too long start again from what they have; whether there are any.
     pub fn overdue(&mut self, now: Time) -> bool {
@@ -139,6 +165,8 @@ impl<T: Clone> Outbox<T> {
             if peer.acknowledged < peer.sent && peer.resend_at <= now {
                 base::sometimes!("a sequence is sent again");
                 peer.sent = peer.acknowledged;
+                peer.window = PROBE_ITEMS;
+                peer.silences += 1;
                 any = true;
             }
         }
@@ -155,6 +183,8 @@ impl<T: Clone> Outbox<T> {
         if next > peer.acknowledged {
             peer.acknowledged = next;
             peer.sent = peer.sent.max(next);
+            peer.silences = 0;
+            peer.window = (2 * peer.window).min(WINDOW_ITEMS_MAX);
             peer.resend_at = now + peer.patience_ns;
         }
         let mend = gap && peer.acknowledged < peer.sent && peer.mended_at <= now;
@@ -218,6 +248,41 @@ impl<T> Inbox<T> {
 mod tests {
     use super::*;
     use base::rng::Rng;
+
+    #[test]
+    fn a_peer_that_is_silent_costs_little_and_has_everything_soon_after_it_is_back() {
+        let (dead, alive) = (NodeId(1), NodeId(2));
+        let mut outbox = Outbox::new([dead, alive].into_iter().map(|node| (node, 10)));
+        let mut inbox = Inbox::default();
+        let (mut received, mut sent_late) = (Vec::new(), 0);
+        for step in 0..20_000u64 {
+            outbox.push(step);
+            outbox.overdue(Time(step));
+            let end = outbox.end();
+            for (node, first, items, _) in outbox.unsent(Time(step), |_| end) {
+                match node == dead {
+                    true if step >= 10_000 => sent_late += items.len(),
+                    true => {}
+                    false => {
+                        outbox.acknowledged(Time(step), node, first + items.len() as u64, false);
+                    }
+                }
+            }
+        }
+        assert!(sent_late <= 5_000, "{sent_late} items in 10,000 steps");
+        let mut step = 20_000;
+        while received.len() < 20_000 {
+            outbox.overdue(Time(step));
+            let end = outbox.end();
+            for (node, first, items, _) in outbox.unsent(Time(step), |_| end) {
+                inbox.receive(first, items, &mut received);
+                outbox.acknowledged(Time(step), node, inbox.next(), inbox.has_gap());
+            }
+            step += 1;
+        }
+        assert!(step < 20_300, "it took until {step}");
+        assert!(outbox.is_settled() && received.iter().copied().eq(0..20_000));
+    }
 
     #[test]
     fn whatever_the_link_does_everything_arrives_once_and_in_order() {

@@ -19,6 +19,9 @@ use base::{NodeId, Rank, RegionId, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// A replica that lacks more entries than this is told no low.
+const BACKLOG_LOOKED_AT_MAX: u64 = 4096;
+
 /// What the node that leads a sequence keeps, beside the sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Sequencer {
@@ -102,6 +105,10 @@ impl Sequencer {
     /// To whoever has all entries before `first`, without more of them: those that are here already are stamped
     /// above, and know what is gone.
     fn empty_at(&self, first: u64, append: &Append) -> Append {
+        if self.log.end().saturating_sub(first) > BACKLOG_LOOKED_AT_MAX {
+            // It is far behind: to tell it how far the sequence is complete would take a look at all it lacks.
+            return Append { first, low: Rank::ZERO, collected: Rank::ZERO, ..append.clone() };
+        }
         let behind = self.log.behind(first);
         let all = behind.fold((self.low, append.collected), |(low, collected), entry| {
             (low.min(entry.stamp.previous()), collected.min(entry.collected))
