@@ -65,6 +65,7 @@
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
+mod asking;
 mod batcher;
 mod calibrating;
 mod closing;
@@ -77,6 +78,7 @@ mod link;
 mod merger;
 pub mod message;
 pub mod options;
+mod pacing;
 mod protocol;
 mod recovery;
 mod rejoin;
@@ -301,7 +303,16 @@ impl Engine for Caerus {
         let is_led_elsewhere = |sequence: &&RegionId| {
             self.sequences[usize::from(sequence.0)].led_in != u64::from(self.home_of(**sequence).0)
         };
-        [("terms led by others", self.running().iter().filter(is_led_elsewhere).count() as u64)].into()
+        let links = self.links.values().map(|link| (link.outbox.sent_count, link.outbox.resent_count));
+        let logs = self.leading.values().map(|led| (led.log.sent_count, led.log.resent_count));
+        let (sent, resent) = links.chain(logs).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        [
+            ("terms led by others", self.running().iter().filter(is_led_elsewhere).count() as u64),
+            ("entries sent", sent),
+            ("entries sent again", resent),
+            ("reads asked for", self.asking.count),
+        ]
+        .into()
     }
 
     fn held(&self) -> BTreeMap<&'static str, u64> {

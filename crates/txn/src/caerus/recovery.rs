@@ -340,8 +340,8 @@ impl Caerus {
     pub(super) fn link(&mut self, sequence: RegionId) -> &mut Link {
         let node = self.leader_of(sequence);
         let term = self.sequences[sequence.0 as usize].led_in;
-        let patience_ns = self.options.patience_ns(&self.topology, self.me, node);
-        self.links.entry(sequence).or_insert_with(|| Link::new(term, node, patience_ns))
+        let patience = self.options.patience(&self.topology, self.me, node);
+        self.links.entry(sequence).or_insert_with(|| Link::new(term, node, patience))
     }
 
     fn step_down(&mut self, now: Time, sequence: RegionId, term: Term) {
@@ -370,6 +370,17 @@ impl Caerus {
         let can = self.sequencers[self.region_of_term(term).0 as usize].is_some();
         if exists && can && self.topology.nodes.len() > usize::from(from.0) {
             self.leads(now, sequence, term);
+        }
+    }
+
+    /// What lacks here is gone everywhere, unless it has come from an earlier leader.
+    pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: RegionId, term: Term, first: u64) {
+        if self.speaks(from, sequence, term) && self.copies_of(sequence) > 0 {
+            let known = &self.sequences[usize::from(sequence.0)];
+            if term >= known.led_in && known.merged < first {
+                base::sometimes!("a region finds that it was left behind");
+                self.left_behind = Some(sequence);
+            }
         }
     }
 }

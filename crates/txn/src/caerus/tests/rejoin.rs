@@ -83,6 +83,42 @@ fn a_region_that_is_back_at_once_comes_back_all_the_same() {
 }
 
 #[test]
+fn what_is_kept_for_a_region_that_is_away_is_bounded_and_it_comes_back_with_a_copy() {
+    let mut world = world(3, 1, None);
+    for node in &mut world.nodes {
+        node.leading.values_mut().for_each(|led| led.log.keep_at_most(200));
+    }
+    world.run_for_ms(500);
+    world.cut_off(0);
+    for n in 0..2000u32 {
+        world.submit(1, &format!("w1.{}", n % 7));
+        world.run_for_ms(5);
+    }
+    // It is silent three times, longer each time, before it is given up: some hundred entries more.
+    for node in [1, 2] {
+        let (kept, led) = (&world.nodes[node].sequences[1].kept().1, &world.nodes[node].leading);
+        assert!(kept.len() < 600, "{} entries are kept in the log of node {node}", kept.len());
+        assert!(led.values().all(|led| led.log.len() < 600));
+    }
+    world.heal();
+    world.run_for_ms(2000);
+    let refused = world.submit(0, "w0.1");
+    world.run_for_ms(10);
+    let Outcome::Aborted(error) = &world.answer(refused).outcome else { panic!("it cannot catch up") };
+    assert_eq!(error.state, base::SqlState::CANNOT_CONNECT_NOW);
+    assert!(error.message.contains("away for too long"), "{error}");
+    world.lose(0);
+    world.run_for_ms(100);
+    world.heal();
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 0));
+    let after = world.submit(0, "w0.1 w1.1");
+    world.run_for_ms(1000);
+    assert!(world.answer(after).outcome.is_committed() && world.order(0, 1).contains(&after));
+    judge(&world);
+}
+
+#[test]
 fn without_copies_elsewhere_there_is_no_way_back_and_it_says_so() {
     let mut world = world(3, 0, None);
     world.submit(0, "w0.1");
