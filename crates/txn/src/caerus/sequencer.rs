@@ -448,6 +448,11 @@ impl Caerus {
     }
 
     pub(super) fn beat(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+        let sequencer = self.leading.get_mut(&sequence).expect("only the leader beats");
+        if !sequencer.is_open {
+            // Who has all entries and has granted more already has nothing to acknowledge but that it follows.
+            sequencer.confirming.probe += 1;
+        }
         let append = self.append(now, sequence);
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader beats");
         sequencer.told_at = now;
