@@ -8,7 +8,7 @@ use crate::trial::panics;
 use base::order::CloseTicket;
 use base::rng::Rng;
 use base::time::MS;
-use base::topology::Topology;
+use base::topology::{NodeSpec, PartitionSpec, Topology};
 use base::txn::{Granule, Outcome};
 use base::wan::Wan;
 use base::{NodeId, RegionId, Token};
@@ -21,6 +21,10 @@ fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> Wor
 }
 
 const TAKE_OVER_MS: u64 = 3000;
+
+fn is_append(message: &Message) -> bool {
+    matches!(message, Message::Append(append) if !append.entries.is_empty())
+}
 
 fn is_whole(world: &World, node: u16) -> bool {
     world.nodes[usize::from(node)].joining.is_none()
@@ -136,6 +140,45 @@ fn without_copies_elsewhere_there_is_no_way_back_and_it_says_so() {
     let goes_on = world.submit(1, "w2.1");
     world.run_for_ms(5000);
     assert!(!world.answers.contains_key(&waits) && world.answers.contains_key(&goes_on));
+}
+
+#[test]
+fn a_node_that_orders_nothing_takes_a_later_copy_if_what_it_lacks_is_gone() {
+    // Two nodes in each of three regions, K = 1; 1, 3 and 5 have the same copies, and order nothing.
+    let wan = Wan::uniform("test", &["a", "b", "c"], MS, 100 * MS);
+    let (mut nodes, mut partitions) = (Vec::new(), Vec::new());
+    for n in 0..6 {
+        let (region, node, copies) = (RegionId(n / 2), NodeId(n), Vec::new());
+        nodes.push(NodeSpec { region, subscribes: Vec::new() });
+        partitions.push(PartitionSpec { region, node, copies });
+    }
+    let topology = Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false };
+    let options = Options { copies_elsewhere: 1, heartbeat_ns: 10 * MS, ..Options::default() };
+    let mut world = World::with(1, topology.replicated(), options);
+    let (lost, donor, leader) = (NodeId(1), NodeId(3), NodeId(4));
+    world.submit(4, "w5.1");
+    world.run_for_ms(500);
+    // The donor lacks what the lost node had, until its copy is written down.
+    world.passes = Box::new(move |from, to, message| (from, to) != (leader, donor) || !is_append(message));
+    let behind = world.submit(4, "w5.1");
+    world.run_for_ms(500);
+    assert!(world.order(1, 5).contains(&behind) && !world.order(3, 5).contains(&behind));
+    world.dead.insert(lost);
+    world.forgetful.insert(lost);
+    world.run_for_ms(100);
+    world.heal();
+    world.run_for_ms(50);
+    assert!(!is_whole(&world, 1));
+    world.passes = Box::new(|_, _, message| !matches!(message, Message::CopyPart { .. }));
+    world.run_for_ms(1000);
+    assert!(world.order(3, 5).contains(&behind));
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 1));
+    let after = world.submit(4, "w5.1");
+    world.run_for_ms(1000);
+    assert!(world.order(1, 5).contains(&after), "nothing lacks between its copy and what follows");
+    judge(&world);
 }
 
 #[test]
