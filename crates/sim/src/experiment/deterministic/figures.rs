@@ -86,6 +86,9 @@ pub const FIG10: Experiment = Experiment {
     },
 };
 
+/// Caerus as its paper has it: what spans regions takes its place at once.
+const UNHELD: System = System { name: "caerus, not holding", hold_percent: 0, ..CAERUS };
+
 fn case(system: System, workload: Workload, clients: u32) -> Case {
     Case { system, workload, place: Place::AndAsia, clients }
 }
@@ -104,6 +107,8 @@ fn against_load(workloads: &[Workload], scale: Scale) -> Vec<Case> {
             cases.extend(counts(scale).iter().map(|clients| case(system, *workload, *clients)));
         }
         cases.extend(LEAN.map(|system| case(system, *workload, UNSATURATED)));
+        let loaded = counts(scale).iter().filter(|clients| **clients >= CLIENTS);
+        cases.extend(loaded.map(|clients| case(UNHELD, *workload, *clients)));
     }
     cases
 }
