@@ -14,7 +14,7 @@ use crate::time::{MS, SECOND};
 /// A silent peer is waited for no longer than this, unless its round trips are longer.
 pub const MOST_NS: u64 = 2 * SECOND;
 /// The least round trip is the one of the last one to two of these.
-const LEAST_OF_NS: u64 = 10 * SECOND;
+const LEAST_OF_NS: u64 = 30 * SECOND;
 /// A round trip that is longer than the least by more than its half and this has waited in a queue.
 const JITTER_NS: u64 = 10 * MS;
 
@@ -91,6 +91,11 @@ impl Patience {
         };
         let doubled_ns = once_ns.saturating_mul(1 << self.silences.min(16));
         doubled_ns.min(MOST_NS.max(once_ns))
+    }
+
+    /// What a round trip takes.
+    pub fn mean_ns(&self) -> u64 {
+        self.mean_ns.unwrap_or(self.nominal_ns)
     }
 
     /// Whether answers take much longer than they could: somebody on the way has more to do than it gets done.

@@ -39,7 +39,7 @@ impl Outstanding {
 
 impl Link {
     pub fn new(term: Term, node: NodeId, patience: Patience) -> Link {
-        Link { term, outbox: Outbox::new([(node, patience)].into_iter()), flush_at: Time::ZERO }
+        Link { term, outbox: Outbox::new([(node, patience)].into_iter()).yielding(), flush_at: Time::ZERO }
     }
 }
 

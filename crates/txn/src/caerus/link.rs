@@ -8,7 +8,9 @@
 //!    dead peer is sent less and less, at last one item in two seconds; a slow one is not sent again what it has;
 //! 3. in one step it is sent a few messages of bounded size at most: one that is far behind holds up nobody else;
 //! 4. a gap is filled with what lacks, and not with all that was sent behind it;
-//! 5. nothing is kept for a peer that is silent while more than [`Outbox::keep_at_most`] items wait for it. It is left
+//! 5. where the sender can as well wait itself ([`Outbox::yielding`]), the window shrinks while answers wait in queues:
+//!    what a busy peer could not work off stays here, and does not take its time;
+//! 6. nothing is kept for a peer that is silent while more than [`Outbox::keep_at_most`] items wait for it. It is left
 //!    behind: what it lacks is gone, and it will have to be told.
 
 use base::patience::Patience;
@@ -25,6 +27,8 @@ const WINDOW_ITEMS_MAX: u64 = 16 << 10;
 /// The same after a silence, and what a gap is filled with at once.
 const PROBE_ITEMS: u64 = 64;
 
+/// Least window of a link that yields.
+const YIELDED_ITEMS_MIN: u64 = 4;
 /// So many silences on end are no accident.
 const SILENCES_MIN: u32 = 3;
 
@@ -36,6 +40,7 @@ pub struct Outbox<T> {
     items: VecDeque<T>,
     peers: Vec<Peer>,
     kept_max: usize,
+    yields: bool,
     /// Items sent so far, and how many of them more than once.
     pub sent_count: u64,
     pub resent_count: u64,
@@ -61,6 +66,8 @@ struct Peer {
     greeted_at: Time,
     /// Items that may be sent beyond what it has acknowledged.
     window: u64,
+    /// The window shrinks no more before this.
+    narrowed_at: Time,
     /// Something that it lacks is not kept any more.
     is_left_behind: bool,
 }
@@ -71,12 +78,22 @@ impl Peer {
         limit.min(self.acknowledged.saturating_add(self.window))
     }
     /// What it acknowledges says how much more it can bear.
-    fn widen(&mut self, acknowledged: u64) {
-        let most = match self.patience.is_queueing() {
-            true => self.window + acknowledged,
-            false => 2 * self.window,
+    fn widen(&mut self, now: Time, acknowledged: u64, yields: bool) {
+        let (is_queueing, least) =
+            (self.patience.is_queueing(), if yields { YIELDED_ITEMS_MIN } else { PROBE_ITEMS });
+        let window = match (is_queueing, yields) {
+            (true, true) if now < self.narrowed_at => self.window,
+            (true, true) => {
+                // By an eighth in each round trip, from what is on its way.
+                self.narrowed_at = now + self.patience.mean_ns();
+                let under_way = self.window.min(self.sent - self.acknowledged + acknowledged);
+                under_way - under_way / 8 - 1
+            }
+            (false, true) => self.window + acknowledged.div_ceil(4),
+            (true, false) => self.window + acknowledged,
+            (false, false) => 2 * self.window,
         };
-        self.window = most.clamp(PROBE_ITEMS, WINDOW_ITEMS_MAX);
+        self.window = window.clamp(least, WINDOW_ITEMS_MAX);
     }
 }
 
@@ -97,10 +114,11 @@ impl<T: Clone> Outbox<T> {
             mended_at: Time::ZERO,
             greeted_at: Time::ZERO,
             window: WINDOW_ITEMS_MAX,
+            narrowed_at: Time::ZERO,
             is_left_behind: false,
         };
         let (items, peers) = (VecDeque::new(), peers.map(peer).collect());
-        Outbox { first: 0, items, peers, kept_max: usize::MAX, sent_count: 0, resent_count: 0 }
+        Outbox { first: 0, items, peers, kept_max: usize::MAX, yields: false, sent_count: 0, resent_count: 0 }
     }
     /// Goes on with items `first..` that other hands have sent: what each peer has of them, it will say.
     pub fn resumed(
@@ -117,6 +135,11 @@ impl<T: Clone> Outbox<T> {
             peer.resend_at = now + peer.patience.ns();
         }
         outbox
+    }
+    /// Items wait here rather than in the queues of a peer that is busy.
+    pub fn yielding(mut self) -> Outbox<T> {
+        self.yields = true;
+        self
     }
     /// So many items are kept at most for peers that are silent.
     pub fn keep_at_most(&mut self, items: usize) {
@@ -276,7 +299,7 @@ impl<T: Clone> Outbox<T> {
     /// A peer has everything before `next`, as it says upon what was sent to it at `echo`; `gap` if it has something
     /// behind a gap. Answers whether something is to be sent again at once.
     pub fn acknowledged(&mut self, now: Time, from: NodeId, next: u64, gap: bool, echo: Time) -> bool {
-        let end = self.end();
+        let (end, yields) = (self.end(), self.yields);
         let Some(peer) = self.peers.iter_mut().find(|peer| peer.node == from) else { return false };
         if next > end {
             return false;
@@ -295,7 +318,7 @@ impl<T: Clone> Outbox<T> {
             peer.sent = peer.sent.max(next);
             peer.reached = peer.reached.max(next);
             peer.gap.start = peer.gap.start.max(next);
-            peer.widen(progress);
+            peer.widen(now, progress, yields);
             peer.resend_at = now + peer.patience.ns();
         }
         // Once a round trip, unless what filled one gap shows the next.
@@ -401,6 +424,31 @@ mod tests {
         }
         assert!(ms < 30_000 + 50 + 30, "it took until {ms}");
         assert!(outbox.is_settled() && received.iter().copied().eq(0..30_000));
+    }
+
+    #[test]
+    fn what_a_busy_peer_cannot_work_off_waits_where_it_is() {
+        // It works off one item in a ms, and two come.
+        let busy = NodeId(1);
+        let mut outbox = Outbox::new([(busy, Patience::new(30 * MS, 0))].into_iter()).yielding();
+        let (mut queue, mut longest, mut done) = (VecDeque::<(u64, Time)>::new(), 0, 0);
+        for ms in 0..20_000u64 {
+            let now = Time::from_ms(1 + ms);
+            (0..2).for_each(|n| outbox.push(2 * ms + n));
+            outbox.overdue(now);
+            let end = outbox.end();
+            for (_, first, items, _) in outbox.unsent(now, |_| end) {
+                queue.extend((first..).zip(&items).map(|(index, _)| (index + 1, now)));
+            }
+            if let Some((next, sent_at)) = queue.pop_front() {
+                done += 1;
+                outbox.acknowledged(now, busy, next, false, sent_at);
+            }
+            longest = longest.max(if ms > 2_000 { queue.len() } else { 0 });
+        }
+        assert!(longest <= 60, "{longest} items wait at the peer");
+        assert!(done >= 19_900, "and it always has something to do: {done}");
+        assert!(outbox.resent_count <= 10, "before it is measured how busy it is: {}", outbox.resent_count);
     }
 
     #[test]
