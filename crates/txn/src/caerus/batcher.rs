@@ -16,7 +16,6 @@ use super::state::{Caerus, Out, regions_in};
 use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::Nodes;
 use crate::share::merge;
-use base::patience::Patience;
 use base::txn::{ClientRequest, Outcome, Submission, Transaction};
 use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use smallvec::SmallVec;
@@ -38,8 +37,8 @@ impl Outstanding {
 }
 
 impl Link {
-    pub fn new(term: Term, node: NodeId, patience: Patience) -> Link {
-        Link { term, outbox: Outbox::new([(node, patience)].into_iter()).yielding(), flush_at: Time::ZERO }
+    pub fn new(term: Term, outbox: Outbox<Named>) -> Link {
+        Link { term, outbox, flush_at: Time::ZERO }
     }
 }
 

@@ -17,8 +17,9 @@
 //! up and its links have been calm for a while: it orders its own at home.
 
 use super::batcher::{Link, Outstanding};
+use super::link::Outbox;
 use super::message::{Grant, Message, Tail, Term};
-use super::options::Mutant;
+use super::options::{Mutant, Protocol};
 use super::rounds::inside;
 use super::sequencer::Sequencer;
 use super::state::{Caerus, Out};
@@ -341,7 +342,12 @@ impl Caerus {
         let node = self.leader_of(sequence);
         let term = self.sequences[sequence.0 as usize].led_in;
         let patience = self.options.patience(&self.topology, self.me, node);
-        self.links.entry(sequence).or_insert_with(|| Link::new(term, node, patience))
+        let yields = self.protocol() == Protocol::Caerus;
+        self.links.entry(sequence).or_insert_with(|| {
+            let outbox = Outbox::new([(node, patience)].into_iter());
+            // Rivals are as described: they send what they have.
+            Link::new(term, if yields { outbox.yielding() } else { outbox })
+        })
     }
 
     fn step_down(&mut self, now: Time, sequence: RegionId, term: Term) {
