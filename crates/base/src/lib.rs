@@ -18,6 +18,7 @@ pub mod id;
 pub mod interval;
 pub mod key;
 pub mod order;
+pub mod patience;
 pub mod process;
 pub mod rng;
 pub mod row;

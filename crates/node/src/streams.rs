@@ -8,7 +8,7 @@
 //!
 //! KEEPS: within a generation a subscriber applies items exactly once and in order; an item is kept by the
 //! sender until every subscriber within its lease has acknowledged it; a subscriber beyond its lease holds
-//! up nobody.
+//! up nobody; one that is silent within it is sent a probe, and not its whole backlog, until it answers.
 
 use base::order::StreamItem;
 use base::schema::Catalog;
@@ -22,6 +22,9 @@ use std::sync::Arc;
 const BATCH_ITEMS_MAX: usize = 512;
 /// Silence is borne up to 2 to this power times as long.
 const RESENDS_COUNTED: u32 = 3;
+/// Items that are on their way to a subscriber at most after a silence. Each answer doubles it, up to the other.
+const PROBE_ITEMS: u64 = 64;
+const WINDOW_ITEMS_MAX: u64 = 16 << 10;
 
 /// What travels on a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,6 +81,8 @@ struct Subscriber {
     /// How often that was so since everything sent had been acknowledged. Each time silence is borne twice as long: a
     /// node that is behind hears acknowledgements late, and sending again would put it further behind.
     resends: u32,
+    /// Since a silence: items that may be on their way beyond what it has acknowledged.
+    window: Option<u64>,
     heard_at: Time,
     /// Silent beyond its lease; nothing is kept for it.
     lapsed: bool,
@@ -134,7 +139,8 @@ impl Outgoing {
         // Of batches of the log, by generation, index there and index of the log.
         let mut shared: BTreeMap<(u32, u64, u64), usize> = BTreeMap::new();
         for (&node, subscriber) in self.subscribers.iter_mut().filter(|(_, s)| !s.lapsed) {
-            let end = subscriber.copy_items + (last - subscriber.base);
+            let all = subscriber.copy_items + (last - subscriber.base);
+            let end = subscriber.window.map_or(all, |window| all.min(subscriber.acknowledged + window));
             if subscriber.sent == subscriber.acknowledged && subscriber.sent < end {
                 subscriber.resend_at = now + (patience_ns(node) << subscriber.resends);
             }
@@ -170,6 +176,7 @@ impl Outgoing {
             if subscriber.acknowledged < subscriber.sent && subscriber.resend_at <= now {
                 base::sometimes!("a stream is sent again");
                 subscriber.sent = subscriber.acknowledged;
+                subscriber.window = Some(PROBE_ITEMS);
                 subscriber.resends = RESENDS_COUNTED.min(subscriber.resends + 1);
             }
         }
@@ -210,6 +217,8 @@ impl Outgoing {
             return false;
         }
         subscriber.acknowledged = ack.next;
+        subscriber.window =
+            subscriber.window.map(|window| 2 * window).filter(|most| *most <= WINDOW_ITEMS_MAX);
         subscriber.sent = subscriber.sent.max(ack.next);
         if subscriber.sent == ack.next {
             subscriber.resends = 0;
@@ -237,6 +246,7 @@ impl Outgoing {
             sent: 0,
             resend_at: now,
             resends: 0,
+            window: None,
             heard_at: now,
             lapsed: false,
         };
@@ -400,6 +410,28 @@ mod tests {
         assert_eq!(deliver(again.clone(), &mut inn).0, 5);
         assert_eq!(deliver(again, &mut inn).0, 0, "repeated items are dropped");
         assert!(!out.acknowledged(Time(11), PEER, inn.ack(), 10));
+        assert!(out.is_settled());
+    }
+
+    #[test]
+    fn who_is_silent_gets_a_probe_and_everything_once_it_answers() {
+        let mut out = Outgoing::new([PEER].into_iter());
+        let mut inn = Incoming::default();
+        (0..10_000).for_each(|n| out.push(item(n)));
+        assert_eq!(out.unsent(Time(0), &patience).len(), 10_000usize.div_ceil(BATCH_ITEMS_MAX));
+        let sent = |batches: &[Batch]| batches.iter().map(|(.., items)| items.len() as u64).sum::<u64>();
+        for at in [10, 30, 70, 150] {
+            assert_eq!(sent(&out.resend(Time(at), &patience)), PROBE_ITEMS);
+        }
+        let (mut taken, mut answers) = (0, 0);
+        let mut batches = out.resend(Time(230), &patience);
+        while taken < 10_000 {
+            taken += deliver(batches, &mut inn).0;
+            answers += 1;
+            assert!(!out.acknowledged(Time(240), PEER, inn.ack(), 10));
+            batches = out.unsent(Time(240), &patience);
+        }
+        assert!(answers <= 9, "each answer lets twice as much go: {answers}");
         assert!(out.is_settled());
     }
 

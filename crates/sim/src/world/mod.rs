@@ -320,6 +320,14 @@ impl<P: Process> World<P> {
     pub fn node(&self, node: NodeId) -> Option<&P> {
         self.nodes[node.0 as usize].node.as_ref()
     }
+    /// What steps and computations have taken of a machine so far, in ns of one core.
+    pub fn used_ns(&self, node: NodeId) -> u64 {
+        self.nodes[node.0 as usize].used_ns
+    }
+    /// What has arrived at a node and waits for its turn.
+    pub fn queue_len(&self, node: NodeId) -> usize {
+        self.nodes[node.0 as usize].inbox.len()
+    }
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -37,8 +37,8 @@ impl Outstanding {
 }
 
 impl Link {
-    pub fn new(term: Term, node: NodeId, patience_ns: u64) -> Link {
-        Link { term, outbox: Outbox::new([(node, patience_ns)].into_iter()), flush_at: Time::ZERO }
+    pub fn new(term: Term, outbox: Outbox<Named>) -> Link {
+        Link { term, outbox, flush_at: Time::ZERO }
     }
 }
 
@@ -183,6 +183,7 @@ impl Caerus {
     pub(super) fn flush_submits(&mut self, now: Time, out: &mut Out) -> Option<Time> {
         let mut next: Option<Time> = None;
         let incarnation = self.born;
+        let interval_ns = self.pace.interval_ns(&self.options);
         for (&sequence, link) in &mut self.links {
             if now < link.flush_at {
                 let end = link.outbox.end();
@@ -193,11 +194,14 @@ impl Caerus {
             }
             let end = link.outbox.end();
             for (to, first, transactions, _) in link.outbox.unsent(now, |_| end) {
-                link.flush_at = now + self.options.batch_ns;
+                link.flush_at = now + interval_ns;
                 let term = link.term;
                 let message =
                     Message::Submit { sequence, term, incarnation, first, transactions, sent_at: now };
                 out.push(EngineEffect::Send { to, message });
+            }
+            if link.outbox.has_unsent(|_| end) {
+                next = Some(next.map_or(link.flush_at, |at| at.min(link.flush_at)));
             }
         }
         next
@@ -212,12 +216,12 @@ impl Caerus {
         term: Term,
         incarnation: u32,
         next: u64,
-        gap: bool,
+        (gap, echo): (bool, Time),
     ) {
         if incarnation == self.born
             && let Some(link) = self.links.get_mut(&sequence).filter(|link| link.term == term)
         {
-            link.outbox.acknowledged(now, from, next, gap);
+            link.outbox.acknowledged(now, from, next, gap, echo);
         }
     }
 

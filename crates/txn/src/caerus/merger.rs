@@ -66,10 +66,10 @@ impl Caerus {
         }
         let known = &mut self.sequences[sequence.0 as usize];
         known.release(append.everywhere);
-        let (merged, granted, probe) = (known.merged, known.granted, append.probe);
+        let (merged, granted, probe, echo) = (known.merged, known.granted, append.probe, append.sent_at);
         if has_entries || gap || granted != before || is_probed {
             let lives = self.lives.clone();
-            let ack = Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives };
+            let ack = Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo };
             self.send(from, ack, out);
         }
     }
@@ -220,7 +220,7 @@ impl Caerus {
             }
         }
         if let Some((_, gathered)) = self.early_reads.remove(&id) {
-            self.on_reads(now, id, gathered);
+            self.take_reads(now, id, gathered);
         }
         at
     }

@@ -127,8 +127,16 @@ pub enum Message {
         incarnation: u32,
         next: u64,
         gap: bool,
+        /// When what is acknowledged was sent, by the gateway's clock.
+        echo: Time,
     },
     Append(Append),
+    /// Leader → replica that was silent for long: entries before `first` are not kept any more.
+    LeftBehind {
+        sequence: RegionId,
+        term: Term,
+        first: u64,
+    },
     /// Replica → leader: everything before `next` has arrived, and everything before `merged` is settled here.
     AppendAck {
         sequence: RegionId,
@@ -139,6 +147,8 @@ pub enum Message {
         granted: Grant,
         lives: Lives,
         probe: u64,
+        /// When what is answered was sent, by the leader's clock.
+        echo: Time,
     },
     /// Node → leader, in its own region where clocks are bounded: a reader needs a low of at least this at this replica.
     LowWanted {

@@ -65,6 +65,7 @@
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
+mod asking;
 mod batcher;
 mod calibrating;
 mod closing;
@@ -77,6 +78,7 @@ mod link;
 mod merger;
 pub mod message;
 pub mod options;
+mod pacing;
 mod protocol;
 mod recovery;
 mod rejoin;
@@ -103,18 +105,30 @@ use state::Out;
 use std::collections::BTreeMap;
 
 impl Caerus {
-    /// Sends what may go now and sees to it that the rest will.
+    /// Sends what may go now and sees to it that the rest will: there is one deadline, and reminders that were set
+    /// for a later one before it was known say nothing (see [`Caerus::is_flush_due`]).
     fn flush(&mut self, now: Time, out: &mut Out) {
         let submits = self.flush_submits(now, out);
         let prepares = self.flush_prepares(now, out);
         let appends = self.flush_appends(now, out);
         let held = self.held_until();
         if let Some(at) = [submits, prepares, appends, held].into_iter().flatten().min()
-            && self.flush_timer.is_none_or(|armed| at < armed)
+            && self.flush_timer.is_none_or(|armed| at < armed || armed <= now)
         {
             self.flush_timer = Some(at);
             out.push(EngineEffect::Timer { at, timer: Timer::Flush });
         }
+    }
+
+    /// Whether a reminder to flush is the one that counts. A host cannot take a reminder back, so each that is set
+    /// earlier than another leaves that one behind; were it heeded, it would set another in its turn, and so on for
+    /// as long as anything waits to be sent.
+    fn is_flush_due(&mut self, now: Time) -> bool {
+        let is_due = self.flush_timer.is_some_and(|armed| armed <= now);
+        if is_due {
+            self.flush_timer = None;
+        }
+        is_due
     }
 
     fn tick(&mut self, now: Time, out: &mut Out) {
@@ -139,7 +153,7 @@ impl Caerus {
     /// The same reminders, for a node that is not whole.
     fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
         match timer {
-            Timer::Flush => self.flush_timer = None,
+            Timer::Flush => _ = self.is_flush_due(now),
             Timer::Gate => {
                 self.gate_timer = None;
                 self.open_gate(now, out);
@@ -210,7 +224,8 @@ impl Engine for Caerus {
             return self.remind_joining(now, timer, out);
         }
         match timer {
-            Timer::Flush => self.flush_timer = None,
+            Timer::Flush if !self.is_flush_due(now) => return,
+            Timer::Flush => {}
             Timer::Tick => {
                 self.tick(now, out);
                 self.ticked(now, out);
@@ -288,7 +303,16 @@ impl Engine for Caerus {
         let is_led_elsewhere = |sequence: &&RegionId| {
             self.sequences[usize::from(sequence.0)].led_in != u64::from(self.home_of(**sequence).0)
         };
-        [("terms led by others", self.running().iter().filter(is_led_elsewhere).count() as u64)].into()
+        let links = self.links.values().map(|link| (link.outbox.sent_count, link.outbox.resent_count));
+        let logs = self.leading.values().map(|led| (led.log.sent_count, led.log.resent_count));
+        let (sent, resent) = links.chain(logs).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        [
+            ("terms led by others", self.running().iter().filter(is_led_elsewhere).count() as u64),
+            ("entries sent", sent),
+            ("entries sent again", resent),
+            ("reads asked for", self.asking.count),
+        ]
+        .into()
     }
 
     fn held(&self) -> BTreeMap<&'static str, u64> {

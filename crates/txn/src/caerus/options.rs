@@ -3,6 +3,7 @@
 pub use super::protocol::{Agreement, Protocol};
 pub use crate::delays::FutureRanks;
 use base::NodeId;
+use base::patience::Patience;
 use base::time::{MS, SECOND};
 use base::topology::Topology;
 
@@ -14,6 +15,8 @@ pub struct Options {
     /// Least time between two messages on one link of the ordering path, in ns. A ceiling, not a delay:
     /// what finds its link idle goes out at once.
     pub batch_ns: u64,
+    /// The same at a node that has more to do than it gets done, in ns: it grows up to here. See `pacing`.
+    pub batch_max_ns: u64,
     /// How often a sequencer tells how far its sequence is complete, in ns.
     pub heartbeat_ns: u64,
     /// The same where nothing has happened for a while, in ns: a reader of another region's sequence may then wait so
@@ -51,6 +54,10 @@ pub struct Options {
     /// How far ahead of their clocks leaders have it granted what they tell readers, in ns. `None`: as long as
     /// they may be silent.
     pub lease_ns: Option<u64>,
+    /// Entries of a sequence that are kept for replicas that are silent, at most, with K > 0: whoever is silent while
+    /// more than these are to be sent to it is left behind, and comes back with a copy. With K = 0 it could not, and
+    /// everything is kept.
+    pub backlog_max: usize,
     /// How long the ends of named requests are kept, in ns of rank.
     pub keep_results_ns: u64,
     /// Transactions of one gateway that are being ordered or executed at most; more of them wait.
@@ -68,6 +75,7 @@ impl Default for Options {
         Options {
             protocol: Protocol::Caerus,
             batch_ns: 2 * MS,
+            batch_max_ns: 20 * MS,
             heartbeat_ns: 2 * MS,
             idle_heartbeat_ns: None,
             future_ranks: FutureRanks::Measured,
@@ -83,6 +91,7 @@ impl Default for Options {
             hold_percent: 100,
             suspect_after_ns: None,
             lease_ns: None,
+            backlog_max: 1 << 20,
             keep_results_ns: 60 * SECOND,
             outstanding_max: 2000,
             unordered_max: 4000,
@@ -96,11 +105,13 @@ impl Default for Options {
 impl Options {
     /// SLOG as a cluster should run it.
     pub fn slog() -> Options {
-        Options { protocol: Protocol::Slog, batch_ns: 10 * MS, ..Options::default() }
+        let (batch_ns, batch_max_ns) = (10 * MS, 10 * MS);
+        Options { protocol: Protocol::Slog, batch_ns, batch_max_ns, ..Options::default() }
     }
     /// Calvin as a cluster should run it.
     pub fn calvin() -> Options {
-        Options { protocol: Protocol::Calvin, batch_ns: 10 * MS, ..Options::default() }
+        let (batch_ns, batch_max_ns) = (10 * MS, 10 * MS);
+        Options { protocol: Protocol::Calvin, batch_ns, batch_max_ns, ..Options::default() }
     }
     pub(super) fn future_max_ns(&self, topology: &Topology) -> u64 {
         self.future_max_ns.unwrap_or(2 * topology.wan.widest_ns() + 10 * MS)
@@ -114,9 +125,16 @@ impl Options {
     pub(super) fn lease_ns(&self, topology: &Topology) -> u64 {
         self.lease_ns.unwrap_or_else(|| self.suspect_after_ns(topology))
     }
-    /// How long silence of a node is taken for delay rather than loss.
+    /// How long silence of a node is taken for delay rather than loss, before anything is measured.
     pub(super) fn patience_ns(&self, topology: &Topology, me: NodeId, node: NodeId) -> u64 {
-        3 * topology.one_way_ns(me, node) + 2 * self.batch_ns.max(self.heartbeat_ns)
+        3 * topology.one_way_ns(me, node) + self.patience_slack_ns()
+    }
+    fn patience_slack_ns(&self) -> u64 {
+        2 * self.batch_ns.max(self.heartbeat_ns)
+    }
+    /// The same, to be measured.
+    pub(super) fn patience(&self, topology: &Topology, me: NodeId, node: NodeId) -> Patience {
+        Patience::new(self.patience_ns(topology, me, node), self.patience_slack_ns())
     }
     /// Whether this fault is planted; never in production.
     #[cfg(any(test, feature = "mutants"))]

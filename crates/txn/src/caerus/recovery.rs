@@ -17,8 +17,9 @@
 //! up and its links have been calm for a while: it orders its own at home.
 
 use super::batcher::{Link, Outstanding};
+use super::link::Outbox;
 use super::message::{Grant, Message, Tail, Term};
-use super::options::Mutant;
+use super::options::{Mutant, Protocol};
 use super::rounds::inside;
 use super::sequencer::Sequencer;
 use super::state::{Caerus, Out};
@@ -340,8 +341,13 @@ impl Caerus {
     pub(super) fn link(&mut self, sequence: RegionId) -> &mut Link {
         let node = self.leader_of(sequence);
         let term = self.sequences[sequence.0 as usize].led_in;
-        let patience_ns = self.options.patience_ns(&self.topology, self.me, node);
-        self.links.entry(sequence).or_insert_with(|| Link::new(term, node, patience_ns))
+        let patience = self.options.patience(&self.topology, self.me, node);
+        let yields = self.protocol() == Protocol::Caerus;
+        self.links.entry(sequence).or_insert_with(|| {
+            let outbox = Outbox::new([(node, patience)].into_iter());
+            // Rivals are as described: they send what they have.
+            Link::new(term, if yields { outbox.yielding() } else { outbox })
+        })
     }
 
     fn step_down(&mut self, now: Time, sequence: RegionId, term: Term) {
@@ -370,6 +376,17 @@ impl Caerus {
         let can = self.sequencers[self.region_of_term(term).0 as usize].is_some();
         if exists && can && self.topology.nodes.len() > usize::from(from.0) {
             self.leads(now, sequence, term);
+        }
+    }
+
+    /// What lacks here is gone everywhere, unless it has come from an earlier leader.
+    pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: RegionId, term: Term, first: u64) {
+        if self.speaks(from, sequence, term) && self.copies_of(sequence) > 0 {
+            let known = &self.sequences[usize::from(sequence.0)];
+            if term >= known.led_in && known.merged < first {
+                base::sometimes!("a region finds that it was left behind");
+                self.left_behind = Some(sequence);
+            }
         }
     }
 }

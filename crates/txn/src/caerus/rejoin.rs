@@ -115,9 +115,18 @@ impl Joining {
 impl Caerus {
     /// Why nobody is answered here: the node has lost its memory and is not whole again.
     pub(super) fn not_whole(&self) -> Option<SqlError> {
-        let joining = self.joining.as_ref()?;
         let region = self.topology.region_name(self.region);
         let state = SqlState::CANNOT_CONNECT_NOW;
+        if let Some(sequence) = self.left_behind {
+            let of = self.topology.region_name(self.home_of(sequence));
+            let message = format!("region {region} was away for too long and cannot catch up");
+            return Some(
+                SqlError::new(state, message)
+                    .detail(format!("Other regions do not keep any more what it lacks of region {of}'s transactions."))
+                    .hint("Start it without what it knew: it takes a copy from another region. Connect to another one meanwhile."),
+            );
+        }
+        let joining = self.joining.as_ref()?;
         if let Some(refused) = joining.refused {
             let error = SqlError::new(state, format!("region {region} has lost its memory for good"));
             let (detail, hint) = match refused {
@@ -346,11 +355,8 @@ impl Caerus {
         self.forget_merged();
         self.take_over(image);
         self.joining.as_mut().expect("just found").answers = Some(BTreeMap::new());
-        if self.sequencers[self.region.0 as usize] == Some(self.me) {
-            self.ask_standings(now, out);
-        } else {
-            self.become_whole(now, out);
-        }
+        // A node that does not vote is bound by nothing, but what it lacks behind its copy may be gone as well.
+        self.ask_standings(now, out);
     }
 
     fn ask_standings(&mut self, now: Time, out: &mut Out) {
@@ -468,8 +474,9 @@ impl Caerus {
                 let (sequence, term) = (append.sequence, append.term);
                 let next = append.first + append.entries.len() as u64;
                 let (granted, probe, lives) = (append.wanted, append.probe, self.lives.clone());
+                let (merged, gap, echo) = (0, false, append.sent_at);
                 let ack =
-                    Message::AppendAck { sequence, term, next, merged: 0, gap: false, granted, probe, lives };
+                    Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo };
                 self.send(from, ack, out);
             }
             message @ (Message::Suspect { .. } | Message::Elect { .. })

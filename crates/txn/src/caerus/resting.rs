@@ -23,17 +23,24 @@ pub(super) struct Rest {
     /// The next one is later than a heartbeat.
     is_long: bool,
     busy_at: Time,
+    /// When the one that was set last is due.
+    due: Time,
 }
 
 impl Caerus {
     pub(super) fn tick_at(&mut self, at: Time, out: &mut Out) {
         self.rest.set += 1;
+        self.rest.due = at;
         out.push(EngineEffect::Timer { at, timer: Timer::Tick });
     }
 
     /// A tick has come and was worked off: the next one.
     pub(super) fn ticked(&mut self, now: Time, out: &mut Out) {
         self.rest.set -= 1;
+        if self.rest.set == 0 {
+            // What stood before it in the node's queue made it wait.
+            self.pace.late(now.since(self.rest.due), &self.options);
+        }
         if self.is_busy() {
             self.rest.busy_at = now;
         }

@@ -35,6 +35,7 @@ struct Round {
     named: Vec<Named>,
     promised: BTreeSet<NodeId>,
     asked_at: Time,
+    asks: u32,
 }
 
 impl Preparing {
@@ -106,11 +107,11 @@ impl Caerus {
         if now < preparing.flush_at {
             return Some(preparing.flush_at);
         }
-        preparing.flush_at = now + self.options.batch_ns;
+        preparing.flush_at = now + self.pace.interval_ns(&self.options);
         preparing.rounds += 1;
         let (round, term) = (preparing.rounds, sequencer.term);
         let named = std::mem::take(&mut preparing.waiting);
-        preparing.asked.insert(round, Round { named, promised: BTreeSet::new(), asked_at: now });
+        preparing.asked.insert(round, Round { named, promised: BTreeSet::new(), asked_at: now, asks: 0 });
         self.tell_voters(&Message::Prepare { sequence, term, round }, out);
         None
     }
@@ -123,9 +124,10 @@ impl Caerus {
         let term = sequencer.term;
         let mut again = Vec::new();
         for (round, asked) in &mut sequencer.preparing.asked {
-            if now.since(asked.asked_at) > patience_ns {
+            if now.since(asked.asked_at) > patience_ns << asked.asks.min(4) {
                 base::sometimes!("a place is asked for again");
                 asked.asked_at = now;
+                asked.asks += 1;
                 again.push(*round);
             }
         }

@@ -53,7 +53,9 @@ impl Caerus {
             return;
         }
         let reads = std::mem::take(&mut exchange.reads);
-        self.exchanging.remove(&transaction.id);
+        if let Some(since) = self.exchanging.remove(&transaction.id) {
+            self.asking.came(now, since);
+        }
         self.apply(now, at, &transaction, &reads, executor, out);
         // Another node may still ask for what was read here.
         self.exchange(at).reads = reads;
@@ -224,7 +226,7 @@ impl Caerus {
         }
     }
 
-    pub(super) fn on_reads(&mut self, now: Time, txn: TxnId, gathered: Vec<(PartitionId, Gathered)>) {
+    pub(super) fn take_reads(&mut self, now: Time, txn: TxnId, gathered: Vec<(PartitionId, Gathered)>) {
         let Some(at) = self.graph.find(txn) else {
             base::sometimes!("reads arrive before their transaction, or long after");
             self.early_reads.entry(txn).or_insert_with(|| (now, Vec::new())).1.extend(gathered);
@@ -251,24 +253,6 @@ impl Caerus {
             let own = exchange.reads.iter().filter(|(p, _)| self.partition(**p).local);
             let gathered = own.map(|(p, gathered)| (*p, gathered.clone())).collect();
             self.send(from, Message::Reads { txn, gathered }, out);
-        }
-    }
-
-    /// Asks for reads that should have come from other nodes of this region.
-    pub(super) fn ask_reads(&mut self, now: Time, out: &mut Out) {
-        let patience_ns = 4 * self.topology.wan.round_trip_ns(self.region, self.region);
-        let overdue = self.exchanging.iter().filter(|(_, since)| now.since(**since) > patience_ns);
-        let overdue: Vec<TxnId> = overdue.map(|(txn, _)| *txn).collect();
-        for txn in overdue {
-            base::sometimes!("reads are asked for");
-            self.exchanging.insert(txn, now);
-            let at = self.graph.find(txn).expect("what waits for reads is kept");
-            let transaction = self.graph.live(at).transaction.clone().expect("entries carry them");
-            for node in self.nodes_in(self.region, &transaction) {
-                if node != self.me {
-                    self.send(node, Message::ReadsWanted { txn }, out);
-                }
-            }
         }
     }
 

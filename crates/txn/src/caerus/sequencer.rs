@@ -19,6 +19,12 @@ use base::{NodeId, Rank, RegionId, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// A replica that lacks more entries than this is told no low.
+const BACKLOG_LOOKED_AT_MAX: u64 = 4096;
+
+/// Heartbeats between two greetings of a replica that is silent.
+const GREETINGS_HEARTBEATS: u64 = 25;
+
 /// What the node that leads a sequence keeps, beside the sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Sequencer {
@@ -71,13 +77,17 @@ impl Sequencer {
     ) -> Sequencer {
         let is_replica = |node: &NodeId| *node != me && topology.copies_at(*node).next().is_some();
         let replicas: Vec<NodeId> = topology.node_ids().filter(is_replica).collect();
-        let patience = |node: &NodeId| (*node, options.patience_ns(topology, me, *node));
+        let patience = |node: &NodeId| (*node, options.patience(topology, me, *node));
         let since = first + entries.len() as u64;
+        let mut log = Outbox::resumed(first, entries, replicas.iter().map(patience), now);
+        if options.copies_elsewhere > 0 {
+            log.keep_at_most(options.backlog_max);
+        }
         Sequencer {
             term,
             since,
             is_open: false,
-            log: Outbox::resumed(first, entries, replicas.iter().map(patience), now),
+            log,
             replicas,
             inside: Vec::new(),
             kept: since,
@@ -102,6 +112,10 @@ impl Sequencer {
     /// To whoever has all entries before `first`, without more of them: those that are here already are stamped
     /// above, and know what is gone.
     fn empty_at(&self, first: u64, append: &Append) -> Append {
+        if self.log.end().saturating_sub(first) > BACKLOG_LOOKED_AT_MAX {
+            // It is far behind: to tell it how far the sequence is complete would take a look at all it lacks.
+            return Append { first, low: Rank::ZERO, collected: Rank::ZERO, ..append.clone() };
+        }
         let behind = self.log.behind(first);
         let all = behind.fold((self.low, append.collected), |(low, collected), entry| {
             (low.min(entry.stamp.previous()), collected.min(entry.collected))
@@ -119,7 +133,7 @@ impl Caerus {
         sequence: RegionId,
         term: Term,
         incarnation: u32,
-        (first, transactions): (u64, Vec<Named>),
+        (first, transactions, sent_at): (u64, Vec<Named>, Time),
         out: &mut Out,
     ) {
         let Some(known) = self.sequences.get(sequence.0 as usize) else { return };
@@ -141,7 +155,8 @@ impl Caerus {
         for named in ready {
             self.arrive(now, sequence, named, out);
         }
-        self.send(from, Message::SubmitAck { sequence, term, incarnation, next, gap }, out);
+        let echo = sent_at;
+        self.send(from, Message::SubmitAck { sequence, term, incarnation, next, gap, echo }, out);
     }
 
     /// Whether this node orders in a sequence now.
@@ -371,6 +386,7 @@ impl Caerus {
     /// Appends to replicas if their links are idle; answers when they will be.
     pub(super) fn flush_appends(&mut self, now: Time, out: &mut Out) -> Option<Time> {
         let mut next: Option<Time> = None;
+        let interval_ns = self.pace.interval_ns(&self.options);
         for sequence in self.led() {
             let (is_inside, is_outside) = self.has_unsent(sequence);
             let sequencer = &self.leading[&sequence];
@@ -384,7 +400,7 @@ impl Caerus {
             let low = (now.rank() + self.clock_bound_ns()).previous();
             self.promise(sequence, low, out);
             let sequencer = self.leading.get_mut(&sequence).expect("just found");
-            let next_at = now + self.options.batch_ns;
+            let next_at = now + interval_ns;
             if is_due[0] {
                 sequencer.inside_at = next_at;
             }
@@ -392,6 +408,10 @@ impl Caerus {
                 (sequencer.flush_at, sequencer.told_at) = (next_at, now);
             }
             self.send_unsent(now, sequence, (is_due[0], is_due[1]), out);
+            let (is_inside, is_outside) = self.has_unsent(sequence);
+            if is_due[0] && is_inside || is_due[1] && is_outside {
+                next = next.into_iter().chain([next_at]).min(); // Somebody is far behind.
+            }
         }
         next
     }
@@ -417,8 +437,10 @@ impl Caerus {
         for sequence in self.led() {
             let low = (now.rank() + self.clock_bound_ns()).previous();
             self.promise(sequence, low, out);
+            self.greet(now, sequence, out);
             let sequencer = &self.leading[&sequence];
-            let is_due = sequencer.told_at + self.options.heartbeat_ns <= now;
+            let every_ns = self.options.heartbeat_ns.max(self.pace.interval_ns(&self.options));
+            let is_due = sequencer.told_at + every_ns <= now;
             if is_due && self.has_unsent(sequence) == (false, false) {
                 self.beat(now, sequence, out);
             }
@@ -426,10 +448,37 @@ impl Caerus {
     }
 
     pub(super) fn beat(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+        let sequencer = self.leading.get_mut(&sequence).expect("only the leader beats");
+        if !sequencer.is_open {
+            // Who has all entries and has granted more already has nothing to acknowledge but that it follows.
+            sequencer.confirming.probe += 1;
+        }
         let append = self.append(now, sequence);
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader beats");
         sequencer.told_at = now;
-        for &to in &sequencer.replicas {
+        for &to in sequencer.replicas.iter().filter(|node| !sequencer.log.is_silent(**node)) {
+            let append = sequencer.empty_at(sequencer.log.sent_to(to), &append);
+            out.push(EngineEffect::Send { to, message: Message::Append(append) });
+        }
+    }
+
+    /// Replicas that have long been silent hear of their leader now and then, and say what they lack once they are
+    /// back.
+    fn greet(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+        let every_ns = GREETINGS_HEARTBEATS * self.options.heartbeat_ns;
+        let every_ns = every_ns.min(self.options.suspect_after_ns(&self.topology) / 8);
+        let sequencer = self.leading.get_mut(&sequence).expect("only the leader greets");
+        let silent = sequencer.log.to_greet(now, every_ns);
+        if silent.is_empty() {
+            return;
+        }
+        let append = self.append(now, sequence);
+        let sequencer = &self.leading[&sequence];
+        for to in silent {
+            if sequencer.log.is_left_behind(to) {
+                let (term, first) = (sequencer.term, sequencer.log.first());
+                out.push(EngineEffect::Send { to, message: Message::LeftBehind { sequence, term, first } });
+            }
             let append = sequencer.empty_at(sequencer.log.sent_to(to), &append);
             out.push(EngineEffect::Send { to, message: Message::Append(append) });
         }
@@ -468,10 +517,8 @@ impl Caerus {
         from: NodeId,
         sequence: RegionId,
         term: Term,
-        (next, merged): (u64, u64),
-        gap: bool,
-        granted: Grant,
-        probe: u64,
+        (next, merged, gap, echo): (u64, u64, bool, Time),
+        (granted, probe): (Grant, u64),
         out: &mut Out,
     ) {
         let copies = self.copies_of(sequence);
@@ -479,7 +526,7 @@ impl Caerus {
         else {
             return;
         };
-        sequencer.log.acknowledged(now, from, next, gap);
+        sequencer.log.acknowledged(now, from, next, gap, echo);
         let is_kept = sequencer.keep();
         if is_kept && copies == 0 {
             let kept = sequencer.kept;
@@ -491,10 +538,10 @@ impl Caerus {
         }
         let peer = sequencer.peers.entry(from).or_default();
         *peer = (peer.0.max(granted), peer.1.max(merged));
-        if let [first, rest @ ..] = &sequencer.replicas[..] {
-            let merged = |node: &NodeId| sequencer.peers.get(node).map_or(0, |(_, merged)| *merged);
-            sequencer.everywhere =
-                rest.iter().map(merged).fold(merged(first), u64::min).max(sequencer.everywhere);
+        let merged = |node: &NodeId| sequencer.peers.get(node).map_or(0, |(_, merged)| *merged);
+        let counted = sequencer.replicas.iter().filter(|node| !sequencer.log.is_left_behind(**node));
+        if let Some(everywhere) = counted.map(merged).min() {
+            sequencer.everywhere = everywhere.max(sequencer.everywhere);
         }
         let everywhere = sequencer.everywhere;
         // A region has what the node that votes for it has. Who has less than what was taken over may have

@@ -1,5 +1,6 @@
 //! What a node remembers, and the loop that settles everything one event brings about.
 
+use super::asking::Asking;
 use super::batcher::{Link, Outstanding};
 use super::calibrating::{Calibrations, Finding};
 use super::closing::Closing;
@@ -7,6 +8,7 @@ use super::collection::Collector;
 use super::homes::Residence;
 use super::message::{Lives, Message, Named, Share, Term, Timer};
 use super::options::{Mutant, Options};
+use super::pacing::Pace;
 use super::protocol::Global;
 use super::recovery::Candidacy;
 use super::rejoin::{HandedOut, Joining, Rejoined};
@@ -48,6 +50,8 @@ pub struct Caerus {
 
     /// This node has lost its memory and is not whole.
     pub(super) joining: Option<Box<Joining>>,
+    /// Nobody keeps any more what this node lacks of a sequence: it was silent for too long.
+    pub(super) left_behind: Option<RegionId>,
     /// It was so, and is whole again.
     pub(super) rejoined: Option<Rejoined>,
     /// Of nodes that lost their memory, this one among them.
@@ -78,6 +82,7 @@ pub struct Caerus {
     pub(super) leading: BTreeMap<RegionId, Sequencer>,
     pub(super) candidacies: BTreeMap<RegionId, Candidacy>,
     pub(super) flush_timer: Option<Time>,
+    pub(super) pace: Pace,
     pub(super) rest: Rest,
 
     // The merger.
@@ -95,8 +100,9 @@ pub struct Caerus {
     pub(super) pending: BTreeSet<(Rank, u32)>,
     /// Done here, and kept because a later entry might have to be ranked above them.
     pub(super) kept: BTreeSet<(Rank, u32)>,
-    /// Wait for reads of another node of this region, since when.
+    /// Wait for reads of another node of this region, since when; and what is known of those nodes.
     pub(super) exchanging: BTreeMap<TxnId, Time>,
+    pub(super) asking: Asking,
     /// Reads of other nodes whose transaction is not known here, and since when.
     pub(super) early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
     /// Ends that a gateway elsewhere may ask for.
@@ -263,6 +269,7 @@ impl Caerus {
             born: incarnation,
             is_replica,
             joining: None,
+            left_behind: None,
             rejoined: None,
             lives: Lives::new(),
             handed_out: BTreeMap::new(),
@@ -280,6 +287,7 @@ impl Caerus {
             leading,
             candidacies: BTreeMap::new(),
             flush_timer: None,
+            pace: Pace::default(),
             rest: Rest::default(),
             sequences,
             partitions,
@@ -291,6 +299,7 @@ impl Caerus {
             pending: BTreeSet::new(),
             kept: BTreeSet::new(),
             exchanging: BTreeMap::new(),
+            asking: Asking::new(&topology, region),
             early_reads: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             requests: Requests::default(),
@@ -386,20 +395,22 @@ impl Caerus {
         match message {
             Message::Submit { sequence, term, incarnation, first, transactions, sent_at } => {
                 self.delays.arrived(from, self.me, now.since(sent_at));
-                self.on_submit(now, from, sequence, term, incarnation, (first, transactions), out)
+                self.on_submit(now, from, sequence, term, incarnation, (first, transactions, sent_at), out)
             }
-            Message::SubmitAck { sequence, term, incarnation, next, gap } => {
-                self.on_submit_ack(now, from, sequence, term, incarnation, next, gap)
+            Message::SubmitAck { sequence, term, incarnation, next, gap, echo } => {
+                self.on_submit_ack(now, from, sequence, term, incarnation, next, (gap, echo))
             }
             Message::Append(append) => {
                 self.delays.arrived(from, self.me, now.since(append.sent_at));
                 self.on_append(now, from, append, out)
             }
-            Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives } => {
+            Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo } => {
                 if self.hear_lives(from, &lives) {
-                    self.on_append_ack(now, from, sequence, term, (next, merged), gap, granted, probe, out)
+                    let (arrived, promised) = ((next, merged, gap, echo), (granted, probe));
+                    self.on_append_ack(now, from, sequence, term, arrived, promised, out)
                 }
             }
+            Message::LeftBehind { sequence, term, first } => self.on_left_behind(from, sequence, term, first),
             Message::LowWanted { sequence, rank, at } => self.on_low_wanted(now, at, sequence, rank, out),
             Message::Prepare { sequence, term, round } => self.on_prepare(from, sequence, term, round, out),
             Message::Prepared { sequence, term, round } => {
@@ -421,7 +432,7 @@ impl Caerus {
             }
             Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term),
             Message::Leads { sequence, term } => self.on_leads(now, from, sequence, term),
-            Message::Reads { txn, gathered } => self.on_reads(now, txn, gathered),
+            Message::Reads { txn, gathered } => self.on_reads(now, from, txn, gathered),
             Message::ReadsWanted { txn } => self.on_reads_wanted(from, txn, out),
             Message::Homes { homes } => self.on_homes(homes),
             Message::Executed { txn, end, share } => self.on_executed(now, from, txn, end, share),

@@ -86,13 +86,16 @@ pub const FIG10: Experiment = Experiment {
     },
 };
 
+/// Caerus as its paper has it: what spans regions takes its place at once.
+const UNHELD: System = System { name: "caerus, not holding", hold_percent: 0, ..CAERUS };
+
 fn case(system: System, workload: Workload, clients: u32) -> Case {
     Case { system, workload, place: Place::AndAsia, clients }
 }
 
 fn counts(scale: Scale) -> &'static [u32] {
     match scale {
-        Scale::Small => &[24, 120, 240, 360, 400, 440, 480],
+        Scale::Small => &[24, 120, 240, 360, 400, 440, 480, 960],
         Scale::Paper => &[24, 120, 240, 360, 408, 480],
     }
 }
@@ -104,6 +107,8 @@ fn against_load(workloads: &[Workload], scale: Scale) -> Vec<Case> {
             cases.extend(counts(scale).iter().map(|clients| case(system, *workload, *clients)));
         }
         cases.extend(LEAN.map(|system| case(system, *workload, UNSATURATED)));
+        let loaded = counts(scale).iter().filter(|clients| **clients >= CLIENTS);
+        cases.extend(loaded.map(|clients| case(UNHELD, *workload, *clients)));
     }
     cases
 }
@@ -121,7 +126,7 @@ fn fig7() -> Vec<Case> {
         System { name: "caerus, lean, future ranks, ε 1 ms", serves_queries: true, ..lean },
         System { name: "caerus, lean, K 1", copies_elsewhere: 1, ..lean },
         System { name: "caerus, lean, not holding", hold_percent: 0, ..lean },
-        System { name: "caerus, lean, batches of 10 ms", batch_ns: 10 * MS, ..lean },
+        System { name: "caerus, lean, batches of 10 ms", batch_ns: 10 * MS, batch_max_ns: 10 * MS, ..lean },
     ];
     let systems = SYSTEMS.into_iter().chain(LEAN).chain(extra);
     let all = |system| [ORDERS[2], RIDES[1]].map(|workload| case(system, workload, UNSATURATED));
@@ -195,6 +200,13 @@ fn row(case: &Case, shared: &Shared, kind: Option<Kind>) -> Option<Line> {
         let seconds = shared.until.since(shared.begin) as f64 / SECOND as f64;
         line.push(("throughput", json!(seen.throughput as f64 / seconds)));
         line.push(("unanswered", json!(seen.unanswered)));
+        let costs = seen.costs;
+        let commits = seen.throughput.max(1) as f64;
+        line.push(("messages_per_commit", json!(costs.messages as f64 / commits)));
+        line.push(("kib_per_commit", json!(costs.bytes as f64 / 1024.0 / commits)));
+        line.push(("resent_pct", json!(100.0 * costs.resent as f64 / costs.sent.max(1) as f64)));
+        line.push(("busiest_node_pct", json!(costs.used_ns as f64 / 1e7 / seconds)));
+        line.push(("queued_max", json!(costs.queued)));
     } else if kind != Some(Kind::Single) {
         // Against the round trip to its own farthest region, less one batch.
         let spans = seen.done.iter().filter(is).filter(|done| done.farthest_ns > 0);

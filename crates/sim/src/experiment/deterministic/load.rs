@@ -50,6 +50,20 @@ pub struct Done {
     pub regions: u64,
 }
 
+/// What nodes did meanwhile, all together unless said otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Costs {
+    pub messages: u64,
+    pub bytes: u64,
+    /// Entries and submissions sent, and those sent again.
+    pub sent: u64,
+    pub resent: u64,
+    /// Of the busiest node.
+    pub used_ns: u64,
+    /// Most that waited at a node.
+    pub queued: u64,
+}
+
 /// What was seen by all clients.
 #[derive(Debug, Default)]
 pub struct Seen {
@@ -58,6 +72,8 @@ pub struct Seen {
     pub throughput: u64,
     /// Asked within the window and not answered when the run was over.
     pub unanswered: u64,
+    /// Within the window.
+    pub costs: Costs,
     waiting: BTreeMap<RequestId, Done>,
     /// Calls that were answered with a commit, whenever: kept on demand.
     pub committed: Option<Vec<Vec<Datum>>>,

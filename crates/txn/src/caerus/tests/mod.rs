@@ -6,6 +6,7 @@
 mod calibrating;
 mod collecting;
 mod exhaustive;
+mod flushing;
 mod homes;
 mod judge;
 mod latency;

@@ -226,6 +226,22 @@ fn a_reader_waits_while_a_sequence_has_no_leader_and_misses_nothing() {
 }
 
 #[test]
+fn a_quiet_sequence_is_taken_over_from_a_leader_whose_clock_was_far_ahead() {
+    let mut world = world(3, 1, None);
+    // What it had granted lies above all that the next leader will ask for in this minute.
+    world.skews[0] = 60_000 * MS as i64;
+    // And nothing is collected that it might ask to tell.
+    world.passes =
+        Box::new(|_, _, message| !matches!(message, Message::Progress { .. } | Message::Watermark { .. }));
+    world.run_for_ms(1000);
+    world.kill(0);
+    world.run_for_ms(2 * TAKE_OVER_MS);
+    let next = leader(&world, 1, 0);
+    assert_ne!(next, NodeId(0));
+    assert!(world.nodes[usize::from(next.0)].is_open(RegionId(0)), "K others follow, and have all there is");
+}
+
+#[test]
 fn two_recoveries_in_a_row() {
     let mut world = world(5, 2, None);
     let first = world.submit(0, "w0.1");

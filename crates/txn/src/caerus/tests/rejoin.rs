@@ -8,7 +8,7 @@ use crate::trial::panics;
 use base::order::CloseTicket;
 use base::rng::Rng;
 use base::time::MS;
-use base::topology::Topology;
+use base::topology::{NodeSpec, PartitionSpec, Topology};
 use base::txn::{Granule, Outcome};
 use base::wan::Wan;
 use base::{NodeId, RegionId, Token};
@@ -21,6 +21,10 @@ fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> Wor
 }
 
 const TAKE_OVER_MS: u64 = 3000;
+
+fn is_append(message: &Message) -> bool {
+    matches!(message, Message::Append(append) if !append.entries.is_empty())
+}
 
 fn is_whole(world: &World, node: u16) -> bool {
     world.nodes[usize::from(node)].joining.is_none()
@@ -83,6 +87,42 @@ fn a_region_that_is_back_at_once_comes_back_all_the_same() {
 }
 
 #[test]
+fn what_is_kept_for_a_region_that_is_away_is_bounded_and_it_comes_back_with_a_copy() {
+    let mut world = world(3, 1, None);
+    for node in &mut world.nodes {
+        node.leading.values_mut().for_each(|led| led.log.keep_at_most(200));
+    }
+    world.run_for_ms(500);
+    world.cut_off(0);
+    for n in 0..2000u32 {
+        world.submit(1, &format!("w1.{}", n % 7));
+        world.run_for_ms(5);
+    }
+    // It is silent three times, longer each time, before it is given up: some hundred entries more.
+    for node in [1, 2] {
+        let (kept, led) = (&world.nodes[node].sequences[1].kept().1, &world.nodes[node].leading);
+        assert!(kept.len() < 600, "{} entries are kept in the log of node {node}", kept.len());
+        assert!(led.values().all(|led| led.log.len() < 600));
+    }
+    world.heal();
+    world.run_for_ms(2000);
+    let refused = world.submit(0, "w0.1");
+    world.run_for_ms(10);
+    let Outcome::Aborted(error) = &world.answer(refused).outcome else { panic!("it cannot catch up") };
+    assert_eq!(error.state, base::SqlState::CANNOT_CONNECT_NOW);
+    assert!(error.message.contains("away for too long"), "{error}");
+    world.lose(0);
+    world.run_for_ms(100);
+    world.heal();
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 0));
+    let after = world.submit(0, "w0.1 w1.1");
+    world.run_for_ms(1000);
+    assert!(world.answer(after).outcome.is_committed() && world.order(0, 1).contains(&after));
+    judge(&world);
+}
+
+#[test]
 fn without_copies_elsewhere_there_is_no_way_back_and_it_says_so() {
     let mut world = world(3, 0, None);
     world.submit(0, "w0.1");
@@ -100,6 +140,45 @@ fn without_copies_elsewhere_there_is_no_way_back_and_it_says_so() {
     let goes_on = world.submit(1, "w2.1");
     world.run_for_ms(5000);
     assert!(!world.answers.contains_key(&waits) && world.answers.contains_key(&goes_on));
+}
+
+#[test]
+fn a_node_that_orders_nothing_takes_a_later_copy_if_what_it_lacks_is_gone() {
+    // Two nodes in each of three regions, K = 1; 1, 3 and 5 have the same copies, and order nothing.
+    let wan = Wan::uniform("test", &["a", "b", "c"], MS, 100 * MS);
+    let (mut nodes, mut partitions) = (Vec::new(), Vec::new());
+    for n in 0..6 {
+        let (region, node, copies) = (RegionId(n / 2), NodeId(n), Vec::new());
+        nodes.push(NodeSpec { region, subscribes: Vec::new() });
+        partitions.push(PartitionSpec { region, node, copies });
+    }
+    let topology = Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false };
+    let options = Options { copies_elsewhere: 1, heartbeat_ns: 10 * MS, ..Options::default() };
+    let mut world = World::with(1, topology.replicated(), options);
+    let (lost, donor, leader) = (NodeId(1), NodeId(3), NodeId(4));
+    world.submit(4, "w5.1");
+    world.run_for_ms(500);
+    // The donor lacks what the lost node had, until its copy is written down.
+    world.passes = Box::new(move |from, to, message| (from, to) != (leader, donor) || !is_append(message));
+    let behind = world.submit(4, "w5.1");
+    world.run_for_ms(500);
+    assert!(world.order(1, 5).contains(&behind) && !world.order(3, 5).contains(&behind));
+    world.dead.insert(lost);
+    world.forgetful.insert(lost);
+    world.run_for_ms(100);
+    world.heal();
+    world.run_for_ms(50);
+    assert!(!is_whole(&world, 1));
+    world.passes = Box::new(|_, _, message| !matches!(message, Message::CopyPart { .. }));
+    world.run_for_ms(1000);
+    assert!(world.order(3, 5).contains(&behind));
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 1));
+    let after = world.submit(4, "w5.1");
+    world.run_for_ms(1000);
+    assert!(world.order(1, 5).contains(&after), "nothing lacks between its copy and what follows");
+    judge(&world);
 }
 
 #[test]

@@ -303,7 +303,7 @@ fn what_is_planted_is_noticed() {
         all.into_iter().filter(|(protocol, mutant)| !caught(*protocol, *mutant)).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
     let caught =
-        |mutant| (0..60).any(|seed| panics(|| judge(&turmoil(seed, Protocol::Calvin, Some(mutant)))));
+        |mutant| (0..240).any(|seed| panics(|| judge(&turmoil(seed, Protocol::Calvin, Some(mutant)))));
     let all = [Mutant::LeadAlone, Mutant::KeepOwnLog, Mutant::ForgetPromises, Mutant::ActBeforeAgreement];
     let unnoticed: Vec<_> = all.into_iter().filter(|mutant| !caught(*mutant)).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
