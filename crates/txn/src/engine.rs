@@ -28,16 +28,25 @@ pub trait Executor {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied;
-    /// All rows of a partition as they are now, with whatever versions are kept, in blocks of bounded size. An
-    /// executor whose rows nobody copies keeps the default.
-    fn copy(&self, _partition: PartitionId) -> Vec<Vec<u8>> {
-        Vec::new()
+    /// Begins a copy of these partitions' rows as they are now, with whatever versions are kept, for a node; one that
+    /// was under way for it ends. An executor whose rows nobody copies keeps the defaults.
+    fn begin_copy(&mut self, _to: NodeId, _partitions: &[PartitionId]) {}
+    /// The next block of the copy, of bounded size; `None`: that was all. Transactions that were applied since the copy
+    /// began are not in it. Errors: the copy cannot be finished, or there is none.
+    fn next_block(&mut self, _to: NodeId) -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded> {
+        Ok(None)
     }
+    /// Nobody takes the copy any more.
+    fn end_copy(&mut self, _to: NodeId) {}
     /// Drops what is here of a partition.
     fn forget(&mut self, _partition: PartitionId) {}
     /// Takes the next block of another node's copy.
     fn restore(&mut self, _partition: PartitionId, _block: &[u8]) {}
 }
+
+/// A copy under way cannot be finished: another one has to be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyEnded;
 
 /// A transaction's end as its gateway learns it.
 #[derive(Clone, Debug)]

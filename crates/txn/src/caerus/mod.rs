@@ -131,7 +131,6 @@ impl Caerus {
         self.ask_lows(now, out);
         self.collect(now);
         self.give_up(out);
-        self.drop_copies(now);
     }
 }
 
@@ -194,7 +193,7 @@ impl Engine for Caerus {
                 self.on_copy_part(now, from, (copy, number, of, part), executor, out)
             }
             Message::Rejoined { .. } => self.handle(now, from, message, out),
-            _ if self.joining.is_some() => self.planted_while_joining(now, from, message, out),
+            _ if self.joining.is_some() => self.while_joining(now, from, message, out),
             Message::CopyWanted { life, copy, from: first } => {
                 self.on_copy_wanted(now, from, (life, copy, first), executor, out)
             }
@@ -213,6 +212,7 @@ impl Engine for Caerus {
             Timer::Flush => self.flush_timer = None,
             Timer::Tick => {
                 self.tick(now, out);
+                self.drop_copies(now, executor);
                 self.ticked(now, out);
             }
             Timer::Gate => self.gate_timer = None,
