@@ -102,6 +102,42 @@ pub enum EngineEffect<M, T> {
     },
 }
 
+/// How a region is, as one node can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionState {
+    Up,
+    /// Nothing has been heard of what it orders for a while; what needs it waits.
+    Suspected,
+    /// The same for so long that what needs it is refused.
+    Lost,
+    /// It answers nobody because of its clock. Only its own nodes know that; to others it is silent.
+    Fenced,
+}
+
+impl RegionState {
+    pub fn name(self) -> &'static str {
+        match self {
+            RegionState::Up => "up",
+            RegionState::Suspected => "suspected",
+            RegionState::Lost => "lost",
+            RegionState::Fenced => "fenced",
+        }
+    }
+}
+
+/// See [`Engine::regions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionHealth {
+    pub region: RegionId,
+    pub state: RegionState,
+    pub silent_ns: u64,
+    /// Transactions that cannot go on before it is back, and rows (or ranges) that they touch.
+    pub blocked_transactions: u64,
+    pub blocked_rows: u64,
+    /// Transactions and readers refused at this node because of it, since the node began.
+    pub refused: u64,
+}
+
 /// An engine's effects, first in, first out.
 pub type EngineEffects<E> = Vec<EngineEffect<<E as Engine>::Message, <E as Engine>::Timer>>;
 
@@ -203,6 +239,14 @@ pub trait Engine {
     /// Entries kept now, by what they are: for whoever checks that memory stays bounded.
     fn held(&self) -> BTreeMap<&'static str, u64> {
         BTreeMap::new()
+    }
+    /// Messages refused since the beginning because no correct node sends them, by sender and reason.
+    fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
+        BTreeMap::new()
+    }
+    /// How each region is, as far as this node can tell; nothing with an engine that does not look.
+    fn regions(&self) -> Vec<RegionHealth> {
+        Vec::new()
     }
     /// Why this node answers nobody now; `None`: it does. (It has lost its memory and is not whole again.)
     fn absent(&self) -> Option<SqlError> {

@@ -27,7 +27,7 @@
 //!
 //! What K regions lost may lack is with the others as ever: a region counts among the K until it is whole. So
 //! K = 0 has no way back: what only the lost region had is nowhere, and where its sequence ended nobody can tell.
-//! It says so to whoever asks, and everything that needs it waits for ever; nothing is guessed.
+//! It says so to whoever asks, and everything that needs it is refused (see `availability`); nothing is guessed.
 //!
 //! The copy comes in blocks of bounded size, so many at a time; what has come need not come again. All blocks are of the
 //! moment when the copy began, and the donor makes them as they are asked for, while it goes on: it leaves out what was

@@ -1,5 +1,6 @@
 //! What a node remembers, and the loop that settles everything one event brings about.
 
+use super::availability::Availability;
 use super::batcher::{Link, Outstanding};
 use super::calibrating::{Calibrations, Finding};
 use super::closing::Closing;
@@ -7,6 +8,7 @@ use super::collection::Collector;
 use super::homes::Residence;
 use super::message::{Lives, Message, Named, Share, Term, Timer};
 use super::options::{Mutant, Options};
+use super::plausibility::Refusals;
 use super::protocol::Global;
 use super::recovery::Candidacy;
 use super::rejoin::{HandedOut, Joining, Rejoined};
@@ -73,6 +75,9 @@ pub struct Caerus {
     pub(super) gate_timer: Option<Time>,
     /// Largest rank answered here: what is submitted here later is ranked above it.
     pub(super) answered: Rank,
+
+    pub(super) availability: Availability,
+    pub(super) refused_messages: Refusals,
 
     /// Sequences that this node leads: its region's, and those of regions that were lost.
     pub(super) leading: BTreeMap<RegionId, Sequencer>,
@@ -277,6 +282,8 @@ impl Caerus {
             gate: BTreeMap::new(),
             gate_timer: None,
             answered: Rank::ZERO,
+            availability: Availability::default(),
+            refused_messages: Refusals::new(),
             leading,
             candidacies: BTreeMap::new(),
             flush_timer: None,

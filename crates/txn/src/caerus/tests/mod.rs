@@ -3,6 +3,7 @@
 //!
 //! Suggested reading order: this file, the modules below.
 
+mod availability;
 mod calibrating;
 mod collecting;
 mod exhaustive;
@@ -10,6 +11,7 @@ mod homes;
 mod judge;
 mod latency;
 mod mutants;
+mod plausibility;
 mod random;
 mod readers;
 mod recovery;
