@@ -1,7 +1,7 @@
 //! Sequences that nobody serves: what needs one is refused, what was in flight blocks its own rows, everything else
 //! goes on.
 //!
-//! IN: at every tick, how far each sequence is complete at this node. OUT: refusals of transactions that this gateway
+//! IN: at every tick, when each sequence was heard of and how far it is complete at this node. OUT: refusals of transactions that this gateway
 //! has not sent anywhere, and of readers; "outcome unknown" for clients whose transaction is in flight. KEEPS:
 //! 1. a transaction is refused only before its gateway has sent it to any sequence: nothing was ordered, and nothing
 //!    will be;
@@ -11,9 +11,11 @@
 //! 4. silence decides only who waits and who is refused. No entry, stamp, promise or rank depends on it, so a region
 //!    that is taken for lost in error costs refusals and nothing else.
 //!
-//! A sequence is silent while its closed timestamp (`low`) does not grow here, whatever the reason: its leader is
-//! lost, cut off, has fenced itself because of its clock, or cannot get as many copies as it needs. Time is counted
-//! tick by tick, so a pause of this node itself is not held against others.
+//! With K = 0 a sequence is silent while nothing of its leader is accepted here: it is lost, cut off, has fenced itself
+//! because of its clock, or what it says is refused. With K > 0 it is silent while its closed timestamp (`low`) does not
+//! grow here, so also if its leader cannot get as many copies as it needs. (Where clocks have no bound a closed
+//! timestamp may be ahead of its leader's clock for long: there a leader that is heard of is never silent.) Time is
+//! counted tick by tick, so a pause of this node itself is not held against others.
 //!
 //! With K = 0 nobody can lead for a silent region. A transaction that needs it is delayed at the gateway from early
 //! on, which costs nothing (it could not complete before the region is heard of again), and keeps it out of the
@@ -61,6 +63,7 @@ pub(super) struct Availability {
 #[derive(Clone, Copy, Debug, Default)]
 struct Silence {
     low: Rank,
+    heard_at: Time,
     for_ns: u64,
 }
 
@@ -160,10 +163,19 @@ impl Caerus {
         let lost_before = self.availability.lost;
         (self.availability.delayed, self.availability.suspected, self.availability.lost) = (0, 0, 0);
         for sequence in self.running() {
-            let low = self.sequences[usize::from(sequence.0)].low;
+            let (low, heard_at) = {
+                let known = &self.sequences[usize::from(sequence.0)];
+                (known.low, known.heard_at)
+            };
+            let is_led_here = self.leading.contains_key(&sequence);
+            let goes_by_word = self.copies_of(sequence) == 0 || self.is_unbounded();
             let known = self.availability.silences.entry(sequence).or_default();
-            match low > known.low {
-                true => *known = Silence { low, for_ns: 0 },
+            let is_alive = match goes_by_word {
+                true => is_led_here || heard_at != known.heard_at,
+                false => low > known.low,
+            };
+            match is_alive {
+                true => *known = Silence { low, heard_at, for_ns: 0 },
                 false => known.for_ns += passed_ns,
             }
             let (for_ns, (suspected_ns, lost_ns)) = (known.for_ns, self.patience_with(sequence));
