@@ -16,14 +16,14 @@ use base::wan::Wan;
 use base::{NodeId, RegionId, Time};
 use node::clocks::ClockOptions;
 use node::durable::{self, Durable, Groups};
-use node::request::{Reply, Request};
+use node::request::{RegionHealth, Reply, Request};
 use node::{Node, Options};
 use query::{Cluster, Gateway, GatewayConfig, OldVersions};
 use runtime::{DataDir, Host, LocalCluster};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -248,6 +248,8 @@ pub struct Database {
     front_ends: Vec<FrontEnd>,
     /// Gives up snapshots of transactions that are open for too long.
     _old_versions: JoinSet<()>,
+    /// Messages that nodes have refused, as far as the log tells: by node, sender and reason.
+    refusals: Mutex<Refusals>,
     /// Killed regions that have lost what they knew.
     forgetful: BTreeSet<RegionId>,
     /// Nobody listens there before they are whole again.
@@ -311,6 +313,9 @@ impl Database {
         let topology = Arc::new(args.topology()?);
         args.limits()?;
         let engine = args.engine_options(&topology)?;
+        if let Some(warning) = engine.survival_warning(&topology) {
+            eprintln!("warning: --survive {}: {warning}.", args.survive);
+        }
         let procedures = Arc::new(workload::procedures());
         // Ports first: nothing is started if one is taken.
         let mut listeners = Vec::new();
@@ -387,6 +392,7 @@ impl Database {
             nodes,
             front_ends,
             _old_versions: old_versions,
+            refusals: Mutex::default(),
             forgetful: BTreeSet::new(),
             returning: BTreeSet::new(),
             lives: 1,
@@ -490,11 +496,35 @@ impl Database {
         }
     }
 
+    /// Logs messages that nodes have refused since this was asked last.
+    pub fn log_refusals(&self) {
+        let mut known = self.refusals.lock().expect("nobody fails while holding it");
+        match &self.nodes {
+            Nodes::Memory { cluster, .. } => log_refusals(cluster, &mut known),
+            Nodes::Kept { cluster, .. } => log_refusals(cluster, &mut known),
+        }
+    }
+
     /// The first node that has stopped, if any.
     pub fn stopped(&self) -> Option<NodeId> {
         match &self.nodes {
             Nodes::Memory { cluster, .. } => first_stopped(cluster),
             Nodes::Kept { cluster, .. } => first_stopped(cluster),
+        }
+    }
+}
+
+type Refusals = BTreeMap<(NodeId, NodeId, &'static str), u64>;
+
+fn log_refusals<P: Served>(cluster: &LocalCluster<P>, known: &mut Refusals) {
+    for host in cluster.hosts().iter().filter(|host| !host.is_gone()) {
+        for ((from, reason), count) in host.inspect(|served| served.node().refused_messages()) {
+            // Each time that there are twice as many.
+            let told = known.entry((host.id(), from, reason)).or_default();
+            if count >= (2 * *told).max(1) {
+                *told = count;
+                tracing::warn!(node = %host.id(), %from, messages = count, "refused messages: {reason}");
+            }
         }
     }
 }
@@ -644,6 +674,9 @@ impl<P: Served> Cluster for Member<P> {
     }
     fn catalog(&self) -> Arc<Catalog> {
         self.host.inspect(|served| served.node().catalog())
+    }
+    fn regions(&self) -> Vec<RegionHealth> {
+        self.host.inspect(|served| served.node().regions())
     }
     fn procedures(&self) -> &Arc<Procedures> {
         &self.procedures

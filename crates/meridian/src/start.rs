@@ -29,6 +29,7 @@ pub fn run(args: StartArgs) -> anyhow::Result<()> {
                     return Ok(());
                 }
                 () = tokio::time::sleep(Duration::from_millis(500)) => {
+                    database.log_refusals();
                     if let Some(node) = database.stopped() {
                         bail!("node {node} has stopped; the log above says why");
                     }

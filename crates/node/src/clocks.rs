@@ -1,8 +1,10 @@
 //! Is this node's clock right? What others' clocks show can tell that it is not.
 //!
 //! IN: when a question left, what the other clock showed when it answered, when the answer came. OUT: a verdict.
-//! KEEPS: a node whose clock is kept is never taken out, as long as most of those it compares itself with keep
-//! theirs; one whose clock is provably wrong against as many as it agrees with takes itself out.
+//! KEEPS: a node whose clock is kept is never taken out, as long as it hears of others and most of those it compares
+//! itself with keep theirs; one whose clock is provably wrong against as many as it agrees with takes itself out, and so
+//! does one that has asked for long and got no answer: a clock strays, so what was measured once bounds it for a while
+//! only. Questions are counted, not time: a node that stood still asks first.
 //!
 //! A question that leaves at `a` by the own clock, is answered at `b` by the other's, and comes back at `c` bounds how
 //! far the other is ahead, whatever the way there and back took: it was at most `b − a` when the question left (the
@@ -28,6 +30,9 @@ pub struct ClockOptions {
     pub every_ns: u64,
     /// κ: machines keep their clocks within this of true time, in ns. `None`: within ε.
     pub kept_ns: Option<u64>,
+    /// A node that has asked for so long and heard nobody takes itself out, in ns. What a clock strays in that time has
+    /// to fit into ε, too.
+    pub checked_within_ns: u64,
     /// No message is faster than the topology says: so it is where delays are emulated. Otherwise it may take
     /// no time at all.
     pub least_delays: bool,
@@ -35,7 +40,7 @@ pub struct ClockOptions {
 
 impl Default for ClockOptions {
     fn default() -> Self {
-        ClockOptions { every_ns: SECOND, kept_ns: None, least_delays: false }
+        ClockOptions { every_ns: SECOND, kept_ns: None, checked_within_ns: 20 * SECOND, least_delays: false }
     }
 }
 
@@ -44,6 +49,9 @@ impl Default for ClockOptions {
 pub struct ClockMonitor {
     every_ns: u64,
     kept_ns: u64,
+    /// Questions to all of them without an answer since that are too many, and how many there have been.
+    unanswered_max: u64,
+    unanswered: u64,
     peers: BTreeMap<NodeId, Peer>,
 }
 
@@ -76,6 +84,10 @@ struct Offset {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Right,
+    /// Nobody has answered for so long, in ns.
+    Unchecked {
+        for_ns: u64,
+    },
     /// Against these, each with a bound of how far it is ahead of this clock, in ns (negative: behind).
     Wrong {
         by: Vec<(NodeId, i64)>,
@@ -97,6 +109,8 @@ impl ClockMonitor {
         Some(ClockMonitor {
             every_ns: options.every_ns,
             kept_ns: options.kept_ns.unwrap_or(topology.clock_bound_ns),
+            unanswered_max: options.checked_within_ns.div_ceil(options.every_ns).max(1),
+            unanswered: 0,
             peers: asked
                 .into_iter()
                 .map(|node| (node, Peer { least_ns: least_ns(node), offset: None }))
@@ -111,12 +125,18 @@ impl ClockMonitor {
         self.peers.keys().copied()
     }
 
+    /// All of them are asked now.
+    pub fn asks(&mut self) {
+        self.unanswered += 1;
+    }
+
     /// A question of `asked_at` was answered when the other clock showed `there`, and the answer is here.
     pub fn answered(&mut self, now: Time, from: NodeId, asked_at: Time, there: Time) {
         let Some(Peer { least_ns, offset }) = self.peers.get_mut(&from) else { return };
         if asked_at > now || offset.is_some_and(|known| known.at > asked_at) {
             return; // From a former life, or overtaken by a later one.
         }
+        self.unanswered = 0;
         let ahead = |own: Time| there.0 as i64 - own.0 as i64;
         let way_ns = *least_ns as i64;
         *offset = Some(Offset { least_ns: ahead(now) + way_ns, most_ns: ahead(asked_at) - way_ns, at: now });
@@ -133,6 +153,9 @@ impl ClockMonitor {
 
     /// What is known of late, this node's own word included on its side.
     pub fn verdict(&self, now: Time) -> Verdict {
+        if self.unanswered > self.unanswered_max {
+            return Verdict::Unchecked { for_ns: self.unanswered * self.every_ns };
+        }
         let apart_ns = 2 * self.kept_ns as i64;
         let lately = |offset: &Offset| now.since(offset.at) <= 8 * self.every_ns;
         let (mut by, mut agree) = (Vec::new(), 1);
@@ -241,6 +264,26 @@ mod tests {
         monitor.answered(now, NodeId(1), now + 2 * SECOND, now);
         monitor.answered(now, NodeId(9), now, now);
         assert!(matches!(monitor.verdict(now), Verdict::Wrong { by } if by.len() == 2));
+    }
+
+    #[test]
+    fn who_asks_in_vain_for_long_does_not_know_its_clock_and_one_answer_is_enough() {
+        let topology = topology(3, MS);
+        let options =
+            ClockOptions { every_ns: SECOND, checked_within_ns: 5 * SECOND, ..ClockOptions::default() };
+        let mut monitor = ClockMonitor::new(&topology, NodeId(0), options).unwrap();
+        let now = Time(1000 * SECOND);
+        for _ in 0..5 {
+            monitor.asks();
+            assert_eq!(monitor.verdict(now), Verdict::Right);
+        }
+        monitor.asks();
+        assert_eq!(monitor.verdict(now), Verdict::Unchecked { for_ns: 6 * SECOND });
+        // An answer of a former life is none.
+        monitor.answered(now, NodeId(1), now + SECOND, now);
+        assert_ne!(monitor.verdict(now), Verdict::Right);
+        monitor.answered(now, NodeId(1), now, now);
+        assert_eq!(monitor.verdict(now), Verdict::Right);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::txn::{AccessMode, Applied, Gathered, Granule, RowRead, Transaction};
-use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError};
-use rowstore::{Counters, Store};
-use std::collections::BTreeMap;
+use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, TxnId};
+use rowstore::{CopyOutdated, CopyPlan, Counters, Store};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use txn::engine::Executor;
+use txn::engine::{CopyEnded, Executor};
 
 /// Versions removed at most in one maintenance step, per partition.
 const COLLECT_VERSIONS_MAX: usize = 20_000;
@@ -20,6 +20,14 @@ pub struct Data {
     /// Rows that are written are noted.
     notes_writes: bool,
     written: Vec<Written>,
+    /// Copies that other nodes take. Versions are not collected meanwhile.
+    copies: BTreeMap<NodeId, OpenCopy>,
+}
+
+/// A copy under way, and what was applied since it began.
+struct OpenCopy {
+    plans: VecDeque<(PartitionId, CopyPlan)>,
+    since: BTreeSet<TxnId>,
 }
 
 /// Rank and gateway of a transaction, and the rows that it wrote.
@@ -32,8 +40,14 @@ impl Data {
         partitions: impl Iterator<Item = PartitionId>,
     ) -> Data {
         let store = |p| (p, Store::new(p, topology.clone(), procedures.clone()));
-        let (notes_writes, written) = (false, Vec::new());
-        Data { stores: partitions.map(store).collect(), collect_below: Rank::ZERO, notes_writes, written }
+        let (notes_writes, written, copies) = (false, Vec::new(), BTreeMap::new());
+        Data {
+            stores: partitions.map(store).collect(),
+            collect_below: Rank::ZERO,
+            notes_writes,
+            written,
+            copies,
+        }
     }
 
     pub fn store(&self, partition: PartitionId) -> &Store {
@@ -79,6 +93,9 @@ impl Data {
 
     /// A bounded amount of collection.
     pub fn maintain(&mut self) {
+        if !self.copies.is_empty() {
+            return;
+        }
         for store in self.stores.values_mut() {
             store.collect(self.collect_below, COLLECT_VERSIONS_MAX);
         }
@@ -125,11 +142,29 @@ impl Executor for Data {
             });
             self.written.push((place.rank, transaction.id.coordinator, rows.collect()));
         }
+        self.copies.values_mut().for_each(|copy| _ = copy.since.insert(transaction.id));
         self.store_mut(partition).apply(transaction, place, exchange)
     }
 
-    fn copy(&self, partition: PartitionId) -> Vec<Vec<u8>> {
-        self.store(partition).copy()
+    fn begin_copy(&mut self, to: NodeId, partitions: &[PartitionId]) {
+        let plans = partitions.iter().map(|p| (*p, self.store(*p).begin_copy())).collect();
+        self.copies.insert(to, OpenCopy { plans, since: BTreeSet::new() });
+    }
+    fn next_block(&mut self, to: NodeId) -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded> {
+        let OpenCopy { plans, since } = self.copies.get_mut(&to).ok_or(CopyEnded)?;
+        while let Some((partition, plan)) = plans.front_mut() {
+            let (store, partition) = (&self.stores[partition], *partition);
+            let is_newer = |place: &Place| since.contains(&place.txn);
+            match store.copy_more(plan, &is_newer) {
+                Ok(Some(block)) => return Ok(Some((partition, block))),
+                Ok(None) => _ = plans.pop_front(),
+                Err(CopyOutdated) => return Err(CopyEnded),
+            }
+        }
+        Ok(None)
+    }
+    fn end_copy(&mut self, to: NodeId) {
+        self.copies.remove(&to);
     }
     fn restore(&mut self, partition: PartitionId, block: &[u8]) {
         // The first block forgets what was here.

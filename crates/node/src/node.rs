@@ -315,6 +315,20 @@ impl<E: Engine> Node<E> {
     pub fn catalog(&self) -> Arc<base::schema::Catalog> {
         self.data.catalog()
     }
+    /// Messages that the engine has refused because no correct node sends them, by sender and reason.
+    pub fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
+        self.engine.refused_messages()
+    }
+    /// How each region is, as far as this node can tell.
+    pub fn regions(&self) -> Vec<RegionHealth> {
+        let is_out = self.watch.as_ref().is_some_and(|watch| watch.out.is_some());
+        let mut regions = self.engine.regions();
+        let here = self.topology.region_of(self.id);
+        if let Some(own) = regions.iter_mut().find(|health| is_out && health.region == here) {
+            own.state = RegionState::Fenced;
+        }
+        regions
+    }
     pub fn columns(&self) -> &ColumnStore {
         &self.columns.store
     }

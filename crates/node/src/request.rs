@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use txn::engine::{RegionHealth, RegionState};
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Order and execute a transaction.

@@ -9,7 +9,7 @@ use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::{NodeId, RegionId, Time};
-use node::request::{Reply, Request};
+use node::request::{RegionHealth, Reply, Request};
 use std::sync::Arc;
 
 /// One node of the cluster, as its clients see it.
@@ -33,6 +33,10 @@ pub trait Cluster: Send + Sync + 'static {
         Incarnation::default()
     }
     /// Name of the engine that orders transactions.
+    /// How each region is, as far as the node can tell; nothing if it does not look.
+    fn regions(&self) -> Vec<RegionHealth> {
+        Vec::new()
+    }
     fn engine(&self) -> &str;
 
     /// K: how many other regions must have a transaction before it is answered.

@@ -1,15 +1,18 @@
 //! A whole partition in blocks, for a copy that begins with nothing.
 //!
-//! IN: blocks of another copy of the same partition, in order. OUT: the blocks of this one, of bounded size each.
+//! IN: blocks of another copy of the same partition, in order. OUT: the blocks of this one, of bounded size each, one at
+//! a time: versions that were written since the copy began are left out, so all blocks are of one moment.
 //! KEEPS: a store that has taken all blocks of another answers every cut, every question for what has changed since
 //! and every later transaction as that one does: versions travel with their places, deletions among them.
 
 use crate::store::{Garbage, GarbageKind, IndexStore, Owner, Store, TableStore};
 use crate::versions::{Slot, VersionMap};
 use base::codec::{self, DecodeError};
+use base::key::KeyRange;
 use base::schema::{Catalog, Table};
 use base::{Key, Place, Rank, Row, TableId};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A block is full once its keys and values are this long.
@@ -46,37 +49,125 @@ enum Block {
     Ends,
 }
 
+/// A copy of a store as it was when the copy began, under way: blocks are made one at a time, while transactions go on.
+#[derive(Debug)]
+pub struct CopyPlan {
+    catalog: Arc<Catalog>,
+    sections: VecDeque<Section>,
+    /// Where the first section goes on.
+    from: Key,
+}
+
+/// The catalog has changed since the copy began: it cannot be finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyOutdated;
+
+#[derive(Debug)]
+enum Section {
+    Block(Vec<u8>),
+    Rows(Which),
+    Entries(Which, usize),
+    Homes(Which, usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Live(TableId),
+    Dropped(TableId, Place),
+}
+
 impl Store {
-    /// Everything that is here.
-    pub fn copy(&self) -> Vec<Vec<u8>> {
-        let mut blocks = vec![codec::encode(&Block::Begins {
+    /// Begins a copy of what is here now.
+    pub fn begin_copy(&self) -> CopyPlan {
+        let block = |block| Section::Block(codec::encode(&block));
+        let mut sections = VecDeque::from([block(Block::Begins {
             collected_below: self.collected_below,
             catalog: self.catalog.clone(),
             catalogs: self.catalogs.iter().cloned().collect(),
             tables: self.tables.keys().copied().collect(),
-        })];
-        let tables = self.tables.values().map(|table| (None, table));
-        let dropped = self.dropped.iter().map(|(place, table)| (Some(*place), table));
-        for (dropped, table) in tables.chain(dropped) {
+        })]);
+        let tables = self.tables.iter().map(|(id, table)| (None, Which::Live(*id), table));
+        let dropped = self.dropped.iter();
+        let dropped =
+            dropped.map(|(place, table)| (Some(*place), Which::Dropped(table.desc.id, *place), table));
+        for (dropped, which, table) in tables.chain(dropped) {
             let created = table.indexes.iter().map(|index| index.created).collect();
             let (desc, newest) = (table.desc.clone(), table.newest);
-            blocks.push(codec::encode(&Block::Table { desc, dropped, newest, created }));
-            in_blocks(&table.rows, Row::len, |chains| blocks.push(codec::encode(&Block::Rows(chains))));
-            for (nth, index) in table.indexes.iter().enumerate() {
-                let length = |owner: &Owner| match owner {
-                    Owner::Tail => 0,
-                    Owner::Key(key) => key.len(),
-                };
-                in_blocks(&index.entries, length, |chains| {
-                    blocks.push(codec::encode(&Block::Entries { nth, chains }));
-                });
-                in_blocks(&index.homes, length, |chains| {
-                    blocks.push(codec::encode(&Block::Homes { nth, chains }));
-                });
+            sections.push_back(block(Block::Table { desc, dropped, newest, created }));
+            sections.push_back(Section::Rows(which));
+            for nth in 0..table.indexes.len() {
+                sections.extend([Section::Entries(which, nth), Section::Homes(which, nth)]);
             }
         }
-        blocks.push(codec::encode(&Block::Ends));
-        blocks
+        sections.push_back(block(Block::Ends));
+        CopyPlan { catalog: self.catalog.clone(), sections, from: Key::new() }
+    }
+
+    /// The next block of a copy; `None`: that was all. `is_newer` tells of places whether they were written after the
+    /// copy began; nothing may have been collected since. Errors: see [`CopyOutdated`].
+    pub fn copy_more(
+        &self,
+        plan: &mut CopyPlan,
+        is_newer: &dyn Fn(&Place) -> bool,
+    ) -> Result<Option<Vec<u8>>, CopyOutdated> {
+        if !Arc::ptr_eq(&plan.catalog, &self.catalog) {
+            return Err(CopyOutdated);
+        }
+        while let Some(section) = plan.sections.front_mut() {
+            let length_of = |owner: &Owner| match owner {
+                Owner::Tail => 0,
+                Owner::Key(key) => key.len(),
+            };
+            let (block, next) = match section {
+                Section::Block(bytes) => (Some(std::mem::take(bytes)), None),
+                Section::Rows(which) => match self.copied(*which) {
+                    Some(table) => {
+                        let (chains, next) = block_of(&table.rows, &plan.from, Row::len, is_newer);
+                        ((!chains.is_empty()).then(|| codec::encode(&Block::Rows(chains))), next)
+                    }
+                    None => (None, None),
+                },
+                Section::Entries(which, nth) | Section::Homes(which, nth)
+                    if self.copied(*which).is_none() =>
+                {
+                    _ = nth;
+                    (None, None)
+                }
+                Section::Entries(which, nth) => {
+                    let index = &self.copied(*which).expect("just seen").indexes[*nth];
+                    let (chains, next) = block_of(&index.entries, &plan.from, length_of, is_newer);
+                    let block = Block::Entries { nth: *nth, chains };
+                    (Some(codec::encode(&block)), next)
+                }
+                Section::Homes(which, nth) => {
+                    let index = &self.copied(*which).expect("just seen").indexes[*nth];
+                    let (chains, next) = block_of(&index.homes, &plan.from, length_of, is_newer);
+                    let block = Block::Homes { nth: *nth, chains };
+                    (Some(codec::encode(&block)), next)
+                }
+            };
+            match next {
+                Some(next) => plan.from = next,
+                None => {
+                    plan.from = Key::new();
+                    plan.sections.pop_front();
+                }
+            }
+            if block.is_some() {
+                return Ok(block);
+            }
+        }
+        Ok(None)
+    }
+
+    fn copied(&self, which: Which) -> Option<&TableStore> {
+        match which {
+            Which::Live(id) => self.tables.get(&id),
+            Which::Dropped(id, at) => {
+                let mut dropped = self.dropped.iter();
+                dropped.find(|(place, table)| *place == at && table.desc.id == id).map(|(_, table)| table)
+            }
+        }
     }
 
     /// Takes the next block of another store's copy; with the first, whatever is here is forgotten. Errors: it is
@@ -177,24 +268,33 @@ impl Store {
     }
 }
 
-/// Hands out the versions of a map, so many keys at a time that a block is full.
-fn in_blocks<V: Clone>(map: &VersionMap<V>, length: impl Fn(&V) -> usize, mut full: impl FnMut(Chains<V>)) {
-    let (mut chains, mut bytes): (Chains<V>, usize) = (Vec::new(), 0);
-    for (key, slot) in map.iter() {
+/// The versions of a map's keys from one on that were written before a copy began, so many keys that a block is full,
+/// and the key to go on with.
+fn block_of<V: Clone>(
+    map: &VersionMap<V>,
+    from: &Key,
+    length: impl Fn(&V) -> usize,
+    is_newer: &dyn Fn(&Place) -> bool,
+) -> (Chains<V>, Option<Key>) {
+    let (mut chains, mut bytes, mut next): (Chains<V>, usize, Option<Key>) = (Vec::new(), 0, None);
+    let range = KeyRange { low: from.clone(), high: None };
+    map.scan(&range, false, |key, slot| {
+        let versions = Slot::versions(slot).filter(|(place, _)| !is_newer(place));
         let versions: Vec<(Place, Option<V>)> =
-            Slot::versions(slot).map(|(place, value)| (place, value.cloned())).collect();
+            versions.map(|(place, value)| (place, value.cloned())).collect();
         let values: usize =
             versions.iter().map(|(_, value)| value.as_ref().map_or(0, &length) + size_of::<Place>()).sum();
-        bytes += key.len() + values;
-        chains.push((key, versions));
-        if bytes >= BLOCK_BYTES {
-            bytes = 0;
-            full(std::mem::take(&mut chains));
+        // What is not copied costs a look.
+        bytes += key.len() + values.max(size_of::<Place>());
+        if !versions.is_empty() {
+            chains.push((key.clone(), versions));
         }
-    }
-    if !chains.is_empty() {
-        full(chains);
-    }
+        if bytes >= BLOCK_BYTES {
+            next = Some(key.successor());
+        }
+        next.is_none()
+    });
+    (chains, next)
 }
 
 /// Writes a key's versions one after the other, as they were written there.

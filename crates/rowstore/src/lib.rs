@@ -25,4 +25,5 @@ mod execute;
 
 mod invariants;
 
+pub use copy::{CopyOutdated, CopyPlan};
 pub use store::{Counters, Store};

@@ -9,8 +9,8 @@ use base::rng::Rng;
 use base::schema::*;
 use base::txn::*;
 use base::*;
-use rowstore::Counters;
-use std::collections::{BTreeMap, BTreeSet};
+use rowstore::{CopyPlan, Counters, Store};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use support::*;
 
 const T: TableId = TableId(1);
@@ -319,6 +319,41 @@ struct Seen {
     duplicates: u64,
     twice: u64,
     collected_rows: u64,
+    slow_copies: u64,
+}
+
+/// A copy of all stores whose blocks are made one by one while transactions go on.
+struct SlowCopy {
+    plans: Vec<CopyPlan>,
+    /// What would have been copied at once.
+    expected: Vec<VecDeque<Vec<u8>>>,
+    since: BTreeSet<TxnId>,
+}
+
+impl SlowCopy {
+    fn new(stores: &[Store]) -> SlowCopy {
+        SlowCopy {
+            plans: stores.iter().map(Store::begin_copy).collect(),
+            expected: stores.iter().map(|store| blocks_of(store).into()).collect(),
+            since: BTreeSet::new(),
+        }
+    }
+    /// Makes the next block of each store; whether that was all.
+    fn go_on(&mut self, stores: &[Store]) -> bool {
+        let mut is_over = true;
+        for ((store, plan), expected) in stores.iter().zip(&mut self.plans).zip(&mut self.expected) {
+            let is_newer = |place: &Place| self.since.contains(&place.txn);
+            let block = store.copy_more(plan, &is_newer).expect("the catalog stays");
+            is_over &= block.is_none();
+            assert_eq!(block, expected.pop_front(), "a block is as of the moment when the copy began");
+        }
+        is_over
+    }
+}
+
+fn blocks_of(store: &Store) -> Vec<Vec<u8>> {
+    let mut plan = store.begin_copy();
+    std::iter::from_fn(|| store.copy_more(&mut plan, &|_| false).expect("the catalog stays")).collect()
 }
 
 fn run(seed: u64, partitions: u16, steps: usize, seen: &mut Seen) {
@@ -334,6 +369,7 @@ fn run(seed: u64, partitions: u16, steps: usize, seen: &mut Seen) {
         by_c: Vec::new(),
     };
     let mut collected = first;
+    let mut slow: Option<SlowCopy> = None;
     for step in 0..steps {
         // Ties in rank happen; the transaction's id decides.
         world.rank += rng.below(3);
@@ -364,6 +400,9 @@ fn run(seed: u64, partitions: u16, steps: usize, seen: &mut Seen) {
         let access = world.everything();
         let transaction = world.transaction(program, access);
         let rank = world.rank;
+        if let Some(slow) = &mut slow {
+            slow.since.insert(transaction.id);
+        }
         world.forget_prepared = rng.chance(0.3);
         let found = match world.run_at(&transaction, rank) {
             Outcome::Committed { results } => {
@@ -387,7 +426,14 @@ fn run(seed: u64, partitions: u16, steps: usize, seen: &mut Seen) {
             Verdict::Aborts(SqlState::UNIQUE_VIOLATION) => seen.duplicates += 1,
             Verdict::Aborts(_) => seen.twice += 1,
         }
-        if rng.chance(0.05) {
+        if slow.as_mut().is_some_and(|slow| slow.go_on(&world.stores)) {
+            slow = None;
+            seen.slow_copies += 1;
+        }
+        if slow.is_none() && step % 30 == 10 {
+            slow = Some(SlowCopy::new(&world.stores));
+        }
+        if slow.is_none() && rng.chance(0.1) {
             collected += rng.below(world.rank - collected + 1);
             let budget = rng.between(0, 20) as usize;
             let before: u64 = world.stores.iter().map(|s| s.counters().versions).sum();
@@ -398,11 +444,11 @@ fn run(seed: u64, partitions: u16, steps: usize, seen: &mut Seen) {
                 assert_eq!(below.unwrap_err().state, SqlState::SNAPSHOT_TOO_OLD);
             }
         }
-        if step % 40 == 39 {
+        if slow.is_none() && step % 40 == 39 {
             // Another store goes on from a copy.
             for store in &mut world.stores {
                 let Counters { rows, versions, bytes, .. } = store.counters();
-                let blocks = store.copy();
+                let blocks = blocks_of(store);
                 blocks.iter().for_each(|block| store.restore(block).expect("it was just written"));
                 let copy = store.counters();
                 assert_eq!((copy.rows, copy.versions, copy.bytes), (rows, versions, bytes));
@@ -431,7 +477,7 @@ fn random_programs_agree_with_a_copy_per_version() {
         let mut seen = Seen::default();
         (0..60).for_each(|seed| run(seed, partitions, 120, &mut seen));
         let reached = [seen.commits, seen.conflicts, seen.duplicates, seen.collected_rows];
-        assert!(reached.iter().all(|count| *count > 100), "{seen:?}");
+        assert!(reached.iter().all(|count| *count > 100) && seen.slow_copies > 60, "{seen:?}");
         assert!(partitions > 1 || seen.twice > 10, "{seen:?}");
     }
 }

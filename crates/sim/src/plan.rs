@@ -39,11 +39,14 @@ pub enum Mix {
     Crash,
     /// All nodes that run no partition and keep no columns, but one, crash for good.
     Deaths,
-    /// One machine's clock leaves every bound, and comes back.
+    /// One machine's clock leaves every bound, and comes back; for half of the seeds nodes and regions are cut off
+    /// meanwhile, or links are lossy.
     Drift,
     /// Regions are lost with all they knew, one after the other, and come back without it. For engines with copies in
     /// every region only.
     Forgets,
+    /// The same, while one machine's clock leaves every bound.
+    DriftForgets,
     /// A draw of the above, but of crashes, deaths and clocks that drift, together.
     Mixed,
 }
@@ -73,13 +76,26 @@ impl Mix {
             Mix::Deaths => "deaths",
             Mix::Drift => "drift",
             Mix::Forgets => "forgets",
+            Mix::DriftForgets => "drift-forgets",
             Mix::Mixed => "mixed",
         }
     }
 
     /// Whether gateways lose their memory, or more.
     pub fn takes_gateways(self) -> bool {
-        matches!(self, Mix::Crash | Mix::Deaths | Mix::Forgets)
+        matches!(self, Mix::Crash | Mix::Deaths) || self.loses_regions()
+    }
+    /// Whether regions lose all they knew.
+    pub fn loses_regions(self) -> bool {
+        matches!(self, Mix::Forgets | Mix::DriftForgets)
+    }
+    /// Whether a clock leaves every bound.
+    pub fn leads_clocks_astray(self) -> bool {
+        matches!(self, Mix::Drift | Mix::DriftForgets)
+    }
+    /// Whether regions are out of each other's reach for long.
+    pub fn separates(self) -> bool {
+        matches!(self, Mix::Partitions | Mix::Mixed)
     }
 }
 
@@ -106,7 +122,8 @@ impl Plan {
     pub fn named(name: &str) -> Result<Plan, String> {
         let parsed = name.split_once('-').and_then(|(distances, mix)| {
             let &(distances, preset, regions) = DISTANCES.iter().find(|d| d.0 == distances)?;
-            let mix = Mix::ALL.into_iter().chain([Mix::Forgets]).find(|m| m.name() == mix)?;
+            let mix =
+                Mix::ALL.into_iter().chain([Mix::Forgets, Mix::DriftForgets]).find(|m| m.name() == mix)?;
             Some(Plan { distances, wan: Wan::preset(preset)?.truncated(regions), mix })
         });
         parsed.ok_or_else(|| {
@@ -124,20 +141,26 @@ impl Plan {
         match self.mix {
             Mix::ClockSkew => *rng.pick(&[5 * MS, 10 * MS, 20 * MS]),
             // What a clock may be off by before it is found out; see `node::clocks`.
-            Mix::Drift => {
-                let between_ns = WATCH_EVERY_NS + self.wan.widest_ns();
+            Mix::Drift | Mix::DriftForgets => {
+                let between_ns = self.unchecked_max_ns() + 2 * WATCH_EVERY_NS + self.wan.widest_ns();
                 3 * KEPT_NS + self.wan.widest_ns() / 2 + between_ns * DRIFT_MAX_NS_PER_MS / MS
             }
             _ => *rng.pick(&[0, 100 * US, MS, 3 * MS]),
         }
     }
 
+    /// A node that hears nobody for so long does not know its clock, in ns: longer than a question and its answer
+    /// take. What it strays until then is part of the bound.
+    fn unchecked_max_ns(&self) -> u64 {
+        2 * self.wan.widest_ns() + 4 * WATCH_EVERY_NS
+    }
     /// How nodes watch their clocks.
     pub fn watches_clocks(&self) -> Option<ClockOptions> {
         match self.mix {
-            Mix::Drift => Some(ClockOptions {
+            mix if mix.leads_clocks_astray() => Some(ClockOptions {
                 every_ns: WATCH_EVERY_NS,
                 kept_ns: Some(KEPT_NS),
+                checked_within_ns: self.unchecked_max_ns(),
                 ..ClockOptions::default()
             }),
             _ => Some(ClockOptions::default()),
@@ -161,8 +184,20 @@ impl Plan {
             Mix::ClockSkew => script.clocks = ClockModel::Extremes,
             Mix::Crash => script.crashes(topology, rng),
             Mix::Deaths => script.deaths(topology, rng),
-            Mix::Drift => script.drifts(topology, rng),
+            Mix::Drift => {
+                if rng.chance(0.5) {
+                    script.cuts(topology, rng);
+                }
+                if rng.chance(0.3) {
+                    script.links = lossy(rng);
+                }
+                script.drifts(topology, rng);
+            }
             Mix::Forgets => script.forgets(topology, rng),
+            Mix::DriftForgets => {
+                script.drifts(topology, rng);
+                script.forgets(topology, rng);
+            }
             Mix::Mixed => {
                 let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
                 if rng.chance(0.5) {
@@ -300,6 +335,7 @@ impl Script {
         self.steps.push((rng.below(self.healed_after_ns / 4), Fault::Stray { node, ns_per_ms }));
         self.steps.push((self.healed_after_ns, Fault::Mend(node)));
         self.healed_after_ns = 3 * self.healed_after_ns + 10 * WATCH_EVERY_NS;
+        self.steps.sort_by_key(|(at, _)| *at);
     }
 
     /// The machines of this script's world.

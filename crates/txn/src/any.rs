@@ -4,7 +4,7 @@
 //! one byte per message. KEEPS: nodes of one cluster run the same kind; a message of another is ignored.
 
 use crate::caerus::{self, Caerus, Protocol};
-use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
+use crate::engine::{Engine, EngineEffect, EngineEffects, Executor, RegionHealth};
 use crate::perseus::{self, Perseus};
 use base::order::{Calibration, Close, CloseTicket};
 use base::topology::Topology;
@@ -121,6 +121,26 @@ impl EngineOptions {
                 Ok(EngineOptions::Caerus(caerus::Options { copies_elsewhere: regions, ..options }))
             }
         }
+    }
+    /// What whoever asked to survive the loss of regions should know: with fewer than 2K + 1 of them, what was
+    /// answered outlives the loss of K, but the others do not go on without K.
+    pub fn survival_warning(&self, topology: &Topology) -> Option<String> {
+        let EngineOptions::Caerus(caerus::Options { copies_elsewhere: copies, .. }) = self else {
+            return None;
+        };
+        let all = topology.wan.region_count() as u16;
+        let regions = (0..all).filter(|region| topology.sequencer_of(RegionId(*region)).is_some()).count();
+        if 2 * copies < regions {
+            return None;
+        }
+        let stops_at = regions - copies;
+        Some(format!(
+            "with {regions} regions, the loss of {stops_at} at a time stops every commit and every strong read until \
+             one is back: each needs {} of them. Nothing that was answered is lost with {copies} lost, but regions \
+             that lose their memory together may not come back. To go on without {copies}, start {} regions",
+            copies + 1,
+            2 * copies + 1,
+        ))
     }
     /// The same, looking around and collecting no more often than this, in ns, where nothing happens.
     pub fn resting(self, idle_ns: u64) -> EngineOptions {
@@ -376,6 +396,18 @@ impl Engine for AnyEngine {
             AnyEngine::Caerus(hosted) => hosted.engine.held(),
         }
     }
+    fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.refused_messages(),
+            AnyEngine::Caerus(hosted) => hosted.engine.refused_messages(),
+        }
+    }
+    fn regions(&self) -> Vec<RegionHealth> {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.regions(),
+            AnyEngine::Caerus(hosted) => hosted.engine.regions(),
+        }
+    }
     fn absent(&self) -> Option<SqlError> {
         match self {
             AnyEngine::Perseus(hosted) => hosted.engine.absent(),
@@ -425,5 +457,13 @@ mod tests {
         assert_eq!(state(EngineKind::Caerus, 3).as_deref(), Some("22023"));
         assert_eq!(state(EngineKind::Perseus, 1).as_deref(), Some("0A000"));
         assert_eq!(state(EngineKind::Perseus, 0), None);
+        assert_eq!(state(EngineKind::Slog, 1).as_deref(), Some("0A000"));
+        let warning = |k| survive(EngineKind::Caerus, k).unwrap().survival_warning(&three);
+        assert_eq!((warning(0), warning(1)), (None, None));
+        let said = warning(2).expect("three regions do not go on without two");
+        assert!(
+            said.contains("the loss of 1 at a time stops every commit") && said.contains("start 5 regions"),
+            "{said}"
+        );
     }
 }

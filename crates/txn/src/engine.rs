@@ -28,16 +28,25 @@ pub trait Executor {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied;
-    /// All rows of a partition as they are now, with whatever versions are kept, in blocks of bounded size. An
-    /// executor whose rows nobody copies keeps the default.
-    fn copy(&self, _partition: PartitionId) -> Vec<Vec<u8>> {
-        Vec::new()
+    /// Begins a copy of these partitions' rows as they are now, with whatever versions are kept, for a node; one that
+    /// was under way for it ends. An executor whose rows nobody copies keeps the defaults.
+    fn begin_copy(&mut self, _to: NodeId, _partitions: &[PartitionId]) {}
+    /// The next block of the copy, of bounded size; `None`: that was all. Transactions that were applied since the copy
+    /// began are not in it. Errors: the copy cannot be finished, or there is none.
+    fn next_block(&mut self, _to: NodeId) -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded> {
+        Ok(None)
     }
+    /// Nobody takes the copy any more.
+    fn end_copy(&mut self, _to: NodeId) {}
     /// Drops what is here of a partition.
     fn forget(&mut self, _partition: PartitionId) {}
     /// Takes the next block of another node's copy.
     fn restore(&mut self, _partition: PartitionId, _block: &[u8]) {}
 }
+
+/// A copy under way cannot be finished: another one has to be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyEnded;
 
 /// A transaction's end as its gateway learns it.
 #[derive(Clone, Debug)]
@@ -91,6 +100,42 @@ pub enum EngineEffect<M, T> {
     Collected {
         below: Rank,
     },
+}
+
+/// How a region is, as one node can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionState {
+    Up,
+    /// Nothing has been heard of what it orders for a while; what needs it waits.
+    Suspected,
+    /// The same for so long that what needs it is refused.
+    Lost,
+    /// It answers nobody because of its clock. Only its own nodes know that; to others it is silent.
+    Fenced,
+}
+
+impl RegionState {
+    pub fn name(self) -> &'static str {
+        match self {
+            RegionState::Up => "up",
+            RegionState::Suspected => "suspected",
+            RegionState::Lost => "lost",
+            RegionState::Fenced => "fenced",
+        }
+    }
+}
+
+/// See [`Engine::regions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionHealth {
+    pub region: RegionId,
+    pub state: RegionState,
+    pub silent_ns: u64,
+    /// Transactions that cannot go on before it is back, and rows (or ranges) that they touch.
+    pub blocked_transactions: u64,
+    pub blocked_rows: u64,
+    /// Transactions and readers refused at this node because of it, since the node began.
+    pub refused: u64,
 }
 
 /// An engine's effects, first in, first out.
@@ -194,6 +239,14 @@ pub trait Engine {
     /// Entries kept now, by what they are: for whoever checks that memory stays bounded.
     fn held(&self) -> BTreeMap<&'static str, u64> {
         BTreeMap::new()
+    }
+    /// Messages refused since the beginning because no correct node sends them, by sender and reason.
+    fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
+        BTreeMap::new()
+    }
+    /// How each region is, as far as this node can tell; nothing with an engine that does not look.
+    fn regions(&self) -> Vec<RegionHealth> {
+        Vec::new()
     }
     /// Why this node answers nobody now; `None`: it does. (It has lost its memory and is not whole again.)
     fn absent(&self) -> Option<SqlError> {

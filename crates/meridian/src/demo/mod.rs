@@ -257,6 +257,7 @@ impl Watch<'_> {
                 (None, Some(told)) => println!("{told}"),
                 _ => {}
             }
+            database.log_refusals();
             if let Some(node) = database.stopped() {
                 bail!("node {node} failed an invariant and stopped; the log says where");
             }

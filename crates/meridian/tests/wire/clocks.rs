@@ -80,6 +80,8 @@ async fn a_region_whose_clocks_run_off_takes_itself_out_and_comes_back() {
     let (us, eu) = (demo.session(0).await, demo.session(1).await);
     let count = "SELECT count(*) FROM warehouse";
     assert_eq!(value(&eu, count).await, "3");
+    run(&us, "CREATE TABLE of_us (id int PRIMARY KEY, v int)").await;
+    run(&us, "INSERT INTO of_us VALUES (1, 0), (2, 0)").await;
     until("it compares clocks", &eu, "SHOW CLOCKS", |answer| {
         answer.as_ref().is_ok_and(|peers| peers.len() == 2)
     })
@@ -96,7 +98,37 @@ async fn a_region_whose_clocks_run_off_takes_itself_out_and_comes_back() {
         })
     })
     .await;
-    // Whoever looks sees it. Without copies of its order elsewhere, others may wait for it.
+    // Others go on with what is theirs; what needs the region is refused, and nobody waits.
+    let is_refused = |answer: &Result<Vec<String>, tokio_postgres::Error>| {
+        answer.as_ref().is_err_and(|error| {
+            let told = error.as_db_error().expect("the server says why");
+            assert_eq!(told.code().code(), "57P03", "{told:?}");
+            assert!(told.message().contains("region eu is not available"), "{told:?}");
+            told.hint().is_some_and(|hint| hint.contains("--survive 1"))
+        })
+    };
+    let out_at = Instant::now();
+    until("what it orders is refused", &us, count, is_refused).await;
+    for n in 1..=5 {
+        run(&us, "UPDATE of_us SET v = v + 1 WHERE id = 1").await;
+        assert_eq!(value(&us, "SELECT v FROM of_us WHERE id = 1").await, n.to_string());
+        assert_eq!(value(&us, "SELECT sum(v) FROM of_us").await, n.to_string());
+    }
+    assert!(out_at.elapsed() < Duration::from_secs(20), "{:?}", out_at.elapsed());
+    // Unless a transaction in flight holds the row.
+    let touched = rows(&us, "UPDATE warehouse SET w_ytd = w_ytd WHERE w_id = 1").await;
+    assert!(touched.is_ok() || is_refused(&touched), "{touched:?}");
+    for sql in ["UPDATE warehouse SET w_ytd = w_ytd WHERE w_id = 2", "CREATE TABLE none (id int PRIMARY KEY)"]
+    {
+        assert!(is_refused(&rows(&us, sql).await), "{sql}");
+    }
+    // A session that has seen nothing later yet.
+    let stale = demo.session(0).await;
+    run(&stale, "SET meridian.consistency = 'stale'").await;
+    assert_eq!(value(&stale, count).await, "3");
+    let state = "SELECT state FROM meridian.regions WHERE name = 'eu'";
+    assert_eq!((value(&us, state).await, value(&eu, state).await), ("lost".into(), "fenced".into()));
+    // Whoever looks sees it.
     let clocks = rows(&eu, "SHOW CLOCKS").await.unwrap();
     assert!(
         clocks.iter().all(|peer| peer.starts_with("eu|2|") && peer.ends_with("taken itself out")),
@@ -105,8 +137,9 @@ async fn a_region_whose_clocks_run_off_takes_itself_out_and_comes_back() {
     demo.type_in("skew eu 0");
     until("it is back", &eu, count, |answer| answer.is_ok()).await;
     run(&eu, "UPDATE warehouse SET w_ytd = w_ytd WHERE w_id = 2").await;
-    assert_eq!(value(&us, count).await, "3");
+    until("it is heard of", &us, count, |answer| answer.as_ref().is_ok_and(|rows| *rows == ["3"])).await;
     run(&us, "UPDATE warehouse SET w_ytd = w_ytd WHERE w_id = 1").await;
+    assert_eq!(value(&us, state).await, "up");
 }
 
 #[tokio::test(flavor = "multi_thread")]

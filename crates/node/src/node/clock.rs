@@ -1,4 +1,5 @@
-//! A node whose clock is wrong takes itself out: it answers nobody and says nothing, until it is right again.
+//! A node whose clock is wrong, or has not been compared with others' for long, takes itself out: it answers nobody and
+//! says nothing, until it is right again.
 //!
 //! KEEPS: while it is out, its engine neither hears nor says anything, so to others it is a node that is cut off; its
 //! timers wait; who asks it is refused with the reason. What has begun may have been ordered: its clients are told that
@@ -29,7 +30,8 @@ impl<E: Engine> Node<E> {
     }
 
     fn ask_time(&mut self, now: Time, out: &mut Effects<Self>) {
-        let Some(watch) = &self.watch else { return };
+        let Some(watch) = &mut self.watch else { return };
+        watch.monitor.asks();
         let (peers, every_ns): (Vec<NodeId>, u64) =
             (watch.monitor.peers().collect(), watch.monitor.every_ns());
         for peer in peers {
@@ -101,6 +103,16 @@ impl<E: Engine> Node<E> {
                     self.refuse_all(&reason, out);
                 }
             }
+            (Verdict::Unchecked { for_ns }, was_out) => {
+                let reason = unchecked(self.id, for_ns);
+                watch.out = Some(reason.clone());
+                if !was_out {
+                    base::sometimes!(
+                        "a node takes itself out because nobody tells it whether its clock is right"
+                    );
+                    self.refuse_all(&reason, out);
+                }
+            }
             (Verdict::Right, false) => {}
         }
     }
@@ -144,6 +156,13 @@ pub(super) fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
         Request::Unpin(_) | Request::Catalog | Request::Status => None,
         Request::UnlockRows { .. } | Request::ServeLocks { .. } | Request::LockServed { .. } => None,
     }
+}
+
+fn unchecked(me: NodeId, for_ns: u64) -> SqlError {
+    let message = format!("node {me} has taken itself out: it cannot compare its clock with any other");
+    SqlError::new(SqlState::CANNOT_CONNECT_NOW, message)
+        .detail(format!("No other node has answered for {:.1} s, and clocks stray.", for_ns as f64 / 1e9))
+        .hint("Connect to another node. This one goes on by itself once it hears of others again.")
 }
 
 fn out_of_bound(me: NodeId, by: &[(NodeId, i64)], bound_ns: u64) -> SqlError {

@@ -200,13 +200,17 @@ impl Knobs {
             EngineKind::Perseus => EngineOptions::Perseus(engine),
             EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => {
                 let mut rng = Rng::new(case.seed).fork("caerus");
-                if partitions > 1 && rng.chance(0.4) && case.plan.mix != Mix::Forgets {
+                if partitions > 1 && rng.chance(0.4) && !case.plan.mix.loses_regions() {
                     split_regions(&mut topology);
                 }
                 #[allow(unused_mut)]
                 let mut options = caerus_options(case.engine, &mut rng, engine, &topology);
-                if case.plan.mix == Mix::Forgets && case.engine == EngineKind::Caerus {
+                if case.plan.mix.loses_regions() && case.engine == EngineKind::Caerus {
                     options.copies_elsewhere = (topology.wan.region_count() - 1) / 2;
+                }
+                if case.plan.mix.separates() || case.plan.mix.leads_clocks_astray() {
+                    let patience_ns = [None, Some(topology.wan.widest_ns() + 100 * MS)];
+                    options.lost_after_ns = *Rng::new(case.seed).fork("lost").pick(&patience_ns);
                 }
                 #[cfg(feature = "mutants")]
                 {
@@ -217,8 +221,12 @@ impl Knobs {
         };
         let topology = case.engine.layout(topology);
         let habits = Habits {
-            may_be_refused: matches!(case.plan.mix, Mix::Drift | Mix::Forgets),
-            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::Drift | Mix::Forgets)
+            may_be_refused: case.plan.mix.leads_clocks_astray()
+                || case.plan.mix.loses_regions()
+                || case.plan.mix.separates() && case.engine != EngineKind::Perseus,
+            may_be_too_late: case.plan.mix == Mix::Crash
+                || case.plan.mix.leads_clocks_astray()
+                || case.plan.mix.loses_regions()
                 || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
             consistency: case.consistency,
             anywhere: match (case.rival, case.printed) {
@@ -438,7 +446,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         world.client(Mover::new(layout.clone(), book.clone(), rng, gateways, knobs.moves, pause_ns));
     }
     // The other engine does not take over from a lost gateway: only what was answered is judged.
-    let comes_back = case.plan.mix == Mix::Forgets;
+    let comes_back = case.plan.mix.loses_regions();
     let demands_progress =
         case.engine == EngineKind::Perseus || !case.plan.mix.takes_gateways() || comes_back;
     let limit = healed_at + if demands_progress { 60 * SECOND } else { 3 * SECOND };

@@ -14,9 +14,9 @@ use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::cut::Consistency;
 use base::process::Process;
 use base::rng::Rng;
-use base::txn::{ClientRequest, Submission};
+use base::txn::{ClientRequest, Outcome, Submission};
 use base::{NodeId, RequestId, SqlError, SqlState, Time, Token};
-use node::request::{PinId, ReadRows, Reply, Request};
+use node::request::{PinId, ReadRows, Reply, Request, Submitted};
 use seeing::{columns_of, lose_plan, seen_rows};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -332,11 +332,21 @@ impl Session {
         }
     }
 
-    /// A node that has taken itself out refuses: goes to another one. Hands on any other reply.
+    /// A node that has taken itself out, or needs a region that is silent, refuses: goes to another one. Hands on any
+    /// other reply.
     fn refused<P>(&mut self, now: Time, reply: Reply, out: &mut ClientEffects<P>) -> Option<Reply>
     where
         P: Process<Request = Request, Reply = Reply>,
     {
+        let reply = match reply {
+            Reply::Submitted(Ok(Submitted { outcome: Outcome::Aborted(error), .. }))
+                if is_of_silence(&error) =>
+            {
+                self.book.borrow_mut().count("refused because of a silent region");
+                Reply::Submitted(Err(error))
+            }
+            reply => reply,
+        };
         let error = match &reply {
             Reply::Submitted(Err(error)) | Reply::Rows(Err(error)) => error,
             Reply::Snapshot(Err(error)) | Reply::Pinned(Err(error)) => error,
@@ -432,6 +442,13 @@ impl Session {
             | Doing::StrongRead { entry, .. } => book.unknown(entry),
         }
     }
+}
+
+/// What a transaction ends with that was not begun, or cannot end, because a region is silent.
+fn is_of_silence(error: &SqlError) -> bool {
+    let in_flight =
+        error.state == SqlState::TRANSACTION_RESOLUTION_UNKNOWN && error.message.contains("fell silent");
+    in_flight || error.state == SqlState::CANNOT_CONNECT_NOW
 }
 
 impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Session {

@@ -106,8 +106,7 @@ impl Caerus {
     /// Starts transactions that wait, as far as there is room; whether it did.
     pub(super) fn release(&mut self, now: Time, out: &mut Out) -> bool {
         let mut any = false;
-        while self.outstanding.len() < self.options.outstanding_max
-            && self.unordered < self.options.unordered_max
+        while self.has_room()
             && let Some((named, submitted_at)) = self.waiting.pop_front()
         {
             any = true;
@@ -121,6 +120,16 @@ impl Caerus {
 
     fn begin(&mut self, now: Time, named: Named, submitted_at: Time, out: &mut Out) {
         let (mut transaction, mut request) = named;
+        if let Some(error) = self.refusal(&transaction, request) {
+            let id = transaction.id;
+            self.moving.remove(&id);
+            let rank = now.rank() + self.clock_bound_ns();
+            return self.answer(now, id, (id, rank), Outcome::Aborted(error), 0, submitted_at);
+        }
+        if self.delays(&transaction, request) {
+            base::sometimes!("a gateway delays what needs a silent region");
+            return self.held_back.push(((transaction, request), submitted_at));
+        }
         transaction.homes = match self.says(&transaction, request) {
             Ok(homes) => homes,
             Err(error) => {
@@ -238,9 +247,8 @@ impl Caerus {
         let Some(nth) = outstanding.missing.iter().position(|node| *node == from) else { return };
         outstanding.missing.remove(nth);
         let differs = outstanding.end.is_some_and(|known| known != end);
-        // A node that has lost its memory since may not know how it ended.
-        let is_forgotten = matches!(&share, Share::Aborted(error) if error.state == unknown().state)
-            && !self.lives.is_empty();
+        // A node that has lost its memory since may not know how it ended. A gateway without copies hears of no lives.
+        let is_forgotten = matches!(&share, Share::Aborted(error) if error.state == unknown().state);
         outstanding.is_unclear |= is_forgotten;
         let may_differ = outstanding.request.is_some() || outstanding.is_unclear;
         assert!(!differs || may_differ, "{txn} has one rank");
@@ -254,6 +262,9 @@ impl Caerus {
         if let Some(at) = outstanding.deadline {
             self.deadlines.remove(&(at, txn));
         }
+        if self.was_told(txn) {
+            return;
+        }
         let is_stale = outstanding.ends.contains(&Share::Noop);
         if is_stale && !is_bare_move(&outstanding.transaction) {
             let Outstanding { transaction, request, submitted_at, .. } = outstanding;
@@ -266,6 +277,13 @@ impl Caerus {
         };
         let homes = self.homes(&outstanding.transaction, outstanding.regions);
         self.answer(now, txn, end, outcome, homes, outstanding.submitted_at);
+    }
+
+    /// Answers a transaction that is still under way.
+    pub(super) fn answer_unknown(&mut self, now: Time, txn: TxnId, outcome: Outcome) {
+        let submitted_at = self.outstanding[&txn].submitted_at;
+        let rank = now.rank() + self.clock_bound_ns();
+        self.answer(now, txn, (txn, rank), outcome, 0, submitted_at);
     }
 
     fn answer(

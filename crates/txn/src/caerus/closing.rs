@@ -57,8 +57,7 @@ impl Caerus {
 
     /// No cut or token of this cluster is later. Where clocks have no bound, a plain mistake is all that can be told.
     pub(super) fn latest_cut(&self, now: Time) -> Rank {
-        let ahead_ns = 2 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
-        self.topology.latest_rank(now, ahead_ns)
+        self.topology.latest_rank(now, self.stamp_ahead_ns())
     }
 
     /// Waits for the sequences that order what is read to be complete, then for who is in flight.
@@ -80,6 +79,9 @@ impl Caerus {
         (closing.homes, closing.missing, closing.blockers) = (homes, missing, None);
         if missing == 0 {
             return self.all_reached(ticket, out);
+        }
+        if self.refuses_sequences(ticket, missing, out) {
+            return;
         }
         base::sometimes!("a reader waits for a sequence to be complete");
         for number in regions_in(missing) {
@@ -138,6 +140,9 @@ impl Caerus {
         let blockers: Vec<Ref> = undecided.filter(holds_up).collect();
         if blockers.is_empty() {
             return self.nobody_left(ticket, out);
+        }
+        if self.refuses_blocked(ticket, blockers.iter().copied(), out) {
+            return;
         }
         base::sometimes!("a reader waits for a writer in flight");
         let closing = self.closes.get_mut(&ticket).expect("just found");
@@ -221,6 +226,19 @@ impl Caerus {
     fn closed(&self, ticket: CloseTicket, partition: PartitionId, out: &mut Out) {
         let position = self.partition(partition).position;
         out.push(EngineEffect::Closed { ticket, result: Ok(Closed { position }) });
+    }
+
+    /// The reader goes on with what is here; a planted fault.
+    pub(super) fn close_without(&mut self, ticket: CloseTicket, out: &mut Out) {
+        let partition = self.closes[&ticket].close.partition;
+        self.cancel_close(ticket);
+        self.closed(ticket, partition, out);
+    }
+
+    /// Readers that wait for sequences, and which.
+    pub(super) fn closes_missing(&self) -> impl Iterator<Item = (CloseTicket, u64)> + '_ {
+        let waiting = self.closes.iter().filter(|(_, closing)| closing.missing != 0);
+        waiting.map(|(ticket, closing)| (*ticket, closing.missing))
     }
 
     pub(super) fn cancel_close(&mut self, ticket: CloseTicket) {

@@ -1,7 +1,8 @@
 //! What may be forgotten, and when.
 //!
 //! KEEPS: a vertex with a place is dropped only when it is done here, no vertex without a place leads to
-//! it, and every sequence's `low` has passed its rank, so that no later entry's rank could depend on it.
+//! it, and the `low` of every sequence that orders it has passed its rank: an entry meets only what its own sequence
+//! has ordered before, so no later entry's rank could depend on it.
 //! Versions below the watermark may go: every node has executed everything up to there and no reader's cut,
 //! now or later, is below. But an interactive transaction asks whether what it read has changed since, and
 //! a copy that has forgotten a deletion could not tell; whether it is too late to ask must be decided alike
@@ -50,8 +51,12 @@ impl Caerus {
         // Of a transaction that is long gone, or they will be asked for.
         let patience_ns = self.options.retry_after_ns(&self.topology);
         self.early_reads.retain(|_, (since, _)| now.since(*since) < patience_ns);
-        let ranking = self.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
-        let low = ranking.map(|sequence| sequence.low).min().unwrap_or_default();
+        let ranking = self.ranking();
+        let low_of = |n: RegionId| self.sequences[usize::from(n.0)].low;
+        let low = ranking.iter().map(|n| low_of(*n)).min().unwrap_or_default();
+        // A silent sequence holds up those that it orders: its entries meet no others.
+        let is_stuck = self.availability.suspects();
+        let low = if is_stuck { ranking.iter().map(|n| low_of(*n)).max().unwrap_or(low) } else { low };
         let mut held = Vec::new();
         while let Some(&(rank, slot)) = self.kept.first()
             && rank <= low
@@ -61,7 +66,10 @@ impl Caerus {
             let extra = &self.graph.live(at).extra;
             // Another node of this region may still want its reads.
             let wanted = extra.exchange.is_some() && rank > self.watermark;
-            if extra.holders > 0 || wanted {
+            let ordering = ranking.iter().filter(|n| extra.regions >> n.0 & 1 == 1);
+            let is_early =
+                is_stuck && ordering.into_iter().any(|n| self.sequences[usize::from(n.0)].low < rank);
+            if extra.holders > 0 || wanted || is_early {
                 held.push((rank, slot));
             } else {
                 self.graph.remove(at);

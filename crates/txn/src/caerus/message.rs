@@ -264,10 +264,11 @@ pub enum Message {
         copy: u64,
         from: u32,
     },
+    /// `of`: how many there are, once the donor knows.
     CopyPart {
         copy: u64,
         number: u32,
-        of: u32,
+        of: Option<u32>,
         part: Part,
     },
     /// Node that lost its memory → regions: where do I stand? So much of each sequence is merged in my copy.

@@ -46,8 +46,8 @@
 //! regions other than its leader's have it: so whatever was executed, answered or shown to a reader is known in
 //! K + 1. The paper waits for copies of the answered transaction's own entry; for K ≥ 2 an entry ahead of it in
 //! another sequence could still vanish, and take the answered order along. Of K lost regions another one leads
-//! the sequences, in a later term (see `recovery`); more than K lost, or fewer than K + 1 left, and everything
-//! waits. A region that comes back with what it knew drops what only it had, which it never executed, and goes
+//! the sequences, in a later term (see `recovery`); more than K lost, or fewer than K + 1 left, and what needs
+//! their sequences is refused while all else goes on (see `availability`). A region that comes back with what it knew drops what only it had, which it never executed, and goes
 //! on from where it was: others keep what it lacks, however long that takes. A gateway's own region executes
 //! everything, so it answers from there. A region that comes back without what it knew, with K > 0, gets a copy of
 //! another one's state and what it is bound by from a quorum, and counts for nothing until then (see `rejoin`).
@@ -66,6 +66,7 @@
 //! Suggested reading order: the modules below, top to bottom.
 
 mod asking;
+mod availability;
 mod batcher;
 mod calibrating;
 mod closing;
@@ -79,6 +80,7 @@ mod merger;
 pub mod message;
 pub mod options;
 mod pacing;
+mod plausibility;
 mod protocol;
 mod recovery;
 mod rejoin;
@@ -96,7 +98,7 @@ pub use options::{FutureRanks, Mutant, Options};
 pub use protocol::{Agreement, Protocol};
 pub use state::Caerus;
 
-use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
+use crate::engine::{Engine, EngineEffect, EngineEffects, Executor, RegionHealth};
 use base::order::{Calibration, Close, CloseTicket};
 use base::txn::{Granule, Submission};
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, Time, TxnId};
@@ -133,6 +135,7 @@ impl Caerus {
 
     fn tick(&mut self, now: Time, out: &mut Out) {
         self.watch(now, out);
+        self.look_for_silence(now, out);
         self.let_go_on();
         self.heartbeat(now, out);
         self.links.values_mut().for_each(|link| _ = link.outbox.overdue(now));
@@ -145,7 +148,6 @@ impl Caerus {
         self.ask_lows(now, out);
         self.collect(now);
         self.give_up(out);
-        self.drop_copies(now);
     }
 }
 
@@ -203,12 +205,15 @@ impl Engine for Caerus {
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
     ) {
+        if !self.is_plausible(now, from, &message) {
+            return;
+        }
         match message {
             Message::CopyPart { copy, number, of, part } => {
                 self.on_copy_part(now, from, (copy, number, of, part), executor, out)
             }
             Message::Rejoined { .. } => self.handle(now, from, message, out),
-            _ if self.joining.is_some() => self.planted_while_joining(now, from, message, out),
+            _ if self.joining.is_some() => self.while_joining(now, from, message, out),
             Message::CopyWanted { life, copy, from: first } => {
                 self.on_copy_wanted(now, from, (life, copy, first), executor, out)
             }
@@ -228,6 +233,7 @@ impl Engine for Caerus {
             Timer::Flush => {}
             Timer::Tick => {
                 self.tick(now, out);
+                self.drop_copies(now, executor);
                 self.ticked(now, out);
             }
             Timer::Gate => self.gate_timer = None,
@@ -325,6 +331,14 @@ impl Engine for Caerus {
             ("outcomes", self.outcomes.len() as u64),
         ]
         .into()
+    }
+
+    fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
+        self.refused_messages.clone()
+    }
+
+    fn regions(&self) -> Vec<RegionHealth> {
+        self.health()
     }
 
     fn absent(&self) -> Option<SqlError> {

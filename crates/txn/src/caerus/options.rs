@@ -51,6 +51,9 @@ pub struct Options {
     /// Silence of a sequence's leader that makes others stand for it, in ns. `None`: several of the widest
     /// round trips.
     pub suspect_after_ns: Option<u64>,
+    /// Silence of a sequence after which whatever needs it is refused, in ns; see `availability`. `None`: a second
+    /// more than makes it suspected.
+    pub lost_after_ns: Option<u64>,
     /// How far ahead of their clocks leaders have it granted what they tell readers, in ns. `None`: as long as
     /// they may be silent.
     pub lease_ns: Option<u64>,
@@ -90,6 +93,7 @@ impl Default for Options {
             machines_inside: 1,
             hold_percent: 100,
             suspect_after_ns: None,
+            lost_after_ns: None,
             lease_ns: None,
             backlog_max: 1 << 20,
             keep_results_ns: 60 * SECOND,
@@ -214,6 +218,12 @@ pub enum Mutant {
     ActBeforeAgreement,
     /// Paxos for each entry: its second round begins with the first.
     SkipFirstRound,
+    /// A transaction in flight to a lost region is said not to have been ordered.
+    RefuseInFlight,
+    /// A reader does without the sequences of lost regions.
+    ReadWithoutLost,
+    /// Whatever a peer says is believed.
+    TrustStamps,
     /// An entry counts, and goes out, before a majority of its region's machines has it.
     CountBeforeKept,
 }

@@ -10,7 +10,8 @@
 //! 4. whoever is known from another sequence, or to its gateway, and belongs into this one is added then.
 //!
 //! The rest vanishes: it was in fewer than K + 1 regions, so nobody was told of it. More than K regions lost:
-//! too few are left to promise, or to make anything stable. Everything waits; nothing is guessed.
+//! too few are left to promise, or to make anything stable. What needs the sequence is refused (see `availability`);
+//! nothing is guessed.
 //!
 //! A candidate asks first whether others miss the leader too, and leaves its term alone until enough do: one
 //! broken link does not end a term. The region that the sequence belongs to stands by itself once it has caught
@@ -39,6 +40,10 @@ pub(super) struct Candidacy {
 }
 
 impl Candidacy {
+    /// It has asked for promises in this term.
+    pub fn stands_in(&self, term: Term) -> bool {
+        self.term == term && self.promised.is_some()
+    }
     /// What a region had said, it said in a life that is over.
     pub fn forget(&mut self, region: RegionId) {
         self.agreed.remove(&region);

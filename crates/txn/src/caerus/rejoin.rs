@@ -21,11 +21,17 @@
 //! here; or later, then with the new life's number, and the candidate counts the former life's promise no more.
 //! Where N − K is 1 a candidate leads by its own promise, and its term is known to whoever agreed to it.
 //!
+//! With fewer than 2 K + 1 regions the word of K + 1 others may not be to be had when several have lost their memory
+//! together (two of four with K = 2; two of five with K = 3). None of them comes back then, and each says so as soon as it
+//! hears of the others: fewer answers could miss a promise, and guessing would lose what was answered under it.
+//!
 //! What K regions lost may lack is with the others as ever: a region counts among the K until it is whole. So
 //! K = 0 has no way back: what only the lost region had is nowhere, and where its sequence ended nobody can tell.
-//! It says so to whoever asks, and everything that needs it waits for ever; nothing is guessed.
+//! It says so to whoever asks, and everything that needs it is refused (see `availability`); nothing is guessed.
 //!
-//! The copy comes in blocks of bounded size, so many at a time; what has come need not come again. A donor that is
+//! The copy comes in blocks of bounded size, so many at a time; what has come need not come again. All blocks are of the
+//! moment when the copy began, and the donor makes them as they are asked for, while it goes on: it leaves out what was
+//! applied since ([`Executor::begin_copy`]). A change of its catalog ends the copy, and another one is begun. A donor that is
 //! silent is given up, and another's copy begun from its beginning. Entries behind the copy are kept by whoever leads
 //! until every copy has merged them, this one by its former life's word; should that have been further than the
 //! donor, the answers of the others say that something is gone, and a later copy is asked for.
@@ -34,10 +40,10 @@ use super::image::Image;
 use super::message::{Lives, Message, Part, Standing};
 use super::options::Mutant;
 use super::state::{Caerus, Out};
-use crate::engine::{EngineEffect, Executor};
+use crate::engine::{CopyEnded, EngineEffect, Executor};
 use base::codec;
 use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bytes of the merger's state in one block.
 const PART_BYTES: usize = 64 << 10;
@@ -66,6 +72,8 @@ pub(super) struct Joining {
     state: Vec<u8>,
     rows: BTreeSet<PartitionId>,
     bytes: u64,
+    /// Others that have lost their memory too, and ask where they stand.
+    others: BTreeSet<NodeId>,
     /// What other regions have said, once the copy is here.
     answers: Option<BTreeMap<NodeId, Vec<Standing>>>,
 }
@@ -84,11 +92,44 @@ pub(super) enum Refused {
 pub(super) struct HandedOut {
     life: u32,
     copy: u64,
-    /// None once all have come.
-    parts: Vec<Part>,
+    /// Of the merger's state as it was when the copy began, what has not been sent.
+    state: VecDeque<Vec<u8>>,
+    /// Blocks that were made and may have to be sent again; the number of the first.
+    first: u32,
+    parts: VecDeque<Part>,
+    /// How many there are, once the last one was made.
+    of: Option<u32>,
     /// From which one on they were sent last, and when.
     sent: Option<u32>,
     asked_at: Time,
+}
+
+impl HandedOut {
+    /// Makes the blocks of the window that begins with `from`, and one more, which tells whether that is the last. What
+    /// is before has arrived.
+    fn make(
+        &mut self,
+        from: u32,
+        mut next_block: impl FnMut() -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded>,
+    ) -> Result<(), CopyEnded> {
+        while self.first < from && self.parts.pop_front().is_some() {
+            self.first += 1;
+        }
+        if self.first < from {
+            return Err(CopyEnded); // It asks for what was never sent.
+        }
+        while self.of.is_none() && self.parts.len() <= WINDOW as usize {
+            if let Some(bytes) = self.state.pop_front() {
+                self.parts.push_back(Part::State(bytes));
+                continue;
+            }
+            match next_block()? {
+                Some((partition, bytes)) => self.parts.push_back(Part::Rows { partition, bytes }),
+                None => self.of = Some(self.first + self.parts.len() as u32),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Joining {
@@ -107,6 +148,7 @@ impl Joining {
             state: Vec::new(),
             rows: BTreeSet::new(),
             bytes: 0,
+            others: BTreeSet::new(),
             answers: None,
         }
     }
@@ -144,10 +186,31 @@ impl Caerus {
             };
             return Some(error.detail(detail).hint(hint));
         }
+        let voters = self.sequencers.iter().flatten().count();
+        let (needed, forgot) = (self.answers_needed(), joining.others.len() + 1);
+        if voters - forgot < needed {
+            let error = SqlError::new(state, format!("region {region} has lost its memory for good"));
+            let copies =
+                self.running().into_iter().map(|sequence| self.copies_of(sequence)).max().unwrap_or(0);
+            return Some(
+                error
+                    .detail(format!(
+                        "{forgot} of {voters} regions have lost their memory together. To come back, each needs the \
+                         word of {needed} others that have not (K = {copies}): fewer might not know what it has promised.",
+                    ))
+                    .hint(
+                        "What the others hold can be read there at level stale. With 2 K + 1 regions or more, K that \
+                         lose their memory together come back.",
+                    ),
+            );
+        }
         let error = SqlError::new(state, format!("region {region} has lost its memory and is coming back"));
         let progress = match (joining.of, &joining.answers) {
             (_, Some(answers)) => format!("It has a copy and the word of {} other regions.", answers.len()),
             (Some(of), None) => format!("It has {} of {of} blocks of another region's copy.", joining.next),
+            (None, None) if joining.next > 0 => {
+                format!("It has {} blocks of another region's copy.", joining.next)
+            }
             (None, None) => "It has asked another region for a copy.".into(),
         };
         Some(error.detail(progress).hint("Connect to another region, or try again in a moment."))
@@ -219,7 +282,7 @@ impl Caerus {
             }
             return;
         }
-        // A donor has to write down all that it has first. Each time it is given longer.
+        // Each time a donor is given longer.
         let doublings = (joining.copy + 1).min(SILENCE_DOUBLINGS_MAX);
         if joining.donor.is_some() && now.since(joining.heard_at) > patience_ns << doublings {
             base::sometimes!("a region that comes back asks another donor");
@@ -272,45 +335,60 @@ impl Caerus {
             }
             base::sometimes!("a region gives another one a copy of everything");
             let state = codec::encode(&self.image());
-            let mut parts: Vec<Part> =
-                state.chunks(PART_BYTES).map(|bytes| Part::State(bytes.to_vec())).collect();
-            for partition in self.topology.copies_at(self.me) {
-                let blocks = executor.copy(partition).into_iter();
-                parts.extend(blocks.map(|bytes| Part::Rows { partition, bytes }));
-            }
-            self.handed_out.insert(from, HandedOut { life, copy, parts, sent: None, asked_at: now });
+            let partitions: Vec<PartitionId> = self.topology.copies_at(self.me).collect();
+            executor.begin_copy(from, &partitions);
+            let handed_out = HandedOut {
+                life,
+                copy,
+                state: state.chunks(PART_BYTES).map(<[u8]>::to_vec).collect(),
+                first: 0,
+                parts: VecDeque::new(),
+                of: None,
+                sent: None,
+                asked_at: now,
+            };
+            self.handed_out.insert(from, handed_out);
         }
         let handed_out = self.handed_out.get_mut(&from).expect("just made");
-        let of = handed_out.parts.len() as u32;
-        // It may have asked again and again while its copy was being written down.
+        // It may have asked again and again.
         let is_repeated = handed_out.sent == Some(first) && now.since(handed_out.asked_at) < patience_ns / 2;
-        if of == 0 || is_repeated {
+        if is_repeated || first < handed_out.first {
             return;
         }
         (handed_out.asked_at, handed_out.sent) = (now, Some(first));
-        if first >= of {
-            // It has all. That it had this copy is remembered: what comes late makes no other.
-            handed_out.parts = Vec::new();
-            return;
+        if handed_out.make(first, || executor.next_block(from)).is_err() {
+            base::sometimes!("a copy cannot be finished, and another one is begun");
+            self.handed_out.remove(&from);
+            return executor.end_copy(from);
         }
-        let until = of.min(first.saturating_add(WINDOW));
-        let parts = (first..until).map(|n| (n, handed_out.parts[n as usize].clone()));
+        let of = handed_out.of;
+        if of.is_some_and(|of| first >= of) {
+            // It has all. That it had this copy is remembered: what comes late makes no other.
+            return executor.end_copy(from);
+        }
+        let parts = (first..).zip(handed_out.parts.iter().take(WINDOW as usize).cloned());
         for (number, part) in parts.collect::<Vec<_>>() {
             self.send(from, Message::CopyPart { copy, number, of, part }, out);
         }
     }
 
     /// Lets go of copies that nobody has asked for in a while.
-    pub(super) fn drop_copies(&mut self, now: Time) {
+    pub(super) fn drop_copies(&mut self, now: Time, executor: &mut dyn Executor) {
         let patience_ns = self.options.retry_after_ns(&self.topology) << SILENCE_DOUBLINGS_MAX;
-        self.handed_out.retain(|_, handed_out| now.since(handed_out.asked_at) <= patience_ns);
+        self.handed_out.retain(|to, handed_out| {
+            let is_wanted = now.since(handed_out.asked_at) <= patience_ns;
+            if !is_wanted {
+                executor.end_copy(*to);
+            }
+            is_wanted
+        });
     }
 
     pub(super) fn on_copy_part(
         &mut self,
         now: Time,
         from: NodeId,
-        (copy, number, of, part): (u64, u32, u32, Part),
+        (copy, number, of, part): (u64, u32, Option<u32>, Part),
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
@@ -318,7 +396,7 @@ impl Caerus {
         if joining.donor != Some(from) || joining.copy != copy || joining.answers.is_some() {
             return;
         }
-        (joining.heard_at, joining.of) = (now, Some(of));
+        (joining.heard_at, joining.of) = (now, of.or(joining.of));
         if number >= joining.next {
             joining.early.insert(number, part);
         }
@@ -339,7 +417,7 @@ impl Caerus {
             }
         }
         let (next, is_window) = (joining.next, joining.next % WINDOW == 0);
-        if next < of {
+        if joining.of != Some(next) {
             if is_window {
                 self.ask_blocks(now, out);
             }
@@ -465,8 +543,9 @@ impl Caerus {
         self.rejoined.map(|rejoined| (rejoined.took_ns, rejoined.bytes))
     }
 
-    /// What a node that is not whole would say, were it a node that never lost anything.
-    pub(super) fn planted_while_joining(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
+    /// A node that is not whole notes who else is not, and says nothing. (With a planted fault it answers as if it had
+    /// never lost anything.)
+    pub(super) fn while_joining(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
         match message {
             Message::Append(append)
                 if self.options.planted(Mutant::AckBeforeWhole) && !append.entries.is_empty() =>
@@ -478,6 +557,14 @@ impl Caerus {
                 let ack =
                     Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo };
                 self.send(from, ack, out);
+            }
+            Message::Rejoin { .. } => {
+                if let Some(joining) = &mut self.joining
+                    && self.sequencers.contains(&Some(from))
+                {
+                    base::sometimes!("two regions that have lost their memory hear of each other");
+                    joining.others.insert(from);
+                }
             }
             message @ (Message::Suspect { .. } | Message::Elect { .. })
                 if self.options.planted(Mutant::VoteBeforeWhole) =>

@@ -5,7 +5,8 @@
 //! messages a second, each an entry in the logs of nodes that keep one. KEEPS:
 //! 1. while anything is under way that a tick would have to look after, there is one every heartbeat;
 //! 2. there is always a tick to come;
-//! 3. nobody is taken for lost because it rests: where regions may be lost it rests for a part of that time only.
+//! 3. nobody is taken for lost because it rests: where others take over it rests for a part of that time only, and
+//!    elsewhere its silence is borne for longer than it rests (see `availability`).
 
 use super::message::Timer;
 use super::state::{Caerus, Out};

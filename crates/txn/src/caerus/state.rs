@@ -1,6 +1,7 @@
 //! What a node remembers, and the loop that settles everything one event brings about.
 
 use super::asking::Asking;
+use super::availability::Availability;
 use super::batcher::{Link, Outstanding};
 use super::calibrating::{Calibrations, Finding};
 use super::closing::Closing;
@@ -9,6 +10,7 @@ use super::homes::Residence;
 use super::message::{Lives, Message, Named, Share, Term, Timer};
 use super::options::{Mutant, Options};
 use super::pacing::Pace;
+use super::plausibility::Refusals;
 use super::protocol::Global;
 use super::recovery::Candidacy;
 use super::rejoin::{HandedOut, Joining, Rejoined};
@@ -77,6 +79,9 @@ pub struct Caerus {
     pub(super) gate_timer: Option<Time>,
     /// Largest rank answered here: what is submitted here later is ranked above it.
     pub(super) answered: Rank,
+
+    pub(super) availability: Availability,
+    pub(super) refused_messages: Refusals,
 
     /// Sequences that this node leads: its region's, and those of regions that were lost.
     pub(super) leading: BTreeMap<RegionId, Sequencer>,
@@ -284,6 +289,8 @@ impl Caerus {
             gate: BTreeMap::new(),
             gate_timer: None,
             answered: Rank::ZERO,
+            availability: Availability::default(),
+            refused_messages: Refusals::new(),
             leading,
             candidacies: BTreeMap::new(),
             flush_timer: None,

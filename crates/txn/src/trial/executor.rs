@@ -1,14 +1,14 @@
 //! Rows that remember who did what when.
 
 use super::covered;
-use crate::engine::{Applied, Executor};
+use crate::engine::{Applied, CopyEnded, Executor};
 use base::codec;
 use base::commit::RowWrite;
 use base::hash::digest;
 use base::txn::{AccessMode, Gathered, StatementResult, Transaction, TxnProgram};
-use base::{Datum, PartitionId, Place, Row, SqlError, SqlState, TxnId};
+use base::{Datum, NodeId, PartitionId, Place, Row, SqlError, SqlState, TxnId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 type Values = BTreeMap<(PartitionId, i64), u64>;
 
@@ -20,6 +20,8 @@ pub struct Rows {
     /// In the order of execution here: who, where, at which place, and what was seen.
     pub log: Vec<Entry>,
     gathered: BTreeMap<(TxnId, PartitionId), u64>,
+    /// Blocks that other nodes will take.
+    copies: BTreeMap<NodeId, VecDeque<(PartitionId, Vec<u8>)>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -68,6 +70,17 @@ pub fn aborts(transaction: &Transaction, seen: u64) -> bool {
     matches!(&*transaction.program, TxnProgram::Procedure { name, .. } if name == "maybe") && seen % 4 == 1
 }
 
+impl Rows {
+    fn blocks(&self, partition: PartitionId) -> Vec<Vec<u8>> {
+        let values: Values =
+            self.values.iter().filter(|((p, _), _)| *p == partition).map(|(k, v)| (*k, *v)).collect();
+        let log: Vec<Entry> = self.log.iter().filter(|entry| entry.partition == partition).cloned().collect();
+        // Several blocks, so that some are lost.
+        let entries = log.chunks(3).map(|entries| codec::encode(&(Values::new(), entries.to_vec())));
+        entries.chain([codec::encode(&(values, Vec::<Entry>::new()))]).collect()
+    }
+}
+
 impl Executor for Rows {
     fn gather(&mut self, partition: PartitionId, transaction: &Transaction) -> Gathered {
         let seen = look(&self.values, partition, transaction);
@@ -112,13 +125,17 @@ impl Executor for Rows {
         Applied { results, writes, schema: None }
     }
 
-    fn copy(&self, partition: PartitionId) -> Vec<Vec<u8>> {
-        let values: Values =
-            self.values.iter().filter(|((p, _), _)| *p == partition).map(|(k, v)| (*k, *v)).collect();
-        let log: Vec<Entry> = self.log.iter().filter(|entry| entry.partition == partition).cloned().collect();
-        // Several blocks, so that some are lost.
-        let entries = log.chunks(3).map(|entries| codec::encode(&(Values::new(), entries.to_vec())));
-        entries.chain([codec::encode(&(values, Vec::<Entry>::new()))]).collect()
+    fn begin_copy(&mut self, to: NodeId, partitions: &[PartitionId]) {
+        let blocks =
+            partitions.iter().flat_map(|p| self.blocks(*p).into_iter().map(move |block| (*p, block)));
+        let blocks = blocks.collect();
+        self.copies.insert(to, blocks);
+    }
+    fn next_block(&mut self, to: NodeId) -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded> {
+        self.copies.get_mut(&to).map(VecDeque::pop_front).ok_or(CopyEnded)
+    }
+    fn end_copy(&mut self, to: NodeId) {
+        self.copies.remove(&to);
     }
     fn forget(&mut self, partition: PartitionId) {
         self.values.retain(|(p, _), _| *p != partition);

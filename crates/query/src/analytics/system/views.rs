@@ -256,8 +256,14 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
                 ("is_here", DataType::Boolean),
                 ("round_trip_ms", DataType::Double),
                 ("partitions", INT),
+                ("state", TEXT),
+                ("silent_ms", DataType::Double),
+                ("blocked_transactions", DataType::BigInt),
+                ("blocked_rows", DataType::BigInt),
+                ("refused", DataType::BigInt),
             ]);
             let here = context.gateway.cluster.region();
+            let health = context.gateway.cluster.regions();
             for r in 0..topology.wan.region_count() as u16 {
                 let id = RegionId(r);
                 made.rows.push(vec![
@@ -266,6 +272,18 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
                     Datum::Float(topology.wan.round_trip_ns(here, id) as f64 / base::time::MS as f64),
                     Datum::Int(topology.partitions_in(id).count() as i64),
                 ]);
+                // An engine that does not look tells nothing.
+                let row = made.rows.last_mut().expect("just pushed");
+                match health.iter().find(|health| health.region == id) {
+                    None => row.extend([Datum::Null, Datum::Null, Datum::Null, Datum::Null, Datum::Null]),
+                    Some(health) => row.extend([
+                        text(health.state.name()),
+                        Datum::Float(health.silent_ns as f64 / base::time::MS as f64),
+                        Datum::Int(health.blocked_transactions as i64),
+                        Datum::Int(health.blocked_rows as i64),
+                        Datum::Int(health.refused as i64),
+                    ]),
+                }
             }
             made
         }

@@ -2,10 +2,11 @@
 
 use super::{World, conflict};
 use crate::caerus::{Caerus, Mutant};
+use crate::engine::{Answer, Engine};
 use crate::trial::executor::{self, Entry};
 use base::order::StreamItem;
 use base::txn::{Access, AccessMode, Outcome, Transaction};
-use base::{NodeId, PartitionId, Place, Rank, TxnId};
+use base::{NodeId, PartitionId, Place, Rank, SqlState, TxnId};
 use std::collections::BTreeMap;
 
 /// Everything at once; the first failure panics.
@@ -21,6 +22,14 @@ pub fn judge(world: &World) {
     streams(world);
     copies_agree(world);
     nothing_precedes_its_move(world);
+    nothing_is_implausible(world);
+}
+
+/// As long as clocks are within their bound nobody says what others refuse.
+fn nothing_is_implausible(world: &World) {
+    for (n, node) in world.nodes.iter().enumerate() {
+        assert!(node.refused_messages().is_empty(), "n{n} refused {:?}", node.refused_messages());
+    }
 }
 
 /// Unless a gateway is wrong, nothing says a home that the home's sequence has not come to.
@@ -61,11 +70,16 @@ fn places(world: &World) -> BTreeMap<TxnId, (Place, Transaction)> {
         assert_eq!(known.0, entry.place, "{} has one place", entry.txn);
     }
     for (txn, (place, _)) in &places {
-        if let Some((_, answer)) = world.answers.get(txn) {
+        if let Some((_, answer)) = world.answers.get(txn).filter(|(_, answer)| !is_unknown(answer)) {
             assert_eq!((answer.txn, answer.rank), (*txn, place.rank), "{txn} was answered with its rank");
         }
     }
     places
+}
+
+/// Its client was told that nobody knows how it ended.
+fn is_unknown(answer: &Answer) -> bool {
+    matches!(&answer.outcome, Outcome::Aborted(error) if error.state == SqlState::TRANSACTION_RESOLUTION_UNKNOWN)
 }
 
 fn execution_follows_places(world: &World) {

@@ -3,6 +3,7 @@
 //!
 //! Suggested reading order: this file, the modules below.
 
+mod availability;
 mod calibrating;
 mod collecting;
 mod exhaustive;
@@ -11,6 +12,7 @@ mod homes;
 mod judge;
 mod latency;
 mod mutants;
+mod plausibility;
 mod random;
 mod readers;
 mod recovery;
@@ -29,9 +31,9 @@ use base::rng::Rng;
 use base::schema::{MoveHome, SchemaAction, SchemaChange};
 use base::time::MS;
 use base::topology::Topology;
-use base::txn::{AccessMode, AccessSet, ClientRequest, Granule, Submission, TxnProgram};
+use base::txn::{AccessMode, AccessSet, ClientRequest, Granule, Outcome, Submission, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, NodeId, PartitionId, Rank, RegionId, SqlError, TableId, Time, Token, TxnId};
+use base::{Datum, NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, TableId, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -379,6 +381,13 @@ impl World {
     }
     fn answer(&self, txn: TxnId) -> &Answer {
         &self.answers.get(&txn).unwrap_or_else(|| panic!("{txn} is not answered")).1
+    }
+    /// Whether its client knows how a transaction ended. Who is told that a region is not available does not.
+    fn has_ended(&self, txn: &TxnId) -> bool {
+        let silent = [SqlState::CANNOT_CONNECT_NOW, SqlState::TRANSACTION_RESOLUTION_UNKNOWN];
+        let is_silent =
+            |outcome: &Outcome| matches!(outcome, Outcome::Aborted(e) if silent.contains(&e.state));
+        self.answers.get(txn).is_some_and(|(_, answer)| !is_silent(&answer.outcome))
     }
     fn latency_ms(&self, txn: TxnId) -> f64 {
         self.answers[&txn].0.since(self.submitted[&txn].0) as f64 / MS as f64

@@ -41,7 +41,7 @@ fn what_only_a_lost_region_knew_vanishes_and_was_not_answered() {
     world.passes = Box::new(|from, _, message| from != NodeId(0) || !is_append(message));
     let lost = world.submit(0, "w0.1");
     world.run_for_ms(300);
-    assert!(!world.answers.contains_key(&lost), "nobody else has it");
+    assert!(!world.has_ended(&lost), "nobody else has it");
     world.kill(0);
     world.passes = Box::new(|_, _, _| true);
     world.run_for_ms(TAKE_OVER_MS);
@@ -130,7 +130,7 @@ fn with_two_lost_an_answer_needs_copies_of_all_that_is_ahead_of_it() {
         world.run_for_ms(2);
         let t = world.submit(0, "w0.1 r1.1");
         world.run_for_ms(500);
-        let told = world.answers.contains_key(&t);
+        let told = world.has_ended(&t);
         world.kill(0);
         world.kill(1);
         world.passes = Box::new(|_, _, _| true);
@@ -138,7 +138,7 @@ fn with_two_lost_an_answer_needs_copies_of_all_that_is_ahead_of_it() {
         let last = world.submit(2, "w0.1 w1.1");
         world.run_for_ms(2000);
         assert!(!world.order(2, 1).contains(&t0), "nobody knows it any more");
-        (told, world.answers.contains_key(&last), panics(|| judge(&world)))
+        (told, world.has_ended(&last), panics(|| judge(&world)))
     };
     assert_eq!(run(None), (false, true, false), "three of five go on");
     // It was answered with what is lost, so it counts as ordered for good where nobody has it.
@@ -156,7 +156,7 @@ fn a_region_that_is_cut_off_answers_nothing_that_it_could_lose() {
     let outside = world.submit(1, "w0.1");
     world.run_for_ms(600);
     assert!(world.answer(outside).outcome.is_committed());
-    assert!(inside.iter().all(|txn| !world.answers.contains_key(txn)), "too few acknowledge");
+    assert!(inside.iter().all(|txn| !world.has_ended(txn)), "too few acknowledge");
     assert_eq!(world.nodes[0].sequences[0].merged, 1, "and nothing is executed");
     assert!(world.nodes[0].sequences[0].end() > 1);
     world.heal();
@@ -182,7 +182,7 @@ fn a_reader_that_is_cut_off_sees_nothing_stale() {
         world.run_for_ms(TAKE_OVER_MS);
         let outside = world.submit(1, "w0.1");
         world.run_for_ms(1000);
-        assert!(world.answers.contains_key(&outside));
+        assert!(world.has_ended(&outside));
         world.close(2, 0, 0, world.now.rank(), vec![Granule::Partition]);
         let answered = world.closed.contains_key(&CloseTicket(2));
         let noticed = panics(|| {
@@ -202,7 +202,7 @@ fn a_reader_waits_while_a_sequence_has_no_leader_and_misses_nothing() {
     let mut world = world(3, 1, None);
     let answered = world.submit(0, "w0.1");
     world.run_for_ms(500);
-    assert!(world.answers.contains_key(&answered));
+    assert!(world.has_ended(&answered));
     world.kill(0);
     world.run_for_ms(300);
     let cut = world.now.rank();
@@ -250,7 +250,7 @@ fn two_recoveries_in_a_row() {
     world.run_for_ms(TAKE_OVER_MS);
     let second = world.submit(3, "w0.1");
     world.run_for_ms(1000);
-    assert!(world.answers.contains_key(&second));
+    assert!(world.has_ended(&second));
     let next = leader(&world, 3, 0);
     assert_ne!(next, NodeId(0));
     world.kill(world.topology.region_of(next).0);
@@ -263,7 +263,7 @@ fn two_recoveries_in_a_row() {
     world.kill(if next == NodeId(3) { 2 } else { 3 });
     let fourth = world.submit(4, "w0.1 w4.1");
     world.run_for_ms(2 * TAKE_OVER_MS);
-    assert!(!world.answers.contains_key(&fourth));
+    assert!(!world.has_ended(&fourth));
     world.heal();
     world.run_for_ms(30_000);
     judge(&world);
@@ -311,7 +311,7 @@ pub fn lose_after(protocol: Protocol, events: usize, region: u16, heals: bool) -
     world.run_for_ms(2 * TAKE_OVER_MS);
     let last = world.submit((region + 1) % 3, "w0.1 w1.1 w2.1");
     world.run_for_ms(1500);
-    assert!(world.answers.contains_key(&last), "region {region} after {events} events");
+    assert!(world.has_ended(&last), "region {region} after {events} events");
     judge(&world);
     if heals {
         world.heal();

@@ -4,6 +4,7 @@ use super::judge::judge;
 use super::{World, access};
 use crate::caerus::message::Message;
 use crate::caerus::{Mutant, Options};
+use crate::engine::Engine;
 use crate::trial::panics;
 use base::order::CloseTicket;
 use base::rng::Rng;
@@ -11,7 +12,7 @@ use base::time::MS;
 use base::topology::{NodeSpec, PartitionSpec, Topology};
 use base::txn::{Granule, Outcome};
 use base::wan::Wan;
-use base::{NodeId, RegionId, Token};
+use base::{NodeId, RegionId, SqlError, Token};
 
 fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> World {
     let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 100 * MS);
@@ -37,12 +38,12 @@ fn a_region_that_lost_its_memory_comes_back_with_all_that_was_answered_and_leads
         let all: String = (0..regions).map(|n| format!("w{n}.1 ")).collect();
         let before: Vec<_> = (0..regions as u16).map(|n| world.submit(n, &all)).collect();
         world.run_for_ms(700);
-        assert!(before.iter().all(|txn| world.answers.contains_key(txn)));
+        assert!(before.iter().all(|txn| world.has_ended(txn)));
         world.lose(0);
         world.run_for_ms(TAKE_OVER_MS);
         let meanwhile = world.submit(1, "w0.1 w1.1");
         world.run_for_ms(1000);
-        assert!(world.answers.contains_key(&meanwhile));
+        assert!(world.has_ended(&meanwhile));
         world.heal();
         assert!(!is_whole(&world, 0));
         let early = world.submit(0, "w0.1");
@@ -78,7 +79,7 @@ fn a_region_that_is_back_at_once_comes_back_all_the_same() {
     world.lose(0);
     world.heal();
     world.run_for_ms(20_000);
-    assert!(is_whole(&world, 0) && !world.answers.contains_key(&lost));
+    assert!(is_whole(&world, 0) && !world.has_ended(&lost));
     let last = world.submit(0, "w0.1");
     world.run_for_ms(500);
     let order = world.order(1, 0);
@@ -135,11 +136,11 @@ fn without_copies_elsewhere_there_is_no_way_back_and_it_says_so() {
     world.run_for_ms(1);
     let Outcome::Aborted(error) = &world.answer(refused).outcome else { panic!("it knows nothing") };
     assert!(error.message.contains("for good") && error.detail.as_ref().unwrap().contains("K = 0"));
-    // What needs it waits; the others go on with what does not.
-    let waits = world.submit(1, "w0.1 w1.1");
+    // What needs it is refused; the others go on with what does not.
+    let needs = world.submit(1, "w0.1 w1.1");
     let goes_on = world.submit(1, "w2.1");
     world.run_for_ms(5000);
-    assert!(!world.answers.contains_key(&waits) && world.answers.contains_key(&goes_on));
+    assert!(!world.has_ended(&needs) && world.has_ended(&goes_on));
 }
 
 #[test]
@@ -235,7 +236,7 @@ fn loses_nothing_while_waiting(mutant: Option<Mutant>) -> bool {
     });
     let last = world.submit(0, "w0.1");
     world.run_for_ms(600);
-    let was_told = world.answers.contains_key(&last);
+    let was_told = world.has_ended(&last);
     world.passes = Box::new(|from, to, message| match message {
         Message::Append(append) => from != NodeId(0) || append.entries.is_empty(),
         Message::Rejoined { .. } => from != NodeId(0),
@@ -263,7 +264,7 @@ fn loses_nothing_by_a_vote(mutant: Option<Mutant>) -> bool {
     world.passes = Box::new(|from, to, _| from.0 + to.0 != 1);
     let last = world.submit(0, "w0.1");
     world.run_for_ms(300);
-    assert!(world.answers.contains_key(&last), "two regions have it");
+    assert!(world.has_ended(&last), "two regions have it");
     world.lose(2);
     world.heal();
     world.passes = Box::new(|from, to, _| from != NodeId(0) && to != NodeId(0));
@@ -272,7 +273,7 @@ fn loses_nothing_by_a_vote(mutant: Option<Mutant>) -> bool {
     world.run_for_ms(2 * TAKE_OVER_MS);
     let is_led = world.nodes[1].leader_of(RegionId(0)) != NodeId(0);
     let is_kept = world.order(1, 0).contains(&last);
-    let is_answered = world.answers.contains_key(&next);
+    let is_answered = world.has_ended(&next);
     assert!(is_led || !is_answered);
     world.passes = Box::new(|_, _, _| true);
     !panics(|| {
@@ -317,13 +318,13 @@ fn lose_after(copies_elsewhere: usize, events: usize, region: u16, at_once: bool
     assert!(is_whole(&world, region), "region {region} after {events} events");
     let last = world.submit(region, "w0.1 w1.1 w2.1");
     world.run_for_ms(1500);
-    assert!(world.answers.contains_key(&last), "region {region} after {events} events");
+    assert!(world.has_ended(&last), "region {region} after {events} events");
     // Another one is lost for good: what came back counts as a copy.
     world.kill((region + 1) % regions as u16);
     world.run_for_ms(2 * TAKE_OVER_MS);
     let next = world.submit(region, "w0.1 w1.1 w2.1");
     world.run_for_ms(3000);
-    assert!(world.answers.contains_key(&next), "region {region} after {events} events");
+    assert!(world.has_ended(&next), "region {region} after {events} events");
     judge(&world);
     true
 }
@@ -451,4 +452,48 @@ fn random_worlds_catch_what_is_planted_in_rejoining() {
     let all = [Mutant::AckBeforeWhole];
     let unnoticed: Vec<Mutant> = all.into_iter().filter(|mutant| caught(*mutant).is_none()).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
+}
+
+/// Regions 0 and 1 lose their memory together. Whether both are whole in the end, and what region 0 says otherwise.
+fn two_forget(regions: usize, copies_elsewhere: usize) -> (bool, Option<SqlError>) {
+    let mut world = world(regions, copies_elsewhere, None);
+    let before = world.submit(2, "w0.1 w2.1");
+    world.run_for_ms(1000);
+    world.lose(0);
+    world.lose(1);
+    world.run_for_ms(100);
+    world.heal();
+    world.run_for_ms(10_000);
+    let are_whole = is_whole(&world, 0) && is_whole(&world, 1);
+    if are_whole {
+        assert_eq!(world.order(2, 0), [before]);
+        let after = world.submit(0, "w0.1 w1.1");
+        world.run_for_ms(2000);
+        assert!(world.has_ended(&after));
+        judge(&world);
+    }
+    (are_whole, world.nodes[0].absent())
+}
+
+#[test]
+fn with_too_few_regions_two_that_lose_their_memory_together_say_that_they_cannot_come_back() {
+    assert_eq!(two_forget(5, 2), (true, None));
+    for (regions, copies) in [(4, 2), (5, 3)] {
+        let (are_whole, said) = two_forget(regions, copies);
+        let said = said.expect("it is not whole");
+        assert!(!are_whole && said.message.contains("for good"), "{said:?}");
+        let detail = said.detail.as_deref().expect("the reason");
+        assert!(
+            detail.contains(&format!("2 of {regions} regions")) && detail.contains("others that have not"),
+            "{detail}"
+        );
+    }
+    // One of four comes back as long as the others are there.
+    let mut world = world(4, 2, None);
+    world.submit(0, "w0.1 w1.1");
+    world.run_for_ms(1000);
+    world.lose(0);
+    world.heal();
+    world.run_for_ms(5000);
+    assert!(is_whole(&world, 0));
 }

@@ -88,7 +88,7 @@ fn slog_those_of_several_regions_crossed_with_those_of_one_wait_for_nobody_in_a_
         world.run_for_ms(1);
     }
     world.run_for_ms(3000);
-    assert!(all.iter().all(|txn| world.answers.contains_key(txn)));
+    assert!(all.iter().all(|txn| world.has_ended(txn)));
     judge(&world);
     // Those that several logs have are in the same order in each of them.
     let spans = |txn: &TxnId| world.submitted[txn].1.by_partition.len() > 1;
@@ -181,7 +181,7 @@ fn paxos_for_each_entry_takes_a_round_more() {
     world.passes = Box::new(|_, _, message| !matches!(message, Message::Prepared { .. }));
     let txn = world.submit(0, "w0.1");
     world.run_for_ms(500);
-    assert!(!world.answers.contains_key(&txn), "nobody has promised its place");
+    assert!(!world.has_ended(&txn), "nobody has promised its place");
     world.passes = Box::new(|_, _, _| true);
     world.run_for_ms(1000);
     judge(&world);
@@ -212,15 +212,15 @@ fn one_machine_has_it(protocol: Protocol, mutant: Option<Mutant>) {
     world.run_for_ms(300);
     // The leader asks one of two, which has it and says so.
     assert!((1.0..3.0).contains(&world.latency_ms(kept_for)), "{}", world.latency_ms(kept_for));
-    assert!(world.answers.contains_key(&everywhere));
+    assert!(world.has_ended(&everywhere));
     world.passes = Box::new(|from, to, _| from != NodeId(0) || to.0 > 2);
     let lost = [world.submit(0, "w0.1"), world.submit(0, "w0.2 w3.2")];
     world.run_for_ms(300);
-    assert!(lost.iter().all(|txn| !world.answers.contains_key(txn)), "one machine has them");
+    assert!(lost.iter().all(|txn| !world.has_ended(txn)), "one machine has them");
     assert!(!world.order(3, 0).contains(&lost[0]), "nor do others know");
     world.passes = Box::new(|from, to, _| (from, to) != (NodeId(0), NodeId(1)));
     world.run_for_ms(1000);
-    assert!(lost.iter().all(|txn| world.answers.contains_key(txn)), "two are enough");
+    assert!(lost.iter().all(|txn| world.has_ended(txn)), "two are enough");
     world.passes = Box::new(|_, _, _| true);
     world.run_for_ms(2000);
     judge(&world);
@@ -248,9 +248,9 @@ fn calvin_loses_its_leader_and_goes_on_and_slog_waits_for_its_own() {
         let meanwhile = world.submit(gateway, "w0.1 w1.1 w2.1");
         let own = world.submit(gateway, &format!("w{gateway}.2"));
         world.run_for_ms(5000);
-        assert!(world.answers.contains_key(&before) && world.answers.contains_key(&own));
+        assert!(world.has_ended(&before) && world.has_ended(&own));
         // The lost region's own log is nobody else's.
-        assert_eq!(world.answers.contains_key(&meanwhile), protocol == Protocol::Calvin);
+        assert_eq!(world.has_ended(&meanwhile), protocol == Protocol::Calvin);
         world.heal();
         world.run_for_ms(10_000);
         judge(&world);
@@ -271,7 +271,7 @@ fn answered_and_lost(protocol: Protocol, mutant: Option<Mutant>) {
     world.run_for_ms(5000);
     let last = world.submit((leader.0 + 1) % 3, "w0.1");
     world.run_for_ms(1000);
-    assert!(world.answers.contains_key(&last));
+    assert!(world.has_ended(&last));
     judge(&world);
     world.heal();
     world.run_for_ms(10_000);

@@ -1,0 +1,172 @@
+//! What no correct peer says is refused before anything of it is used: ranks too far ahead, terms and indexes that
+//! do not exist.
+//!
+//! IN: every message of another node. OUT: whether it is handled; refusals are counted by sender and reason
+//! ([`Engine::refused`](crate::engine::Engine::refused_messages)). KEEPS: a message of a node whose clock is within its bound is
+//! never refused; a refused one changes nothing, so it is as if the network had lost it.
+//!
+//! How far ahead a rank may be. Let ε bound every clock and δ be the largest distance of a stamp into the future
+//! (at least 2 ε). A cut or a token is at most its node's clock + ε + δ, so at most true time + 2 ε + δ. A stamp is at
+//! most the sequencer's clock + ε + δ, or one above a cut, a token or a closed timestamp, which is promised no
+//! further than to a cut. The receiver's clock is at least true time − ε. So whatever exceeds its clock + 3 ε + δ (and
+//! the lease, for what K > 0 grants in advance) is the word of a clock that is out of its bound. Entries are refused
+//! by all other regions before they are copied, so with K > 0 one bad stamp counts nowhere, and is inherited by
+//! nobody who writes its rows later. Once real time has come near it the message passes.
+
+use super::message::{Append, Entry, Message, Tail, Term};
+use super::options::Mutant;
+use super::state::Caerus;
+use base::time::MS;
+use base::{NodeId, Rank, RegionId, Time};
+use std::collections::BTreeMap;
+
+/// Terms and indexes that are further ahead than this of what is known here are no cluster's.
+const AHEAD_MAX: u64 = 1 << 40;
+
+/// Refused messages, by sender and reason.
+pub(super) type Refusals = BTreeMap<(NodeId, &'static str), u64>;
+
+impl Caerus {
+    /// The largest distance of a stamp into the future, in ns.
+    pub(super) fn stamp_ahead_ns(&self) -> u64 {
+        self.options.future_max_ns(&self.topology).max(2 * self.clock_bound_ns())
+    }
+
+    /// No rank of a node whose clock is within its bound is later.
+    fn latest_stamp(&self, now: Time) -> Rank {
+        let grants = self.running().into_iter().any(|sequence| self.copies_of(sequence) > 0);
+        let lease_ns = if grants { self.options.lease_ns(&self.topology) } else { 0 };
+        // One above a cut; and one more for each transaction that a rank was inherited through.
+        let inherited_ns = MS;
+        let ahead_ns = 2 * self.clock_bound_ns() + self.stamp_ahead_ns() + lease_ns + inherited_ns;
+        self.topology.latest_rank(now, ahead_ns)
+    }
+
+    /// Whether a message of another node is handled; counts those that are not.
+    pub(super) fn is_plausible(&mut self, now: Time, from: NodeId, message: &Message) -> bool {
+        if self.options.planted(Mutant::TrustStamps) {
+            return true;
+        }
+        let Err(reason) = self.check(now, message) else { return true };
+        base::sometimes!("a message that no correct node sends is refused");
+        *self.refused_messages.entry((from, reason)).or_default() += 1;
+        false
+    }
+
+    fn check(&self, now: Time, message: &Message) -> Result<(), &'static str> {
+        let latest = self.latest_stamp(now);
+        let rank =
+            |rank: Rank| if rank <= latest { Ok(()) } else { Err("a rank too far ahead of this clock") };
+        match message {
+            Message::Submit { first, transactions, .. } => {
+                index(0, *first, transactions.len())?;
+                transactions
+                    .iter()
+                    .try_for_each(|(transaction, _)| rank(transaction.min_rank.max(transaction.after)))
+            }
+            Message::Append(append) => {
+                self.check_append(append)?;
+                let stamps = append.entries.iter().map(|entry| entry.stamp.max(entry.transaction.min_rank));
+                let all =
+                    stamps.chain([append.low, append.wanted.low, append.collected, append.wanted.collected]);
+                all.into_iter().try_for_each(rank)
+            }
+            Message::AppendAck { sequence, term, next, merged, granted, .. } => {
+                self.check_term(*sequence, *term)?;
+                index(self.end_of(*sequence), *next.max(merged), 0)?;
+                rank(granted.low.max(granted.collected))
+            }
+            Message::Promise { sequence, term, tail, .. } => {
+                self.check_term(*sequence, *term)?;
+                let stands = self.candidacies.get(sequence).is_some_and(|own| own.stands_in(*term));
+                let merged = self.sequences.get(usize::from(sequence.0)).map_or(0, |known| known.merged);
+                check_tail(tail)?;
+                if stands && !tail.entries.is_empty() && tail.end - tail.entries.len() as u64 != merged {
+                    return Err("a log that does not begin where it was asked for");
+                }
+                self.check_tail_ranks(tail, rank)
+            }
+            Message::Rejoined { standings, .. } => {
+                standings.iter().enumerate().try_for_each(|(n, standing)| {
+                    let term = standing.promised.max(standing.highest).max(standing.led_in);
+                    self.check_term(RegionId(n as u16), term)?;
+                    let Some(tail) = &standing.tail else { return Ok(()) };
+                    check_tail(tail)?;
+                    self.check_tail_ranks(tail, rank)
+                })
+            }
+            Message::Suspect { sequence, term }
+            | Message::Agreed { sequence, term }
+            | Message::Overtaken { sequence, term }
+            | Message::Leads { sequence, term }
+            | Message::SubmitAck { sequence, term, .. }
+            | Message::Prepare { sequence, term, .. }
+            | Message::Prepared { sequence, term, .. }
+            | Message::Calibrated { sequence, term, .. } => self.check_term(*sequence, *term),
+            Message::Elect { sequence, term, merged, end, .. } => {
+                self.check_term(*sequence, *term)?;
+                index(self.end_of(*sequence), *end.max(merged), 0)
+            }
+            Message::Executed { end, .. } => rank(end.1),
+            Message::Progress { done, executed, .. } if !self.is_unbounded() => {
+                rank(*done)?;
+                executed.map_or(Ok(()), rank)
+            }
+            Message::Watermark { term, rank: below, ready, .. } if !self.is_unbounded() => {
+                index(0, *term, 0)?;
+                // All keep copies of nothing, or nobody does: then there is no such rank.
+                rank(*below)?;
+                if *ready == Rank::MAX { Ok(()) } else { rank(*ready) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn end_of(&self, sequence: RegionId) -> u64 {
+        self.sequences.get(usize::from(sequence.0)).map_or(0, |known| known.end())
+    }
+
+    fn check_term(&self, sequence: RegionId, term: Term) -> Result<(), &'static str> {
+        let known = self.sequences.get(usize::from(sequence.0)).ok_or("a sequence that does not exist")?;
+        if term <= known.highest + AHEAD_MAX { Ok(()) } else { Err("a term too far ahead") }
+    }
+
+    fn check_append(&self, append: &Append) -> Result<(), &'static str> {
+        let Append { sequence, term, since, first, stable, everywhere, .. } = append;
+        self.check_term(*sequence, *term)?;
+        let known = &self.sequences[usize::from(sequence.0)];
+        let furthest = *since.max(first).max(stable).max(everywhere);
+        index(known.end(), furthest, append.entries.len())?;
+        if self.options.planted(Mutant::StampIsNow) {
+            return Ok(());
+        }
+        // What is merged already was stamped below what has been told since.
+        let new = (*first..).zip(&append.entries).filter(|(index, _)| *index >= known.merged);
+        let is_late = |(_, entry): (u64, &Entry)| entry.stamp <= known.low;
+        match *term >= known.promised && new.into_iter().any(is_late) {
+            true => Err("a stamp at or below what its sequence has promised"),
+            false => Ok(()),
+        }
+    }
+
+    fn check_tail_ranks(
+        &self,
+        tail: &Tail,
+        rank: impl Fn(Rank) -> Result<(), &'static str>,
+    ) -> Result<(), &'static str> {
+        rank(tail.granted.low.max(tail.granted.collected))?;
+        tail.entries.iter().try_for_each(|entry| rank(entry.stamp))
+    }
+}
+
+fn index(known: u64, first: u64, count: usize) -> Result<(), &'static str> {
+    match first.checked_add(count as u64) {
+        Some(end) if end <= known.saturating_add(AHEAD_MAX) => Ok(()),
+        _ => Err("an index too far ahead"),
+    }
+}
+
+fn check_tail(tail: &Tail) -> Result<(), &'static str> {
+    index(0, tail.end, 0)?;
+    if tail.end < tail.entries.len() as u64 { Err("a log longer than its end") } else { Ok(()) }
+}
