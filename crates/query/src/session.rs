@@ -20,6 +20,7 @@ mod plan;
 mod prepared;
 mod query;
 mod read;
+mod returning;
 mod rich;
 mod settings;
 mod timeouts;

@@ -4,14 +4,14 @@
 //! (joins, subqueries, changed keys, rows found through an index) runs as a transaction of its own and
 //! is executed anew when validation fails; nothing was sent to the client by then.
 
+use super::computed::{Computations, Conflict};
 use super::read::Wanted;
 use super::rich::RichPlan;
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
 use super::{Session, is_stale};
-use crate::analytics::QueryPlan;
 use crate::locks::RowLocks;
-use crate::lower::bind::Binding;
+use crate::lower::bind::{self, Binding};
 use crate::lower::insert::InsertPlan;
 use crate::lower::modify::ModifyPlan;
 use crate::lower::select::Contended;
@@ -26,6 +26,7 @@ use base::txn::{AccessMode, AccessSet, Granule, OnConflict, StatementResult, Txn
 use base::{Datum, Key, PartitionId, Row, SqlError};
 use node::message::Call;
 use node::request::{ReadingCall, Reply, Request};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Executions of a statement that has to read before it writes. A conflict with another transaction is never
@@ -46,17 +47,18 @@ impl Session {
     pub(super) async fn run_insert(
         &mut self,
         plan: &InsertPlan,
-        computations: &[Arc<QueryPlan>],
+        computations: &Computations,
         parameters: &[Datum],
     ) -> SqlResult<Response> {
         self.refuse_if_read_only("INSERT")?;
         let topology = self.cluster().topology().clone();
-        let computes_from_rows = computations.iter().any(|query| query.reads_tables());
+        let (values, conflict) = (&computations.values, computations.conflict.as_ref());
+        let computes_from_rows = values.iter().any(|query| query.reads_tables());
         let written = if self.transaction.is_some() {
-            let plan = &*self.computed(plan, computations, parameters).await?;
-            self.insert_buffered(plan, parameters).await?
+            let plan = &*self.computed(plan, values, parameters).await?;
+            self.insert_buffered(plan, conflict, parameters).await?
         } else if plan.is_one_shot && !computes_from_rows && !plan.conflict_needs_reading(&topology) {
-            let plan = &*self.computed(plan, computations, parameters).await?;
+            let plan = &*self.computed(plan, values, parameters).await?;
             let (gateway, catalog) = (self.gateway.clone(), self.catalog());
             let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
             let rows = plan.rows(&binding)?;
@@ -77,8 +79,8 @@ impl Session {
             let mut attempts = 0;
             loop {
                 self.begin(false, true);
-                let result = match self.computed(plan, computations, parameters).await {
-                    Ok(plan) => self.insert_buffered(&plan, parameters).await,
+                let result = match self.computed(plan, values, parameters).await {
+                    Ok(plan) => self.insert_buffered(&plan, conflict, parameters).await,
                     Err(error) => Err(error),
                 };
                 if let Some(done) = self.settle(result, &mut attempts).await? {
@@ -162,6 +164,13 @@ impl Session {
         for_lock(self.settings.timeouts.lock_ms, waiting).await
     }
 
+    /// Has writers at the homes of a table wait for a statement that reads all of it.
+    async fn lock_whole_afar(&self, table: &Table) -> SqlResult<Option<RemoteLocks>> {
+        let partitions = table.partitions(self.cluster().topology());
+        let waiting = self.lock_afar(table, partitions.into_iter().map(|at| (Key::new(), at)));
+        for_lock(self.settings.timeouts.lock_ms, waiting).await
+    }
+
     /// Lets transactions of other regions that have locked rows here go first, before an order that was made
     /// otherwise.
     async fn pass_remote(&self, access: &AccessSet) -> Option<RowLocks> {
@@ -184,6 +193,11 @@ impl Session {
         } else {
             let mut attempts = 0;
             loop {
+                // Writers at the table's home are nearer to it, and would get in the way each time.
+                let _waiting = match attempts > 1 && plan.reads_all() {
+                    true => self.lock_whole_afar(plan.table()).await?,
+                    false => None,
+                };
                 self.begin(false, true);
                 let result = self.rich_buffered(plan, parameters, attempts).await;
                 if let Some(done) = self.settle(result, &mut attempts).await? {
@@ -299,6 +313,7 @@ impl Session {
     pub(super) async fn insert_buffered(
         &mut self,
         plan: &InsertPlan,
+        conflict: Option<&Conflict>,
         parameters: &[Datum],
     ) -> SqlResult<Written> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
@@ -311,7 +326,7 @@ impl Session {
             }
         };
         let mut written = Written::default();
-        self.insert_rows(plan, rows, &binding, &mut written).await?;
+        self.insert_rows(plan, conflict, rows, &binding, &mut written).await?;
         Ok(written)
     }
 
@@ -319,12 +334,15 @@ impl Session {
     pub(super) async fn insert_rows(
         &mut self,
         plan: &InsertPlan,
+        conflict: Option<&Conflict>,
         rows: Vec<Vec<Datum>>,
         binding: &Binding<'_>,
         written: &mut Written,
     ) -> SqlResult<()> {
         let table = &plan.table;
         let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
+        // Rows of this statement, for DO UPDATE.
+        let mut touched = BTreeSet::new();
         for (values, at_cut) in rows.into_iter().zip(existing) {
             let key = table.key_of(&values);
             match self.met(table, &key, &values, at_cut) {
@@ -333,14 +351,37 @@ impl Session {
                     if let Some(returning) = &plan.returning {
                         written.returned.push(project(returning, binding, &values)?);
                     }
+                    touched.insert(key.clone());
                     self.open().insert(table, key, values)?;
                 }
                 Some((constraint, seen)) => match &plan.on_conflict {
                     OnConflict::Nothing { index } if index.is_none_or(|i| i == constraint) => {}
                     OnConflict::Update { index, set, filter } if *index == constraint => {
-                        let new = self.on_conflict(table, set, filter.as_ref(), binding, &seen, &values)?;
+                        if touched.contains(&seen.key) {
+                            return Err(SqlError::new(
+                                SqlState::CARDINALITY_VIOLATION,
+                                "ON CONFLICT DO UPDATE command cannot affect row a second time",
+                            )
+                            .hint(
+                                "Ensure that no rows proposed for insertion within the same command have \
+                                 duplicate constrained values.",
+                            ));
+                        }
+                        let computed = match conflict {
+                            Some(conflict) => {
+                                let there = seen.values.clone();
+                                let parameters = binding.parameters;
+                                self.conflicting(conflict, table.id, there, &values, parameters).await?
+                            }
+                            None => Vec::new(),
+                        };
+                        let set: Vec<_> =
+                            set.iter().map(|(c, e)| (*c, with_computed(e, &computed))).collect();
+                        let filter = filter.as_ref().map(|filter| with_computed(filter, &computed));
+                        let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, &values)?;
                         if let Some(new) = new {
                             written.affected += 1;
+                            touched.extend([seen.key.clone(), table.key_of(&new)]);
                             if let Some(returning) = &plan.returning {
                                 written.returned.push(project(returning, binding, &new)?);
                             }
@@ -584,6 +625,14 @@ impl Session {
     pub(super) fn open(&mut self) -> &mut super::Transaction {
         self.transaction.as_mut().expect("an open transaction")
     }
+}
+
+/// The expression with values in the place of what a query has computed.
+pub(super) fn with_computed(e: &base::expr::Expr, computed: &[Datum]) -> base::expr::Expr {
+    bind::map_columns(e, &|column| match bind::computed_number(column) {
+        Some(n) => base::expr::Expr::Constant(computed.get(n).cloned().unwrap_or_default()),
+        None => base::expr::Expr::Column(column),
+    })
 }
 
 fn point_read(

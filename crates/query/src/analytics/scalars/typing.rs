@@ -583,6 +583,7 @@ fn wider(a: Kind, b: Kind) -> Kind {
 /// The name of an argument's type in messages about functions.
 pub(super) fn no_function(name: &str, kinds: &[Kind]) -> SqlError {
     let shown: Vec<String> = kinds.iter().map(|k| k.name()).collect();
+    let name = if name == "character_length" { "length" } else { name };
     SqlError::new(
         SqlState::UNDEFINED_FUNCTION,
         format!("function {name}({}) does not exist", shown.join(", ")),
