@@ -30,6 +30,7 @@ mod prune;
 mod regex_errors;
 mod rewrite;
 mod run;
+mod same_names;
 mod scalars;
 mod scan;
 mod set_types;

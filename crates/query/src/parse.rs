@@ -13,7 +13,7 @@ pub(crate) use overriding::{Overriding, overriding};
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
-use datafusion::sql::sqlparser::ast::Statement;
+use datafusion::sql::sqlparser::ast::{Expr, Statement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -51,6 +51,25 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     })?;
     statements.iter_mut().for_each(chains::balance);
     Ok(statements)
+}
+
+/// An expression: one that is kept as text in the catalog, or made here.
+pub(crate) fn parse_expr(sql: &str) -> SqlResult<Expr> {
+    let wrong = |e: ParserError| SqlError::new(SqlState::SYNTAX_ERROR, e.to_string());
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|e| wrong(ParserError::from(e)))?;
+    let dialect = BoundedDialect::new(tokens.len());
+    let parsed = dialect.parse(|dialect| {
+        Parser::new(dialect)
+            .with_recursion_limit(RECURSION_PER_LEVEL * complexity::NESTING_MAX)
+            .with_tokens_with_locations(tokens)
+            .parse_expr()
+    });
+    parsed.map_err(|failure| match failure {
+        Failure::Syntax(error) => wrong(error),
+        Failure::TooComplex => too_deep(),
+        Failure::Interrupted(error) => error,
+    })
 }
 
 /// FETCH in the one form that the parser knows: with a direction, its number, and FROM. MOVE becomes a FETCH
@@ -237,6 +256,23 @@ mod tests {
             assert_eq!(parse(sql).unwrap()[0].to_string(), wanted, "{sql}");
         }
         assert_eq!(parse("fetch 1 from c; fetch 2 from c; close c").unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_distinction_ends_before_and_and_or() {
+        for (sql, operator) in [
+            ("a and b is distinct from c or d", "OR"),
+            ("a is distinct from b and c = 1", "AND"),
+            ("a is not distinct from b or c and d", "OR"),
+            ("a is distinct from b = c", "IS DISTINCT FROM"),
+        ] {
+            let top = match parse_expr(sql).unwrap() {
+                Expr::BinaryOp { op, .. } => op.to_string(),
+                Expr::IsDistinctFrom(..) => "IS DISTINCT FROM".to_string(),
+                other => panic!("{other}"),
+            };
+            assert_eq!(top, operator, "{sql}");
+        }
     }
 
     #[test]

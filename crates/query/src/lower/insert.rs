@@ -12,7 +12,7 @@ use base::schema::{Identity, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Statement};
 use base::{Datum, Row, SqlError, TableId};
-use datafusion::sql::sqlparser::{ast, dialect::PostgreSqlDialect, parser::Parser};
+use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
 /// The target of a value that is not wanted.
@@ -406,13 +406,7 @@ pub(crate) fn is_default(e: &ast::Expr) -> bool {
     matches!(e, ast::Expr::Identifier(i) if i.quote_style.is_none() && i.value.eq_ignore_ascii_case("default"))
 }
 
-/// Parses an expression kept as text in the catalog.
-pub(crate) fn parse_expr(sql: &str) -> SqlResult<ast::Expr> {
-    Parser::new(&PostgreSqlDialect {})
-        .try_with_sql(sql)
-        .and_then(|mut parser| parser.parse_expr())
-        .map_err(|e| SqlError::new(SqlState::SYNTAX_ERROR, e.to_string()))
-}
+pub(crate) use crate::parse::parse_expr;
 
 impl InsertPlan {
     /// Changes the expressions of VALUES.

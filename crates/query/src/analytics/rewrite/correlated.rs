@@ -9,6 +9,8 @@
 
 use super::bags::query_of;
 use super::shapes::has_aggregate;
+use base::SqlError;
+use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor,
     TableWithJoins, Visit, VisitMut, Visitor, VisitorMut,
@@ -33,9 +35,12 @@ pub(super) enum Use {
 }
 
 /// An expression whose subqueries stand side by side, with those made plannable that depend on what is outside.
-/// `number` tells apart what is made here; it is counted up.
-pub(super) fn rewrite(e: &mut Expr, outside: &Outside<'_>, number: &mut usize) {
-    let _ = VisitMut::visit(e, &mut Subqueries { outside, number, depth: 0 });
+/// `number` tells apart what is made here; it is counted up. Errors: 0A000 for an aggregate that is of the query around.
+pub(super) fn rewrite(e: &mut Expr, outside: &Outside<'_>, number: &mut usize) -> SqlResult<()> {
+    match VisitMut::visit(e, &mut Subqueries { outside, number, depth: 0 }) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
 }
 
 struct Subqueries<'a, 'o> {
@@ -45,19 +50,30 @@ struct Subqueries<'a, 'o> {
 }
 
 impl VisitorMut for Subqueries<'_, '_> {
-    type Break = ();
+    type Break = SqlError;
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
-    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
         if self.depth > 0 {
             return ControlFlow::Continue(());
+        }
+        let subquery = match &*e {
+            Expr::Subquery(subquery) => Some(subquery),
+            Expr::Exists { subquery, .. } | Expr::InSubquery { subquery, .. } => Some(subquery),
+            _ => None,
+        };
+        if let Some(dependent) = subquery.and_then(|query| Dependent::of(query, self.outside, 0))
+            && dependent.has_aggregate_of_outside()
+        {
+            let what = "an aggregate in a subquery over columns of the query around it";
+            return ControlFlow::Break(SqlError::unsupported(what));
         }
         let mut made = |query: &Query, used| {
             *self.number += 1;
@@ -96,7 +112,8 @@ impl VisitorMut for Subqueries<'_, '_> {
 struct Dependent<'a, 'o> {
     query: &'a Query,
     select: &'a Select,
-    outside: &'a Outside<'o>,
+    /// With the qualifiers that no relation inside takes.
+    outside: Outside<'o>,
     /// What it names, each once.
     named: Vec<Expr>,
     /// Name of the relation of combinations.
@@ -104,14 +121,22 @@ struct Dependent<'a, 'o> {
 }
 
 impl<'a, 'o> Dependent<'a, 'o> {
-    fn of(query: &'a Query, outside: &'a Outside<'o>, number: usize) -> Option<Dependent<'a, 'o>> {
+    fn of(query: &'a Query, outside: &Outside<'o>, number: usize) -> Option<Dependent<'a, 'o>> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         if query.with.is_some() || outside.from.iter().any(is_lateral) {
             return None;
         }
-        let named = named_in(query, outside);
+        // A relation that only a derived table reads is not seen from here.
+        let mut relations: Vec<String> = select.from.iter().flat_map(names_of).collect();
+        relations.extend(relations_in(&select.projection));
+        relations.extend(relations_in(&select.selection));
+        relations.extend(relations_in(&select.having));
+        relations.extend(relations_in(&query.order_by));
+        let qualifiers = outside.qualifiers.iter().filter(|q| !relations.contains(q)).cloned().collect();
+        let outside = Outside { from: outside.from, qualifiers, is_aggregate: outside.is_aggregate };
+        let named = named_in(query, &outside);
         // Inside FROM a name from outside would become one from beside.
-        let is_plain = !named.is_empty() && select.from.iter().all(|f| named_in(f, outside).is_empty());
+        let is_plain = !named.is_empty() && select.from.iter().all(|f| named_in(f, &outside).is_empty());
         let alias = format!("outside {number}");
         (is_plain && !is_shadowed(query, &named)).then_some(Dependent {
             query,
@@ -143,6 +168,22 @@ impl<'a, 'o> Dependent<'a, 'o> {
         self.select.projection.iter().any(|item| has_aggregate(item, self.outside.is_aggregate))
     }
 
+    /// Whether an aggregate has nothing but columns from outside as its arguments: it is one of the rows around.
+    fn has_aggregate_of_outside(&self) -> bool {
+        let is_of_outside = std::cell::Cell::new(false);
+        let look = |call: &Expr| {
+            let named = named_in(call, &self.outside).len();
+            is_of_outside.set(is_of_outside.get() || named > 0 && named == columns_in(call));
+            null()
+        };
+        let mut projection = self.select.projection.clone();
+        for item in &mut projection {
+            let mut each = Aggregates { is_aggregate: self.outside.is_aggregate, with: &look };
+            let _ = VisitMut::visit(item, &mut each);
+        }
+        is_of_outside.get()
+    }
+
     fn looks_around(&self) -> bool {
         self.select.projection.iter().any(super::makes_rows_or_looks_around)
     }
@@ -152,23 +193,23 @@ impl<'a, 'o> Dependent<'a, 'o> {
     fn is_plannable(&self, used: Use) -> bool {
         let is_free = |named: Vec<Expr>| named.is_empty();
         let select = self.select;
-        let elsewhere = is_free(named_in(&select.projection, self.outside))
-            && is_free(named_in(&select.group_by, self.outside))
-            && is_free(named_in(&select.having, self.outside))
-            && is_free(named_in(&select.distinct, self.outside))
-            && is_free(named_in(&self.query.order_by, self.outside));
+        let elsewhere = is_free(named_in(&select.projection, &self.outside))
+            && is_free(named_in(&select.group_by, &self.outside))
+            && is_free(named_in(&select.having, &self.outside))
+            && is_free(named_in(&select.distinct, &self.outside))
+            && is_free(named_in(&self.query.order_by, &self.outside));
         let is_equality = |e: &Expr| match e {
             Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
                 let is_column = |e: &Expr| matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
                 let is_outer_only =
-                    |e: &Expr| columns_in(e) == named_in(e, self.outside).len() && !has_subquery(e);
-                let own = |e: &Expr| is_column(e) && named_in(e, self.outside).is_empty();
+                    |e: &Expr| columns_in(e) == named_in(e, &self.outside).len() && !has_subquery(e);
+                let own = |e: &Expr| is_column(e) && named_in(e, &self.outside).is_empty();
                 (own(left) && is_outer_only(right)) || (own(right) && is_outer_only(left))
             }
             _ => false,
         };
         let conditions = conjuncts(select.selection.as_ref());
-        let mut depending = conditions.into_iter().filter(|e| !named_in(*e, self.outside).is_empty());
+        let mut depending = conditions.into_iter().filter(|e| !named_in(*e, &self.outside).is_empty());
         elsewhere
             && match used {
                 Use::Rows => depending.all(|e| !has_subquery(e)) && !self.has_aggregate(),
@@ -182,7 +223,7 @@ impl<'a, 'o> Dependent<'a, 'o> {
             let mut left_out = Aggregates { is_aggregate: self.outside.is_aggregate, with: &|_| null() };
             let _ = VisitMut::visit(item, &mut left_out);
         }
-        !named_in(&projection, self.outside).is_empty()
+        !named_in(&projection, &self.outside).is_empty()
     }
 
     /// A value of nothing but what is outside.
@@ -215,7 +256,7 @@ impl<'a, 'o> Dependent<'a, 'o> {
             if let SetExpr::Select(select) = query.body.as_mut() {
                 select.projection = vec![SelectItem::UnnamedExpr(call.clone())];
             }
-            let dependent = Dependent::of(&query, self.outside, 0)
+            let dependent = Dependent::of(&query, &self.outside, 0)
                 .map(|d| Dependent { alias: self.alias.clone(), ..d })
                 .and_then(|d| d.rewritten(Use::Value));
             dependent.unwrap_or_else(|| Expr::Subquery(Box::new(query)))
@@ -437,25 +478,44 @@ pub(super) fn shadows(query: &Query, e: &Expr) -> bool {
 
 /// Whether a relation inside has the name of one outside that is meant.
 fn is_shadowed(query: &Query, named: &[Expr]) -> bool {
+    let relations = relations_in(query);
+    named.iter().filter_map(qualifier_of).any(|q| relations.contains(&q))
+}
+
+/// What the relations of a FROM are called.
+fn names_of(from: &TableWithJoins) -> Vec<String> {
+    let factors = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
+    factors
+        .flat_map(|factor| match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => names_of(table_with_joins),
+            factor => name_of(factor).into_iter().collect(),
+        })
+        .collect()
+}
+
+fn name_of(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. } => Some(crate::names::fold(&alias.name)),
+        TableFactor::Table { name, .. } => crate::names::parts(name).ok().and_then(|mut parts| parts.pop()),
+        _ => None,
+    }
+}
+
+/// Names of all relations in something, those of its subqueries included.
+fn relations_in<T: Visit>(of: &T) -> Vec<String> {
     struct Relations(Vec<String>);
     impl Visitor for Relations {
         type Break = ();
         fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-            let name = match factor {
-                TableFactor::Table { alias: Some(alias), .. }
-                | TableFactor::Derived { alias: Some(alias), .. } => Some(crate::names::fold(&alias.name)),
-                TableFactor::Table { name, .. } => {
-                    crate::names::parts(name).ok().and_then(|mut parts| parts.pop())
-                }
-                _ => None,
-            };
-            self.0.extend(name);
+            self.0.extend(name_of(factor));
             ControlFlow::Continue(())
         }
     }
     let mut relations = Relations(Vec::new());
-    let _ = query.visit(&mut relations);
-    named.iter().filter_map(qualifier_of).any(|q| relations.0.contains(&q))
+    let _ = of.visit(&mut relations);
+    relations.0
 }
 
 struct Substitute<'a> {
@@ -506,7 +566,7 @@ mod tests {
         let is_aggregate = |name: &str| matches!(name, "max" | "count");
         let outside = Outside { from: &from, qualifiers: vec!["t".into()], is_aggregate: &is_aggregate };
         let mut e = crate::lower::insert::parse_expr(subquery).unwrap();
-        rewrite(&mut e, &outside, &mut 0);
+        rewrite(&mut e, &outside, &mut 0).unwrap();
         e.to_string()
     }
 

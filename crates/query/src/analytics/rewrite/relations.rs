@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// Stands between a name that occurs twice and its number; no name has it.
-const MARK: char = '\u{f8ff}';
+pub(super) const MARK: char = '\u{f8ff}';
 
 /// A column's name as a client sees it.
 pub(in crate::analytics) fn shown(name: &str) -> &str {

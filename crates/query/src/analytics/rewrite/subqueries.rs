@@ -6,6 +6,7 @@
 
 use super::bags::query_of;
 use super::limits::keeps_one;
+use super::relations::MARK;
 use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor,
@@ -47,6 +48,16 @@ pub(super) fn replacement(e: &Expr, around: &Surroundings<'_>) -> SqlResult<Opti
         Expr::InSubquery { expr, subquery, negated } => match expr.as_ref() {
             Expr::Tuple(row) => row_in(row, subquery, *negated, around),
             x if around.is_value => in_values(x, subquery, *negated, around),
+            // The planner looks for NULLs among all rows, whichever of them are meant.
+            x if around.is_correlated => {
+                refuse_width(subquery)?;
+                match row_in(std::slice::from_ref(x), subquery, *negated, around)? {
+                    None if *negated => {
+                        Err(base::SqlError::unsupported("this NOT IN of a correlated subquery"))
+                    }
+                    replaced => Ok(replaced),
+                }
+            }
             _ => Ok(None),
         },
         Expr::AnyOp { left, compare_op, right, .. } => {
@@ -490,6 +501,8 @@ fn only(query: &Query, around: &Surroundings<'_>) -> Option<Box<Query>> {
         (true, None) => parse(&format!("first_value({e})")).ok()?,
         (false, _) => parse(&format!("{ONLY}({e})")).ok()?,
     };
+    // Told apart from columns around it that are called the same.
+    let name = ast::Ident::with_quote('"', format!("{}{MARK}v", crate::names::fold(&name)));
     let item = SelectItem::ExprWithAlias { expr, alias: name };
     query.order_by = None;
     let SetExpr::Select(select) = query.body.as_mut() else { return None };

@@ -103,11 +103,20 @@ pub(super) fn function(
         ("concat" | "concat_ws", _)
             if name == "concat" || kinds.first().is_some_and(|k| is_text_or_open(*k)) =>
         {
-            let is_text = |k: &Kind| matches!(k.family(), Family::Text | Family::Unknown | Family::Foreign);
+            let is_text = |k: &Kind| is_text_or_open(*k) && !matches!(k, Kind::Known(DataType::Char { .. }));
             if kinds.iter().all(is_text) {
                 return Ok(None);
             }
             let shown = arguments.iter().zip(&kinds).map(|(e, kind)| match kind {
+                // With its padding.
+                Kind::Known(DataType::Char { length }) => {
+                    let length = Scalar::Constant(base::Datum::Int((*length).into()));
+                    let padded = Scalar::Call(
+                        Function::Text(base::text_functions::TextFunction::PadRight),
+                        vec![Scalar::Column(0), length],
+                    );
+                    call(Computation::Scalar(padded), vec![(e.clone(), *kind)], Kind::Known(DataType::Text))
+                }
                 // As it is shown, not as it is cast: `t`.
                 Kind::Known(DataType::Boolean) => {
                     let shown = Scalar::Call(Function::Concat, vec![Scalar::Column(0)]);

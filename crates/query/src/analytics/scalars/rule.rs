@@ -237,7 +237,17 @@ fn settled_negative(inner: &Expr, schema: &dyn ExprSchema) -> SqlResult<Option<E
             let negate = Computation::Spans(SpanOperation::Negate);
             Some(call(negate, vec![(inner.clone(), kind)], Kind::Span))
         }
-        Family::Numeric | Family::Float | Family::Unknown | Family::Foreign => None,
+        // There is one NaN: one with a sign would compare as less than all numbers.
+        Family::Float => {
+            let minus_one = match kind {
+                Kind::Known(DataType::Real) => ScalarValue::Float32(Some(-1.0)),
+                _ => ScalarValue::Float64(Some(-1.0)),
+            };
+            let arguments = vec![(inner.clone(), kind), (Expr::Literal(minus_one, None), kind)];
+            let multiply = Computation::Floats(base::expr::BinaryOperator::Multiply);
+            Some(call(multiply, arguments, kind))
+        }
+        Family::Numeric | Family::Unknown | Family::Foreign => None,
         _ => {
             return Err(SqlError::new(
                 base::SqlState::UNDEFINED_FUNCTION,

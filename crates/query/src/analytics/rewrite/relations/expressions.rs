@@ -20,11 +20,22 @@ pub(super) struct Walk<'r, 'a> {
     is_inner_correlated: bool,
     /// How many ANY and ALL are around: what they compare with has any number of rows.
     comparisons: usize,
+    /// How many expressions are around that are more than a conjunction: below them a subquery is a value, for
+    /// which unknown is not the same as false.
+    beside_conjunction: usize,
 }
 
 impl<'r, 'a> Walk<'r, 'a> {
     pub fn new(resolver: &'r mut Resolver<'a>, offer: Rc<Offer>, is_value: bool) -> Walk<'r, 'a> {
-        Walk { resolver, offer, depth: 0, is_value, is_inner_correlated: false, comparisons: 0 }
+        Walk {
+            resolver,
+            offer,
+            depth: 0,
+            is_value,
+            is_inner_correlated: false,
+            comparisons: 0,
+            beside_conjunction: 0,
+        }
     }
 
     /// What an unqualified name stands for, if that is not what it says.
@@ -101,6 +112,15 @@ fn is_comparison(e: &Expr) -> bool {
     matches!(e, Expr::AnyOp { .. } | Expr::AllOp { .. })
 }
 
+/// Whether an expression is true exactly if all of its parts are.
+fn is_conjunction(e: &Expr) -> bool {
+    match e {
+        Expr::BinaryOp { op, .. } => *op == ast::BinaryOperator::And,
+        Expr::Nested(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether a collation is the one that all texts have.
 fn is_bytewise(collation: &ast::ObjectName) -> bool {
     let name = crate::names::parts(collation).ok().and_then(|mut parts| parts.pop());
@@ -137,6 +157,7 @@ impl VisitorMut for Walk<'_, '_> {
 
     fn pre_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
         self.comparisons += usize::from(self.depth == 0 && is_comparison(e));
+        self.beside_conjunction += usize::from(self.depth == 0 && !is_conjunction(e));
         ControlFlow::Continue(())
     }
 
@@ -145,6 +166,7 @@ impl VisitorMut for Walk<'_, '_> {
             return ControlFlow::Continue(());
         }
         self.comparisons -= usize::from(is_comparison(e));
+        self.beside_conjunction -= usize::from(!is_conjunction(e));
         if matches!(e, Expr::Subquery(_)) && self.comparisons > 0 {
             return ControlFlow::Continue(());
         }
@@ -165,7 +187,7 @@ impl VisitorMut for Walk<'_, '_> {
             Ok(None) => {
                 let offer = self.offer.clone();
                 let around = Surroundings {
-                    is_value: self.is_value,
+                    is_value: self.is_value || self.beside_conjunction > 0,
                     is_correlated: self.is_inner_correlated,
                     qualified: &|e| Walk::qualified(&offer, e),
                     is_aggregate: self.resolver.is_aggregate,
@@ -189,7 +211,9 @@ impl VisitorMut for Walk<'_, '_> {
                 qualifiers: relations.map(|r| r.qualifier.clone()).collect(),
                 is_aggregate: self.resolver.is_aggregate,
             };
-            correlated::rewrite(e, &outside, &mut self.resolver.gathered);
+            if let Err(error) = correlated::rewrite(e, &outside, &mut self.resolver.gathered) {
+                return ControlFlow::Break(error);
+            }
         }
         ControlFlow::Continue(())
     }
