@@ -138,13 +138,7 @@ impl<'a, 'o> Dependent<'a, 'o> {
         // Inside FROM a name from outside would become one from beside.
         let is_plain = !named.is_empty() && select.from.iter().all(|f| named_in(f, &outside).is_empty());
         let alias = format!("outside {number}");
-        (is_plain && !is_shadowed(query, &named)).then_some(Dependent {
-            query,
-            select,
-            outside,
-            named,
-            alias,
-        })
+        is_plain.then_some(Dependent { query, select, outside, named, alias })
     }
 
     fn rewritten(&self, used: Use) -> Option<Expr> {
