@@ -13,6 +13,7 @@ mod create_as;
 mod cursor;
 mod ddl;
 mod explain;
+mod inserting;
 mod join;
 mod locking;
 mod pipeline;
