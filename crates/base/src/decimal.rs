@@ -50,10 +50,29 @@ impl Decimal {
     pub fn checked_sub(self, other: Decimal) -> Option<Decimal> {
         self.checked_add(other.negated())
     }
+    /// Product, rounded behind the point where it has more than 38 digits; `None` if they have no room before it.
     pub fn checked_mul(self, other: Decimal) -> Option<Decimal> {
-        let units = self.units.checked_mul(other.units)?;
-        let product = Decimal { units, scale: self.scale.checked_add(other.scale)? };
-        if product.scale > PRECISION_MAX { product.rescale(PRECISION_MAX) } else { product.checked() }
+        let scale = self.scale.checked_add(other.scale)?;
+        if scale <= PRECISION_MAX
+            && let Some(units) = self.units.checked_mul(other.units)
+            && let Some(product) = (Decimal { units, scale }).checked()
+        {
+            return Some(product);
+        }
+        let product = Wide::product(self.units.unsigned_abs(), other.units.unsigned_abs());
+        let excess = product.digits().saturating_sub(u32::from(PRECISION_MAX));
+        let mut dropped = excess.max(u32::from(scale.saturating_sub(PRECISION_MAX)));
+        // Rounding up may take one digit more: 99.95 is 100.0.
+        loop {
+            let scale = scale.checked_sub(u8::try_from(dropped).ok()?)?;
+            let units = i128::try_from(product.rounded(dropped)?).ok()?;
+            let is_negative = (self.units < 0) != (other.units < 0);
+            let rounded = Decimal { units: if is_negative { -units } else { units }, scale };
+            match rounded.checked() {
+                Some(rounded) => return Some(rounded),
+                None => dropped += 1,
+            }
+        }
     }
     /// Quotient with as many digits as PostgreSQL gives it: at least 16 that count, and no fewer behind the point
     /// than either side has. Fewer if 38 digits have no room for them; `None` on overflow. Division by zero is
@@ -197,6 +216,57 @@ impl Decimal {
     }
 }
 
+/// A product of two numbers: 256 bits, the lowest first.
+#[derive(Clone, Copy)]
+struct Wide([u64; 4]);
+
+impl Wide {
+    fn product(a: u128, b: u128) -> Wide {
+        let halves = |n: u128| [n as u64, (n >> 64) as u64];
+        let mut limbs = [0u64; 4];
+        for (i, x) in halves(a).into_iter().enumerate() {
+            let mut carry = 0u128;
+            for (j, y) in halves(b).into_iter().enumerate() {
+                let sum = u128::from(limbs[i + j]) + u128::from(x) * u128::from(y) + carry;
+                limbs[i + j] = sum as u64;
+                carry = sum >> 64;
+            }
+            limbs[i + 2] = carry as u64;
+        }
+        Wide(limbs)
+    }
+
+    fn divided(self, divisor: u64) -> (Wide, u64) {
+        let (mut limbs, mut rest) = (self.0, 0u128);
+        for limb in limbs.iter_mut().rev() {
+            let dividend = rest << 64 | u128::from(*limb);
+            *limb = (dividend / u128::from(divisor)) as u64;
+            rest = dividend % u128::from(divisor);
+        }
+        (Wide(limbs), rest as u64)
+    }
+
+    fn digits(self) -> u32 {
+        let (mut left, mut digits) = (self, 0);
+        while left.0 != [0; 4] {
+            left = left.divided(10).0;
+            digits += 1;
+        }
+        digits
+    }
+
+    /// Without its last digits, rounded half up; `None` if that does not fit.
+    fn rounded(self, dropped: u32) -> Option<u128> {
+        let (mut left, mut last) = (self, 0);
+        for _ in 0..dropped {
+            (left, last) = left.divided(10);
+        }
+        let [a, b, 0, 0] = left.0 else { return None };
+        let kept = u128::from(b) << 64 | u128::from(a);
+        if last >= 5 { kept.checked_add(1) } else { Some(kept) }
+    }
+}
+
 fn power_of_ten(exponent: u8) -> Option<i128> {
     10i128.checked_pow(u32::from(exponent))
 }
@@ -327,6 +397,26 @@ mod tests {
         assert_eq!(large.checked_div(small), None);
         assert_eq!(large.div_at(large, 20).unwrap(), d("1"));
         assert_eq!(d("1").div_at(large, 38).unwrap().to_string(), "0.00000000000000000000000000000000000001");
+    }
+
+    #[test]
+    fn a_product_keeps_the_digits_that_there_is_room_for() {
+        for (a, b, product) in [
+            ("1.5", "-2.25", "-3.375"),
+            (
+                "9999999.9900000000000000000000000",
+                "1.030000000000000",
+                "10299999.989700000000000000000000000000",
+            ),
+            ("0.12345678901234567891", "0.12345678901234567891", "0.01524157875323883675328149672153635117"),
+            ("99999999999999999999.5", "-99999999999999999.5", "-9999999999999999949949999999999999999.3"),
+            ("0.00000000000000000001", "0.00000000000000000001", "0.00000000000000000000000000000000000000"),
+        ] {
+            assert_eq!(d(a).checked_mul(d(b)).unwrap().to_string(), product, "{a} * {b}");
+        }
+        let large = d("99999999999999999999999999999999999999");
+        assert_eq!(large.checked_mul(large), None);
+        assert_eq!(large.checked_mul(d("10")), None);
     }
 
     #[test]

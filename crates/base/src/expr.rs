@@ -93,8 +93,20 @@ impl Expr {
     pub fn constant(value: impl Into<Datum>) -> Expr {
         Expr::Constant(value.into())
     }
+    /// What is computed of a constant NULL is NULL, whatever the other side is: it is not looked at.
     pub fn binary(operator: BinaryOperator, left: Expr, right: Expr) -> Expr {
+        let is_strict = !matches!(operator, BinaryOperator::And | BinaryOperator::Or);
+        if is_strict && (left.is_constant_null() || right.is_constant_null()) {
+            return Expr::Constant(Datum::Null);
+        }
         Expr::Binary(operator, Box::new(left), Box::new(right))
+    }
+    fn is_constant_null(&self) -> bool {
+        match self {
+            Expr::Constant(value) => value.is_null(),
+            Expr::Unary(_, a) | Expr::Cast(a, _) | Expr::Convert(a, ..) => a.is_constant_null(),
+            _ => false,
+        }
     }
 
     /// Value for a row. Errors are SQL errors (division by zero, overflow, …).
@@ -159,6 +171,16 @@ impl Expr {
             }
             Expr::Cast(inner, to) => cast(inner.eval_with(column)?, *to)?,
             Expr::Convert(inner, from, to) => crate::convert::cast(inner.eval_with(column)?, *from, *to)?,
+            // What stands behind the first value is not looked at.
+            Expr::Call(Function::Coalesce, arguments) => {
+                for argument in arguments {
+                    let value = argument.eval_with(column)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Datum::Null
+            }
             Expr::Call(function, arguments) => {
                 let arguments =
                     arguments.iter().map(|a| a.eval_with(column)).collect::<SqlResult<Vec<_>>>()?;

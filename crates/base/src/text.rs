@@ -33,7 +33,10 @@ pub fn display(value: &Datum) -> String {
 /// `real` with its own digits).
 pub fn display_as(value: &Datum, data_type: DataType) -> String {
     match (value, data_type) {
-        (Datum::Timestamp(us), DataType::TimestampTz) => format!("{}+00", timestamp(*us)),
+        (Datum::Timestamp(us), DataType::TimestampTz) => match timestamp(*us) {
+            text if text.ends_with(" BC") => format!("{}+00 BC", &text[..text.len() - " BC".len()]),
+            text => format!("{text}+00"),
+        },
         (Datum::Float(f), DataType::Real) => float32(*f as f32),
         (Datum::Text(s), DataType::Char { length }) => format!("{s:<width$}", width = length as usize),
         _ => display(value),
@@ -517,6 +520,8 @@ mod tests {
         assert_eq!(display(&parse("2020-01-02Z", DataType::Timestamp).unwrap()), "2020-01-02 00:00:00");
         let zoned = parse("2020-01-02 +01", DataType::TimestampTz).unwrap();
         assert_eq!(display_as(&zoned, DataType::TimestampTz), "2020-01-01 23:00:00+00");
+        let zoned = parse("0044-03-15 10:00:00+00 BC", DataType::TimestampTz).unwrap();
+        assert_eq!(display_as(&zoned, DataType::TimestampTz), "0044-03-15 10:00:00+00 BC");
     }
 
     #[test]

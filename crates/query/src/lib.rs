@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod cluster;
 mod copy;
 mod ddl;
+mod defects;
 pub mod gateway;
 mod interrupt;
 mod locks;

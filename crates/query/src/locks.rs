@@ -4,6 +4,9 @@
 //! would never end. KEEPS: a row has one holder; rows pass to those who wait in the order of their coming;
 //! nobody waits in a circle; a transaction that is dropped, however that happens, holds nothing.
 //!
+//! A statement that reads a whole table may lock it whole, under a key without columns: rows of it are then passed only
+//! behind it.
+//!
 //! Locks decide who waits and never what is right: validation at COMMIT does that. So a lock that is not
 //! here (of another gateway's transaction) costs a retry, not a wrong answer. Transactions of other regions that wait
 //! here by [`crate::remote_locks`] are owners like any other.
@@ -166,10 +169,37 @@ impl RowLocks {
 
     /// Takes a row, after those who came before. Errors: 40P01 if they wait for this transaction.
     pub async fn lock(&mut self, table: TableId, key: &Key) -> Result<Locked, SqlError> {
-        let row = (table, key.clone());
-        if self.held.contains(&row) {
+        if self.held.contains(&(table, key.clone())) {
             return Ok(Locked::Before);
         }
+        let has_waited = !key.is_empty() && self.pass_whole(table).await?;
+        let locked = self.take((table, key.clone())).await?;
+        Ok(if has_waited { Locked::AfterWaiting } else { locked })
+    }
+
+    /// Waits until nobody else holds the whole table; whether somebody did.
+    async fn pass_whole(&mut self, table: TableId) -> Result<bool, SqlError> {
+        let whole = (table, Key::new());
+        if self.held.contains(&whole) || !self.locks.state().rows.contains_key(&whole) {
+            return Ok(false);
+        }
+        self.take(whole.clone()).await?;
+        self.held.remove(&whole);
+        let mut state = self.locks.state();
+        self.locks.hand_over(&mut state, &whole);
+        Ok(true)
+    }
+
+    /// Takes the whole table. Errors: 40P01.
+    pub async fn lock_whole(&mut self, table: TableId) -> Result<(), SqlError> {
+        let whole = (table, Key::new());
+        if !self.held.contains(&whole) {
+            self.take(whole).await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, row: RowName) -> Result<Locked, SqlError> {
         let told = {
             let mut state = self.locks.state();
             if !state.rows.contains_key(&row) {
@@ -202,7 +232,9 @@ impl RowLocks {
             return true;
         }
         let mut state = self.locks.state();
-        if state.rows.contains_key(&row) {
+        let whole = (table, Key::new());
+        let is_whole_held = !self.held.contains(&whole) && state.rows.contains_key(&whole);
+        if is_whole_held || state.rows.contains_key(&row) {
             return false;
         }
         state.rows.insert(row.clone(), Lock { holder: self.owner, queue: VecDeque::new() });

@@ -248,7 +248,8 @@ pub fn output_name(e: &ast::Expr) -> String {
         E::Floor { .. } => "floor".into(),
         E::Ceil { .. } => "ceil".into(),
         E::Position { .. } => "position".into(),
-        E::Exists { .. } => "exists".into(),
+        E::Exists { negated: false, .. } => "exists".into(),
+        E::AtTimeZone { .. } => "timezone".into(),
         E::Interval(_) => "interval".into(),
         E::Array(_) => "array".into(),
         E::Subquery(query) => match query.body.as_ref() {

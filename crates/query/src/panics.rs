@@ -4,16 +4,12 @@
 //! the log has the place and the message. The backtrace is logged the first time that a place panics: a statement
 //! that is repeated does not fill the log.
 
+use crate::defects::{self, Noted};
 use base::SqlError;
 use std::any::Any;
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::panic::PanicHookInfo;
-use std::sync::Mutex;
-
-/// How often each place has panicked.
-static PLACES: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     /// Id of this thread's last panic.
@@ -27,13 +23,8 @@ pub fn install() {
 
 fn report(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map_or_else(|| "an unknown place".to_string(), ToString::to_string);
-    let count = {
-        let mut places = PLACES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let count = places.entry(place.clone()).or_default();
-        *count += 1;
-        *count
-    };
-    let id = format!("{:08x}-{count}", base::hash::digest(place.as_bytes()) as u32);
+    let Noted { id, count } = defects::note(&place);
+    let id = format!("{id}-{count}");
     let message = text(panic.payload());
     if count == 1 {
         let backtrace = Backtrace::force_capture();

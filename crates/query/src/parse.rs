@@ -6,13 +6,16 @@
 mod chains;
 mod complexity;
 mod dialect;
+mod overriding;
 
 pub(crate) use complexity::too_deep;
+pub(crate) use overriding::{Overriding, overriding};
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
-use datafusion::sql::sqlparser::ast::Statement;
+use datafusion::sql::sqlparser::ast::{Expr, Statement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 use dialect::{BoundedDialect, Failure};
@@ -33,7 +36,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     }
     complexity::check(&tokens)?;
     crate::interrupt::check()?;
-    let tokens = with_whole_fetches(tokens);
+    let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
         Parser::new(dialect)
@@ -48,6 +51,25 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     })?;
     statements.iter_mut().for_each(chains::balance);
     Ok(statements)
+}
+
+/// An expression: one that is kept as text in the catalog, or made here.
+pub(crate) fn parse_expr(sql: &str) -> SqlResult<Expr> {
+    let wrong = |e: ParserError| SqlError::new(SqlState::SYNTAX_ERROR, e.to_string());
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|e| wrong(ParserError::from(e)))?;
+    let dialect = BoundedDialect::new(tokens.len());
+    let parsed = dialect.parse(|dialect| {
+        Parser::new(dialect)
+            .with_recursion_limit(RECURSION_PER_LEVEL * complexity::NESTING_MAX)
+            .with_tokens_with_locations(tokens)
+            .parse_expr()
+    });
+    parsed.map_err(|failure| match failure {
+        Failure::Syntax(error) => wrong(error),
+        Failure::TooComplex => too_deep(),
+        Failure::Interrupted(error) => error,
+    })
 }
 
 /// FETCH in the one form that the parser knows: with a direction, its number, and FROM. MOVE becomes a FETCH
@@ -106,6 +128,47 @@ fn with_whole_fetches(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         whole.extend(end.cloned());
     }
     whole
+}
+
+/// `x ISNULL` and `x NOTNULL`, which the parser takes for an alias, as `x IS NULL` and `x IS NOT NULL`.
+fn with_null_tests(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let test = |t: &TokenWithSpan| match &t.token {
+        Token::Word(w) if w.quote_style.is_none() => match w.value.to_ascii_uppercase().as_str() {
+            "ISNULL" => Some(&["IS", "NULL"][..]),
+            "NOTNULL" => Some(&["IS", "NOT", "NULL"][..]),
+            _ => None,
+        },
+        _ => None,
+    };
+    if !tokens.iter().any(|t| test(t).is_some()) {
+        return tokens;
+    }
+    let mut made: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 8);
+    // Behind a value it is a test, anywhere else a name.
+    let mut is_behind_value = false;
+    for token in tokens {
+        match test(&token).filter(|_| is_behind_value) {
+            None => {
+                is_behind_value = match &token.token {
+                    Token::Whitespace(_) => is_behind_value,
+                    Token::Word(w) => w.quote_style.is_some() || w.keyword == Keyword::NoKeyword,
+                    Token::RParen | Token::RBracket => true,
+                    Token::Number(..) | Token::SingleQuotedString(_) => true,
+                    _ => false,
+                };
+                made.push(token);
+            }
+            Some(words) => {
+                for word in words {
+                    let blank = Token::Whitespace(Whitespace::Space);
+                    made.push(TokenWithSpan { token: blank, span: token.span });
+                    made.push(TokenWithSpan { token: Token::make_word(word, None), span: token.span });
+                }
+                is_behind_value = false;
+            }
+        }
+    }
+    made
 }
 
 /// PostgreSQL's wording of a parser's complaint.
@@ -193,6 +256,34 @@ mod tests {
             assert_eq!(parse(sql).unwrap()[0].to_string(), wanted, "{sql}");
         }
         assert_eq!(parse("fetch 1 from c; fetch 2 from c; close c").unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_distinction_ends_before_and_and_or() {
+        for (sql, operator) in [
+            ("a and b is distinct from c or d", "OR"),
+            ("a is distinct from b and c = 1", "AND"),
+            ("a is not distinct from b or c and d", "OR"),
+            ("a is distinct from b = c", "IS DISTINCT FROM"),
+        ] {
+            let top = match parse_expr(sql).unwrap() {
+                Expr::BinaryOp { op, .. } => op.to_string(),
+                Expr::IsDistinctFrom(..) => "IS DISTINCT FROM".to_string(),
+                other => panic!("{other}"),
+            };
+            assert_eq!(top, operator, "{sql}");
+        }
+    }
+
+    #[test]
+    fn tests_of_null_in_one_word_are_no_aliases() {
+        for (sql, wanted) in [
+            ("select a isnull from t", "SELECT a IS NULL FROM t"),
+            ("select (a + 1) notnull", "SELECT (a + 1) IS NOT NULL"),
+            ("select a as isnull, isnull from t", "SELECT a AS isnull, isnull FROM t"),
+        ] {
+            assert_eq!(parse(sql).unwrap()[0].to_string(), wanted, "{sql}");
+        }
     }
 
     #[test]

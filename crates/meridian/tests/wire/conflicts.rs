@@ -192,3 +192,38 @@ async fn writers_far_from_a_hot_row_get_their_turns() {
     assert!(least >= 4, "{commits:?}");
     assert_eq!(value(&first, "select v from hot where k = 1").await, commits.iter().sum::<u64>().to_string());
 }
+
+/// A statement that reads its whole table from afar is committed while the table's home writes without a pause: its
+/// writers wait for it after its second attempt.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_of_a_whole_table_ends_beside_writers_at_its_home() {
+    let server = Server::start_on("perseus3", &[], 3);
+    let home = server.session(0).await;
+    run(&home, "create table hot (k int primary key, n int, v text) with (home = 'us')").await;
+    run(&home, "insert into hot select g, 0, 'abc' from generate_series(1, 100) as s(g)").await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for first in [1, 51] {
+        let (writer, stop) = (server.session(0).await, stop.clone());
+        writers.push(tokio::spawn(async move {
+            let mut count = 0u32;
+            while !stop.load(Ordering::Relaxed) {
+                let k = first + count % 50;
+                run(&writer, &format!("update hot set n = n + 1 where k = {k}")).await;
+                count += 1;
+            }
+            count
+        }));
+    }
+    let far = server.session(1).await;
+    for _ in 0..2 {
+        run(&far, "update hot set v = regexp_replace(v, 'b', 'bb')").await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut written = 0;
+    for writer in writers {
+        written += writer.await.expect("a writer ends");
+    }
+    assert_eq!(value(&home, "select sum(n) from hot").await, written.to_string());
+    assert_eq!(value(&home, "select count(*) from hot where v = 'abbbc'").await, "100");
+}

@@ -1,6 +1,7 @@
 //! DataFusion's errors in PostgreSQL's words.
 
 use super::wording;
+use crate::defects;
 use base::SqlError;
 use base::error::SqlState;
 use datafusion::arrow::error::ArrowError;
@@ -15,7 +16,12 @@ pub(crate) fn sql_error(error: DataFusionError) -> SqlError {
 fn from_ref(error: &DataFusionError) -> SqlError {
     use DataFusionError as E;
     let said = error.to_string();
-    if let Some(refused) = super::regex_errors::refused(&said).or_else(|| super::shape_errors::refused(&said))
+    tracing::debug!("the planner or an operator refused: {said}");
+    let is_ours = matches!(error, DataFusionError::External(inner) if inner.is::<SqlError>());
+    if !is_ours
+        && let Some(refused) = super::regex_errors::refused(&said)
+            .or_else(|| super::shape_errors::refused(&said))
+            .or_else(|| super::plan_errors::refused(&said))
     {
         return refused;
     }
@@ -24,14 +30,14 @@ fn from_ref(error: &DataFusionError) -> SqlError {
             Some(error) => error.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
                 Some(error) => from_ref(error),
-                None => wording::defect(&inner.to_string()),
+                None => defects::error(&inner.to_string()),
             },
         },
         E::Context(_, inner) | E::Diagnostic(_, inner) => from_ref(inner),
         E::Shared(inner) => from_ref(inner),
         E::Collection(errors) => match errors.first() {
             Some(first) => from_ref(first),
-            None => wording::defect("no error in a collection of errors"),
+            None => defects::error("no error in a collection of errors"),
         },
         E::ArrowError(inner, _) => from_arrow(inner),
         E::SQL(inner, _) => SqlError::new(SqlState::SYNTAX_ERROR, inner.to_string()),
@@ -45,7 +51,7 @@ fn from_ref(error: &DataFusionError) -> SqlError {
             .hint("The query needs more memory than analytical queries may take; read less of the tables."),
         E::Plan(what) => planning(what),
         E::Execution(what) => execution(what),
-        other => wording::defect(&other.to_string()),
+        other => defects::error(&other.to_string()),
     }
 }
 
@@ -53,8 +59,12 @@ fn from_arrow(error: &ArrowError) -> SqlError {
     match error {
         ArrowError::DivideByZero => SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"),
         ArrowError::ArithmeticOverflow(what) => {
-            let kind = if what.contains("ecimal") { "numeric field overflow" } else { "bigint out of range" };
-            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, kind).detail(wording::readable(what))
+            // Quotients of integers: their other operators are checked by us, and decimals are divided by us.
+            match what.contains(" / ") {
+                true => SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range"),
+                false => SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
+                    .detail("Numbers of type numeric have at most 38 digits."),
+            }
         }
         ArrowError::CastError(what) | ArrowError::ParseError(what) => execution(what),
         ArrowError::ComputeError(what) if what.contains("verflow") => {
@@ -65,7 +75,7 @@ fn from_arrow(error: &ArrowError) -> SqlError {
         }
         ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
             Some(error) => from_ref(error),
-            None => wording::defect(&inner.to_string()),
+            None => defects::error(&inner.to_string()),
         },
         ArrowError::NotYetImplemented(what) => wording::unsupported(what),
         ArrowError::OffsetOverflowError(_) => {
@@ -75,7 +85,7 @@ fn from_arrow(error: &ArrowError) -> SqlError {
             SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
                 .detail("Numbers of type numeric have at most 38 digits.")
         }
-        other => wording::defect(&other.to_string()),
+        other => defects::error(&other.to_string()),
     }
 }
 
@@ -92,8 +102,11 @@ fn schema(error: &SchemaError) -> SqlError {
             SqlState::AMBIGUOUS_COLUMN,
             format!("column reference \"{}\" is ambiguous", field.name),
         ),
-        SchemaError::DuplicateQualifiedField { name, .. }
-        | SchemaError::DuplicateUnqualifiedField { name } => {
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => SqlError::new(
+            SqlState(*b"42712"),
+            format!("table name \"{}\" specified more than once", qualifier.table()),
+        ),
+        SchemaError::DuplicateUnqualifiedField { name } => {
             SqlError::new(SqlState(*b"42712"), format!("name \"{name}\" specified more than once"))
         }
     }

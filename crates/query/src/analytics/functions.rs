@@ -27,6 +27,8 @@ pub(super) fn install(context: &SessionContext) {
         Arc::new(like_patterns),
     ));
     context.register_udaf(super::only::function());
+    context.register_udf(super::empty_lists::function());
+    context.register_udf(super::zones::function());
     context.register_udf(create_udf("version", vec![], DataType::Utf8, Volatility::Immutable, text(VERSION)));
 }
 

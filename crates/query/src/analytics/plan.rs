@@ -128,6 +128,7 @@ fn plan_now(
             let asks_catalog = for_catalog.is_some();
             if !asks_catalog {
                 super::rewrite::rewrite_shapes(&mut rewritten, context, analytics)?;
+                super::rewrite::tell_casts_apart(&mut rewritten, &analytics.state);
             }
             let rewritten = for_catalog.unwrap_or(rewritten);
             let names = Names { analytics, context, with_hidden, asks_catalog };
@@ -146,6 +147,7 @@ fn plan_now(
             if !asks_catalog {
                 planned = super::set_types::settle(planned).map_err(sql_error)?;
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;
+                planned = super::lifted_subqueries::lift(planned).map_err(sql_error)?;
             }
             super::scalars::settle(planned, true).map_err(sql_error)?
         }

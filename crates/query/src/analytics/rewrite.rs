@@ -1,40 +1,56 @@
 //! What PostgreSQL writes one way and DataFusion another, changed in the statement before planning.
 
 mod bags;
+mod correlated;
+mod distinct_on;
 mod grouping;
 mod limits;
 mod ordered;
 mod recursion;
 mod relations;
+mod rows;
 mod shapes;
 mod subqueries;
+mod ties;
 mod windows;
 
 pub(super) use relations::shown;
 pub(super) use shapes::rewrite as rewrite_shapes;
-pub(super) use subqueries::ONLY;
+pub(super) use subqueries::{ONLY, OR_EMPTY};
+
+/// The function of a moment at UTC: see [`super::zones`].
+pub(super) const AT_UTC: &str = "meridian_at_utc";
 
 use super::context::Analytics;
 use crate::lower::scope::ParameterTypes;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
+use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
 };
 use ordered::makes_rows_or_looks_around;
 use shapes::has_aggregate;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
 pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
     let _ = statement.visit(&mut CallsInFrom { analytics });
-    let outcome = visit_expressions_mut(statement, |e| match replacement(e) {
-        Ok(None) => ControlFlow::Continue(()),
-        Ok(Some(new)) => {
-            *e = new;
-            ControlFlow::Continue(())
+    let is_scalar = |name: &str| {
+        analytics.state.scalar_functions().contains_key(name)
+            && !analytics.state.aggregate_functions().contains_key(name)
+            && !analytics.state.window_functions().contains_key(name)
+    };
+    let outcome = visit_expressions_mut(statement, |e| {
+        match refuse_clauses(e, &is_scalar).and_then(|()| replacement(e)) {
+            Ok(None) => ControlFlow::Continue(()),
+            Ok(Some(new)) => {
+                *e = new;
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
         }
-        Err(error) => ControlFlow::Break(error),
     });
     match outcome {
         ControlFlow::Break(error) => Err(error),
@@ -42,11 +58,43 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
     }
 }
 
+/// Refuses FILTER and OVER of functions that look at one row. Errors: 42809.
+fn refuse_clauses(e: &Expr, is_scalar: &dyn Fn(&str) -> bool) -> SqlResult<()> {
+    let Expr::Function(call) = e else { return Ok(()) };
+    let (clause, what) = match (&call.filter, &call.over) {
+        (Some(_), _) => ("FILTER", "an aggregate function"),
+        (None, Some(_)) => ("OVER", "a window function nor an aggregate function"),
+        (None, None) => return Ok(()),
+    };
+    let name = crate::names::parts(&call.name).ok().and_then(|mut parts| parts.pop()).unwrap_or_default();
+    if !is_scalar(&name) {
+        return Ok(());
+    }
+    let message = format!("{clause} specified, but {name} is not {what}");
+    Err(SqlError::new(base::SqlState(*b"42809"), message))
+}
+
 fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
+    if let Some(written_out) = rows::written_out(e)? {
+        return Ok(Some(written_out));
+    }
     match e {
+        Expr::AtTimeZone { timestamp, time_zone } => at_time_zone(timestamp, time_zone).map(Some),
+        Expr::Substring {
+            expr,
+            substring_from: Some(pattern),
+            substring_for: None,
+            shorthand: false,
+            ..
+        } if is_text(pattern) => {
+            // The part that the parentheses match, or the whole match.
+            crate::lower::insert::parse_expr(&format!("(regexp_match({expr}, {pattern}))[1]")).map(Some)
+        }
         Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
-        Expr::Function(function) => Ok(function_replacement(function)),
+        Expr::Function(function) => {
+            Ok(function_replacement(function).or_else(|| subqueries::array_of(function)))
+        }
         Expr::Cast { kind, expr, data_type, array, format }
             if crate::names::is_unlimited_numeric(data_type) =>
         {
@@ -85,6 +133,34 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
         }
         _ => Ok(None),
     }
+}
+
+/// Whether an expression is a text that is no number.
+fn is_text(e: &Expr) -> bool {
+    match e {
+        Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(text) => text.trim().parse::<i64>().is_err(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// A moment at a time zone. Errors: 0A000 for any but UTC.
+fn at_time_zone(timestamp: &Expr, zone: &Expr) -> SqlResult<Expr> {
+    let is_utc = match zone {
+        Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(name) => {
+                ["utc", "gmt", "z", "zulu", "etc/utc"].contains(&name.to_lowercase().as_str())
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    if !is_utc {
+        return Err(SqlError::unsupported(format!("AT TIME ZONE {zone}")));
+    }
+    crate::lower::insert::parse_expr(&format!("{AT_UTC}({timestamp})"))
 }
 
 /// Functions behind FROM. A column of a set that has an alias is called by it; a function that is no set is a
@@ -141,6 +217,39 @@ pub(super) fn with_typed_arguments(statement: &Statement, declared: &ParameterTy
         ControlFlow::Continue(())
     });
     has_any.then_some(statement)
+}
+
+/// Tells arguments of aggregates apart that differ by their cast alone: the planner names an aggregate after its
+/// argument without the cast.
+pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) {
+    // What is cast, and to what in the order of their coming.
+    let mut casts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let _: ControlFlow<()> = visit_expressions_mut(statement, |e| {
+        let Expr::Function(call) = e else { return ControlFlow::Continue(()) };
+        let name = crate::names::parts(&call.name).ok().and_then(|mut parts| parts.pop()).unwrap_or_default();
+        let ast::FunctionArguments::List(list) = &mut call.args else { return ControlFlow::Continue(()) };
+        if !state.aggregate_functions().contains_key(&name) {
+            return ControlFlow::Continue(());
+        }
+        for argument in &mut list.args {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else { continue };
+            let Expr::Cast { expr, data_type, .. } = &*e else { continue };
+            let types = casts.entry(expr.to_string()).or_default();
+            let data_type = data_type.to_string();
+            let place = types.iter().position(|known| *known == data_type).unwrap_or_else(|| {
+                types.push(data_type);
+                types.len() - 1
+            });
+            // The first value that is not null, of one. Many types of one column are left to be refused.
+            let wrapped = (0..place.min(8)).fold(e.to_string(), |text, _| format!("coalesce({text})"));
+            if place > 0
+                && let Ok(wrapped) = crate::lower::insert::parse_expr(&wrapped)
+            {
+                *e = wrapped;
+            }
+        }
+        ControlFlow::Continue(())
+    });
 }
 
 fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> Option<()> {
@@ -205,6 +314,15 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         }))),
         // The same under another name.
         ("sign", [a]) => crate::lower::insert::parse_expr(&format!("signum({a})")).ok(),
+        ("variance", [_]) => Some(renamed(function, "var_samp")),
+        ("every", [_]) => Some(renamed(function, "bool_and")),
         _ => None,
     }
+}
+
+/// The same call of another function.
+fn renamed(function: &ast::Function, name: &str) -> Expr {
+    let mut function = function.clone();
+    function.name = ast::ObjectName::from(vec![ast::Ident::new(name)]);
+    Expr::Function(function)
 }

@@ -8,6 +8,7 @@ use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, bind, output_name};
 use crate::names;
 use crate::response::{Column, NUMERIC};
+use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::expr::{BinaryOperator, Expr};
 use base::{DataType, Datum, Key};
@@ -29,6 +30,8 @@ pub struct Aggregate {
 enum Kind {
     Count,
     Sum,
+    /// Of `bigint`: a decimal, which has room for it.
+    SumWide,
     Min,
     Max,
     Avg,
@@ -114,7 +117,8 @@ impl ExprLowering<'_> {
         };
         let data_type = match (kind, from) {
             (Kind::Count, _) => DataType::BigInt,
-            (Kind::Sum, DataType::SmallInt | DataType::Integer | DataType::BigInt) => DataType::BigInt,
+            (Kind::Sum, DataType::SmallInt | DataType::Integer) => DataType::BigInt,
+            (Kind::Sum, DataType::BigInt) => NUMERIC,
             (Kind::Sum | Kind::Avg, DataType::Numeric { .. }) => NUMERIC,
             (Kind::Sum | Kind::Avg, DataType::Double) => DataType::Double,
             (Kind::Min | Kind::Max, DataType::Boolean) => return Err(Refusal::TooRich),
@@ -122,6 +126,7 @@ impl ExprLowering<'_> {
             _ => return Err(Refusal::TooRich),
         };
         let result = Expr::Column(RESULT + calls.len());
+        let kind = if (kind, from) == (Kind::Sum, DataType::BigInt) { Kind::SumWide } else { kind };
         calls.push(Aggregate { kind, argument, distinct });
         self.aggregates = Some(calls);
         Ok(Some(Typed::known(result, data_type)))
@@ -155,10 +160,14 @@ impl Aggregate {
                 continue;
             }
             count += 1;
+            let value = match (self.kind, value) {
+                (Kind::SumWide, Datum::Int(n)) => Datum::Decimal(Decimal::new(n.into(), 0)),
+                (_, value) => value,
+            };
             total = match (self.kind, total) {
                 (Kind::Count, _) => Datum::Null,
                 (_, Datum::Null) => value,
-                (Kind::Sum | Kind::Avg, total) => apply(BinaryOperator::Add, total, value)?,
+                (Kind::Sum | Kind::SumWide | Kind::Avg, total) => apply(BinaryOperator::Add, total, value)?,
                 (Kind::Min, total) if value.compare(&total) == Some(Ordering::Less) => value,
                 (Kind::Max, total) if value.compare(&total) == Some(Ordering::Greater) => value,
                 (_, total) => total,

@@ -174,6 +174,10 @@ impl ExprLowering<'_> {
             E::Case { operand, conditions, else_result, .. } => {
                 return self.case(operand.as_deref(), conditions, else_result.as_deref());
             }
+            // From a pattern rather than a place.
+            E::Substring { substring_from: Some(from), shorthand: false, .. } if is_pattern(from) => {
+                return Err(Refusal::TooRich);
+            }
             E::Substring { expr, substring_from: Some(from), substring_for, .. } => {
                 let mut arguments = vec![self.text(expr)?, self.integer(from)?];
                 if let Some(count) = substring_for {
@@ -471,5 +475,16 @@ fn number(text: &str) -> Lowered<Typed> {
             Ok(f) if f.is_finite() => Ok(Typed::known(Expr::Constant(Datum::Float(f)), DataType::Double)),
             _ => Err(Refusal::TooRich),
         },
+    }
+}
+
+/// Whether an expression is a text that is no whole number.
+fn is_pattern(e: &ast::Expr) -> bool {
+    match e {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(text) => text.trim().parse::<i64>().is_err(),
+            _ => false,
+        },
+        _ => false,
     }
 }

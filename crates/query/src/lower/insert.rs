@@ -4,6 +4,7 @@ use super::bind::{self, Binding, Volatile};
 use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, access};
 use crate::names;
+use crate::parse::Overriding;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::key::KeyRange;
@@ -11,8 +12,11 @@ use base::schema::{Identity, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Statement};
 use base::{Datum, Row, SqlError, TableId};
-use datafusion::sql::sqlparser::{ast, dialect::PostgreSqlDialect, parser::Parser};
+use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
+
+/// The target of a value that is not wanted.
+const NOWHERE: usize = usize::MAX;
 
 /// A lowered INSERT.
 #[derive(Clone, Debug)]
@@ -27,6 +31,8 @@ pub struct InsertPlan {
     pub is_one_shot: bool,
     /// What a query has to compute for VALUES, in the order of [`bind::computed`].
     pub computed: Vec<Computed>,
+    /// What a query has to compute for ON CONFLICT DO UPDATE of the row there is and the one that is proposed.
+    pub conflict: Vec<ast::Expr>,
 }
 
 /// A value that nodes do not know how to compute.
@@ -55,7 +61,8 @@ impl Lowering<'_> {
             return Err(SqlError::unsupported("INSERT into anything but a table").into());
         };
         let table = self.table(name)?;
-        let targets = self.insert_targets(&table, &insert.columns)?;
+        let (overriding, columns) = crate::parse::overriding(insert)?;
+        let mut targets = self.insert_targets(&table, columns)?;
         let defaults = self.defaults(&table)?;
         let Some(query) = &insert.source else {
             // INSERT INTO t DEFAULT VALUES
@@ -69,22 +76,35 @@ impl Lowering<'_> {
                 let mut rows = Vec::with_capacity(values.rows.len());
                 for row in &values.rows {
                     refuse_width(&values.rows[0].content, &row.content)?;
-                    refuse_missing(insert, &targets, row.content.len())?;
-                    rows.push(self.values_row(&table, &targets, &defaults, &row.content, &mut computed)?);
+                    refuse_missing(columns, &targets, row.content.len())?;
+                    rows.push(self.values_row(
+                        &table,
+                        &targets,
+                        overriding,
+                        &defaults,
+                        &row.content,
+                        &mut computed,
+                    )?);
                 }
                 Source::Values(rows)
             }
             body => {
                 if let Some(width) = width_of(body) {
-                    refuse_missing(insert, &targets, width)?;
+                    refuse_missing(columns, &targets, width)?;
                 }
                 let given = width_of(body).unwrap_or(targets.len()).min(targets.len());
-                if let Some(column) = targets[..given]
-                    .iter()
-                    .map(|t| &table.columns[*t])
-                    .find(|c| c.identity == Identity::Always)
-                {
-                    return Err(generated_always(column).into());
+                match overriding {
+                    None => {
+                        let mut columns = targets[..given].iter().map(|t| &table.columns[*t]);
+                        if let Some(column) = columns.find(|c| c.identity == Identity::Always) {
+                            return Err(generated_always(column).into());
+                        }
+                    }
+                    Some(Overriding::System) => {}
+                    Some(Overriding::User) => {
+                        let is_identity = |t: &usize| table.columns[*t].identity != Identity::No;
+                        targets.iter_mut().filter(|t| is_identity(t)).for_each(|t| *t = NOWHERE);
+                    }
                 }
                 Source::Query(query.clone(), targets)
             }
@@ -125,6 +145,7 @@ impl Lowering<'_> {
         &mut self,
         table: &Table,
         targets: &[usize],
+        overriding: Option<Overriding>,
         defaults: &[Expr],
         values: &[ast::Expr],
         computed: &mut Vec<Computed>,
@@ -143,8 +164,12 @@ impl Lowering<'_> {
             if is_default(value) {
                 continue;
             }
-            if column.identity == Identity::Always {
-                return Err(generated_always(column).into());
+            match overriding {
+                None if column.identity == Identity::Always => {
+                    return Err(generated_always(column).into());
+                }
+                Some(Overriding::User) if column.identity != Identity::No => continue,
+                _ => {}
             }
             let declared = self.parameters.clone();
             row[target] = match self.exprs(&scope).assignment(value, &column.name, column.data_type) {
@@ -185,11 +210,16 @@ impl Lowering<'_> {
         source: Source,
         defaults: Vec<Expr>,
     ) -> Lowered<InsertPlan> {
-        let alias = insert.table_alias.as_ref().map(|a| names::fold(&a.alias));
+        // The clause of identity columns may have been read as an alias.
+        let has_clause = crate::parse::overriding(insert)?.1.len() != insert.columns.len();
+        let alias = insert.table_alias.as_ref().filter(|_| !has_clause).map(|a| names::fold(&a.alias));
         let scope = Scope::table(&table, alias.as_deref());
+        let mut conflict = Vec::new();
         let on_conflict = match &insert.on {
             None => OnConflict::Fail,
-            Some(ast::OnInsert::OnConflict(clause)) => self.on_conflict(&table, alias.as_deref(), clause)?,
+            Some(ast::OnInsert::OnConflict(clause)) => {
+                self.on_conflict(&table, alias.as_deref(), clause, &mut conflict)?
+            }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE").into()),
         };
         let returning = match &insert.returning {
@@ -198,7 +228,7 @@ impl Lowering<'_> {
         };
         let is_one_shot = matches!(source, Source::Values(_));
         let computed = Vec::new();
-        Ok(InsertPlan { table, source, defaults, on_conflict, returning, is_one_shot, computed })
+        Ok(InsertPlan { table, source, defaults, on_conflict, returning, is_one_shot, computed, conflict })
     }
 
     fn on_conflict(
@@ -206,6 +236,7 @@ impl Lowering<'_> {
         table: &Table,
         alias: Option<&str>,
         clause: &ast::OnConflict,
+        computed: &mut Vec<ast::Expr>,
     ) -> Lowered<OnConflict> {
         let index = match &clause.conflict_target {
             None => None,
@@ -247,15 +278,68 @@ impl Lowering<'_> {
                     .into());
                 };
                 let mut scope = Scope::table(table, alias);
-                scope.add(table, "excluded", None, table.columns.len(), true);
-                let set = self.assignments(&update.assignments, table, &scope)?;
+                scope.add(table, "excluded", None, table.columns.len(), false);
+                let declared = self.parameters.clone();
+                let set = match self.assignments(&update.assignments, table, &scope) {
+                    Err(Refusal::TooRich) => {
+                        *self.parameters = declared.clone();
+                        self.conflict_assignments(&update.assignments, table, &scope, computed)?
+                    }
+                    set => set?,
+                };
                 let filter = match &update.selection {
-                    Some(e) => Some(self.exprs(&scope).condition(e, "WHERE")?),
                     None => None,
+                    Some(e) => {
+                        let declared = self.parameters.clone();
+                        Some(match self.exprs(&scope).condition(e, "WHERE") {
+                            Err(Refusal::TooRich) => {
+                                *self.parameters = declared;
+                                computed.push(e.clone());
+                                bind::computed(computed.len() - 1)
+                            }
+                            condition => condition?,
+                        })
+                    }
                 };
                 Ok(OnConflict::Update { index, set, filter })
             }
         }
+    }
+}
+
+impl Lowering<'_> {
+    /// SET of ON CONFLICT where nodes do not know all of it.
+    fn conflict_assignments(
+        &mut self,
+        assignments: &[ast::Assignment],
+        table: &Table,
+        scope: &Scope,
+        computed: &mut Vec<ast::Expr>,
+    ) -> Lowered<Vec<(usize, Expr)>> {
+        let mut set = Vec::with_capacity(assignments.len());
+        for assignment in assignments {
+            let declared = self.parameters.clone();
+            match self.assignments(std::slice::from_ref(assignment), table, scope) {
+                Err(Refusal::TooRich) => {
+                    *self.parameters = declared;
+                    let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
+                        return Err(SqlError::unsupported("assigning several columns at once here").into());
+                    };
+                    let (number, column) = super::modify::assigned_column(table, name)?;
+                    super::modify::refuse_generated(column, &assignment.value)?;
+                    computed.push(assignment.value.clone());
+                    set.push((number, bind::computed(computed.len() - 1)));
+                }
+                lowered => set.extend(lowered?),
+            }
+        }
+        let mut given = std::collections::BTreeSet::new();
+        if let Some((twice, _)) = set.iter().find(|(column, _)| !given.insert(*column)) {
+            let name = &table.columns[*twice].name;
+            let message = format!("multiple assignments to same column \"{name}\"");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).into());
+        }
+        Ok(set)
     }
 }
 
@@ -268,8 +352,8 @@ fn refuse_width(first: &[ast::Expr], row: &[ast::Expr]) -> SqlResult<()> {
 }
 
 /// Whether there is a value for every column that the statement names. Errors: 42601.
-fn refuse_missing(insert: &ast::Insert, targets: &[usize], values: usize) -> SqlResult<()> {
-    if insert.columns.is_empty() || values >= targets.len() {
+fn refuse_missing(columns: &[ast::ObjectName], targets: &[usize], values: usize) -> SqlResult<()> {
+    if columns.is_empty() || values >= targets.len() {
         return Ok(());
     }
     Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
@@ -301,6 +385,7 @@ fn generated_always(column: &base::schema::Column) -> SqlError {
         format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name),
     )
     .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
+    .hint("Use OVERRIDING SYSTEM VALUE to override.")
 }
 
 /// The unique constraint over exactly these columns: the primary key (as the table's own id) or an index.
@@ -321,13 +406,7 @@ pub(crate) fn is_default(e: &ast::Expr) -> bool {
     matches!(e, ast::Expr::Identifier(i) if i.quote_style.is_none() && i.value.eq_ignore_ascii_case("default"))
 }
 
-/// Parses an expression kept as text in the catalog.
-pub(crate) fn parse_expr(sql: &str) -> SqlResult<ast::Expr> {
-    Parser::new(&PostgreSqlDialect {})
-        .try_with_sql(sql)
-        .and_then(|mut parser| parser.parse_expr())
-        .map_err(|e| SqlError::new(SqlState::SYNTAX_ERROR, e.to_string()))
-}
+pub(crate) use crate::parse::parse_expr;
 
 impl InsertPlan {
     /// Changes the expressions of VALUES.
@@ -432,6 +511,9 @@ impl InsertPlan {
         if self.on_conflict == OnConflict::Fail {
             return false;
         }
+        if !self.conflict.is_empty() {
+            return true;
+        }
         let moves = match &self.on_conflict {
             OnConflict::Update { set, .. } => set.iter().any(|(c, _)| {
                 self.table.primary_key.contains(c) || self.table.partition_column() == Some(*c)
@@ -455,7 +537,9 @@ pub fn complete_row(
     }
     let mut values: Vec<Option<Datum>> = vec![None; table.columns.len()];
     for (&target, value) in targets.iter().zip(given) {
-        values[target] = Some(value);
+        if target != NOWHERE {
+            values[target] = Some(value);
+        }
     }
     let mut row = Vec::with_capacity(values.len());
     for ((value, column), default) in values.into_iter().zip(&table.columns).zip(defaults) {

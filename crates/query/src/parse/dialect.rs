@@ -101,6 +101,25 @@ impl Dialect for BoundedDialect {
         self.step();
         None
     }
+    /// The right side of IS DISTINCT FROM ends before AND and OR; the parser's own reading takes all that follows.
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
+        if !is_distinct
+            && !parser.parse_keywords(&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM])
+        {
+            return None;
+        }
+        let left = Box::new(left.clone());
+        Some(parser.parse_subexpr(precedence).map(|right| match is_distinct {
+            true => Expr::IsDistinctFrom(left, Box::new(right)),
+            false => Expr::IsNotDistinctFrom(left, Box::new(right)),
+        }))
+    }
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         self.step();
         self.postgres.get_next_precedence(parser)

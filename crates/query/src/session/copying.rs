@@ -105,6 +105,7 @@ impl Session {
                 returning: None,
                 is_one_shot: true,
                 computed: Vec::new(),
+                conflict: Vec::new(),
             },
             targets,
             records: Records::new(format.clone()),
@@ -273,7 +274,7 @@ impl Session {
             Binding { parameters: &[], now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
         if self.transaction.is_some() {
             let mut written = super::write::Written::default();
-            self.insert_rows(plan, rows, &binding, &mut written).await?;
+            self.insert_rows(plan, None, rows, &binding, &mut written).await?;
             return Ok(written.affected);
         }
         let topology = gateway.cluster.topology();

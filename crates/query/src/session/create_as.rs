@@ -83,13 +83,14 @@ impl Session {
             returning: None,
             is_one_shot: true,
             computed: Vec::new(),
+            conflict: Vec::new(),
         };
         let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
         let targets: Vec<usize> = (0..shape.len()).collect();
         let complete = |given| complete_row(&plan.table, &plan.defaults, &targets, given, &binding);
         let rows = rows.into_iter().map(complete).collect::<SqlResult<Vec<_>>>()?;
         let mut written = Written::default();
-        self.insert_rows(&plan, rows, &binding, &mut written).await?;
+        self.insert_rows(&plan, None, rows, &binding, &mut written).await?;
         Ok(Response::Command(format!("SELECT {}", written.affected)))
     }
 

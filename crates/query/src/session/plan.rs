@@ -1,6 +1,6 @@
 //! What a statement will do, decided once per catalog version.
 
-use super::computed;
+use super::computed::Computations;
 use super::rich::RichPlan;
 use crate::analytics::QueryPlan;
 use crate::lower::insert::InsertPlan;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// What a statement will do.
 pub enum Plan {
     /// With queries for the values that nodes cannot compute.
-    Insert(InsertPlan, Vec<Arc<QueryPlan>>),
+    Insert(InsertPlan, Computations),
     Modify(ModifyPlan),
     /// SELECT without FROM.
     Constant(Projection),
@@ -93,7 +93,7 @@ pub fn plan(
         Statement::Query(query) => plan_query(context, statement, query, parameters),
         Statement::Insert(insert) => {
             let plan = lowering.insert(insert).map_err(|r| too_rich(r, "this form of INSERT"))?;
-            let computations = computed::plan(context, &plan, parameters)?;
+            let computations = Computations::of(context, &plan, insert, parameters)?;
             Ok(Plan::Insert(plan, computations))
         }
         Statement::Update(_) | Statement::Delete(_) => {

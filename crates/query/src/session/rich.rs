@@ -7,6 +7,7 @@
 
 use super::plan::PlanContext;
 use super::read::Wanted;
+use super::returning::{Changed, Returned, projection_of, returning_items};
 use super::transaction::SeenRow;
 use super::write::Written;
 use super::{Session, write};
@@ -18,12 +19,13 @@ use crate::lower::keys::{self, KeyPath};
 use crate::lower::modify::{assigned_column, better_index, refuse_generated};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::lower::select::Contended;
-use crate::lower::{Lowering, Projection, Refusal};
+use crate::lower::{Lowering, Projection, Refusal, output_name};
+use crate::names;
 use crate::response::Column;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Index, Table};
-use base::{DataType, Datum, Key, SqlError};
+use base::{DataType, Datum, SqlError};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -138,6 +140,7 @@ impl RichPlan {
             ])
         };
         let mut items: Vec<ast::Expr> = table.columns.iter().map(qualified).collect();
+        let mut changed = BTreeMap::new();
         let set = match parts.assignments {
             None => None,
             Some(assignments) => {
@@ -151,6 +154,12 @@ impl RichPlan {
                         ));
                     }
                     refuse_generated(column, &value)?;
+                    let assigned = match (is_default(&value), &column.default) {
+                        (false, _) => value.clone(),
+                        (true, Some(default)) => crate::lower::insert::parse_expr(default)?,
+                        (true, None) => ast::Expr::value(ast::Value::Null),
+                    };
+                    changed.insert(number, assigned);
                     let lowered = match is_default(&value) {
                         true => Some(lowering.defaults(&table)?.swap_remove(number)),
                         // Beside other tables a name may be theirs.
@@ -174,18 +183,30 @@ impl RichPlan {
                 Some(set)
             }
         };
-        let returning = match parts.returning {
-            None => None,
-            Some(items) => {
-                let projection = lowering.projection(items, &table, &scope);
-                let what = "this RETURNING of an UPDATE or DELETE that has to be computed by a query";
-                let refused = |refusal| match refusal {
-                    Refusal::Error(error) if is_alone => error,
-                    _ => SqlError::unsupported(what),
-                };
-                Some(projection.map_err(refused)?)
+        let mut returning = Vec::new();
+        if let Some(shown_items) = parts.returning {
+            let changed = Changed { table: &table, shown: &shown, set: changed };
+            for item in returning_items(shown_items, &lowering, &parts.from, &table, &shown)? {
+                let declared = lowering.parameters.clone();
+                returning.push(match lowering.projection(std::slice::from_ref(&item), &table, &scope) {
+                    Ok(projection) => Returned::Lowered(projection),
+                    Err(Refusal::Error(error)) if is_alone => return Err(error),
+                    Err(_) => {
+                        *lowering.parameters = declared;
+                        let (e, name) = match item {
+                            ast::SelectItem::UnnamedExpr(e) => {
+                                let name = output_name(&e);
+                                (e, name)
+                            }
+                            ast::SelectItem::ExprWithAlias { expr, alias } => (expr, names::fold(&alias)),
+                            _ => return Err(SqlError::unsupported("this RETURNING")),
+                        };
+                        items.push(changed.seen_by(e)?);
+                        Returned::Computed(items.len() - 1 - table.columns.len(), name)
+                    }
+                });
             }
-        };
+        }
         let found = if is_alone { found(&mut lowering, &table, &scope, parts.selection) } else { None };
         let statement = query_of(items, parts.from, parts.selection.cloned())?;
         let query = analytics::plan_with(context, &statement, parameters, true)?;
@@ -195,9 +216,18 @@ impl RichPlan {
                 refuse_unassignable(&table.columns[*number], &columns[table.columns.len() + n])?;
             }
         }
+        let returning = parts.returning.map(|_| projection_of(returning, &columns[table.columns.len()..]));
         // Rows that were found beforehand stand for the table, which must not be asked for others then.
         let found = found.filter(|_| query.scans(table.id) == 1);
         Ok(RichPlan { table, set, query, found, returning, word: parts.word })
+    }
+
+    /// Whether its rows are found by reading the table, so that any write of others gets in its way.
+    pub fn reads_all(&self) -> bool {
+        self.found.is_none()
+    }
+    pub fn table(&self) -> &Table {
+        &self.table
     }
 
     pub fn returning(&self) -> Option<&Projection> {
@@ -354,11 +384,11 @@ impl Session {
         parameters: &[Datum],
         attempts: usize,
     ) -> SqlResult<Written> {
-        // What reads a whole table meets whoever does the same: after the first time one by one.
+        // What reads a whole table meets whoever writes it: after the first time these wait.
         if attempts > 0 && plan.found.is_none() {
             let locks = self.gateway.locks.clone();
             let locks = self.open().locks.get_or_insert_with(|| RowLocks::new(locks));
-            locks.lock(plan.table.id, &Key::new()).await?;
+            locks.lock_whole(plan.table.id).await?;
         }
         self.pinned().await?;
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
@@ -446,7 +476,9 @@ impl Session {
         };
         written.affected += 1;
         if let Some(returning) = &plan.returning {
-            written.returned.push(write::project(returning, binding, new.as_ref().unwrap_or(&seen.values))?);
+            let row = new.as_ref().unwrap_or(&seen.values);
+            let value = |e: &Expr| binding.eval(&write::with_computed(e, computed), row);
+            written.returned.push(returning.exprs.iter().map(value).collect::<SqlResult<_>>()?);
         }
         match new {
             None => self.open().change(table, seen.key.clone(), &seen.values, None)?,

@@ -4,23 +4,22 @@
 //! (joins, subqueries, changed keys, rows found through an index) runs as a transaction of its own and
 //! is executed anew when validation fails; nothing was sent to the client by then.
 
+use super::computed::Computations;
 use super::read::Wanted;
 use super::rich::RichPlan;
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
 use super::{Session, is_stale};
-use crate::analytics::QueryPlan;
 use crate::locks::RowLocks;
-use crate::lower::bind::Binding;
+use crate::lower::Projection;
+use crate::lower::bind::{self, Binding};
 use crate::lower::insert::InsertPlan;
 use crate::lower::modify::ModifyPlan;
 use crate::lower::select::Contended;
-use crate::lower::{Projection, access};
 use crate::remote_locks::RemoteLocks;
 use crate::response::{Response, RowStream, Rows};
 use crate::session::plan::CallPlan;
 use base::error::{SqlResult, SqlState};
-use base::key::KeyRange;
 use base::schema::Table;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, StatementResult, TxnProgram};
 use base::{Datum, Key, PartitionId, Row, SqlError};
@@ -46,17 +45,18 @@ impl Session {
     pub(super) async fn run_insert(
         &mut self,
         plan: &InsertPlan,
-        computations: &[Arc<QueryPlan>],
+        computations: &Computations,
         parameters: &[Datum],
     ) -> SqlResult<Response> {
         self.refuse_if_read_only("INSERT")?;
         let topology = self.cluster().topology().clone();
-        let computes_from_rows = computations.iter().any(|query| query.reads_tables());
+        let (values, conflict) = (&computations.values, computations.conflict.as_ref());
+        let computes_from_rows = values.iter().any(|query| query.reads_tables());
         let written = if self.transaction.is_some() {
-            let plan = &*self.computed(plan, computations, parameters).await?;
-            self.insert_buffered(plan, parameters).await?
+            let plan = &*self.computed(plan, values, parameters).await?;
+            self.insert_buffered(plan, conflict, parameters).await?
         } else if plan.is_one_shot && !computes_from_rows && !plan.conflict_needs_reading(&topology) {
-            let plan = &*self.computed(plan, computations, parameters).await?;
+            let plan = &*self.computed(plan, values, parameters).await?;
             let (gateway, catalog) = (self.gateway.clone(), self.catalog());
             let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
             let rows = plan.rows(&binding)?;
@@ -77,8 +77,8 @@ impl Session {
             let mut attempts = 0;
             loop {
                 self.begin(false, true);
-                let result = match self.computed(plan, computations, parameters).await {
-                    Ok(plan) => self.insert_buffered(&plan, parameters).await,
+                let result = match self.computed(plan, values, parameters).await {
+                    Ok(plan) => self.insert_buffered(&plan, conflict, parameters).await,
                     Err(error) => Err(error),
                 };
                 if let Some(done) = self.settle(result, &mut attempts).await? {
@@ -162,6 +162,13 @@ impl Session {
         for_lock(self.settings.timeouts.lock_ms, waiting).await
     }
 
+    /// Has writers at the homes of a table wait for a statement that reads all of it.
+    async fn lock_whole_afar(&self, table: &Table) -> SqlResult<Option<RemoteLocks>> {
+        let partitions = table.partitions(self.cluster().topology());
+        let waiting = self.lock_afar(table, partitions.into_iter().map(|at| (Key::new(), at)));
+        for_lock(self.settings.timeouts.lock_ms, waiting).await
+    }
+
     /// Lets transactions of other regions that have locked rows here go first, before an order that was made
     /// otherwise.
     async fn pass_remote(&self, access: &AccessSet) -> Option<RowLocks> {
@@ -184,6 +191,11 @@ impl Session {
         } else {
             let mut attempts = 0;
             loop {
+                // Writers at the table's home are nearer to it, and would get in the way each time.
+                let _waiting = match attempts > 1 && plan.reads_all() {
+                    true => self.lock_whole_afar(plan.table()).await?,
+                    false => None,
+                };
                 self.begin(false, true);
                 let result = self.rich_buffered(plan, parameters, attempts).await;
                 if let Some(done) = self.settle(result, &mut attempts).await? {
@@ -294,173 +306,6 @@ impl Session {
             ));
         }
         Ok(())
-    }
-
-    pub(super) async fn insert_buffered(
-        &mut self,
-        plan: &InsertPlan,
-        parameters: &[Datum],
-    ) -> SqlResult<Written> {
-        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
-        let rows = match &plan.source {
-            crate::lower::insert::Source::Values(_) => plan.rows(&binding)?,
-            crate::lower::insert::Source::Query(query, _) => {
-                let given = self.query_values(query, parameters).await?;
-                plan.rows_from(&binding, given)?
-            }
-        };
-        let mut written = Written::default();
-        self.insert_rows(plan, rows, &binding, &mut written).await?;
-        Ok(written)
-    }
-
-    /// Buffers new rows, each after looking for rows that it meets.
-    pub(super) async fn insert_rows(
-        &mut self,
-        plan: &InsertPlan,
-        rows: Vec<Vec<Datum>>,
-        binding: &Binding<'_>,
-        written: &mut Written,
-    ) -> SqlResult<()> {
-        let table = &plan.table;
-        let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
-        for (values, at_cut) in rows.into_iter().zip(existing) {
-            let key = table.key_of(&values);
-            match self.met(table, &key, &values, at_cut) {
-                None => {
-                    written.affected += 1;
-                    if let Some(returning) = &plan.returning {
-                        written.returned.push(project(returning, binding, &values)?);
-                    }
-                    self.open().insert(table, key, values)?;
-                }
-                Some((constraint, seen)) => match &plan.on_conflict {
-                    OnConflict::Nothing { index } if index.is_none_or(|i| i == constraint) => {}
-                    OnConflict::Update { index, set, filter } if *index == constraint => {
-                        let new = self.on_conflict(table, set, filter.as_ref(), binding, &seen, &values)?;
-                        if let Some(new) = new {
-                            written.affected += 1;
-                            if let Some(returning) = &plan.returning {
-                                written.returned.push(project(returning, binding, &new)?);
-                            }
-                            self.replace(table, &seen, new)?;
-                        }
-                    }
-                    _ => return Err(duplicate(table, constraint, &values)),
-                },
-            }
-        }
-        Ok(())
-    }
-
-    fn on_conflict(
-        &self,
-        table: &Table,
-        set: &[(usize, base::expr::Expr)],
-        filter: Option<&base::expr::Expr>,
-        binding: &Binding<'_>,
-        seen: &SeenRow,
-        proposed: &[Datum],
-    ) -> SqlResult<Option<Vec<Datum>>> {
-        let both: Vec<Datum> = seen.values.iter().chain(proposed).cloned().collect();
-        if let Some(filter) = filter
-            && !binding.fill(filter)?.holds(&both)?
-        {
-            return Ok(None);
-        }
-        let mut new = seen.values.as_ref().clone();
-        for (column, expr) in set {
-            let value = binding.eval(expr, &both)?;
-            new[*column] = crate::lower::insert::assign(value, &table.columns[*column])?;
-        }
-        crate::lower::insert::check_row(table, &new)?;
-        Ok(Some(new))
-    }
-
-    /// Rows at the cut that share a unique key with each new row: the primary key's, and one per
-    /// unique index that is decided where the row lives; of others too if `everywhere` (COMMIT decides
-    /// them anyway).
-    async fn read_existing(
-        &mut self,
-        table: &Arc<Table>,
-        rows: &[Vec<Datum>],
-        everywhere: bool,
-    ) -> SqlResult<Vec<Vec<(base::TableId, SeenRow)>>> {
-        let topology = self.cluster().topology().clone();
-        let mut reads = Vec::new();
-        let mut owners = Vec::new();
-        for (i, values) in rows.iter().enumerate() {
-            let key = table.key_of(values);
-            let Some(&home) = access::homes(table, values, &topology).first() else { continue };
-            // Nobody else has this gateway's row ids.
-            if !table.columns[table.primary_key[0]].hidden {
-                reads.push(point_read(home, table, None, key.clone()));
-                owners.push((i, table.id));
-            }
-            for index in table.indexes.iter().filter(|i| i.unique) {
-                let is_local = table.index_is_local(index, &topology);
-                if (!is_local && !everywhere) || index.columns.iter().any(|c| values[*c].is_null()) {
-                    continue;
-                }
-                let entry = table.index_entry(index, values, &key);
-                let partitions = if is_local { vec![home] } else { table.partitions(&topology) };
-                for partition in partitions {
-                    reads.push(point_read(partition, table, Some(index.id), entry.clone()));
-                    owners.push((i, index.id));
-                }
-            }
-        }
-        let granules: Vec<_> =
-            reads.iter().map(|r| (r.partition, r.index.unwrap_or(r.table), r.range.clone())).collect();
-        let answered = self.request_rows(reads).await?;
-        // The cut is needed even when nothing had to be looked up.
-        let at = self.pinned().await?.1;
-        let mut existing = vec![Vec::new(); rows.len()];
-        for (((i, constraint), found), (partition, granule, range)) in
-            owners.into_iter().zip(answered).zip(granules)
-        {
-            self.open().record_read(partition, granule, range, None, at);
-            for (key, row) in found {
-                existing[i].push((constraint, SeenRow::new(key, Arc::new(table.complete(&row)))));
-            }
-        }
-        Ok(existing)
-    }
-
-    /// The seen row that a new one meets, and on which constraint.
-    fn met(
-        &self,
-        table: &Table,
-        key: &Key,
-        values: &[Datum],
-        at_cut: Vec<(base::TableId, SeenRow)>,
-    ) -> Option<(base::TableId, SeenRow)> {
-        let transaction = self.transaction.as_ref().expect("an open transaction");
-        if let Some(Some(own)) = transaction.buffered(table.id, key) {
-            return Some((table.id, SeenRow::new(key.clone(), own.clone())));
-        }
-        for (constraint, row) in at_cut {
-            // Changed since, inside the transaction: the buffer speaks for it.
-            if transaction.buffered(table.id, &row.key).is_none() {
-                return Some((constraint, row));
-            }
-        }
-        for index in table.indexes.iter().filter(|i| i.unique) {
-            if index.columns.iter().any(|c| values[*c].is_null()) {
-                continue;
-            }
-            let entry = table.index_entry(index, values, key);
-            for (own_key, own) in transaction.buffer_of(table.id) {
-                if let Some(own) = own
-                    && own_key != key
-                    && table.index_entry(index, own, own_key) == entry
-                {
-                    return Some((index.id, SeenRow::new(own_key.clone(), own.clone())));
-                }
-            }
-        }
-        None
     }
 
     pub(super) async fn modify_buffered(
@@ -586,21 +431,12 @@ impl Session {
     }
 }
 
-fn point_read(
-    partition: base::PartitionId,
-    table: &Table,
-    index: Option<base::TableId>,
-    key: Key,
-) -> base::txn::RowRead {
-    base::txn::RowRead {
-        partition,
-        table: table.id,
-        index,
-        range: KeyRange::point(key),
-        filter: None,
-        limit: None,
-        descending: false,
-    }
+/// The expression with values in the place of what a query has computed.
+pub(super) fn with_computed(e: &base::expr::Expr, computed: &[Datum]) -> base::expr::Expr {
+    bind::map_columns(e, &|column| match bind::computed_number(column) {
+        Some(n) => base::expr::Expr::Constant(computed.get(n).cloned().unwrap_or_default()),
+        None => base::expr::Expr::Column(column),
+    })
 }
 
 /// 23505, in PostgreSQL's words.

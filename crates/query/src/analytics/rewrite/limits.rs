@@ -11,23 +11,37 @@ use std::ops::ControlFlow;
 /// More rows than there are.
 const ALL_ROWS: &str = "1099511627776";
 
-/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`. Errors: 0A000 for PERCENT and WITH TIES.
-pub(super) fn fetch_as_limit(query: &mut Query) -> SqlResult<()> {
-    let Some(fetch) = query.fetch.take() else { return Ok(()) };
-    if fetch.percent || fetch.with_ties {
-        let what = if fetch.percent { "FETCH … PERCENT" } else { "FETCH … WITH TIES" };
-        return Err(SqlError::unsupported(what));
+/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`. `WITH TIES` is left to [`super::ties`]: its count is answered. Errors:
+/// 0A000 for PERCENT.
+pub(super) fn fetch_as_limit(query: &mut Query) -> SqlResult<Option<Expr>> {
+    let Some(fetch) = query.fetch.take() else { return Ok(None) };
+    if fetch.percent {
+        return Err(SqlError::unsupported("FETCH … PERCENT"));
     }
     let count = match fetch.quantity {
         Some(count) => count,
         None => crate::lower::insert::parse_expr("1")?,
     };
+    if fetch.with_ties {
+        return Ok(Some(count));
+    }
     let offset = match query.limit_clause.take() {
         Some(LimitClause::LimitOffset { offset, .. }) => offset,
         _ => None,
     };
     query.limit_clause = Some(LimitClause::LimitOffset { limit: Some(count), offset, limit_by: Vec::new() });
-    Ok(())
+    Ok(None)
+}
+
+/// Whether a limit leaves a row if there is one: a positive number, and nothing is skipped.
+pub(super) fn keeps_one(limit: &LimitClause) -> Option<u64> {
+    let LimitClause::LimitOffset { limit: Some(Expr::Value(value)), offset: None, .. } = limit else {
+        return None;
+    };
+    match &value.value {
+        ast::Value::Number(n, _) => n.parse::<u64>().ok().filter(|n| *n > 0),
+        _ => None,
+    }
 }
 
 /// The planner drops the order of a subquery, except below a limit of its own. Where the first rows are wanted,

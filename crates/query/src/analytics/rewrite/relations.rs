@@ -7,22 +7,25 @@
 //!
 //! KEEPS: where the columns of a relation are not known, what depends on them is left to the planner.
 
-use super::subqueries::{self, Surroundings};
-use super::{bags, grouping, limits, ordered, windows};
+mod expressions;
+mod offer;
+
+use self::expressions::Walk;
+use self::offer::{Offer, Output, name_items, only, quoted};
+use super::{bags, correlated, distinct_on, grouping, limits, ordered, ties, windows};
 use crate::lower::output_name;
 use base::error::SqlResult;
 use base::schema::Catalog;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut,
+    self, Expr, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, VisitMut,
 };
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// Stands between a name that occurs twice and its number; no name has it.
-const MARK: char = '\u{f8ff}';
+pub(super) const MARK: char = '\u{f8ff}';
 
 /// A column's name as a client sees it.
 pub(in crate::analytics) fn shown(name: &str) -> &str {
@@ -62,70 +65,6 @@ pub(super) enum Place {
     Value,
 }
 
-/// A relation that names can be qualified with.
-struct Relation {
-    qualifier: String,
-    columns: Names,
-}
-
-/// A column in the order of `*`.
-#[derive(Clone)]
-struct Output {
-    name: String,
-    expr: Expr,
-    /// Merged by USING or NATURAL: the unqualified name means this expression.
-    is_merged: bool,
-}
-
-impl Output {
-    fn item(&self) -> SelectItem {
-        match &self.expr {
-            Expr::CompoundIdentifier(path) if path.last().is_some_and(|i| i.value == self.name) => {
-                SelectItem::UnnamedExpr(self.expr.clone())
-            }
-            expr => SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(&self.name) },
-        }
-    }
-}
-
-/// What FROM offers.
-struct Offer {
-    relations: Vec<Relation>,
-    /// `None` if not all of them are known.
-    outputs: Option<Vec<Output>>,
-}
-
-impl Offer {
-    fn empty() -> Offer {
-        Offer { relations: Vec::new(), outputs: Some(Vec::new()) }
-    }
-    fn unknown() -> Offer {
-        Offer { relations: Vec::new(), outputs: None }
-    }
-    fn relation(qualifier: String, columns: Names) -> Offer {
-        let output = |name: &String| Output {
-            name: name.clone(),
-            expr: Expr::CompoundIdentifier(vec![quoted(&qualifier), quoted(name)]),
-            is_merged: false,
-        };
-        let outputs = columns.as_ref().map(|columns| columns.iter().map(output).collect());
-        Offer { relations: vec![Relation { qualifier, columns }], outputs }
-    }
-    fn add(&mut self, other: Offer) {
-        self.relations.extend(other.relations);
-        match (&mut self.outputs, other.outputs) {
-            (Some(outputs), Some(more)) => outputs.extend(more),
-            (outputs, _) => *outputs = None,
-        }
-    }
-    fn has_merged(&self) -> bool {
-        self.outputs.iter().flatten().any(|o| o.is_merged)
-    }
-    fn named<'o>(&'o self, name: &'o str) -> impl Iterator<Item = &'o Output> {
-        self.outputs.iter().flatten().filter(move |o| shown(&o.name) == name)
-    }
-}
-
 /// Walks a statement's queries.
 pub(super) struct Resolver<'a> {
     tables: Tables<'a>,
@@ -136,17 +75,26 @@ pub(super) struct Resolver<'a> {
     is_aggregate: &'a dyn Fn(&str) -> bool,
     /// The query being walked names columns of enclosing ones.
     is_correlated: bool,
+    /// How many relations were made for subqueries that depend on what is around them.
+    gathered: usize,
 }
 
 impl<'a> Resolver<'a> {
     pub fn new(tables: Tables<'a>, is_aggregate: &'a dyn Fn(&str) -> bool) -> Resolver<'a> {
-        Resolver { tables, ctes: Vec::new(), outer: Vec::new(), is_aggregate, is_correlated: false }
+        Resolver {
+            tables,
+            ctes: Vec::new(),
+            outer: Vec::new(),
+            is_aggregate,
+            is_correlated: false,
+            gathered: 0,
+        }
     }
 
     /// Rewrites a query and answers the names of its columns. Errors: 42702 and 42703 of names, 42P20 and
     /// 42704 of windows, 42P10 of columns that WITH names.
     pub fn query(&mut self, query: &mut Query, place: Place) -> SqlResult<Names> {
-        limits::fetch_as_limit(query)?;
+        let ties = limits::fetch_as_limit(query)?;
         let known = self.ctes.len();
         if let Some(with) = &mut query.with {
             for cte in &mut with.cte_tables {
@@ -165,6 +113,10 @@ impl<'a> Resolver<'a> {
         let Query { body, order_by, .. } = query;
         let names = self.body(body, order_by.as_mut(), place);
         self.ctes.truncate(known);
+        if let Some(count) = ties {
+            ties::write_out(query, names.as_ref().ok().and_then(|n| n.as_deref()), count)?;
+            return names;
+        }
         limits::keep_order_below(query);
         if let Ok(Some(names)) = &names {
             ordered::order_outside(query, names, self.is_aggregate);
@@ -207,11 +159,19 @@ impl<'a> Resolver<'a> {
         place: Place,
     ) -> SqlResult<Names> {
         let mut order_by = order_by;
+        distinct_on::settle(select, order_by.as_deref_mut());
         windows::write_out(select, order_by.as_deref_mut())?;
         grouping::write_out(select);
         let mut offer = Offer::empty();
         for from in &mut select.from {
             offer.add(self.joined(from)?);
+        }
+        let has_subquery = correlated::has_subquery(&select.projection)
+            || correlated::has_subquery(&select.selection)
+            || correlated::has_subquery(&select.having)
+            || order_by.as_deref().is_some_and(correlated::has_subquery);
+        if has_subquery {
+            offer.from = select.from.clone();
         }
         let offer = Rc::new(offer);
         for item in &mut select.projection {
@@ -243,6 +203,11 @@ impl<'a> Resolver<'a> {
     fn order_by(&mut self, order_by: &mut ast::OrderBy, select: &Select, offer: &Rc<Offer>) -> SqlResult<()> {
         let ast::OrderByKind::Expressions(terms) = &mut order_by.kind else { return Ok(()) };
         for term in terms {
+            if let Expr::Value(value) = &term.expr
+                && matches!(value.value, ast::Value::SingleQuotedString(_))
+            {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "non-integer constant in ORDER BY"));
+            }
             let name = match &term.expr {
                 Expr::Identifier(ident) => Some(crate::names::fold(ident)),
                 _ => None,
@@ -334,7 +299,7 @@ impl<'a> Resolver<'a> {
         };
         let (Some(of_left), Some(of_right)) = (&left.outputs, &right.outputs) else {
             let relations = left.relations.into_iter().chain(right.relations).collect();
-            return Ok(Offer { relations, outputs: None });
+            return Ok(Offer { relations, outputs: None, from: Vec::new() });
         };
         let is_using = matches!(constraint, JoinConstraint::Using(_));
         let mut merged = Vec::new();
@@ -368,7 +333,7 @@ impl<'a> Resolver<'a> {
             None => crate::lower::insert::parse_expr("true")?,
         });
         let relations = left.relations.into_iter().chain(right.relations).collect();
-        Ok(Offer { relations, outputs: Some(merged) })
+        Ok(Offer { relations, outputs: Some(merged), from: Vec::new() })
     }
 
     fn factor(&mut self, factor: &mut TableFactor) -> SqlResult<Offer> {
@@ -458,15 +423,7 @@ impl<'a> Resolver<'a> {
 
     /// Walks expressions that see what is offered; values rather than conditions, if `is_value`.
     fn walk<T: VisitMut>(&mut self, of: &mut T, offer: &Rc<Offer>, is_value: bool) -> SqlResult<()> {
-        let mut walk = Walk {
-            resolver: self,
-            offer: offer.clone(),
-            depth: 0,
-            is_value,
-            is_inner_correlated: false,
-            comparisons: 0,
-        };
-        match of.visit(&mut walk) {
+        match of.visit(&mut Walk::new(self, offer.clone(), is_value)) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
         }
@@ -492,231 +449,5 @@ fn constraint_of(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
         | JoinOperator::FullOuter(c)
         | JoinOperator::CrossJoin(c) => Some(c),
         _ => None,
-    }
-}
-
-/// The one column of a name that USING or NATURAL joins by.
-fn only<'o>(offer: &'o Offer, name: &'o str, side: &str, is_using: bool) -> SqlResult<&'o Expr> {
-    let mut found = offer.named(name);
-    match (found.next(), found.next()) {
-        (Some(one), None) => Ok(&one.expr),
-        (None, _) if is_using => Err(SqlError::new(
-            SqlState::UNDEFINED_COLUMN,
-            format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
-        )),
-        _ => Err(SqlError::new(
-            SqlState::AMBIGUOUS_COLUMN,
-            format!("common column name \"{name}\" appears more than once in {side} table"),
-        )),
-    }
-}
-
-/// Writes `*` out where it has to be, gives items of a relation PostgreSQL's names, and answers the names.
-fn name_items(select: &mut Select, offer: &Offer, place: Place) -> Names {
-    let is_wild =
-        |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-    let mut items = Vec::new();
-    for item in &select.projection {
-        match item {
-            SelectItem::Wildcard(_) => items.extend(offer.outputs.as_ref()?.iter().map(Output::item)),
-            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
-                let qualifier = crate::names::parts(name).ok()?.pop()?;
-                let relation = offer.relations.iter().find(|r| r.qualifier == qualifier)?;
-                let all = Offer::relation(qualifier, relation.columns.clone());
-                items.extend(all.outputs?.iter().map(Output::item));
-            }
-            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => items.push(item.clone()),
-            _ => return None,
-        }
-    }
-    let name = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(e) => output_name(e),
-        SelectItem::ExprWithAlias { alias, .. } => crate::names::fold(alias),
-        _ => String::new(),
-    };
-    let names: Vec<String> = items.iter().map(|item| shown(&name(item)).to_string()).collect();
-    let occurs_twice = |name: &String| names.iter().filter(|n| *n == name).count() > 1;
-    if place != Place::Relation {
-        if offer.has_merged() && select.projection.iter().any(is_wild) {
-            select.projection = items;
-        }
-        return Some(names);
-    }
-    let mut final_names = Vec::with_capacity(names.len());
-    let mut is_changed = offer.has_merged();
-    for (n, (item, name)) in items.iter_mut().zip(&names).enumerate() {
-        let wanted = if occurs_twice(name) { format!("{name}{MARK}{n}") } else { name.clone() };
-        let is_named = match &*item {
-            SelectItem::UnnamedExpr(Expr::Identifier(i)) => crate::names::fold(i) == wanted,
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(p)) => {
-                p.last().is_some_and(|i| crate::names::fold(i) == wanted)
-            }
-            SelectItem::ExprWithAlias { alias, .. } => crate::names::fold(alias) == wanted,
-            _ => false,
-        };
-        if !is_named && let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &*item {
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(&wanted) };
-            is_changed = true;
-        }
-        final_names.push(wanted);
-    }
-    if is_changed {
-        select.projection = items;
-    }
-    Some(final_names)
-}
-
-fn quoted(name: &str) -> Ident {
-    Ident::with_quote('"', name)
-}
-
-/// Names in expressions; subqueries are walked as queries of their own.
-struct Walk<'r, 'a> {
-    resolver: &'r mut Resolver<'a>,
-    offer: Rc<Offer>,
-    depth: usize,
-    is_value: bool,
-    /// The subquery walked last names columns from outside.
-    is_inner_correlated: bool,
-    /// How many ANY and ALL are around: what they compare with has any number of rows.
-    comparisons: usize,
-}
-
-impl Walk<'_, '_> {
-    /// What an unqualified name stands for, if that is not what it says.
-    fn meaning(&mut self, name: &str) -> SqlResult<Option<Expr>> {
-        let enclosing = self.resolver.outer.iter().rev();
-        for (level, offer) in std::iter::once(&self.offer).chain(enclosing).enumerate() {
-            if offer.outputs.is_none() {
-                return Ok(None);
-            }
-            let mut found = offer.named(name);
-            match (found.next(), found.next()) {
-                (None, _) => {}
-                (Some(one), None) => {
-                    self.resolver.is_correlated |= level > 0;
-                    return Ok(one.is_merged.then(|| one.expr.clone()));
-                }
-                (Some(_), Some(_)) => return Err(ambiguous(name)),
-            }
-        }
-        Ok(None)
-    }
-
-    /// The expression with a qualifier for every name, so that it means the same inside a subquery.
-    fn qualified(offer: &Offer, e: &Expr) -> Option<Expr> {
-        struct Qualify<'o>(&'o Offer);
-        impl VisitorMut for Qualify<'_> {
-            type Break = ();
-            fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-                ControlFlow::Break(())
-            }
-            fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<()> {
-                let Expr::Identifier(ident) = &*e else { return ControlFlow::Continue(()) };
-                let name = crate::names::fold(ident);
-                let mut found = self.0.named(&name);
-                match (found.next(), found.next()) {
-                    (Some(one), None) => *e = one.expr.clone(),
-                    _ => return ControlFlow::Break(()),
-                }
-                ControlFlow::Continue(())
-            }
-        }
-        let mut qualified = e.clone();
-        qualified.visit(&mut Qualify(offer)).is_continue().then_some(qualified)
-    }
-
-    fn refuse_ambiguous(&mut self, path: &[Ident]) -> SqlResult<()> {
-        let [qualifier, name] = path else { return Ok(()) };
-        let (qualifier, name) = (crate::names::fold(qualifier), crate::names::fold(name));
-        let relation = self.offer.relations.iter().find(|r| r.qualifier == qualifier);
-        let is_outer = |o: &Rc<Offer>| o.relations.iter().any(|r| r.qualifier == qualifier);
-        self.resolver.is_correlated |= relation.is_none() && self.resolver.outer.iter().any(is_outer);
-        let columns = relation.and_then(|r| r.columns.as_ref());
-        match columns.map_or(0, |columns| columns.iter().filter(|c| shown(c) == name).count()) {
-            0 | 1 => Ok(()),
-            _ => Err(ambiguous(&name)),
-        }
-    }
-}
-
-fn is_comparison(e: &Expr) -> bool {
-    matches!(e, Expr::AnyOp { .. } | Expr::AllOp { .. })
-}
-
-/// Whether a collation is the one that all texts have.
-fn is_bytewise(collation: &ast::ObjectName) -> bool {
-    let name = crate::names::parts(collation).ok().and_then(|mut parts| parts.pop());
-    matches!(name.as_deref(), Some("C" | "POSIX" | "ucs_basic" | "default"))
-}
-
-fn ambiguous(name: &str) -> SqlError {
-    SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))
-}
-
-impl VisitorMut for Walk<'_, '_> {
-    type Break = SqlError;
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
-        self.depth += 1;
-        if self.depth > 1 {
-            return ControlFlow::Continue(());
-        }
-        let before = std::mem::take(&mut self.resolver.is_correlated);
-        self.resolver.outer.push(self.offer.clone());
-        let walked = self.resolver.query(query, Place::Value);
-        self.resolver.outer.pop();
-        self.is_inner_correlated = std::mem::replace(&mut self.resolver.is_correlated, before);
-        match walked {
-            Ok(_) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
-        }
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
-        self.comparisons += usize::from(self.depth == 0 && is_comparison(e));
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
-        if self.depth > 0 {
-            return ControlFlow::Continue(());
-        }
-        self.comparisons -= usize::from(is_comparison(e));
-        if matches!(e, Expr::Subquery(_)) && self.comparisons > 0 {
-            return ControlFlow::Continue(());
-        }
-        let meaning = match &*e {
-            Expr::Identifier(ident) => self.meaning(&crate::names::fold(ident)),
-            Expr::CompoundIdentifier(path) => self.refuse_ambiguous(path).map(|()| None),
-            _ => Ok(None),
-        };
-        let meaning = match meaning {
-            Ok(None) => {
-                let offer = self.offer.clone();
-                let around = Surroundings {
-                    is_value: self.is_value,
-                    is_correlated: self.is_inner_correlated,
-                    qualified: &|e| Walk::qualified(&offer, e),
-                    is_aggregate: self.resolver.is_aggregate,
-                };
-                match &*e {
-                    Expr::Collate { expr, collation } if is_bytewise(collation) => Ok(Some((**expr).clone())),
-                    e => subqueries::replacement(e, &around),
-                }
-            }
-            found => found,
-        };
-        match meaning {
-            Ok(Some(meant)) => *e = meant,
-            Ok(None) => {}
-            Err(error) => return ControlFlow::Break(error),
-        }
-        ControlFlow::Continue(())
     }
 }

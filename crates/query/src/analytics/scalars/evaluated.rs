@@ -48,6 +48,8 @@ pub(super) enum SpanOperation {
     Divide,
     Negate,
     Compare(BinaryOperator),
+    /// Its length, by which intervals are ordered: a month has 30 days.
+    Length,
     /// Its text.
     Show,
     Read,
@@ -266,6 +268,9 @@ fn spans(operation: SpanOperation, cells: &[Cell]) -> SqlResult<Cell> {
                 BinaryOperator::Greater => order.is_gt(),
                 _ => order.is_ge(),
             }))
+        }
+        (Length, [Cell::Span(span)]) => {
+            Cell::Plain(Datum::Decimal(base::decimal::Decimal::new(span.length_us(), 0)))
         }
         (Show, [Cell::Span(span)]) => Cell::Plain(Datum::text(span.to_string())),
         (Read, [Cell::Plain(Datum::Text(text))]) => Cell::Span(base::interval::parse(text)?),

@@ -31,6 +31,12 @@ const OF_TEXT: &[&str] = &[
     "split_part",
     "translate",
     "starts_with",
+    "concat_ws",
+    "regexp_like",
+    "regexp_count",
+    "regexp_match",
+    "regexp_replace",
+    "string_to_array",
 ];
 /// Functions of texts and byte strings.
 const OF_TEXT_OR_BYTES: &[&str] = &[
@@ -74,13 +80,43 @@ pub(super) fn function(
             Ok(Some(call(Computation::Scalar(cut), arguments, kinds[1])))
         }
         ("power" | "pow", [a, b]) => power(name, a, b, schema),
-        ("sqrt" | "exp" | "ln" | "log10", [a]) => of_double(name, a, kinds[0]),
-        ("concat" | "concat_ws", _) => {
-            let is_text = |k: &Kind| matches!(k.family(), Family::Text | Family::Unknown | Family::Foreign);
+        ("sqrt" | "exp" | "ln" | "log10" | "log", [a]) => of_double(name, a, kinds[0]),
+        ("chr", [Expr::Literal(ScalarValue::Int64(Some(0)), _)]) => {
+            Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
+        }
+        ("date_part", [unit, _]) => date_part(unit, kinds[1]),
+        ("array_to_string", [_, ..]) if !matches!(kinds[0], Kind::Foreign | Kind::Unknown) => {
+            Err(no_function(name, &kinds))
+        }
+        ("meridian_at_utc", [at]) => match kinds[0].family() {
+            Family::Moment | Family::Foreign => Ok(None),
+            Family::Unknown => {
+                let moment = typing::literal(at, Kind::Known(DataType::TimestampTz))?;
+                again(vec![moment])
+            }
+            Family::Date => {
+                let moment = typing::converted(at.clone(), DataType::Date, DataType::TimestampTz);
+                again(vec![moment])
+            }
+            _ => Err(no_function("timezone", &[Kind::Unknown, kinds[0]])),
+        },
+        ("concat" | "concat_ws", _)
+            if name == "concat" || kinds.first().is_some_and(|k| is_text_or_open(*k)) =>
+        {
+            let is_text = |k: &Kind| is_text_or_open(*k) && !matches!(k, Kind::Known(DataType::Char { .. }));
             if kinds.iter().all(is_text) {
                 return Ok(None);
             }
             let shown = arguments.iter().zip(&kinds).map(|(e, kind)| match kind {
+                // With its padding.
+                Kind::Known(DataType::Char { length }) => {
+                    let length = Scalar::Constant(base::Datum::Int((*length).into()));
+                    let padded = Scalar::Call(
+                        Function::Text(base::text_functions::TextFunction::PadRight),
+                        vec![Scalar::Column(0), length],
+                    );
+                    call(Computation::Scalar(padded), vec![(e.clone(), *kind)], Kind::Known(DataType::Text))
+                }
                 // As it is shown, not as it is cast: `t`.
                 Kind::Known(DataType::Boolean) => {
                     let shown = Scalar::Call(Function::Concat, vec![Scalar::Column(0)]);
@@ -103,6 +139,37 @@ pub(super) fn function(
             _ => Err(no_function(name, &kinds)),
         },
         _ => Ok(None),
+    }
+}
+
+fn is_text_or_open(kind: Kind) -> bool {
+    matches!(kind.family(), Family::Text | Family::Unknown | Family::Foreign)
+}
+
+/// `extract(unit from at)`: of moments, days and intervals. Errors: 42883, 42725 for what has no type, 0A000 for the
+/// time of a day.
+fn date_part(unit: &Expr, kind: Kind) -> Settled {
+    let told = |state: base::SqlState, message: String| Err(base::SqlError::new(state, message));
+    match kind.family() {
+        Family::Moment | Family::Span | Family::Foreign => Ok(None),
+        Family::Unknown => told(
+            base::SqlState(*b"42725"),
+            "function pg_catalog.extract(unknown, unknown) is not unique".into(),
+        ),
+        Family::Date => {
+            let Expr::Literal(ScalarValue::Utf8(Some(name)), _) = unit else { return Ok(None) };
+            let name = name.to_lowercase();
+            let of_time =
+                ["hour", "minute", "second", "millisecond", "milliseconds", "microsecond", "microseconds"];
+            match of_time.contains(&name.as_str()) {
+                true => told(
+                    base::SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("unit \"{name}\" not supported for type date"),
+                ),
+                false => Ok(None),
+            }
+        }
+        _ => Err(no_function("pg_catalog.extract", &[Kind::Unknown, kind])),
     }
 }
 

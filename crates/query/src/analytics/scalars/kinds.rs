@@ -110,10 +110,16 @@ pub(super) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
             if let Some(kind) = super::evaluated::returned(&function.func) {
                 return kind;
             }
+            if function.name() == "nullif"
+                && let Some(first) = function.args.first().filter(|e| !matches!(e, Expr::Literal(..)))
+            {
+                return kind_of(first, schema);
+            }
             // What it will be once it is settled, for what is planned around it now. Only of functions that look
             // at their argument once, so that nesting them costs no more than their number.
-            let looks_once = ["round", "trunc", "floor", "ceil", "signum", "sqrt", "exp", "ln", "log10"]
-                .contains(&function.name());
+            let looks_once =
+                ["round", "trunc", "floor", "ceil", "signum", "sqrt", "exp", "ln", "log10", "log"]
+                    .contains(&function.name());
             if looks_once
                 && let Ok(Some(Expr::ScalarFunction(settled))) =
                     super::functions::function(function.name(), &function.func, &function.args, schema, false)

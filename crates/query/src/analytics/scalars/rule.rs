@@ -1,8 +1,9 @@
 //! Where PostgreSQL's types are applied: to operators as they are planned, to all else once a plan is there.
 
+use super::super::exact_aggregates;
 use super::super::provider::ColumnTable;
 use super::evaluated::{Computation, SpanOperation, call};
-use super::kinds::{Family, Kind, kind_of};
+use super::kinds::{Family, Kind, kind_of, kind_of_field};
 use super::{functions, typing};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
@@ -15,7 +16,7 @@ use datafusion::logical_expr::expr::{Between, Case, Cast, InList, Like};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::{disjunction, merge_schema};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Subquery, Values};
 use datafusion::sql::sqlparser::ast;
 
 /// Plans binary operators by PostgreSQL's rules.
@@ -72,7 +73,19 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         return Ok(plan);
     }
     let settled = plan.transform_up_with_subqueries(|node| {
-        if matches!(node, LogicalPlan::TableScan(_) | LogicalPlan::Values(_)) {
+        if let LogicalPlan::Values(Values { schema, values }) = node {
+            // Their types are settled, but for how an interval is read.
+            let read = |e: Expr| match typing::folded(&e) {
+                Ok(Some(span @ Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _))) => Ok(span),
+                Ok(_) => Ok(e),
+                Err(error) if is_cast_to_interval(&e) => Err(external(error)),
+                Err(_) => Ok(e),
+            };
+            let rows = values.into_iter().map(|row| row.into_iter().map(read).collect::<Result<_>>());
+            let values = rows.collect::<Result<_>>()?;
+            return Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values })));
+        }
+        if matches!(node, LogicalPlan::TableScan(_)) {
             return Ok(Transformed::no(node));
         }
         let schema = merge_schema(&node.inputs());
@@ -87,9 +100,14 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
             Ok(settled.update_data(|e| name.restore(e)))
         })?;
         // Types of inputs may have changed too.
-        node.map_data(LogicalPlan::recompute_schema)
+        let node = node.map_data(LogicalPlan::recompute_schema)?;
+        node.map_data(exact_aggregates::settle)
     })?;
     Ok(settled.data)
+}
+
+fn is_cast_to_interval(e: &Expr) -> bool {
+    matches!(e, Expr::Cast(Cast { field, .. }) if kind_of_field(field) == Kind::Span)
 }
 
 fn is_ours(plan: &LogicalPlan) -> Result<bool> {
@@ -125,6 +143,7 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
         Expr::IsFalse(inner) | Expr::IsNotFalse(inner) => {
             typing::condition(inner, schema, "IS FALSE").map(|()| None)
         }
+        Expr::InSubquery(list) => refuse_unequal(&list.expr, &list.subquery, schema).map(|()| None),
         Expr::Negative(inner) => settled_negative(inner, schema),
         Expr::Case(case) => settled_case(case, schema, is_written),
         Expr::Like(like) | Expr::SimilarTo(like) => settled_like(like, schema),
@@ -175,6 +194,33 @@ fn settled_list(list: &InList, schema: &dyn ExprSchema) -> SqlResult<Option<Expr
     })
 }
 
+/// Whether a value can be compared with a subquery's column. Errors: 42883.
+fn refuse_unequal(e: &Expr, subquery: &Subquery, schema: &dyn ExprSchema) -> SqlResult<()> {
+    let fields = subquery.subquery.schema().fields();
+    let Some(field) = fields.first() else { return Ok(()) };
+    let (a, b) = (kind_of(e, schema), kind_of_field(field));
+    let is_open = |k: Kind| matches!(k.family(), Family::Unknown | Family::Foreign);
+    if is_open(a) || is_open(b) || a.family().meets(b.family()) {
+        return Ok(());
+    }
+    // A literal in the subquery has no type of its own.
+    if let LogicalPlan::Projection(projection) = subquery.subquery.as_ref()
+        && projection
+            .expr
+            .first()
+            .is_some_and(|e| kind_of(e, projection.input.schema().as_ref()) == Kind::Unknown)
+    {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        base::SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} = {}", a.name(), b.name()),
+    )
+    .hint(
+        "No operator matches the given name and argument types. You might need to add explicit type casts.",
+    ))
+}
+
 fn settled_negative(inner: &Expr, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
     let kind = kind_of(inner, schema);
     Ok(match kind.family() {
@@ -191,7 +237,17 @@ fn settled_negative(inner: &Expr, schema: &dyn ExprSchema) -> SqlResult<Option<E
             let negate = Computation::Spans(SpanOperation::Negate);
             Some(call(negate, vec![(inner.clone(), kind)], Kind::Span))
         }
-        Family::Numeric | Family::Float | Family::Unknown | Family::Foreign => None,
+        // There is one NaN: one with a sign would compare as less than all numbers.
+        Family::Float => {
+            let minus_one = match kind {
+                Kind::Known(DataType::Real) => ScalarValue::Float32(Some(-1.0)),
+                _ => ScalarValue::Float64(Some(-1.0)),
+            };
+            let arguments = vec![(inner.clone(), kind), (Expr::Literal(minus_one, None), kind)];
+            let multiply = Computation::Floats(base::expr::BinaryOperator::Multiply);
+            Some(call(multiply, arguments, kind))
+        }
+        Family::Numeric | Family::Unknown | Family::Foreign => None,
         _ => {
             return Err(SqlError::new(
                 base::SqlState::UNDEFINED_FUNCTION,

@@ -70,10 +70,29 @@ pub(super) fn binary(
             compare(operator, left, right, schema)
         }
         O::Plus | O::Minus | O::Multiply | O::Divide | O::Modulo => {
-            arithmetic(operator, left, right, schema, is_written)
+            let made = arithmetic(operator, left, right, schema, is_written)?;
+            // What is computed of a constant NULL is NULL, whatever the other side is: it is not looked at.
+            if is_written || !is_null(left) && !is_null(right) {
+                return Ok(made);
+            }
+            let whole = made.unwrap_or_else(|| plain(operator, left.clone(), right.clone()));
+            Ok(Some(match kind_of(&whole, schema) {
+                kind @ (Kind::Known(_) | Kind::Span) => null(kind),
+                Kind::Unknown | Kind::Foreign => whole,
+            }))
         }
         O::StringConcat => concat(left, right, schema),
         _ => Ok(None),
+    }
+}
+
+/// Whether an expression is a NULL that has a type.
+fn is_null(e: &Expr) -> bool {
+    match e {
+        Expr::Alias(alias) => is_null(&alias.expr),
+        Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Literal(value, _) if value.is_null()),
+        Expr::Literal(value, _) => value.is_null() && !matches!(value, ScalarValue::Null),
+        _ => false,
     }
 }
 
@@ -583,6 +602,7 @@ fn wider(a: Kind, b: Kind) -> Kind {
 /// The name of an argument's type in messages about functions.
 pub(super) fn no_function(name: &str, kinds: &[Kind]) -> SqlError {
     let shown: Vec<String> = kinds.iter().map(|k| k.name()).collect();
+    let name = if name == "character_length" { "length" } else { name };
     SqlError::new(
         SqlState::UNDEFINED_FUNCTION,
         format!("function {name}({}) does not exist", shown.join(", ")),

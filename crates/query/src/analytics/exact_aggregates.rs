@@ -1,0 +1,317 @@
+//! Aggregates whose values or types DataFusion has otherwise than PostgreSQL.
+//!
+//! An average of `numeric` is the quotient of its sum and its count, with the digits of a quotient. A sum of `bigint`
+//! is `numeric`: it has room where 64 bits would wrap around. Arguments of a type that PostgreSQL's aggregate does not
+//! take are refused. Intervals are grouped and ordered by their length.
+
+use super::lifted_subqueries::columns;
+use super::scalars::{Argument, length_of, quotient};
+use base::{SqlError, SqlState};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::error::DataFusionError;
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::functions_aggregate::first_last::first_value_udaf;
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::logical_expr::{
+    Aggregate, AggregateUDF, Cast, Distinct, Expr, LogicalPlan, Projection, SortExpr, Window,
+    WindowFunctionDefinition,
+};
+use std::sync::Arc;
+
+/// Digits of a sum of integers.
+const WIDE: DataType = DataType::Decimal128(38, 0);
+
+/// A node whose expressions are settled, with such aggregates made right. Names stay; types of what changed do not.
+/// Errors: 42883, 42804.
+pub(super) fn settle(node: LogicalPlan) -> Result<LogicalPlan> {
+    match node {
+        LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
+        LogicalPlan::Window(window) => of_window(window),
+        LogicalPlan::Sort(mut sort) => {
+            by_length(&mut sort.expr, sort.input.schema());
+            Ok(LogicalPlan::Sort(sort))
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => distinct(input),
+        node => Ok(node),
+    }
+}
+
+/// What becomes of a call.
+enum Exact {
+    Same,
+    /// Another call in its place.
+    Other(Expr),
+    /// The quotient of two calls.
+    Quotient(Expr, Expr),
+}
+
+/// Sort keys that are intervals, by their length.
+fn by_length(keys: &mut [SortExpr], schema: &DFSchema) {
+    for key in keys {
+        if Argument::of(&key.expr, schema) == Argument::Span {
+            key.expr = length_of(&key.expr);
+        }
+    }
+}
+
+/// DISTINCT of rows with intervals is a grouping of them.
+fn distinct(input: Arc<LogicalPlan>) -> Result<LogicalPlan> {
+    let all = columns(&input);
+    if !all.iter().any(|e| Argument::of(e, input.schema()) == Argument::Span) {
+        return Ok(LogicalPlan::Distinct(Distinct::All(input)));
+    }
+    of_aggregate(Aggregate::try_new(input, all, Vec::new())?)
+}
+
+/// Groups that are intervals, as groups of a length that show one of its intervals.
+fn with_lengths(aggregate: Aggregate) -> Result<LogicalPlan> {
+    let groups = &aggregate.group_expr;
+    let is_span = |e: &Expr| Argument::of(e, aggregate.input.schema()) == Argument::Span;
+    if groups.iter().any(|e| matches!(e, Expr::GroupingSet(_))) {
+        let refused = SqlError::unsupported("GROUPING SETS of intervals");
+        let mut any = false;
+        for e in groups {
+            e.apply(|e| {
+                any |= is_span(e);
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        return if any { Err(external(refused)) } else { Ok(LogicalPlan::Aggregate(aggregate)) };
+    }
+    if !groups.iter().any(is_span) {
+        return Ok(LogicalPlan::Aggregate(aggregate));
+    }
+    let mut keys = Vec::with_capacity(groups.len());
+    let mut exprs = aggregate.aggr_expr.clone();
+    for (n, e) in groups.iter().enumerate() {
+        if !is_span(e) {
+            keys.push(e.clone());
+            continue;
+        }
+        keys.push(length_of(e).alias(format!("length of group {n}")));
+        let first =
+            AggregateFunction::new_udf(first_value_udaf(), vec![e.clone()], false, None, Vec::new(), None);
+        exprs.push(Expr::AggregateFunction(first).alias(format!("shown of group {n}")));
+    }
+    let new = LogicalPlan::Aggregate(Aggregate::try_new(aggregate.input.clone(), keys, exprs)?);
+    let made: Vec<Expr> = columns(&new);
+    let mut shown = Vec::new();
+    for (n, (qualifier, field)) in aggregate.schema.iter().enumerate() {
+        let e = match groups.get(n).is_some_and(is_span) {
+            true => Expr::Column(Column::new_unqualified(format!("shown of group {n}"))),
+            false => made[n].clone(),
+        };
+        shown.push(e.alias_qualified(qualifier.cloned(), field.name()));
+    }
+    Ok(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(new))?))
+}
+
+fn of_aggregate(aggregate: Aggregate) -> Result<LogicalPlan> {
+    let mut calls = Calls::default();
+    for e in &aggregate.aggr_expr {
+        let name = e.schema_name().to_string();
+        let exact = match e.clone().unalias() {
+            Expr::AggregateFunction(call) => of_call(
+                &call.func,
+                &call.params.args,
+                call.params.distinct,
+                aggregate.input.schema(),
+                &|func, args| {
+                    let mut call = AggregateFunction { func, params: call.params.clone() };
+                    call.params.args = args;
+                    Expr::AggregateFunction(call)
+                },
+            )?,
+            _ => Exact::Same,
+        };
+        if let Expr::AggregateFunction(call) = e.clone().unalias()
+            && let Some(filter) = &call.params.filter
+        {
+            refuse_filter(filter, aggregate.input.schema())?;
+        }
+        calls.add(e, name, exact);
+    }
+    if !calls.is_changed {
+        return with_lengths(aggregate);
+    }
+    let groups = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+    let new = Aggregate::try_new(aggregate.input.clone(), aggregate.group_expr.clone(), calls.exprs)?;
+    let new = with_lengths(new)?;
+    shown(&aggregate.schema, groups, &calls.results, new)
+}
+
+fn of_window(window: Window) -> Result<LogicalPlan> {
+    let mut calls = Calls::default();
+    for e in &window.window_expr {
+        let name = e.schema_name().to_string();
+        let schema = window.input.schema();
+        let exact = match e.clone().unalias() {
+            Expr::WindowFunction(call) if call.params.distinct => {
+                return Err(external(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "DISTINCT is not implemented for window functions",
+                )));
+            }
+            Expr::WindowFunction(mut call) if is_by_interval(&call, schema) => {
+                by_length(&mut call.params.order_by, schema);
+                for e in &mut call.params.partition_by {
+                    if Argument::of(e, schema) == Argument::Span {
+                        *e = length_of(e);
+                    }
+                }
+                Exact::Other(Expr::WindowFunction(call))
+            }
+            Expr::WindowFunction(call) => match &call.fun {
+                WindowFunctionDefinition::AggregateUDF(func) => {
+                    of_call(func, &call.params.args, false, window.input.schema(), &|func, args| {
+                        let fun = WindowFunctionDefinition::AggregateUDF(func);
+                        let mut call = WindowFunction { fun, params: call.params.clone() };
+                        call.params.args = args;
+                        Expr::WindowFunction(Box::new(call))
+                    })?
+                }
+                WindowFunctionDefinition::WindowUDF(_) => Exact::Same,
+            },
+            _ => Exact::Same,
+        };
+        calls.add(e, name, exact);
+    }
+    if !calls.is_changed {
+        return Ok(LogicalPlan::Window(window));
+    }
+    let inputs = window.input.schema().fields().len();
+    let new = LogicalPlan::Window(Window::try_new(calls.exprs, window.input.clone())?);
+    shown(&window.schema, inputs, &calls.results, new)
+}
+
+fn is_by_interval(call: &WindowFunction, schema: &DFSchema) -> bool {
+    let keys = call.params.order_by.iter().map(|key| &key.expr).chain(&call.params.partition_by);
+    keys.into_iter().any(|e| Argument::of(e, schema) == Argument::Span)
+}
+
+/// The calls that there are now, each once, and which of them make which result.
+#[derive(Default)]
+struct Calls {
+    exprs: Vec<Expr>,
+    results: Vec<Made>,
+    is_changed: bool,
+}
+
+enum Made {
+    Call(String),
+    Quotient(String, String),
+}
+
+impl Calls {
+    fn add(&mut self, e: &Expr, name: String, exact: Exact) {
+        self.is_changed |= !matches!(exact, Exact::Same);
+        let made = match exact {
+            Exact::Same => {
+                self.exprs.push(e.clone());
+                Made::Call(name)
+            }
+            Exact::Other(call) => Made::Call(self.named(call, format!("exact {name}"))),
+            Exact::Quotient(sum, count) => Made::Quotient(
+                self.named(sum, format!("sum for {name}")),
+                self.named(count, format!("count for {name}")),
+            ),
+        };
+        self.results.push(made);
+    }
+
+    fn named(&mut self, call: Expr, name: String) -> String {
+        self.exprs.push(call.alias(&name));
+        name
+    }
+}
+
+/// The new node's columns under the old names.
+fn shown(schema: &DFSchema, before: usize, results: &[Made], new: LogicalPlan) -> Result<LogicalPlan> {
+    let mut exprs: Vec<Expr> = columns(&new).into_iter().take(before).collect();
+    let column = |name: &String| Expr::Column(Column::new_unqualified(name));
+    for (made, (qualifier, field)) in results.iter().zip(schema.iter().skip(before)) {
+        let e = match made {
+            Made::Call(name) => column(name),
+            Made::Quotient(sum, count) => quotient(&column(sum), &column(count), new.schema().as_ref())?,
+        };
+        exprs.push(e.alias_qualified(qualifier.cloned(), field.name()));
+    }
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(new))?))
+}
+
+fn of_call(
+    func: &Arc<AggregateUDF>,
+    args: &[Expr],
+    is_distinct: bool,
+    schema: &DFSchema,
+    call: &dyn Fn(Arc<AggregateUDF>, Vec<Expr>) -> Expr,
+) -> Result<Exact> {
+    let of = |n: usize| args.get(n).map(|e| Argument::of(e, schema));
+    let first = of(0);
+    refuse_arguments(func.name(), args, is_distinct, schema)?;
+    Ok(match (func.name(), args) {
+        ("avg", [_]) if first == Some(Argument::Numeric) => {
+            Exact::Quotient(call(sum_udaf(), args.to_vec()), call(count_udaf(), args.to_vec()))
+        }
+        // The one of the greatest or the least length.
+        ("min" | "max", [e]) if first == Some(Argument::Span) => {
+            let is_min = func.name() == "min";
+            let key = SortExpr { expr: length_of(e), asc: is_min, nulls_first: false };
+            match call(first_value_udaf(), vec![e.clone()]) {
+                Expr::AggregateFunction(mut call) => {
+                    call.params.order_by = vec![key];
+                    Exact::Other(Expr::AggregateFunction(call))
+                }
+                _ => return Err(external(SqlError::unsupported("min and max of intervals over windows"))),
+            }
+        }
+        ("sum", [e]) if first == Some(Argument::BigInt) && !matches!(e, Expr::Literal(..)) => {
+            Exact::Other(call(func.clone(), vec![Expr::Cast(Cast::new(Box::new(e.clone()), WIDE))]))
+        }
+        _ => Exact::Same,
+    })
+}
+
+fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSchema) -> Result<()> {
+    let kinds: Vec<Argument> = args.iter().map(|e| Argument::of(e, schema)).collect();
+    let is_refused = match (name, kinds.as_slice()) {
+        ("min" | "max", [Argument::Boolean | Argument::Uuid | Argument::Bytes]) => true,
+        ("string_agg", [first, separator]) => {
+            let fits = |kind: &Argument| {
+                matches!(kind, Argument::Text | Argument::Bytes | Argument::Unknown | Argument::Other)
+            };
+            !fits(first) || !fits(separator)
+        }
+        ("count", [_, _, ..]) => true,
+        ("count", [Argument::Span]) if is_distinct => {
+            return Err(external(SqlError::unsupported("count(DISTINCT …) of intervals")));
+        }
+        _ => false,
+    };
+    if !is_refused {
+        return Ok(());
+    }
+    let shown: Vec<String> = args.iter().map(|e| Argument::type_name(e, schema)).collect();
+    let told = format!("function {name}({}) does not exist", shown.join(", "));
+    Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, told).hint(
+        "No function matches the given name and argument types. You might need to add explicit type casts.",
+    )))
+}
+
+fn refuse_filter(filter: &Expr, schema: &DFSchema) -> Result<()> {
+    match Argument::of(filter, schema) {
+        Argument::Boolean | Argument::Unknown | Argument::Other => Ok(()),
+        _ => {
+            let found = Argument::type_name(filter, schema);
+            let told = format!("argument of FILTER must be type boolean, not type {found}");
+            Err(external(SqlError::new(SqlState::DATATYPE_MISMATCH, told)))
+        }
+    }
+}
+
+fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

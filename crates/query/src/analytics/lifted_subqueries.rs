@@ -1,0 +1,114 @@
+//! Subqueries as values where the planner has no join for them: in arguments of aggregates and windows, and in keys
+//! of a sort. They are computed by a projection below.
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Sort, SortExpr, Window};
+use std::sync::Arc;
+
+/// The plan with such subqueries below. Its schema and names are what they were.
+pub(super) fn lift(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut number = 0;
+    plan.transform_up_with_subqueries(|node| {
+        let lifted = match &node {
+            LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate, &mut number)?,
+            LogicalPlan::Window(window) => of_window(window, &mut number)?,
+            LogicalPlan::Sort(sort) => of_sort(sort, &mut number)?,
+            _ => None,
+        };
+        Ok(lifted.map_or_else(|| Transformed::no(node), Transformed::yes))
+    })
+    .map(|t| t.data)
+}
+
+fn has_subquery(e: &Expr) -> bool {
+    e.exists(|e| Ok(matches!(e, Expr::ScalarSubquery(_)))).unwrap_or(false)
+}
+
+/// Columns of subqueries that were found, and the input that has them.
+struct Lifted<'n> {
+    input: Arc<LogicalPlan>,
+    found: Vec<(Expr, String)>,
+    number: &'n mut usize,
+}
+
+impl Lifted<'_> {
+    /// The expression with columns in the place of its subqueries, under its old name.
+    fn without_subqueries(&mut self, e: &Expr) -> Result<Expr> {
+        if !has_subquery(e) {
+            return Ok(e.clone());
+        }
+        e.clone()
+            .transform_down(|e| {
+                if !matches!(e, Expr::ScalarSubquery(_)) {
+                    return Ok(Transformed::no(e));
+                }
+                let known =
+                    self.found.iter().find(|(subquery, _)| *subquery == e).map(|(_, name)| name.clone());
+                let name = known.unwrap_or_else(|| {
+                    *self.number += 1;
+                    let name = format!("lifted {}", self.number);
+                    self.found.push((e, name.clone()));
+                    name
+                });
+                Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
+            })
+            .map(|t| t.data)
+    }
+
+    fn projection(self) -> Result<Arc<LogicalPlan>> {
+        let mut exprs = columns(&self.input);
+        exprs.extend(self.found.into_iter().map(|(subquery, name)| subquery.alias(name)));
+        Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(exprs, self.input)?)))
+    }
+}
+
+/// All columns of a plan, as they are called there.
+pub(super) fn columns(plan: &LogicalPlan) -> Vec<Expr> {
+    plan.schema().iter().map(|field| Expr::Column(Column::from(field))).collect()
+}
+
+fn of_aggregate(aggregate: &Aggregate, number: &mut usize) -> Result<Option<LogicalPlan>> {
+    if !aggregate.aggr_expr.iter().any(has_subquery) {
+        return Ok(None);
+    }
+    let mut lifted = Lifted { input: aggregate.input.clone(), found: Vec::new(), number };
+    let mut exprs = Vec::with_capacity(aggregate.aggr_expr.len());
+    for e in &aggregate.aggr_expr {
+        let name = e.schema_name().to_string();
+        let new = lifted.without_subqueries(e)?;
+        exprs.push(if new == *e { new } else { new.alias(name) });
+    }
+    let input = lifted.projection()?;
+    Ok(Some(LogicalPlan::Aggregate(Aggregate::try_new(input, aggregate.group_expr.clone(), exprs)?)))
+}
+
+fn of_window(window: &Window, number: &mut usize) -> Result<Option<LogicalPlan>> {
+    if !window.window_expr.iter().any(has_subquery) {
+        return Ok(None);
+    }
+    let mut lifted = Lifted { input: window.input.clone(), found: Vec::new(), number };
+    let mut exprs = Vec::with_capacity(window.window_expr.len());
+    for e in &window.window_expr {
+        let name = e.schema_name().to_string();
+        let new = lifted.without_subqueries(e)?;
+        exprs.push(if new == *e { new } else { new.alias(name) });
+    }
+    let shown = window.schema.iter().map(|field| Expr::Column(Column::from(field))).collect();
+    let windows = LogicalPlan::Window(Window::try_new(exprs, lifted.projection()?)?);
+    Ok(Some(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(windows))?)))
+}
+
+fn of_sort(sort: &Sort, number: &mut usize) -> Result<Option<LogicalPlan>> {
+    if !sort.expr.iter().any(|key| has_subquery(&key.expr)) {
+        return Ok(None);
+    }
+    let mut lifted = Lifted { input: sort.input.clone(), found: Vec::new(), number };
+    let mut keys = Vec::with_capacity(sort.expr.len());
+    for key in &sort.expr {
+        keys.push(SortExpr { expr: lifted.without_subqueries(&key.expr)?, ..key.clone() });
+    }
+    let shown = columns(&sort.input);
+    let sorted = LogicalPlan::Sort(Sort { expr: keys, input: lifted.projection()?, fetch: sort.fetch });
+    Ok(Some(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(sorted))?)))
+}

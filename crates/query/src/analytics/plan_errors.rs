@@ -1,0 +1,370 @@
+//! What the planner says of types, functions and what is not allowed where, in PostgreSQL's words and under its
+//! SQLSTATE.
+
+use super::wording::{type_list, with_type_names};
+use base::{SqlError, SqlState};
+
+const WRONG_OBJECT_TYPE: SqlState = SqlState(*b"42809");
+const WINDOWING_ERROR: SqlState = SqlState(*b"42P20");
+const AMBIGUOUS_FUNCTION: SqlState = SqlState(*b"42725");
+const PROGRAM_LIMIT: SqlState = SqlState(*b"54000");
+
+const NO_FUNCTION: &str =
+    "No function matches the given name and argument types. You might need to add explicit type casts.";
+const NO_OPERATOR: &str =
+    "No operator matches the given name and argument types. You might need to add explicit type casts.";
+
+/// Functions that need rows around them.
+const OF_WINDOWS: &[&str] = &[
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
+/// What one message is in PostgreSQL's words, where nothing of it is needed.
+const FIXED: &[(&str, SqlState, &str)] = &[
+    (
+        "Aggregate functions are not allowed in the WHERE clause",
+        SqlState::GROUPING_ERROR,
+        "aggregate functions are not allowed in WHERE",
+    ),
+    (
+        "Aggregate function calls cannot contain window function calls",
+        SqlState::GROUPING_ERROR,
+        "aggregate function calls cannot contain window function calls",
+    ),
+    (
+        "Aggregate function calls cannot be nested",
+        SqlState::GROUPING_ERROR,
+        "aggregate function calls cannot be nested",
+    ),
+    ("Window function calls cannot be nested", WINDOWING_ERROR, "window function calls cannot be nested"),
+    (
+        "does not support logical expression AggregateFunction",
+        SqlState::GROUPING_ERROR,
+        "aggregate functions are not allowed here",
+    ),
+    (
+        "does not support logical expression WindowFunction",
+        WINDOWING_ERROR,
+        "window functions are not allowed here",
+    ),
+    (
+        "Window functions are not allowed in the WHERE",
+        WINDOWING_ERROR,
+        "window functions are not allowed in WHERE",
+    ),
+    (
+        "does not support logical expression",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "a subquery that depends on the query around it in this way is not supported",
+    ),
+    (
+        "Correlated scalar subquery",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "a subquery that depends on the query around it in this place is not supported",
+    ),
+    (
+        "Inconsistent data length across values list",
+        SqlState::SYNTAX_ERROR,
+        "VALUES lists must all be the same length",
+    ),
+    (
+        "Non-recursive term and recursive term must have the same number of columns",
+        SqlState::SYNTAX_ERROR,
+        "each UNION query must have the same number of columns",
+    ),
+    (
+        "Too many columns! The subquery should only return one column",
+        SqlState::SYNTAX_ERROR,
+        "subquery must return only one column",
+    ),
+    ("LIMIT must be >= 0", SqlState(*b"2201W"), "LIMIT must not be negative"),
+    ("OFFSET must be >=0", SqlState(*b"2201X"), "OFFSET must not be negative"),
+    (
+        "Unsupported LIMIT expression",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "LIMIT by anything but a number is not supported",
+    ),
+    (
+        "Unsupported OFFSET expression",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "OFFSET by anything but a number is not supported",
+    ),
+    (
+        "frame offsets for ROWS / GROUPS must be non negative integers",
+        SqlState(*b"22013"),
+        "frame starting offset must not be negative",
+    ),
+    (
+        "RANGE requires exactly one ORDER BY column",
+        WINDOWING_ERROR,
+        "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
+    ),
+    ("NTILE requires a positive integer", SqlState(*b"22014"), "argument of ntile must be greater than zero"),
+    ("field position must not be zero", SqlState(*b"22023"), "field position must not be zero"),
+    ("invalid Unicode scalar value", PROGRAM_LIMIT, "requested character not valid for encoding"),
+    ("Step cannot be zero", SqlState(*b"22023"), "step size cannot equal zero"),
+    ("Unsupported binary operator: Overlaps", SqlState::FEATURE_NOT_SUPPORTED, "OVERLAPS is not supported"),
+    (
+        "Unsupported binary operator: PGCustomBinaryOperator",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "OPERATOR(…) is not supported",
+    ),
+    (
+        "Dot access not supported for non-string expr",
+        WRONG_OBJECT_TYPE,
+        "column notation is applied to a type that is not a composite type",
+    ),
+    (
+        "unnest() can only be applied to array",
+        SqlState::UNDEFINED_FUNCTION,
+        "function unnest of anything but an array does not exist",
+    ),
+    (
+        "Unary operator '-' only supports",
+        SqlState::UNDEFINED_FUNCTION,
+        "operator does not exist: - of a type that is no number",
+    ),
+    (
+        "Unsupported Interval Expression",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "an interval of several fields is not supported",
+    ),
+];
+
+/// The error of a message; `None` if it is about something else.
+pub(super) fn refused(message: &str) -> Option<SqlError> {
+    specific(message).or_else(|| {
+        let (_, state, words) = FIXED.iter().find(|(mark, ..)| message.contains(mark))?;
+        Some(SqlError::new(*state, *words))
+    })
+}
+
+fn between<'m>(message: &'m str, from: &str, to: &str) -> Option<&'m str> {
+    let rest = &message[message.find(from)? + from.len()..];
+    rest.find(to).map(|end| &rest[..end])
+}
+
+fn specific(message: &str) -> Option<SqlError> {
+    let with = |state: SqlState, message: String| Some(SqlError::new(state, message));
+    if let Some(call) = between(message, "argument types '", "'.") {
+        return no_function(call);
+    }
+    if let Some(name) = between(message, "Invalid function '", "'")
+        && OF_WINDOWS.contains(&name)
+    {
+        return with(WRONG_OBJECT_TYPE, format!("window function {name} requires an OVER clause"));
+    }
+    if let Some(operation) = operation(message) {
+        let told = format!("operator does not exist: {}", with_type_names(operation));
+        return with(SqlState::UNDEFINED_FUNCTION, told).map(|e| e.hint(NO_OPERATOR));
+    }
+    if let Some(column) = between(message, "While expanding wildcard, column \"", "\"") {
+        return ungrouped(column);
+    }
+    if let Some(column) = between(message, "HAVING clause references: ", " must appear") {
+        return match column.chars().all(|c| c.is_alphanumeric() || "_.\"".contains(c)) {
+            true => ungrouped(column),
+            false => with(
+                SqlState::GROUPING_ERROR,
+                "HAVING names columns that must appear in the GROUP BY clause or be used in an aggregate function"
+                    .into(),
+            ),
+        };
+    }
+    if let Some(types) = between(message, "Inconsistent data type across values list", "\n")
+        .or_else(|| message.split_once("Inconsistent data type across values list").map(|(_, rest)| rest))
+        && let Some((_, types)) = types.split_once(". Was ")
+        && let Some((was, found)) = types.split_once(" but found ")
+    {
+        let (was, found) = (with_type_names(was), with_type_names(found));
+        let told = format!("VALUES types {was} and {found} cannot be matched");
+        return with(SqlState::DATATYPE_MISMATCH, told);
+    }
+    for (mark, place) in
+        [("Join condition must be boolean type, but got ", "JOIN/ON"), ("' returning ", "WHERE or HAVING")]
+    {
+        if (mark != "' returning " || message.contains("Cannot create filter with non-boolean predicate"))
+            && let Some((_, found)) = message.rsplit_once(mark)
+        {
+            let found = with_type_names(found.lines().next().unwrap_or_default());
+            let told = format!("argument of {place} must be type boolean, not type {found}");
+            return with(SqlState::DATATYPE_MISMATCH, told);
+        }
+    }
+    if message.contains("must be an INTEGER") && message.contains("Argument #") {
+        return match message.contains("got Column(") || message.contains("got OuterReferenceColumn(") {
+            true => with(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "a function in FROM over columns of other tables is not supported".into(),
+            ),
+            false => with(
+                SqlState::UNDEFINED_FUNCTION,
+                "function generate_series does not exist for arguments of these types".into(),
+            )
+            .map(|e| e.hint(NO_FUNCTION)),
+        };
+    }
+    if let Some(function) = between(message, "[return_type] ", " not supported for Null") {
+        let told = format!("function {}(unknown) is not unique", function.to_lowercase());
+        return with(AMBIGUOUS_FUNCTION, told);
+    }
+    if let Some(unit) = between(message, "Date part '", "' not supported") {
+        return with(SqlState(*b"22023"), format!("unit \"{unit}\" not recognized"));
+    }
+    if let Some(encoding) = between(message, "There is no built-in encoding named '", "'") {
+        return with(SqlState(*b"22023"), format!("unrecognized encoding: \"{encoding}\""));
+    }
+    if message.contains("Failed to decode value using") {
+        return with(
+            SqlState(*b"22023"),
+            match between(message, "Invalid character '", "'") {
+                Some(digit) => format!("invalid hexadecimal digit: \"{digit}\""),
+                None => "invalid data for the encoding".into(),
+            },
+        );
+    }
+    if let Some(value) =
+        between(message, "Month value '", "'").or_else(|| between(message, "Day value '", "'"))
+        && message.contains("out of range")
+    {
+        let told = format!("date field value out of range: {value}");
+        return with(SqlState::DATETIME_FIELD_OVERFLOW, told);
+    }
+    if let Some(bound) = between(message, "Invalid window frame: ", "\n")
+        .or_else(|| message.split_once("Invalid window frame: ").map(|(_, rest)| rest))
+        && !bound.contains("offsets")
+    {
+        return with(WINDOWING_ERROR, frame(bound));
+    }
+    None
+}
+
+/// 42883, from a call as the planner prints it: `abs(Utf8, Int64)`.
+fn no_function(call: &str) -> Option<SqlError> {
+    let (name, types) = call.split_once('(')?;
+    let types = type_list(types.strip_suffix(')').unwrap_or(types));
+    // Under other names there.
+    let name = match name {
+        "character_length" => "length",
+        "signum" => "sign",
+        "date_part" => "extract",
+        "array_element" => {
+            let subscripted = types.split(',').next().unwrap_or_default();
+            let told =
+                format!("cannot subscript type {subscripted} because it does not support subscripting");
+            return Some(SqlError::new(SqlState::DATATYPE_MISMATCH, told));
+        }
+        "make_array" => {
+            let told = format!("ARRAY types {} cannot be matched", types.replace(", ", " and "));
+            return Some(SqlError::new(SqlState::DATATYPE_MISMATCH, told));
+        }
+        "array_has" => {
+            let told = "op ANY/ALL (array) requires array on right side";
+            return Some(SqlError::new(WRONG_OBJECT_TYPE, told));
+        }
+        name => name,
+    };
+    let told = format!("function {name}({types}) does not exist");
+    Some(SqlError::new(SqlState::UNDEFINED_FUNCTION, told).hint(NO_FUNCTION))
+}
+
+/// The operation whose sides do not meet.
+fn operation(message: &str) -> Option<&str> {
+    for mark in [
+        "Cannot infer common argument type for comparison operation ",
+        "Cannot infer common argument type for regex operation ",
+        "Cannot infer common argument type for logical boolean operation ",
+        "Cannot infer common argument type for string concat operation ",
+        "Cannot infer common array element type for arguments ",
+        "Cannot get result type for decimal operation ",
+        "Cannot get result type for arithmetic operation ",
+    ] {
+        if let Some((_, rest)) = message.split_once(mark) {
+            return Some(rest.lines().next().unwrap_or_default().trim_end_matches('.'));
+        }
+    }
+    between(message, "Cannot coerce arithmetic expression ", " to valid types")
+}
+
+fn ungrouped(column: &str) -> Option<SqlError> {
+    let told =
+        format!("column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function");
+    Some(SqlError::new(SqlState::GROUPING_ERROR, told))
+}
+
+fn frame(bound: &str) -> String {
+    let says = |words: &str| bound.to_uppercase().contains(words);
+    match () {
+        () if says("START BOUND CANNOT BE UNBOUNDED FOLLOWING") => {
+            "frame start cannot be UNBOUNDED FOLLOWING".into()
+        }
+        () if says("END BOUND CANNOT BE UNBOUNDED PRECEDING") => {
+            "frame end cannot be UNBOUNDED PRECEDING".into()
+        }
+        () => "frame start and frame end do not fit together".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_said_in_postgresqls_words() {
+        for (said, state, words) in [
+            (
+                "Function 'strpos' requires String, but received Int64. No function matches the given name and \
+                 argument types 'strpos(Int64, Utf8View)'. You might need to add explicit type casts.",
+                b"42883",
+                "function strpos(bigint, text) does not exist",
+            ),
+            (
+                "Cannot infer common argument type for regex operation Decimal128(12, 2) ~ Utf8",
+                b"42883",
+                "operator does not exist: numeric ~ text",
+            ),
+            (
+                "Cannot infer common argument type for comparison operation Struct(\"c0\": Int64) < List(Utf8View)",
+                b"42883",
+                "operator does not exist: record < text[]",
+            ),
+            (
+                "Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \
+                 \"t.b\" must appear in the GROUP BY clause or must be part of an aggregate function, currently only \
+                 \"t.a, sum(t.b)\" appears",
+                b"42803",
+                "column \"t.b\" must appear in the GROUP BY clause or be used in an aggregate function",
+            ),
+            (
+                "Inconsistent data type across values list at row 1 column 0. Was Int64 but found Boolean",
+                b"42804",
+                "VALUES types bigint and boolean cannot be matched",
+            ),
+            ("Invalid function 'lag'.", b"42809", "window function lag requires an OVER clause"),
+            (
+                "Cannot create filter with non-boolean predicate 't.a' returning Int32",
+                b"42804",
+                "argument of WHERE or HAVING must be type boolean, not type integer",
+            ),
+            (
+                "Physical plan does not support logical expression ScalarSubquery(<subquery>)",
+                b"0A000",
+                "a subquery that depends on the query around it in this way is not supported",
+            ),
+        ] {
+            let told = refused(said).unwrap_or_else(|| panic!("{said}"));
+            assert_eq!((told.state, told.message.as_str()), (SqlState(*state), words));
+        }
+        assert!(refused("divide by zero").is_none());
+    }
+}
