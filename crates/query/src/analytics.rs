@@ -12,6 +12,7 @@ mod collapse_exec;
 mod complexity;
 mod context;
 mod error;
+mod fields;
 mod filters;
 mod functions;
 mod interruption;
@@ -34,6 +35,7 @@ mod shared;
 mod system;
 mod wording;
 
+pub(crate) use complexity::check_columns;
 pub(crate) use context::Analytics;
 pub(crate) use memory::{RowsMemory, row_bytes, rows_within};
 pub use plan::QueryPlan;
