@@ -84,7 +84,7 @@ impl QueryThreads for QueryThreadsPool {
                     // As many as there may be, or as the system has: queries share.
                     _ => {
                         let least = crews.iter().enumerate().min_by_key(|(_, crew)| crew.users);
-                        least.expect("the first crew is never dismissed").0
+                        least.expect("a pool starts with a crew, and keeps the idle ones up to IDLE_MAX").0
                     }
                 }
             }
@@ -92,6 +92,22 @@ impl QueryThreads for QueryThreadsPool {
         let crew = &mut crews[chosen];
         crew.users += 1;
         Box::new(Lease { pool: self.clone(), id: crew.id, handle: crew.runtime.handle().clone() })
+    }
+
+    fn compute(&self, work: &mut (dyn FnMut() + Send)) {
+        // A niced thread may not go back to normal, so that one of its own is started.
+        let threads = std::thread::Builder::new().name("planning".into()).stack_size(runtime::STACK_BYTES);
+        let is_done = std::thread::scope(|scope| {
+            let niced = || {
+                runtime::give_way(NICENESS);
+                work();
+            };
+            threads.spawn_scoped(scope, niced).is_ok_and(|thread| thread.join().is_ok())
+        });
+        if !is_done {
+            // No more threads to be had: here, then.
+            work();
+        }
     }
 }
 
@@ -124,5 +140,60 @@ impl Drop for Crews {
         for crew in self.0.get_mut().expect("nothing panics while it holds the pool").drain(..) {
             crew.runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use query::QueryThreads;
+
+    fn ids(pool: &QueryThreadsPool) -> Vec<(u64, usize)> {
+        pool.crews().iter().map(|crew| (crew.id, crew.users)).collect()
+    }
+
+    #[test]
+    fn a_running_query_shares_its_threads_with_no_other() {
+        let pool = QueryThreadsPool::start().unwrap();
+        let first = pool.lease();
+        let second = pool.lease();
+        assert_eq!(ids(&pool), [(0, 1), (1, 1)]);
+        drop(first);
+        // What is idle is handed out again.
+        let third = pool.lease();
+        assert_eq!(ids(&pool), [(0, 1), (1, 1)]);
+        drop((second, third));
+        assert_eq!(ids(&pool), [(0, 0), (1, 0)]);
+    }
+
+    #[test]
+    fn threads_stay_with_a_query_until_its_last_task_is_over() {
+        let pool = QueryThreadsPool::start().unwrap();
+        let lease = pool.lease();
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let task = lease.handle().spawn(async move { ended.await.is_ok() });
+        drop(lease);
+        let other = pool.lease();
+        assert_eq!(ids(&pool), [(0, 0), (1, 1)], "a task of the query before still runs on the first");
+        end.send(()).unwrap();
+        assert!(futures::executor::block_on(task).unwrap());
+        drop(other);
+    }
+
+    #[test]
+    fn many_queries_leave_few_threads_behind() {
+        let pool = QueryThreadsPool::start().unwrap();
+        let leases: Vec<_> = (0..12).map(|_| pool.lease()).collect();
+        assert_eq!(pool.crews().len(), 12);
+        drop(leases);
+        assert_eq!(pool.crews().len(), IDLE_MAX);
+    }
+
+    #[test]
+    fn planning_has_a_thread_of_its_own_and_hands_its_result_back() {
+        let pool = QueryThreadsPool::start().unwrap();
+        let mut name = None;
+        pool.compute(&mut || name = std::thread::current().name().map(String::from));
+        assert_eq!(name.as_deref(), Some("planning"));
     }
 }

@@ -14,6 +14,7 @@ mod context;
 mod empty_lists;
 mod error;
 mod exact_aggregates;
+mod fields;
 mod filters;
 mod functions;
 mod interruption;
@@ -40,6 +41,7 @@ mod system;
 mod wording;
 mod zones;
 
+pub(crate) use complexity::check_columns;
 pub(crate) use context::Analytics;
 pub(crate) use memory::{RowsMemory, row_bytes, rows_within};
 pub use plan::QueryPlan;

@@ -29,6 +29,9 @@ pub struct GatewayConfig {
 pub trait QueryThreads: Send + Sync {
     /// Threads for one query, given back when dropped.
     fn lease(&self) -> Box<dyn QueryThreadsLease>;
+
+    /// Calls `work` once, on a thread of its own, and comes back when it is done.
+    fn compute(&self, work: &mut (dyn FnMut() + Send));
 }
 
 /// Threads that one query has.

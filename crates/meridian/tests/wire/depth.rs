@@ -99,6 +99,19 @@ async fn no_statement_is_too_long_or_too_deep_for_the_server() {
     assert_eq!(rows(&client, &LONG[4].1(5_000)).await.unwrap().len(), 2);
     assert_eq!(value(&client, &LONG[7].1(2_000)).await, "a".repeat(2_000));
     assert_eq!(value(&client, &DEEP[1].1(100)).await, "1");
+    // Over columns, planning takes time with the cube of the depth.
+    let differences = |n: usize| format!("select max(id{}) from t", " - id".repeat(n));
+    assert_eq!(value(&client, &differences(150)).await, "-149");
+    assert_eq!(failure(&client, &differences(250)).await.0, "54001");
+    // And with the square of a list's length.
+    let sums = |n: usize| format!("select count(*){} from t", ", sum(id + 1)".repeat(n - 1));
+    assert_eq!(failure(&client, &sums(1_665)).await.0, "54011");
+    assert_eq!(failure(&client, &LONG[0].1(6_000)).await.0, "54001");
+    // Too many joins to look for their order: the conditions still come with the tables they are of.
+    let tables: Vec<String> = (0..45).map(|i| format!("t t{i}")).collect();
+    let conditions: Vec<String> = (1..45).map(|i| format!("t{i}.id = t{}.id", i - 1)).collect();
+    let joined = format!("select count(*) from {} where {}", tables.join(", "), conditions.join(" and "));
+    assert_eq!(value(&client, &joined).await, "2");
     assert_eq!(value(&client, &DEEP[0].1(300)).await, "1");
 }
 

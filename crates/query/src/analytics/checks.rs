@@ -3,6 +3,7 @@
 //! Integers wrap around there; here sums, differences and products are checked. Functions and operators
 //! that share a name but not a meaning are refused with 0A000: no answer rather than a wrong one.
 
+use super::fields::{call_name, data_type};
 use base::SqlError;
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
 use datafusion::arrow::datatypes::DataType;
@@ -14,7 +15,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
@@ -51,12 +52,13 @@ impl AnalyzerRule for CheckIntegers {
             node.map_expressions(|e| {
                 let name = names.save(&e);
                 let checked = e.transform_up(|e| {
+                    crate::interrupt::check().map_err(|e| DataFusionError::External(Box::new(e)))?;
                     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &e else {
                         return Ok(Transformed::no(e));
                     };
                     let Some(function) = self.function(*op) else { return Ok(Transformed::no(e)) };
                     // Columns of an outer query are not known here; they stay as they are.
-                    match (left.get_type(&schema), right.get_type(&schema)) {
+                    match (data_type(left, &schema), data_type(right, &schema)) {
                         (Ok(a), Ok(b)) if a == b && a.is_signed_integer() => {}
                         _ => return Ok(Transformed::no(e)),
                     }
@@ -97,6 +99,9 @@ impl ScalarUDFImpl for Checked {
     }
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         Ok(types[0].clone())
+    }
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        call_name(self.name, arguments)
     }
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let kernel = match self.name {

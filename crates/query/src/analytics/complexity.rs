@@ -6,13 +6,14 @@
 //! Names are counted in the statement, before a plan is made of it: making one looks through all that is below, again
 //! and again. What the plan has become is measured afterwards.
 //!
-//! KEEPS: what is optimized has at most [`NODES_MAX`] operators and expressions, counted as often as they are named, and
-//! [`DEPTH_MAX`] operators above each other.
+//! KEEPS: what is optimized has at most [`NODES_MAX`] operators and expressions, counted as often as they are named,
+//! [`DEPTH_MAX`] operators above each other, and [`EXPRESSIONS_DEPTH_MAX`] expressions.
 
 use crate::names;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, Statement, Visit, Visitor};
 use std::collections::BTreeMap;
@@ -22,28 +23,35 @@ use std::sync::Arc;
 const NODES_MAX: u64 = 500_000;
 const DEPTH_MAX: u64 = 1_500;
 
-/// Tables that a statement reads, those of named queries as often as they are named.
+/// Expressions inside each other. Rules ask at every level for the type and the name of all below it, so that planning
+/// takes time with the cube of this. Chains of AND, OR and `||` count as the logarithm of their length.
+const EXPRESSIONS_DEPTH_MAX: u64 = 200;
+
+/// Tables that a statement reads, and SELECTs that read none; those of named queries as often as they are named.
 const RELATIONS_MAX: u64 = 5_000;
 
-/// Subqueries in expressions, inside each other. Planning looks at each of them more than once, and so at those inside it
+/// Subqueries in expressions and LATERAL ones, inside each other. Planning looks at each of them more than once, and so at those inside it
 /// ever more often.
 const SUBQUERIES_MAX: usize = 12;
 
 /// Rows inside each other, whose types planning derives ever more often too.
 const ROWS_MAX: usize = 8;
 
+/// Entries of a list of columns, groups or keys, as in PostgreSQL. Planning compares each with all others.
+const ENTRIES_MAX: usize = 1_664;
+
 /// Dimensions of an array, as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
-/// Refuses a statement whose plan would read too many tables or nest too many subqueries. Errors: 54001, and 54000 for
-/// arrays of too many dimensions.
+/// Refuses a statement whose plan would read too many tables or nest too many subqueries. Errors: 54001; 54000 for
+/// arrays of too many dimensions, 54011 for lists that are too long.
 pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
     let mut relations = Relations::default();
     relations.open.push(0);
     let ControlFlow::Continue(()) = statement.visit(&mut relations);
     if relations.most > RELATIONS_MAX {
         return Err(crate::parse::too_deep().detail(format!(
-            "With every use of a WITH query counted, the statement reads {} tables; {RELATIONS_MAX} are the most.",
+            "With every use of a WITH query counted, the statement has {} tables and SELECTs; {RELATIONS_MAX} are the most.",
             relations.most
         )));
     }
@@ -55,6 +63,9 @@ pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
                 relations.dimensions_most
             ),
         ));
+    }
+    if relations.entries_most > ENTRIES_MAX {
+        return Err(too_many_entries());
     }
     if relations.rows_most > ROWS_MAX {
         return Err(crate::parse::too_deep().detail(format!(
@@ -71,6 +82,18 @@ pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
     Ok(())
 }
 
+/// Errors: 54011 for a list of columns that is too long.
+pub(crate) fn check_columns(select: &ast::Select) -> SqlResult<()> {
+    match select.projection.len() > ENTRIES_MAX {
+        true => Err(too_many_entries()),
+        false => Ok(()),
+    }
+}
+
+fn too_many_entries() -> SqlError {
+    SqlError::new(SqlState(*b"54011"), format!("target lists can have at most {ENTRIES_MAX} entries"))
+}
+
 /// Counts tables. A name stands for the last query that was given it before: where scopes hide one another that may be
 /// the wrong one, which makes no difference to whether names multiply.
 #[derive(Default)]
@@ -81,12 +104,14 @@ struct Relations {
     named: BTreeMap<usize, String>,
     sizes: BTreeMap<String, u64>,
     most: u64,
-    /// Subqueries of expressions that are being visited.
+    /// Subqueries of expressions and LATERAL ones that are being visited.
     subqueries: usize,
     subqueries_most: usize,
     /// Rows inside each other.
     rows: usize,
     rows_most: usize,
+    /// Entries of the longest list.
+    entries_most: usize,
     /// Arrays inside each other.
     dimensions: usize,
     dimensions_most: usize,
@@ -108,6 +133,9 @@ impl Visitor for Relations {
             let address = std::ptr::from_ref(named.query.as_ref()) as usize;
             self.named.insert(address, names::fold(&named.alias.name));
         }
+        if let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &query.order_by {
+            self.entries_most = self.entries_most.max(keys.len());
+        }
         self.open.push(0);
         ControlFlow::Continue(())
     }
@@ -118,6 +146,34 @@ impl Visitor for Relations {
             Some(name) => _ = self.sizes.insert(name, count.max(1)),
             None => self.add(count),
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<Self::Break> {
+        if select.from.is_empty() {
+            self.add(1);
+        }
+        let grouped = match &select.group_by {
+            ast::GroupByExpr::Expressions(grouped, _) => grouped.len(),
+            ast::GroupByExpr::All(_) => 0,
+        };
+        let distinct = match &select.distinct {
+            Some(ast::Distinct::On(keys)) => keys.len(),
+            _ => 0,
+        };
+        let lists = [select.projection.len(), grouped, distinct, select.named_window.len()];
+        self.entries_most = lists.into_iter().fold(self.entries_most, usize::max);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &ast::TableFactor) -> ControlFlow<Self::Break> {
+        self.subqueries += usize::from(is_lateral(factor));
+        self.subqueries_most = self.subqueries_most.max(self.subqueries);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &ast::TableFactor) -> ControlFlow<Self::Break> {
+        self.subqueries -= usize::from(is_lateral(factor));
         ControlFlow::Continue(())
     }
 
@@ -149,6 +205,10 @@ impl Visitor for Relations {
     }
 }
 
+fn is_lateral(factor: &ast::TableFactor) -> bool {
+    matches!(factor, ast::TableFactor::Derived { lateral: true, .. })
+}
+
 fn is_row(expr: &ast::Expr) -> bool {
     match expr {
         ast::Expr::Tuple(_) => true,
@@ -176,6 +236,12 @@ pub(super) fn check(plan: &LogicalPlan) -> SqlResult<u64> {
             size.nodes, size.depth
         )));
     }
+    if size.expressions_depth > EXPRESSIONS_DEPTH_MAX {
+        return Err(crate::parse::too_deep().detail(format!(
+            "The query has {} operators or calls inside each other; {EXPRESSIONS_DEPTH_MAX} are the most.",
+            size.expressions_depth
+        )));
+    }
     Ok(size.nodes * NODE_BYTES)
 }
 
@@ -183,6 +249,15 @@ pub(super) fn check(plan: &LogicalPlan) -> SqlResult<u64> {
 struct Size {
     nodes: u64,
     depth: u64,
+    expressions_depth: u64,
+}
+
+impl Size {
+    fn add(&mut self, below: Size) {
+        self.nodes = self.nodes.saturating_add(below.nodes);
+        self.depth = self.depth.max(below.depth);
+        self.expressions_depth = self.expressions_depth.max(below.expressions_depth);
+    }
 }
 
 /// Sizes of plans that are shared, by address: each is measured once.
@@ -191,16 +266,12 @@ struct Sizes(BTreeMap<usize, Size>);
 
 impl Sizes {
     fn of(&mut self, plan: &LogicalPlan) -> Size {
-        let mut size = Size { nodes: 1, depth: 0 };
+        let mut size = Size { nodes: 1, ..Size::default() };
         for input in plan.inputs() {
-            let below = self.shared(input);
-            size.nodes = size.nodes.saturating_add(below.nodes);
-            size.depth = size.depth.max(below.depth);
+            size.add(self.shared(input));
         }
         let walked = plan.apply_expressions(|expr| {
-            let below = self.of_expr(expr);
-            size.nodes = size.nodes.saturating_add(below.nodes);
-            size.depth = size.depth.max(below.depth);
+            size.add(self.of_expr(expr));
             Ok(TreeNodeRecursion::Continue)
         });
         debug_assert!(walked.is_ok(), "counting does not fail");
@@ -220,24 +291,42 @@ impl Sizes {
 
     /// Subqueries stand in expressions.
     fn of_expr(&mut self, expr: &Expr) -> Size {
-        let mut size = Size::default();
-        let walked = expr.apply(|e| {
-            size.nodes += 1;
-            let subquery = match e {
-                Expr::ScalarSubquery(subquery) => Some(subquery),
-                Expr::Exists(exists) => Some(&exists.subquery),
-                Expr::InSubquery(within) => Some(&within.subquery),
-                Expr::SetComparison(compared) => Some(&compared.subquery),
-                _ => None,
-            };
-            if let Some(subquery) = subquery {
-                let below = self.shared(Arc::as_ref(&subquery.subquery));
-                size.nodes = size.nodes.saturating_add(below.nodes);
-                size.depth = size.depth.max(below.depth);
-            }
-            Ok(TreeNodeRecursion::Continue)
-        });
+        let mut walk = ExpressionWalk { sizes: self, open: 0, found: Size::default() };
+        let walked = expr.visit(&mut walk);
         debug_assert!(walked.is_ok(), "counting does not fail");
-        size
+        walk.found
+    }
+}
+
+struct ExpressionWalk<'a> {
+    sizes: &'a mut Sizes,
+    /// Expressions around the one that is visited, with it.
+    open: u64,
+    found: Size,
+}
+
+impl<'n> TreeNodeVisitor<'n> for ExpressionWalk<'_> {
+    type Node = Expr;
+
+    fn f_down(&mut self, e: &'n Expr) -> Result<TreeNodeRecursion> {
+        self.open += 1;
+        self.found.nodes += 1;
+        self.found.expressions_depth = self.found.expressions_depth.max(self.open);
+        let subquery = match e {
+            Expr::ScalarSubquery(subquery) => Some(subquery),
+            Expr::Exists(exists) => Some(&exists.subquery),
+            Expr::InSubquery(within) => Some(&within.subquery),
+            Expr::SetComparison(compared) => Some(&compared.subquery),
+            _ => None,
+        };
+        if let Some(subquery) = subquery {
+            self.found.add(self.sizes.shared(Arc::as_ref(&subquery.subquery)));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn f_up(&mut self, _: &'n Expr) -> Result<TreeNodeRecursion> {
+        self.open -= 1;
+        Ok(TreeNodeRecursion::Continue)
     }
 }

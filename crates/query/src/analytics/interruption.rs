@@ -1,9 +1,10 @@
-//! Planning that can be interrupted: between any two rules it is looked whether the statement has to end.
+//! Planning that can be interrupted: between any two rules it is looked whether the statement has to end. Rules that
+//! take far longer than the rest for large plans are left out for those.
 
 use crate::interrupt;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::analyzer::AnalyzerRule;
@@ -53,6 +54,34 @@ impl PhysicalOptimizerRule for Checkpoint {
     }
 }
 
+/// Joins up to which their order is looked for. The time grows with the cube of their number: forty take some
+/// milliseconds, two hundred seconds.
+const ORDERED_JOINS_MAX: usize = 40;
+
+/// A rule about the order of joins, for plans of at most [`ORDERED_JOINS_MAX`]. Those of more keep the written order.
+#[derive(Debug)]
+struct ForFewJoins(Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for ForFewJoins {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let mut joins = 0;
+        plan.apply_with_subqueries(|node| {
+            joins += usize::from(matches!(node, LogicalPlan::Join(_)));
+            Ok(if joins > ORDERED_JOINS_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        match joins > ORDERED_JOINS_MAX {
+            true => Ok(Transformed::no(plan)),
+            false => self.0.rewrite(plan, config),
+        }
+    }
+}
+
 pub(super) fn analyzer_rules(
     rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -64,7 +93,11 @@ pub(super) fn optimizer_rules(
     rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let checkpoint: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(Checkpoint);
-    rules.into_iter().flat_map(|rule| [checkpoint.clone(), rule]).collect()
+    let bounded = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
+        "eliminate_cross_join" => Arc::new(ForFewJoins(rule)),
+        _ => rule,
+    };
+    rules.into_iter().flat_map(|rule| [checkpoint.clone(), bounded(rule)]).collect()
 }
 
 pub(super) fn physical_rules(

@@ -81,7 +81,7 @@ pub(crate) fn plan_with(
     parameters: &mut ParameterTypes,
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
-    interrupt::aside(|| plan_aside(context, statement, parameters, with_hidden))
+    interrupt::aside(context.gateway, || plan_aside(context, statement, parameters, with_hidden))
 }
 
 fn plan_aside(

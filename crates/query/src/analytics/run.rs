@@ -94,7 +94,7 @@ pub(crate) async fn run(
     let mut state = analytics.state.clone();
     state.mark_start_execution();
     let cancel = how.cancel.clone();
-    let logical = computed(&cancel, || plan.bound(&state, parameters))?;
+    let logical = computed(gateway, &cancel, || plan.bound(&state, parameters))?;
     let mut reads = reads(gateway, &logical)?;
     let mut cell = SnapshotCell::default();
     for (id, rows) in how.own_tables {
@@ -104,7 +104,7 @@ pub(crate) async fn run(
         }
     }
     if reads.is_empty() {
-        let physical = physical_plan(&state, &cancel, &logical)?;
+        let physical = physical_plan(gateway, &state, &cancel, &logical)?;
         let operators = Operators(physical.clone());
         let stream = execute(gateway, plan, physical, cell)?;
         let timing = Timing::default();
@@ -135,8 +135,8 @@ pub(crate) async fn run(
             (snapshot, since_start())
         };
         let planning = async {
-            let logical = computed(&cancel, || with_statistics(analytics, &logical))?;
-            let physical = physical_plan(&state, &cancel, &logical)?;
+            let logical = computed(gateway, &cancel, || with_statistics(analytics, &logical))?;
+            let physical = physical_plan(gateway, &state, &cancel, &logical)?;
             Ok((physical, since_start()))
         };
         let ((snapshot, opened_ns), planned) = futures::join!(opening, planning);
@@ -149,8 +149,8 @@ pub(crate) async fn run(
         check_versions(plan, &reads, &snapshot)?;
         remember(analytics, &snapshot.tables);
         // Plan again from the start: figures enter where tables are named.
-        let logical = computed(&cancel, || with_statistics(analytics, &logical))?;
-        let physical = physical_plan(&state, &cancel, &logical)?;
+        let logical = computed(gateway, &cancel, || with_statistics(analytics, &logical))?;
+        let physical = physical_plan(gateway, &state, &cancel, &logical)?;
         timing.planned_ns = since_start();
         (snapshot, physical)
     };
@@ -171,10 +171,10 @@ pub(crate) fn explain(
     cancel: &CancelHandle,
 ) -> SqlResult<(String, BTreeMap<TableId, BTreeSet<PartitionId>>)> {
     let state = &gateway.analytics.state;
-    let logical = computed(cancel, || plan.bound(state, parameters))?;
+    let logical = computed(gateway, cancel, || plan.bound(state, parameters))?;
     let reads = reads(gateway, &logical)?;
-    let logical = computed(cancel, || with_statistics(&gateway.analytics, &logical))?;
-    let physical = physical_plan(state, cancel, &logical)?;
+    let logical = computed(gateway, cancel, || with_statistics(&gateway.analytics, &logical))?;
+    let physical = physical_plan(gateway, state, cancel, &logical)?;
     Ok((displayable(physical.as_ref()).indent(false).to_string(), reads))
 }
 
@@ -186,17 +186,22 @@ async fn open(gateway: &Gateway, request: Request) -> SqlResult<Snapshot> {
 }
 
 /// Computes for a statement, out of other connections' way and behind a fence.
-fn computed<T>(cancel: &CancelHandle, work: impl FnOnce() -> SqlResult<T>) -> SqlResult<T> {
-    interrupt::during(cancel, || interrupt::aside(|| fenced(work)))
+fn computed<T: Send>(
+    gateway: &Gateway,
+    cancel: &CancelHandle,
+    work: impl FnOnce() -> SqlResult<T> + Send,
+) -> SqlResult<T> {
+    interrupt::during(cancel, || interrupt::aside(gateway, || fenced(work)))
 }
 
 /// The operators of a plan. Making them waits for nothing, so it computes like the rest of planning.
 fn physical_plan(
+    gateway: &Gateway,
     state: &SessionState,
     cancel: &CancelHandle,
     logical: &LogicalPlan,
 ) -> SqlResult<Arc<dyn ExecutionPlan>> {
-    computed(cancel, || {
+    computed(gateway, cancel, || {
         interrupt::check()?;
         let planning = state.query_planner().create_physical_plan(logical, state);
         let planned = super::memory::folding(|| futures::executor::block_on(planning));

@@ -123,6 +123,9 @@ fn plan_query(
     query: &ast::Query,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
+    if let ast::SetExpr::Select(select) = query.body.as_ref() {
+        crate::analytics::check_columns(select)?;
+    }
     let declared = parameters.clone();
     let mut lowering = Lowering {
         catalog: context.catalog,

@@ -1,5 +1,6 @@
 //! Functions whose results are accounted: a call reserves what it may make before it makes it.
 
+use super::super::fields;
 use super::growth::{Bound, scalar_bytes};
 use super::{FOLDED_BYTES_MAX, Folding, SMALL_BYTES, VALUE_BYTES_MAX, held, reserve, too_long};
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
@@ -17,7 +18,7 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Documentation, Expr, ExprSchemable, ExpressionPlacement, LogicalPlan,
+    BinaryExpr, ColumnarValue, Documentation, Expr, ExpressionPlacement, LogicalPlan,
     Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::logical_expr_common::type_coercion::binary::BinaryTypeCoercer;
@@ -52,7 +53,7 @@ impl AnalyzerRule for AccountFunctions {
             let names = NamePreserver::new(&node);
             node.map_expressions(|e| {
                 let name = names.save(&e);
-                let accounted = account(e, &self.pool, &|e| e.get_type(&schema).ok())?;
+                let accounted = account(e, &self.pool, &|e| fields::data_type(e, &schema).ok())?;
                 Ok(accounted.update_data(|e| name.restore(e)))
             })
         })

@@ -1,5 +1,6 @@
 //! Calls of the functions that rows are computed with, over columns: one value at a time.
 
+use super::super::fields::call_name;
 use super::super::types;
 use super::kinds::{Kind, arrow_span, field_of, span};
 use base::error::SqlResult;
@@ -118,6 +119,9 @@ impl ScalarUDFImpl for Evaluated {
     }
     fn signature(&self) -> &Signature {
         &self.signature
+    }
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        call_name(&self.name, arguments)
     }
     fn return_type(&self, _: &[Arrow]) -> Result<Arrow> {
         Ok(field_of("", self.returns).data_type().clone())

@@ -5,7 +5,7 @@ use base::DataType;
 use base::interval::Interval;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, IntervalMonthDayNano, IntervalUnit};
 use datafusion::common::{ExprSchema, ScalarValue};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
 /// The type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,8 +130,8 @@ pub(super) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
         }
         _ => {}
     }
-    let kind = match e.to_field(schema) {
-        Ok((_, field)) => kind_of_field(&field),
+    let kind = match super::super::fields::field(e, schema) {
+        Ok(field) => kind_of_field(&field),
         Err(_) => Kind::Foreign,
     };
     // What one of several values is keeps the notes of none of them.

@@ -25,6 +25,7 @@ pub(in super::super) struct Operators;
 
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        crate::interrupt::check().map_err(external)?;
         let settled = match &expr.op {
             ast::BinaryOperator::PGExp => functions::power("^", &expr.left, &expr.right, schema),
             op => match operator(op) {
@@ -93,9 +94,12 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         let node = node.map_expressions(|e| {
             let name = names.save(&e);
             let settled =
-                e.transform_up(|e| match settled(&e, &schema, is_written).map_err(external)? {
-                    Some(new) => Ok(Transformed::yes(new)),
-                    None => Ok(Transformed::no(e)),
+                e.transform_up(|e| {
+                    crate::interrupt::check().map_err(external)?;
+                    match settled(&e, &schema, is_written).map_err(external)? {
+                        Some(new) => Ok(Transformed::yes(new)),
+                        None => Ok(Transformed::no(e)),
+                    }
                 })?;
             Ok(settled.update_data(|e| name.restore(e)))
         })?;
