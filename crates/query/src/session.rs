@@ -236,7 +236,8 @@ impl Session {
         for attempt in 0.. {
             self.look_up_catalog();
             let cancel = self.cancel.clone();
-            let plan = computing(&self.gateway, &cancel, prepared.sql.len(), || prepared.plan(self, parameters))?;
+            let plan =
+                computing(&self.gateway, &cancel, prepared.sql.len(), || prepared.plan(self, parameters))?;
             match self.run(&plan, &prepared.scalars(parameters)).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && attempt < 16 => {
@@ -312,7 +313,9 @@ impl Session {
         loop {
             self.look_up_catalog();
             let cancel = self.cancel.clone();
-            let plan = computing(&self.gateway, &cancel, self.queue_bytes, || Prepared::plan_once(self, &statement))?;
+            let plan = computing(&self.gateway, &cancel, self.queue_bytes, || {
+                Prepared::plan_once(self, &statement)
+            })?;
             match self.run(&plan, &[]).await {
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && retries < 16 => {
                     retries += 1;

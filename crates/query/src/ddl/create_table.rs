@@ -302,6 +302,12 @@ fn add_unique(
     columns: Vec<usize>,
     next_id: &mut u32,
 ) {
+    // What a new table says twice about the same columns is one constraint, as in PostgreSQL.
+    let is_new_table = table.version == 0;
+    let is_known = table.primary_key == columns || table.indexes.iter().any(|i| i.columns == columns);
+    if is_new_table && is_known {
+        return;
+    }
     let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
     let name = name.unwrap_or_else(|| {
         let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();

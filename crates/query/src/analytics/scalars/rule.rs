@@ -93,14 +93,13 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         let names = NamePreserver::new(&node);
         let node = node.map_expressions(|e| {
             let name = names.save(&e);
-            let settled =
-                e.transform_up(|e| {
-                    crate::interrupt::check().map_err(external)?;
-                    match settled(&e, &schema, is_written).map_err(external)? {
-                        Some(new) => Ok(Transformed::yes(new)),
-                        None => Ok(Transformed::no(e)),
-                    }
-                })?;
+            let settled = e.transform_up(|e| {
+                crate::interrupt::check().map_err(external)?;
+                match settled(&e, &schema, is_written).map_err(external)? {
+                    Some(new) => Ok(Transformed::yes(new)),
+                    None => Ok(Transformed::no(e)),
+                }
+            })?;
             Ok(settled.update_data(|e| name.restore(e)))
         })?;
         // Types of inputs may have changed too.
