@@ -67,7 +67,7 @@ pub struct Standing {
 pub enum Part {
     /// The merger's state, further.
     State(Vec<u8>),
-    /// A block of a partition's rows; see [`Executor::copy`](crate::engine::Executor::copy).
+    /// A block of a partition's rows; see [`Executor::next_block`](crate::engine::Executor::next_block).
     Rows { partition: PartitionId, bytes: Vec<u8> },
 }
 
