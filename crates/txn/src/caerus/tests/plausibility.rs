@@ -106,6 +106,7 @@ fn whatever_is_out_of_range_changes_nothing() {
             merged: u64::MAX,
             gap: false,
             granted,
+            echo: Time(0),
             lives: Default::default(),
             probe: 0,
         },
