@@ -135,6 +135,7 @@ impl Knobs {
         let partitions = *rng.pick(&[1, 1, 2, 3]);
         let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
         topology.clock_bound_ns = case.plan.clock_bound_ns(&mut rng);
+        #[cfg(feature = "mutants")]
         if case.unwatched {
             // No bound holds where nobody watches; a smaller one is exceeded within the time that a run has.
             topology.clock_bound_ns /= 4;
