@@ -5,10 +5,13 @@
 //! whatever they do. The threads are niced, so that the system takes them off a core as soon as a node or a connection
 //! has work.
 //!
+//! Planning has threads of the same kind, one for each statement that is planned.
+//!
 //! KEEPS: threads are handed to the next query only once nothing of the one before runs on them.
 
 use anyhow::Context;
 use query::{QueryThreads, QueryThreadsLease};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -16,7 +19,19 @@ use tokio::runtime::{Builder, Handle, Runtime};
 #[derive(Clone)]
 pub struct QueryThreadsPool(Arc<Crews>);
 
-struct Crews(Mutex<Vec<Crew>>);
+struct Crews {
+    all: Mutex<Vec<Crew>>,
+    planners: Arc<Mutex<Vec<Planner>>>,
+}
+
+/// A thread that waits for something to compute; it ends when this is dropped.
+struct Planner(Sender<Job>);
+
+struct Job {
+    work: Box<dyn FnOnce() + Send>,
+    /// The way to the thread itself, for the list of those that are idle.
+    planner: Planner,
+}
 
 /// The threads of one query at a time.
 struct Crew {
@@ -42,12 +57,31 @@ impl QueryThreadsPool {
             id: 0,
             users: 0,
         };
-        Ok(QueryThreadsPool(Arc::new(Crews(Mutex::new(vec![first])))))
+        Ok(QueryThreadsPool(Arc::new(Crews { all: Mutex::new(vec![first]), planners: Arc::default() })))
     }
 
     fn crews(&self) -> MutexGuard<'_, Vec<Crew>> {
-        self.0.0.lock().expect("nothing panics while it holds the pool")
+        self.0.all.lock().expect("nothing panics while it holds the pool")
     }
+}
+
+/// Starts a thread that computes what it is sent, and is in the list of idle ones in between.
+fn start_planner(idle: &Arc<Mutex<Vec<Planner>>>) -> Option<Planner> {
+    let (sender, jobs) = channel::<Job>();
+    let idle = Arc::downgrade(idle);
+    let serve = move || {
+        runtime::give_way(NICENESS);
+        while let Ok(Job { work, planner }) = jobs.recv() {
+            work();
+            let Some(idle) = idle.upgrade() else { return };
+            let mut idle = idle.lock().expect("nothing panics while it holds the list");
+            if idle.len() < IDLE_MAX {
+                idle.push(planner);
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("planning".into()).stack_size(runtime::STACK_BYTES);
+    thread.spawn(serve).ok().map(|_| Planner(sender))
 }
 
 /// One thread per core.
@@ -109,6 +143,13 @@ impl QueryThreads for QueryThreadsPool {
             work();
         }
     }
+
+    fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool {
+        let idle = self.0.planners.lock().expect("nothing panics while it holds the list").pop();
+        let Some(planner) = idle.or_else(|| start_planner(&self.0.planners)) else { return false };
+        let sender = planner.0.clone();
+        sender.send(Job { work, planner }).is_ok()
+    }
 }
 
 impl QueryThreadsLease for Lease {
@@ -137,7 +178,7 @@ impl Drop for Lease {
 
 impl Drop for Crews {
     fn drop(&mut self) {
-        for crew in self.0.get_mut().expect("nothing panics while it holds the pool").drain(..) {
+        for crew in self.all.get_mut().expect("nothing panics while it holds the pool").drain(..) {
             crew.runtime.shutdown_background();
         }
     }
@@ -195,5 +236,20 @@ mod tests {
         let mut name = None;
         pool.compute(&mut || name = std::thread::current().name().map(String::from));
         assert_eq!(name.as_deref(), Some("planning"));
+    }
+
+    #[test]
+    fn a_thread_that_has_planned_plans_again() {
+        let pool = QueryThreadsPool::start().unwrap();
+        let ask = || {
+            let (sender, receiver) = channel();
+            assert!(pool.start(Box::new(move || sender.send(std::thread::current().id()).unwrap())));
+            receiver.recv().unwrap()
+        };
+        let first = ask();
+        while pool.0.planners.lock().unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(ask(), first);
     }
 }

@@ -32,6 +32,9 @@ pub trait QueryThreads: Send + Sync {
 
     /// Calls `work` once, on a thread of its own, and comes back when it is done.
     fn compute(&self, work: &mut (dyn FnMut() + Send));
+
+    /// Has a thread of its own do `work`, and does not wait. `false`: no more threads to be had, and nothing is done.
+    fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool;
 }
 
 /// Threads that one query has.

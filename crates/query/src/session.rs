@@ -51,7 +51,7 @@ use std::sync::Arc;
 use transaction::Transaction;
 
 pub(crate) use cursor::MOVE;
-pub(crate) use plan::PlanContext as Context;
+pub(crate) use plan::{OwnedContext, PlanContext as Context};
 pub(crate) use prepared::type_of;
 pub(crate) use transaction::Transaction as OpenTransaction;
 
@@ -100,8 +100,6 @@ pub struct Session {
     queue_is_block: bool,
     /// Length of the text that the queue came from.
     queue_bytes: usize,
-    /// What its statements take, until the next text comes.
-    queue_memory: Option<crate::analytics::RowsMemory>,
     copy: Option<copying::CopyState>,
     /// What the running statement's rows take that were read one by one.
     reading: Option<crate::analytics::RowsMemory>,
@@ -150,7 +148,6 @@ impl Session {
             queue: VecDeque::new(),
             queue_is_block: false,
             queue_bytes: 0,
-            queue_memory: None,
             copy: None,
             reading: None,
             cursors: BTreeMap::new(),
@@ -178,7 +175,8 @@ impl Session {
         let gateway = self.gateway.clone();
         let result = self
             .reserve_tree(sql)
-            .and_then(|_tree| computing(&gateway, &cancel, sql.len(), || self.prepare_now(sql, hints)));
+            .and_then(|()| computing(&gateway, &cancel, sql.len(), || self.prepare_now(sql, hints)));
+        cancel.hold(None);
         if result.is_err() {
             self.note_failure();
         }
@@ -255,10 +253,9 @@ impl Session {
         self.note_statement(&activity::kept_text(sql));
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
-        let parsed = self.reserve_tree(sql).and_then(|tree| {
-            self.queue_memory = tree;
-            computing(&self.gateway, &cancel, sql.len(), || crate::parse::parse(sql))
-        });
+        let parsed = self
+            .reserve_tree(sql)
+            .and_then(|()| computing(&self.gateway, &cancel, sql.len(), || crate::parse::parse(sql)));
         self.queue = match parsed {
             Ok(statements) => statements.into(),
             Err(error) => {
@@ -275,7 +272,7 @@ impl Session {
     /// dropped. Read a response to its end (and finish a copy) before asking for the next.
     pub async fn next_simple(&mut self) -> Option<SqlResult<Response>> {
         let Some(statement) = self.queue.pop_front() else {
-            self.queue_memory = None;
+            self.cancel.hold(None);
             self.queue_is_block = false;
             if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
                 let result = self.end_implicit().await;
@@ -540,14 +537,15 @@ impl Session {
         self.roll_back().await;
     }
 
-    /// Memory for the tree of a long text. Errors: 53200.
-    fn reserve_tree(&self, sql: &str) -> SqlResult<Option<crate::analytics::RowsMemory>> {
-        if sql.len() <= SHORT_BYTES {
-            return Ok(None);
+    /// Reserves memory for the tree of a long text, until the next text comes. Errors: 53200.
+    fn reserve_tree(&self, sql: &str) -> SqlResult<()> {
+        self.cancel.hold(None);
+        if sql.len() > SHORT_BYTES {
+            let memory = self.gateway.rows_memory("a statement's text");
+            memory.grow(tree_bytes(sql))?;
+            self.cancel.hold(Some(Arc::new(memory)));
         }
-        let memory = self.gateway.rows_memory("a statement's text");
-        memory.grow(tree_bytes(sql))?;
-        Ok(Some(memory))
+        Ok(())
     }
 
     fn cluster(&self) -> &Arc<dyn Cluster> {
@@ -580,6 +578,7 @@ impl Session {
             database: &self.database,
             user: &self.user,
             process_id: self.activity.process,
+            cancel: &self.cancel,
         }
     }
 

@@ -43,9 +43,10 @@ const ENTRIES_MAX: usize = 1_664;
 /// Dimensions of an array, as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
-/// Refuses a statement whose plan would read too many tables or nest too many subqueries. Errors: 54001; 54000 for
-/// arrays of too many dimensions, 54011 for lists that are too long.
-pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
+/// Refuses a statement whose plan would read too many tables or nest too many subqueries; otherwise answers the bytes
+/// that its first plan will take. Errors: 54001; 54000 for arrays of too many dimensions, 54011 for lists that are too
+/// long.
+pub(super) fn check_statement(statement: &Statement) -> SqlResult<u64> {
     let mut relations = Relations::default();
     relations.open.push(0);
     let ControlFlow::Continue(()) = statement.visit(&mut relations);
@@ -79,7 +80,7 @@ pub(super) fn check_statement(statement: &Statement) -> SqlResult<()> {
             relations.subqueries_most
         )));
     }
-    Ok(())
+    Ok(relations.most * OPERATOR_BYTES)
 }
 
 /// Errors: 54011 for a list of columns that is too long.
@@ -224,8 +225,12 @@ fn is_subquery(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. })
 }
 
-/// Memory that planning takes for an operator or expression, roughly: every rule makes some of them anew.
-const NODE_BYTES: u64 = 1024;
+/// Memory that planning takes for an operator, as measured with unions of tables: its schema is there several times, and
+/// every rule makes some of them anew.
+const OPERATOR_BYTES: u64 = 12 << 10;
+
+/// The same for an expression.
+const EXPRESSION_BYTES: u64 = 1024;
 
 /// Refuses a plan that is too large; otherwise answers the bytes that planning will take. Errors: 54001.
 pub(super) fn check(plan: &LogicalPlan) -> SqlResult<u64> {
@@ -242,19 +247,33 @@ pub(super) fn check(plan: &LogicalPlan) -> SqlResult<u64> {
             size.expressions_depth
         )));
     }
-    Ok(size.nodes * NODE_BYTES)
+    Ok(size.bytes())
+}
+
+/// Bytes that planning a plan further takes.
+pub(super) fn bytes(plan: &LogicalPlan) -> u64 {
+    Sizes::default().of(plan).bytes()
 }
 
 #[derive(Clone, Copy, Default)]
 struct Size {
+    /// Operators and expressions.
     nodes: u64,
+    operators: u64,
     depth: u64,
     expressions_depth: u64,
 }
 
 impl Size {
+    fn bytes(&self) -> u64 {
+        let expressions = self.nodes.saturating_sub(self.operators);
+        let operators = self.operators.saturating_mul(OPERATOR_BYTES);
+        operators.saturating_add(expressions.saturating_mul(EXPRESSION_BYTES))
+    }
+
     fn add(&mut self, below: Size) {
         self.nodes = self.nodes.saturating_add(below.nodes);
+        self.operators = self.operators.saturating_add(below.operators);
         self.depth = self.depth.max(below.depth);
         self.expressions_depth = self.expressions_depth.max(below.expressions_depth);
     }
@@ -266,7 +285,7 @@ struct Sizes(BTreeMap<usize, Size>);
 
 impl Sizes {
     fn of(&mut self, plan: &LogicalPlan) -> Size {
-        let mut size = Size { nodes: 1, ..Size::default() };
+        let mut size = Size { nodes: 1, operators: 1, ..Size::default() };
         for input in plan.inputs() {
             size.add(self.shared(input));
         }

@@ -28,6 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A planned query.
+#[derive(Clone)]
 pub struct QueryPlan {
     /// As written, parameters and all.
     pub(super) written: LogicalPlan,
@@ -81,10 +82,16 @@ pub(crate) fn plan_with(
     parameters: &mut ParameterTypes,
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
-    interrupt::aside(context.gateway, || plan_aside(context, statement, parameters, with_hidden))
+    let (owned, statement, mut typed) = (context.to_owned(), statement.clone(), parameters.clone());
+    let work = move || {
+        plan_apart(&owned.context(), &statement, &mut typed, with_hidden).map(|planned| (planned, typed))
+    };
+    let (planned, typed) = interrupt::during(context.cancel, || interrupt::apart(context.gateway, work))?;
+    *parameters = typed;
+    Ok(planned)
 }
 
-fn plan_aside(
+fn plan_apart(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
@@ -116,9 +123,9 @@ fn plan_now(
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
     let analytics = &context.gateway.analytics;
-    super::complexity::check_statement(statement)?;
+    let bytes = super::complexity::check_statement(statement)?;
     // Given back once the plan is there.
-    let mut _planning = None;
+    let planning = super::memory::reserve(&analytics.memory, "a plan", bytes).map_err(sql_error)?;
     let written = match analytics.system.empty_plan(statement) {
         Some(empty) => empty,
         None => {
@@ -143,7 +150,7 @@ fn plan_now(
             };
             let mut planned = planned.map_err(sql_error)?;
             let bytes = super::complexity::check(&planned)?;
-            _planning = Some(super::memory::reserve(&analytics.memory, "a plan", bytes).map_err(sql_error)?);
+            planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
             if !asks_catalog {
                 planned = super::set_types::settle(planned).map_err(sql_error)?;
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;

@@ -93,8 +93,9 @@ pub(crate) async fn run(
     let analytics = &gateway.analytics;
     let mut state = analytics.state.clone();
     state.mark_start_execution();
+    let state = Arc::new(state);
     let cancel = how.cancel.clone();
-    let logical = computed(gateway, &cancel, || plan.bound(&state, parameters))?;
+    let logical = bound(gateway, plan, &state, &cancel, parameters)?;
     let mut reads = reads(gateway, &logical)?;
     let mut cell = SnapshotCell::default();
     for (id, rows) in how.own_tables {
@@ -104,7 +105,7 @@ pub(crate) async fn run(
         }
     }
     if reads.is_empty() {
-        let physical = physical_plan(gateway, &state, &cancel, &logical)?;
+        let physical = physical_plan(gateway, &state, &cancel, logical)?;
         let operators = Operators(physical.clone());
         let stream = execute(gateway, plan, physical, cell)?;
         let timing = Timing::default();
@@ -135,8 +136,8 @@ pub(crate) async fn run(
             (snapshot, since_start())
         };
         let planning = async {
-            let logical = computed(gateway, &cancel, || with_statistics(analytics, &logical))?;
-            let physical = physical_plan(gateway, &state, &cancel, &logical)?;
+            let logical = with_statistics(analytics, &logical)?;
+            let physical = physical_plan(gateway, &state, &cancel, logical)?;
             Ok((physical, since_start()))
         };
         let ((snapshot, opened_ns), planned) = futures::join!(opening, planning);
@@ -149,8 +150,8 @@ pub(crate) async fn run(
         check_versions(plan, &reads, &snapshot)?;
         remember(analytics, &snapshot.tables);
         // Plan again from the start: figures enter where tables are named.
-        let logical = computed(gateway, &cancel, || with_statistics(analytics, &logical))?;
-        let physical = physical_plan(gateway, &state, &cancel, &logical)?;
+        let logical = with_statistics(analytics, &logical)?;
+        let physical = physical_plan(gateway, &state, &cancel, logical)?;
         timing.planned_ns = since_start();
         (snapshot, physical)
     };
@@ -170,11 +171,11 @@ pub(crate) fn explain(
     parameters: &[Datum],
     cancel: &CancelHandle,
 ) -> SqlResult<(String, BTreeMap<TableId, BTreeSet<PartitionId>>)> {
-    let state = &gateway.analytics.state;
-    let logical = computed(gateway, cancel, || plan.bound(state, parameters))?;
+    let state = Arc::new(gateway.analytics.state.clone());
+    let logical = bound(gateway, plan, &state, cancel, parameters)?;
     let reads = reads(gateway, &logical)?;
-    let logical = computed(gateway, cancel, || with_statistics(&gateway.analytics, &logical))?;
-    let physical = physical_plan(gateway, state, cancel, &logical)?;
+    let logical = with_statistics(&gateway.analytics, &logical)?;
+    let physical = physical_plan(gateway, &state, cancel, logical)?;
     Ok((displayable(physical.as_ref()).indent(false).to_string(), reads))
 }
 
@@ -185,27 +186,46 @@ async fn open(gateway: &Gateway, request: Request) -> SqlResult<Snapshot> {
     }
 }
 
-/// Computes for a statement, out of other connections' way and behind a fence.
-fn computed<T: Send>(
+/// Computes for a statement, out of other connections' way and behind a fence. The statement ends when it has to,
+/// wherever the computation is.
+fn computed<T: Send + 'static>(
     gateway: &Gateway,
     cancel: &CancelHandle,
-    work: impl FnOnce() -> SqlResult<T> + Send,
+    work: impl FnOnce() -> SqlResult<T> + Send + 'static,
 ) -> SqlResult<T> {
-    interrupt::during(cancel, || interrupt::aside(gateway, || fenced(work)))
+    interrupt::during(cancel, || interrupt::apart(gateway, || fenced(work)))
+}
+
+/// The plan with its parameters, optimized.
+fn bound(
+    gateway: &Gateway,
+    plan: &QueryPlan,
+    state: &Arc<SessionState>,
+    cancel: &CancelHandle,
+    parameters: &[Datum],
+) -> SqlResult<LogicalPlan> {
+    if let Some(optimized) = &plan.optimized {
+        return Ok(optimized.clone());
+    }
+    let (plan, state, parameters) = (plan.clone(), state.clone(), parameters.to_vec());
+    computed(gateway, cancel, move || plan.bound(&state, &parameters))
 }
 
 /// The operators of a plan. Making them waits for nothing, so it computes like the rest of planning.
 fn physical_plan(
     gateway: &Gateway,
-    state: &SessionState,
+    state: &Arc<SessionState>,
     cancel: &CancelHandle,
-    logical: &LogicalPlan,
+    logical: LogicalPlan,
 ) -> SqlResult<Arc<dyn ExecutionPlan>> {
-    computed(gateway, cancel, || {
+    let state = state.clone();
+    computed(gateway, cancel, move || {
         interrupt::check()?;
-        let planning = state.query_planner().create_physical_plan(logical, state);
-        let planned = super::memory::folding(|| futures::executor::block_on(planning));
         let memory = &state.runtime_env().memory_pool;
+        let bytes = super::complexity::bytes(&logical);
+        let _planning = super::memory::reserve(memory, "a plan", bytes).map_err(sql_error)?;
+        let planning = state.query_planner().create_physical_plan(&logical, state.as_ref());
+        let planned = super::memory::folding(|| futures::executor::block_on(planning));
         let bounded = planned.and_then(|plan| super::memory::bounded(plan, memory));
         bounded.and_then(interruptible).map_err(sql_error)
     })

@@ -5,9 +5,10 @@ use super::{Ddl, DdlContext, index_columns, sequence_options};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
-use base::schema::{Column, Identity, Index, Placement, SchemaAction, Sequence, Table};
+use base::schema::{Check, Column, Identity, Index, Placement, SchemaAction, Sequence, Table};
 use base::{DataType, Datum, SqlError, TableId};
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, TableConstraint};
+use std::collections::BTreeSet;
 
 /// Most columns of a table, as in PostgreSQL.
 const COLUMNS_MAX: usize = 1600;
@@ -318,11 +319,13 @@ fn add_unique(
 }
 
 fn free_check_name(table: &Table, base: String) -> String {
-    let is_taken = |name: &str| table.checks.iter().any(|c| c.name == name);
-    if !is_taken(&base) {
+    if table.checks.iter().all(|c| c.name != base) {
         return base;
     }
-    (1..).map(|n| format!("{base}{n}")).find(|n| !is_taken(n)).expect("numbers do not end")
+    let number = |c: &Check| c.name.strip_prefix(&base)?.parse::<u64>().ok();
+    let taken: BTreeSet<u64> = table.checks.iter().filter_map(number).collect();
+    let free = (1..).find(|n| !taken.contains(n)).expect("numbers do not end");
+    format!("{base}{free}")
 }
 
 /// A default must be something the gateway can evaluate to the column's type.

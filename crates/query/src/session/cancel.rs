@@ -1,5 +1,6 @@
 //! Cancelling a statement: by the client's request or by its timeout.
 
+use crate::analytics::RowsMemory;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,8 @@ struct Cancel {
     wake: Notify,
     /// When the running statement's time is over; `None`: never.
     deadline: Mutex<Option<Instant>>,
+    /// What the running text's tree takes; a computation that outlives its statement keeps it.
+    tree: Mutex<Option<Arc<RowsMemory>>>,
 }
 
 impl CancelHandle {
@@ -31,6 +34,15 @@ impl CancelHandle {
     pub(super) fn begin(&self, timeout_ms: u64) {
         self.0.requested.store(false, Ordering::SeqCst);
         *self.0.deadline.lock().expect("no panic while set") = deadline(timeout_ms);
+    }
+
+    /// The tree of the text that is run now, or none.
+    pub(super) fn hold(&self, tree: Option<Arc<RowsMemory>>) {
+        *self.0.tree.lock().expect("no panic while set") = tree;
+    }
+
+    pub(crate) fn tree(&self) -> Option<Arc<RowsMemory>> {
+        self.0.tree.lock().expect("no panic while read").clone()
     }
 
     /// When the running statement's time is over.

@@ -51,7 +51,7 @@ impl Session {
         let mut attempts = 0;
         loop {
             self.look_up_catalog();
-            let planned = self.plan_ddl(statement)?;
+            let planned = self.planned_ddl(statement)?;
             let tag = planned.tag;
             let notices = planned.notices;
             if planned.actions.is_empty() {
@@ -125,6 +125,12 @@ impl Session {
         Ok(())
     }
 
+    /// The same where it holds up nobody: a long list of constraints takes a while to check.
+    fn planned_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
+        let aside = || crate::interrupt::aside(&self.gateway, || self.plan_ddl(statement));
+        crate::interrupt::during(&self.cancel, aside)
+    }
+
     pub(super) fn plan_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
         let catalog = self.gateway.with_free_ids(self.catalog());
         let cluster = self.cluster();
@@ -147,7 +153,7 @@ impl Session {
             self.refresh_catalog().await?;
             self.look_up_catalog();
         }
-        let planned = self.plan_ddl(statement)?;
+        let planned = self.planned_ddl(statement)?;
         if !planned.actions.is_empty() {
             let known = self.known.clone();
             let rows = match &planned.rewrites {

@@ -71,6 +71,47 @@ pub struct PlanContext<'a> {
     pub database: &'a str,
     pub user: &'a str,
     pub process_id: i32,
+    /// Ends the statement, its planning too.
+    pub cancel: &'a super::CancelHandle,
+}
+
+/// The same for what outlives the call: a function that asks for it, a thread that the statement may not wait for.
+pub struct OwnedContext {
+    pub gateway: Arc<crate::Gateway>,
+    pub catalog: Arc<Catalog>,
+    pub search_path: Vec<String>,
+    pub database: String,
+    pub user: String,
+    pub process_id: i32,
+    pub cancel: super::CancelHandle,
+}
+
+impl PlanContext<'_> {
+    pub fn to_owned(&self) -> OwnedContext {
+        OwnedContext {
+            gateway: self.gateway.clone(),
+            catalog: self.catalog.clone(),
+            search_path: self.search_path.to_vec(),
+            database: self.database.to_string(),
+            user: self.user.to_string(),
+            process_id: self.process_id,
+            cancel: self.cancel.clone(),
+        }
+    }
+}
+
+impl OwnedContext {
+    pub fn context(&self) -> PlanContext<'_> {
+        PlanContext {
+            gateway: &self.gateway,
+            catalog: &self.catalog,
+            search_path: &self.search_path,
+            database: &self.database,
+            user: &self.user,
+            process_id: self.process_id,
+            cancel: &self.cancel,
+        }
+    }
 }
 
 /// Plans a statement; types of parameters are found on the way.

@@ -182,9 +182,18 @@ fn subquery_of(e: &Expr) -> Option<&Query> {
     }
 }
 
+/// Errors: 54001 where subqueries inside each other have made the text too long: each level says the one below it
+/// several times.
 fn parse(text: &str) -> SqlResult<Expr> {
+    if text.len() > WRITTEN_OUT_BYTES_MAX {
+        return Err(crate::parse::too_deep()
+            .detail("The statement has too many subqueries inside each other that stand for values."));
+    }
     crate::lower::insert::parse_expr(text)
 }
+
+/// The longest text that subqueries are written out as, beyond what the statement itself is long.
+const WRITTEN_OUT_BYTES_MAX: usize = 256 << 10;
 
 /// The one SELECT that a query is, if it neither groups nor counts nor cuts: each row found is a row of it.
 fn plain<'q>(query: &'q Query, around: &Surroundings<'_>) -> Option<&'q Select> {

@@ -1,8 +1,8 @@
 //! Functions over the catalog, made anew for each query that calls one.
 
 use super::pg_tables::{Object, elements, has_primary_key, object};
-use crate::session::Context;
-use base::schema::{Catalog, Table};
+use crate::session::{Context, OwnedContext};
+use base::schema::Table;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListBuilder,
     StringArray, StringBuilder,
@@ -22,12 +22,7 @@ struct CatalogFunction {
     name: &'static str,
     signature: Signature,
     returns: DataType,
-    gateway: Arc<crate::Gateway>,
-    catalog: Arc<Catalog>,
-    search_path: Vec<String>,
-    database: String,
-    user: String,
-    process_id: i32,
+    asked: OwnedContext,
 }
 
 /// Names with what they return.
@@ -86,12 +81,7 @@ pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> 
         name,
         signature: Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility),
         returns,
-        gateway: context.gateway.clone(),
-        catalog: context.catalog.clone(),
-        search_path: context.search_path.to_vec(),
-        database: context.database.into(),
-        user: context.user.into(),
-        process_id: context.process_id,
+        asked: context.to_owned(),
     })))
 }
 
@@ -102,7 +92,7 @@ impl std::fmt::Debug for CatalogFunction {
 }
 impl PartialEq for CatalogFunction {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && Arc::ptr_eq(&self.catalog, &other.catalog)
+        self.name == other.name && Arc::ptr_eq(&self.asked.catalog, &other.asked.catalog)
     }
 }
 impl Eq for CatalogFunction {}
@@ -143,7 +133,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 Arc::new((0..rows).map(|row| type_named(&word(&arrays, 0, row)?)).collect::<Int64Array>())
             }
             DataType::FixedSizeBinary(_) => {
-                let values = (0..rows).map(|_| self.gateway.random_uuid());
+                let values = (0..rows).map(|_| self.asked.gateway.random_uuid());
                 Arc::new(FixedSizeBinaryArray::try_from_iter(values)?)
             }
             DataType::Int64 if self.name == "meridian_element" => {
@@ -153,7 +143,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 };
                 Arc::new((0..rows).map(one).collect::<Int64Array>())
             }
-            DataType::Int32 => Arc::new(Int32Array::from(vec![self.process_id; rows])),
+            DataType::Int32 => Arc::new(Int32Array::from(vec![self.asked.process_id; rows])),
             DataType::Int64 => Arc::new(Int64Array::from(vec![0; rows])),
             DataType::List(_) => {
                 let mut lists = ListBuilder::new(StringBuilder::new());
@@ -215,17 +205,6 @@ fn type_named(name: &str) -> Option<i64> {
 }
 
 impl CatalogFunction {
-    fn context(&self) -> Context<'_> {
-        Context {
-            gateway: &self.gateway,
-            catalog: &self.catalog,
-            search_path: &self.search_path,
-            database: &self.database,
-            user: &self.user,
-            process_id: self.process_id,
-        }
-    }
-
     /// A setting's value belongs to the session, not to its catalog: few are known here.
     fn refuse_unknown_setting(&self, arrays: &[ArrayRef], row: usize) -> Result<()> {
         let known = [
@@ -247,8 +226,8 @@ impl CatalogFunction {
 
     fn next_value(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
         let Some(name) = word(arrays, 0, row) else { return Ok(None) };
-        crate::catalog::find_sequence(&self.catalog, &self.search_path, &name)
-            .and_then(|sequence| self.gateway.next_value(sequence))
+        crate::catalog::find_sequence(&self.asked.catalog, &self.asked.search_path, &name)
+            .and_then(|sequence| self.asked.gateway.next_value(sequence))
             .map(Some)
             .map_err(|e| DataFusionError::External(Box::new(e)))
     }
@@ -258,9 +237,9 @@ impl CatalogFunction {
             return true;
         }
         let Some(id) = number(arrays, 0, row) else { return false };
-        match object(&self.context(), id) {
+        match object(&self.asked.context(), id) {
             Some(Object::Table(t) | Object::PrimaryKey(t) | Object::Index(t, _) | Object::Check(t, _)) => {
-                self.search_path.contains(&t.schema)
+                self.asked.search_path.contains(&t.schema)
             }
             Some(Object::Sequence) | None => true,
         }
@@ -268,7 +247,7 @@ impl CatalogFunction {
 
     /// Names of the columns of a constraint.
     fn key_names(&self, arrays: &[ArrayRef], row: usize) -> Option<Vec<String>> {
-        let context = self.context();
+        let context = self.asked.context();
         let (table, columns) = match object(&context, number(arrays, 0, row)?)? {
             Object::PrimaryKey(t) => (t, &t.primary_key),
             Object::Index(t, i) => (t, &i.columns),
@@ -278,7 +257,7 @@ impl CatalogFunction {
     }
 
     fn text(&self, arrays: &[ArrayRef], row: usize) -> Option<String> {
-        let context = self.context();
+        let context = self.asked.context();
         let named = || number(arrays, 0, row).and_then(|id| object(&context, id));
         match self.name {
             "pg_get_indexdef" => {
@@ -311,13 +290,15 @@ impl CatalogFunction {
             // The catalog keeps expressions as their text, and access rights as none.
             "pg_get_expr" | "array_to_string" => word(arrays, 0, row),
             "pg_get_userbyid" | "current_user" | "session_user" | "current_role" | "user" => {
-                Some(self.user.clone())
+                Some(self.asked.user.clone())
             }
-            "current_database" | "current_catalog" => Some(self.database.clone()),
-            "current_schema" => self.search_path.iter().find(|s| self.catalog.schemas.contains(s)).cloned(),
+            "current_database" | "current_catalog" => Some(self.asked.database.clone()),
+            "current_schema" => {
+                self.asked.search_path.iter().find(|s| self.asked.catalog.schemas.contains(s)).cloned()
+            }
             "set_config" => word(arrays, 1, row),
             "current_setting" => match word(arrays, 0, row)?.to_lowercase().as_str() {
-                "search_path" => Some(self.search_path.join(", ")),
+                "search_path" => Some(self.asked.search_path.join(", ")),
                 "server_version" => Some("15.0 (Meridian)".into()),
                 "server_version_num" => Some("150000".into()),
                 "transaction_isolation" => Some("serializable".into()),
@@ -330,10 +311,11 @@ impl CatalogFunction {
             "pg_get_serial_sequence" => {
                 let (table, column) = (word(arrays, 0, row)?, word(arrays, 1, row)?);
                 let table = table.rsplit('.').next()?.trim_matches('"').to_string();
-                let table = self.search_path.iter().find_map(|s| self.catalog.table_named(s, &table))?;
+                let table =
+                    self.asked.search_path.iter().find_map(|s| self.asked.catalog.table_named(s, &table))?;
                 let at = table.column_named(&column)?;
                 let owned = |s: &&Arc<base::schema::Sequence>| s.owner == Some((table.id, at));
-                self.catalog.sequences.values().find(owned).map(|s| format!("{}.{}", s.schema, s.name))
+                self.asked.catalog.sequences.values().find(owned).map(|s| format!("{}.{}", s.schema, s.name))
             }
             _ => None,
         }
