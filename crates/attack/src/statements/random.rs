@@ -474,6 +474,9 @@ fn setting(dice: &mut Dice) -> String {
 fn garbled(dice: &mut Dice) -> Input {
     let mut bytes = if chance(dice, 50) { select(dice, 2) } else { write(dice) }.into_bytes();
     for _ in 0..dice.random_range(1..6) {
+        if bytes.is_empty() {
+            break;
+        }
         let at = dice.random_range(0..bytes.len());
         match dice.random_range(0..5) {
             0 => _ = bytes.remove(at),

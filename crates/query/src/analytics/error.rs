@@ -94,7 +94,12 @@ fn schema(error: &SchemaError) -> SqlError {
         SchemaError::FieldNotFound { field, .. } => {
             let name = match &field.relation {
                 Some(relation) => format!("{}.{}", relation.table(), field.name),
-                None => format!("\"{}\"", field.name),
+                None if wording::is_plain_name(&field.name) => format!("\"{}\"", field.name),
+                None => {
+                    return SqlError::unsupported(
+                        "an expression here that is computed elsewhere in the query",
+                    );
+                }
             };
             SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {name} does not exist"))
         }
@@ -106,9 +111,10 @@ fn schema(error: &SchemaError) -> SqlError {
             SqlState(*b"42712"),
             format!("table name \"{}\" specified more than once", qualifier.table()),
         ),
-        SchemaError::DuplicateUnqualifiedField { name } => {
-            SqlError::new(SqlState(*b"42712"), format!("name \"{name}\" specified more than once"))
-        }
+        SchemaError::DuplicateUnqualifiedField { name } => match wording::is_plain_name(name) {
+            true => SqlError::new(SqlState(*b"42712"), format!("name \"{name}\" specified more than once")),
+            false => SqlError::unsupported("a query with two expressions that cannot be told apart"),
+        },
     }
 }
 

@@ -16,8 +16,8 @@ use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::{
-    Aggregate, AggregateUDF, Cast, Distinct, Expr, LogicalPlan, Projection, SortExpr, Window,
-    WindowFunctionDefinition,
+    Aggregate, AggregateUDF, Cast, Distinct, Expr, ExprSchemable, LogicalPlan, Projection, SortExpr, Window,
+    WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
 };
 use std::sync::Arc;
 
@@ -148,6 +148,7 @@ fn of_window(window: Window) -> Result<LogicalPlan> {
     for e in &window.window_expr {
         let name = e.schema_name().to_string();
         let schema = window.input.schema();
+        let (e, is_by_peers) = by_peers(e, schema);
         let exact = match e.clone().unalias() {
             Expr::WindowFunction(call) if call.params.distinct => {
                 return Err(external(SqlError::new(
@@ -177,7 +178,11 @@ fn of_window(window: Window) -> Result<LogicalPlan> {
             },
             _ => Exact::Same,
         };
-        calls.add(e, name, exact);
+        let exact = match exact {
+            Exact::Same if is_by_peers => Exact::Other(e.clone().unalias()),
+            exact => exact,
+        };
+        calls.add(&e, name, exact);
     }
     if !calls.is_changed {
         return Ok(LogicalPlan::Window(window));
@@ -185,6 +190,36 @@ fn of_window(window: Window) -> Result<LogicalPlan> {
     let inputs = window.input.schema().fields().len();
     let new = LogicalPlan::Window(Window::try_new(calls.exprs, window.input.clone())?);
     shown(&window.schema, inputs, &calls.results, new)
+}
+
+/// A window whose frame begins and ends with rows or peers, told as GROUPS where RANGE cannot be: the planner knows
+/// distances of numbers, texts and times only, and no other type's peers either. Whether it was changed.
+fn by_peers(e: &Expr, schema: &DFSchema) -> (Expr, bool) {
+    let has_distances = |e: &Expr| {
+        e.get_type(schema).is_ok_and(|data_type| {
+            data_type.is_numeric()
+                || data_type.is_string()
+                || data_type.is_temporal() && !matches!(data_type, DataType::Interval(_))
+                || matches!(data_type, DataType::Boolean | DataType::Null | DataType::List(_))
+        })
+    };
+    let has_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => !offset.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    match e {
+        Expr::WindowFunction(call)
+            if call.params.window_frame.units == WindowFrameUnits::Range
+                && !has_offset(&call.params.window_frame.start_bound)
+                && !has_offset(&call.params.window_frame.end_bound)
+                && !call.params.order_by.iter().all(|key| has_distances(&key.expr)) =>
+        {
+            let mut call = call.clone();
+            call.params.window_frame.units = WindowFrameUnits::Groups;
+            (Expr::WindowFunction(call), true)
+        }
+        e => (e.clone(), false),
+    }
 }
 
 fn is_by_interval(call: &WindowFunction, schema: &DFSchema) -> bool {

@@ -159,6 +159,23 @@ fn specific(message: &str) -> Option<SqlError> {
     if let Some(call) = between(message, "argument types '", "'.") {
         return no_function(call);
     }
+    if let Some(types) = between(message, "Failed to coerce types ", " in BETWEEN expression") {
+        let told = format!("operator does not exist: {}", with_type_names(&types.replace(" and ", " >= ")));
+        return with(SqlState::UNDEFINED_FUNCTION, told).map(|e| e.hint(NO_OPERATOR));
+    }
+    if let Some((name, rest)) = message.split_once("Function '").and_then(|(_, rest)| rest.split_once('\''))
+        && (rest.starts_with(" failed to match any signature")
+            || rest.starts_with(" user-defined coercion failed with"))
+    {
+        let told = match between(rest, "Unsupported argument types ", " for function") {
+            Some(types) => {
+                let types = type_list(&types.replace(" and ", ", "));
+                format!("function {}({types}) does not exist", shown_name(name))
+            }
+            None => format!("function {} does not exist for arguments of these types", shown_name(name)),
+        };
+        return with(SqlState::UNDEFINED_FUNCTION, told).map(|e| e.hint(NO_FUNCTION));
+    }
     if let Some(name) = between(message, "Invalid function '", "'")
         && OF_WINDOWS.contains(&name)
     {
@@ -253,11 +270,7 @@ fn specific(message: &str) -> Option<SqlError> {
 fn no_function(call: &str) -> Option<SqlError> {
     let (name, types) = call.split_once('(')?;
     let types = type_list(types.strip_suffix(')').unwrap_or(types));
-    // Under other names there.
     let name = match name {
-        "character_length" => "length",
-        "signum" => "sign",
-        "date_part" => "extract",
         "array_element" => {
             let subscripted = types.split(',').next().unwrap_or_default();
             let told =
@@ -272,10 +285,21 @@ fn no_function(call: &str) -> Option<SqlError> {
             let told = "op ANY/ALL (array) requires array on right side";
             return Some(SqlError::new(WRONG_OBJECT_TYPE, told));
         }
-        name => name,
+        name => shown_name(name),
     };
     let told = format!("function {name}({types}) does not exist");
     Some(SqlError::new(SqlState::UNDEFINED_FUNCTION, told).hint(NO_FUNCTION))
+}
+
+/// The name of a function that has another one in the planner.
+fn shown_name(name: &str) -> &str {
+    match name {
+        "character_length" => "length",
+        "signum" => "sign",
+        "date_part" => "extract",
+        "array_concat" => "array_cat",
+        name => name,
+    }
 }
 
 /// The operation whose sides do not meet.
@@ -290,15 +314,19 @@ fn operation(message: &str) -> Option<&str> {
         "Cannot get result type for arithmetic operation ",
     ] {
         if let Some((_, rest)) = message.split_once(mark) {
-            return Some(rest.lines().next().unwrap_or_default().trim_end_matches('.'));
+            let line = rest.lines().next().unwrap_or_default();
+            return Some(line.split(": ").next().unwrap_or_default().trim_end_matches('.'));
         }
     }
     between(message, "Cannot coerce arithmetic expression ", " to valid types")
 }
 
 fn ungrouped(column: &str) -> Option<SqlError> {
-    let told =
-        format!("column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function");
+    let what = match super::wording::is_plain_name(column) {
+        true => format!("column \"{column}\""),
+        false => "an expression of the select list".into(),
+    };
+    let told = format!("{what} must appear in the GROUP BY clause or be used in an aggregate function");
     Some(SqlError::new(SqlState::GROUPING_ERROR, told))
 }
 
@@ -349,6 +377,23 @@ mod tests {
                 "Inconsistent data type across values list at row 1 column 0. Was Int64 but found Boolean",
                 b"42804",
                 "VALUES types bigint and boolean cannot be matched",
+            ),
+            (
+                "Function 'lcm' user-defined coercion failed with: Error during planning: Unsupported argument types \
+                 Int64 and Utf8 for function lcm",
+                b"42883",
+                "function lcm(bigint, text) does not exist",
+            ),
+            (
+                "Function 'regexp_like' failed to match any signature, errors: Error during planning: Function \
+                 'regexp_like' requires String, but received Int16 (DataType: Int16).",
+                b"42883",
+                "function regexp_like does not exist for arguments of these types",
+            ),
+            (
+                "Failed to coerce types List(Utf8View) and Decimal128(12, 2) in BETWEEN expression.",
+                b"42883",
+                "operator does not exist: text[] >= numeric",
             ),
             ("Invalid function 'lag'.", b"42809", "window function lag requires an OVER clause"),
             (

@@ -8,7 +8,15 @@ pub(super) fn refused(message: &str) -> Option<SqlError> {
         return Some(invalid("regular expression is too complex"));
     }
     if !message.contains("regex parse error") {
-        return None;
+        // Some functions tell the pattern and not what is wrong with it.
+        let (_, pattern) = message.split_once("Regular expression did not compile: ")?;
+        return Some(match regex_automata::meta::Regex::new(pattern) {
+            Err(error) => match error.syntax_error() {
+                Some(error) => refused(&error.to_string())?,
+                None => invalid("regular expression is too complex"),
+            },
+            Ok(_) => invalid("not a regular expression"),
+        });
     }
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if says(&["look-around", "look-ahead", "look-behind"]) {
@@ -57,6 +65,8 @@ mod tests {
             refused("Regular expression did not compile: CompiledTooBig(10485760)").unwrap().state,
             SqlState(*b"2201B")
         );
+        let told = refused("Compute error: Regular expression did not compile: ((a").unwrap();
+        assert_eq!(told.message, "invalid regular expression: parentheses () not balanced");
         assert!(refused("divide by zero").is_none());
     }
 }

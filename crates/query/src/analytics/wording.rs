@@ -101,6 +101,9 @@ pub(super) fn with_type_names(text: &str) -> String {
         match (word, arguments, type_name(word)) {
             ("List" | "LargeList" | "FixedSizeList", Some(element), _) => {
                 let element = element.rsplit(" x ").next().unwrap_or(element);
+                let element = element.strip_prefix("Field { data_type: ").map_or(element, |field| {
+                    field.rsplit_once(", nullable").map_or(field, |(data_type, _)| data_type)
+                });
                 made.push_str(&with_type_names(element.trim_start_matches("non-null ")));
                 made.push_str("[]");
                 rest = behind_arguments;
@@ -173,6 +176,11 @@ fn type_name(word: &str) -> Option<(&'static str, bool)> {
     })
 }
 
+/// Whether a name can be one that somebody gave, rather than the printed form of an expression.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    !name.contains(['(', ')', '{', '['])
+}
+
 /// What cannot be planned or run because it is not built. Errors are 0A000.
 pub(super) fn unsupported(what: &str) -> SqlError {
     let text = readable(what);
@@ -236,6 +244,7 @@ mod tests {
                 "Cannot coerce arithmetic expression bigint + text to valid types",
             ),
             ("BinaryExpr(BinaryExpr { left: Column(Column { relation: None", ""),
+            ("a List(Field { data_type: Int32, nullable: true })", "a integer[]"),
             (
                 "Physical plan does not support logical expression ScalarSubquery(<subquery>)",
                 "Physical plan does not support logical expression",

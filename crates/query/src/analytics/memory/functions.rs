@@ -3,12 +3,12 @@
 use super::super::fields;
 use super::growth::{Bound, scalar_bytes};
 use super::{FOLDED_BYTES_MAX, Folding, SMALL_BYTES, VALUE_BYTES_MAX, held, reserve, too_long};
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::compute::concat;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -202,6 +202,18 @@ fn spread(arguments: &[ColumnarValue], rows: usize) -> u64 {
     constants.fold(0, |sum: u64, bytes| sum.saturating_add(bytes)).saturating_mul(rows as u64)
 }
 
+/// Lengths with zeros where they are null or negative. Padding reserves the sum of all slots of the array, also of those
+/// that are null and may hold any number.
+fn without_garbage(lengths: ColumnarValue) -> ColumnarValue {
+    match lengths {
+        ColumnarValue::Array(array) if *array.data_type() == DataType::Int64 => {
+            let lengths = array.as_primitive::<Int64Type>().iter().map(|length| length.map(|n| n.max(0)));
+            ColumnarValue::Array(Arc::new(lengths.collect::<Int64Array>()))
+        }
+        other => other,
+    }
+}
+
 fn arrays(arguments: &[ColumnarValue]) -> Vec<ArrayRef> {
     let arrays = arguments.iter().filter_map(|argument| match argument {
         ColumnarValue::Array(array) => Some(array.clone()),
@@ -211,8 +223,13 @@ fn arrays(arguments: &[ColumnarValue]) -> Vec<ArrayRef> {
 }
 
 impl ScalarUDFImpl for Accounted {
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments.number_rows;
+        if matches!(self.name(), "lpad" | "rpad")
+            && let Some(length) = arguments.args.get_mut(1)
+        {
+            *length = without_garbage(std::mem::replace(length, ColumnarValue::Scalar(ScalarValue::Null)));
+        }
         let bound = Bound::of(self.name(), &arguments.args, rows);
         if bound.is_exact && bound.value_max() > VALUE_BYTES_MAX {
             return Err(too_long());
@@ -361,7 +378,7 @@ impl ScalarUDFImpl for TextConcat {
             false => datafusion::arrow::compute::cast(&joined, arguments.return_field.data_type())?,
         };
         match is_constant && arguments.number_rows != 1 {
-            true => Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&joined, 0)?)),
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&joined, 0)?)),
             false => Ok(ColumnarValue::Array(joined)),
         }
     }

@@ -1,15 +1,26 @@
 //! DISTINCT ON: a set of expressions, where the planner wants a list that begins as ORDER BY does.
 
-use datafusion::sql::sqlparser::ast::{Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Select};
+use super::grouping::{at_position, position};
+use base::error::SqlResult;
+use base::{SqlError, SqlState};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Select, SelectItem,
+};
 use std::collections::BTreeSet;
 
 /// Names each expression once, in the order of ORDER BY, and orders by what ORDER BY leaves open. Where ORDER BY begins
-/// otherwise, the planner refuses it.
-pub(super) fn settle(select: &mut Select, order_by: Option<&mut OrderBy>) {
-    let Some(Distinct::On(on)) = &mut select.distinct else { return };
+/// otherwise, the planner refuses it. Errors: 42P10 for a position that the list has not, 0A000 for one behind `*`.
+pub(super) fn settle(select: &mut Select, order_by: Option<&mut OrderBy>) -> SqlResult<()> {
+    let Some(Distinct::On(on)) = &mut select.distinct else { return Ok(()) };
+    for e in on.iter_mut() {
+        resolve(e, &select.projection)?;
+    }
     let mut known = BTreeSet::new();
     on.retain(|e| known.insert(e.to_string()));
-    let Some(OrderBy { kind: OrderByKind::Expressions(terms), .. }) = order_by else { return };
+    let Some(OrderBy { kind: OrderByKind::Expressions(terms), .. }) = order_by else { return Ok(()) };
+    for term in terms.iter_mut() {
+        resolve(&mut term.expr, &select.projection)?;
+    }
     let mut left: Vec<Expr> = std::mem::take(on);
     let mut sorted = Vec::with_capacity(left.len());
     let mut ordered = BTreeSet::new();
@@ -33,6 +44,34 @@ pub(super) fn settle(select: &mut Select, order_by: Option<&mut OrderBy>) {
     }
     sorted.extend(left);
     *on = sorted;
+    Ok(())
+}
+
+/// A position or the name of an output column stands for that column.
+fn resolve(e: &mut Expr, projection: &[SelectItem]) -> SqlResult<()> {
+    if let Some(n) = position(e) {
+        let stars = |item: &SelectItem| {
+            !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+        };
+        if projection.iter().take(n).any(stars) {
+            return Err(SqlError::unsupported("a position in DISTINCT ON behind *"));
+        }
+        *e = at_position(e, projection).cloned().ok_or_else(|| {
+            let told = format!("SELECT DISTINCT ON position {n} is not in select list");
+            SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, told)
+        })?;
+        return Ok(());
+    }
+    let Expr::Identifier(name) = &*e else { return Ok(()) };
+    let name = crate::names::fold(name);
+    let named = projection.iter().find_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if crate::names::fold(alias) == name => Some(expr.clone()),
+        _ => None,
+    });
+    if let Some(named) = named {
+        *e = named;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -56,10 +95,14 @@ mod tests {
                 "select distinct on (a) a from t order by c, a",
                 "SELECT DISTINCT ON (a) a FROM t ORDER BY c, a",
             ),
+            (
+                "select distinct on (2, s) a, b + 1, c as s from t order by s, 2 desc",
+                "SELECT DISTINCT ON (c, b + 1) a, b + 1, c AS s FROM t ORDER BY c, b + 1 DESC",
+            ),
         ] {
             let Some(Statement::Query(mut query)) = crate::parse::parse(sql).unwrap().pop() else { panic!() };
             let SetExpr::Select(select) = query.body.as_mut() else { panic!() };
-            settle(select, query.order_by.as_mut());
+            settle(select, query.order_by.as_mut()).unwrap();
             assert_eq!(query.to_string(), wanted);
         }
     }

@@ -1,5 +1,8 @@
 //! GROUP BY: ROLLUP and CUBE of several columns at once, positions inside them, and the empty group.
 
+use super::shapes::has_aggregate;
+use base::error::SqlResult;
+use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};
 
 /// More grouping sets than this are left to the planner to refuse.
@@ -32,13 +35,44 @@ pub(super) fn write_out(select: &mut Select) {
     }
 }
 
+/// Errors: 42803 for a group that is an aggregate, by itself or by its position.
+pub(super) fn refuse_aggregates(select: &Select, is_aggregate: &dyn Fn(&str) -> bool) -> SqlResult<()> {
+    let GroupByExpr::Expressions(terms, _) = &select.group_by else { return Ok(()) };
+    for term in terms {
+        let term = at_position(term, &select.projection).unwrap_or(term);
+        if has_aggregate(term, is_aggregate) {
+            let told = "aggregate functions are not allowed in GROUP BY";
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, told));
+        }
+    }
+    Ok(())
+}
+
 /// A number inside stands for an item of the list.
 fn resolve_position(e: &mut Expr, projection: &[SelectItem]) {
-    let Expr::Value(value) = &*e else { return };
-    let ast::Value::Number(n, _) = &value.value else { return };
-    let nth = n.parse::<usize>().ok().and_then(|n| projection.get(n.checked_sub(1)?));
-    if let Some(SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }) = nth {
+    if let Some(item) = at_position(e, projection) {
         *e = item.clone();
+    }
+}
+
+/// The item of a list that a number stands for.
+pub(super) fn at_position<'s>(e: &Expr, projection: &'s [SelectItem]) -> Option<&'s Expr> {
+    let n = position(e)?;
+    match projection.get(n.checked_sub(1)?) {
+        Some(SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }) => Some(item),
+        _ => None,
+    }
+}
+
+/// The number that an expression is, in parentheses or not.
+pub(super) fn position(e: &Expr) -> Option<usize> {
+    match e {
+        Expr::Nested(inner) => position(inner),
+        Expr::Value(value) => match &value.value {
+            ast::Value::Number(n, _) => n.parse().ok(),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

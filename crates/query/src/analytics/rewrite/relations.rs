@@ -159,9 +159,10 @@ impl<'a> Resolver<'a> {
         place: Place,
     ) -> SqlResult<Names> {
         let mut order_by = order_by;
-        distinct_on::settle(select, order_by.as_deref_mut());
+        distinct_on::settle(select, order_by.as_deref_mut())?;
         windows::write_out(select, order_by.as_deref_mut())?;
         grouping::write_out(select);
+        grouping::refuse_aggregates(select, self.is_aggregate)?;
         let mut offer = Offer::empty();
         for from in &mut select.from {
             offer.add(self.joined(from)?);

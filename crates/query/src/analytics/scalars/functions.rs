@@ -5,9 +5,10 @@ use super::kinds::{Family, Kind, kind_of};
 use super::typing::{self, Settled, as_text, no_function};
 use base::DataType;
 use base::expr::{Expr as Scalar, Function};
+use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
-use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, cast};
 use std::sync::Arc;
 
 /// Functions of texts: anything else as their first argument is no call of theirs.
@@ -48,6 +49,20 @@ const OF_TEXT_OR_BYTES: &[&str] = &[
     "substr",
     "substring",
     "md5",
+];
+
+/// Functions whose second argument is a text too.
+const OF_TWO_TEXTS: &[&str] = &[
+    "regexp_like",
+    "regexp_count",
+    "regexp_match",
+    "regexp_replace",
+    "string_to_array",
+    "strpos",
+    "starts_with",
+    "replace",
+    "translate",
+    "split_part",
 ];
 
 /// A call as PostgreSQL understands it; `None` if DataFusion understands it so too. Errors: 42883, 42804.
@@ -132,7 +147,15 @@ pub(super) fn function(
                 Family::Bytes => OF_TEXT_OR_BYTES.contains(&name),
                 _ => false,
             };
+            let fits = fits
+                && (!OF_TWO_TEXTS.contains(&name) || kinds[1..].iter().take(1).all(|k| is_text_or_open(*k)));
             if fits { Ok(None) } else { Err(no_function(name, &kinds)) }
+        }
+        // A list of nothing but nulls has no length of its own in the planner.
+        ("make_array", [_, ..])
+            if arguments.iter().all(|e| e.get_type(schema).is_ok_and(|t| t.is_null())) =>
+        {
+            again(arguments.iter().map(|e| cast(e.clone(), Arrow::Utf8)).collect())
         }
         ("abs", [_]) => match kinds[0].family() {
             f if f.is_number() || matches!(f, Family::Unknown | Family::Foreign) => Ok(None),

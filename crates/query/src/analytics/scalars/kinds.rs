@@ -118,7 +118,7 @@ pub(super) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
             // What it will be once it is settled, for what is planned around it now. Only of functions that look
             // at their argument once, so that nesting them costs no more than their number.
             let looks_once =
-                ["round", "trunc", "floor", "ceil", "signum", "sqrt", "exp", "ln", "log10", "log"]
+                ["round", "trunc", "floor", "ceil", "signum", "sqrt", "exp", "ln", "log10", "log", "power"]
                     .contains(&function.name());
             if looks_once
                 && let Ok(Some(Expr::ScalarFunction(settled))) =

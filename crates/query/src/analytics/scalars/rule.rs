@@ -7,17 +7,22 @@ use super::kinds::{Family, Kind, kind_of, kind_of_field};
 use super::{functions, typing};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
+use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::error::DataFusionError;
+use datafusion::functions_table::generate_series::GenerateSeriesTable;
 use datafusion::logical_expr::expr::{Between, Case, Cast, InList, Like};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::{disjunction, merge_schema};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Subquery, Values};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, Values, cast,
+};
 use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
 
 /// Plans binary operators by PostgreSQL's rules.
 #[derive(Debug)]
@@ -74,17 +79,8 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         return Ok(plan);
     }
     let settled = plan.transform_up_with_subqueries(|node| {
-        if let LogicalPlan::Values(Values { schema, values }) = node {
-            // Their types are settled, but for how an interval is read.
-            let read = |e: Expr| match typing::folded(&e) {
-                Ok(Some(span @ Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _))) => Ok(span),
-                Ok(_) => Ok(e),
-                Err(error) if is_cast_to_interval(&e) => Err(external(error)),
-                Err(_) => Ok(e),
-            };
-            let rows = values.into_iter().map(|row| row.into_iter().map(read).collect::<Result<_>>());
-            let values = rows.collect::<Result<_>>()?;
-            return Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values })));
+        if let LogicalPlan::Values(values) = node {
+            return settled_values(values, is_written).map(Transformed::yes);
         }
         if matches!(node, LogicalPlan::TableScan(_)) {
             return Ok(Transformed::no(node));
@@ -109,6 +105,53 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
     Ok(settled.data)
 }
 
+/// Rows whose columns have types already. Literals stay, but for how an interval is read; what computes is settled, and
+/// is of its column's type in the end.
+fn settled_values(values: Values, is_written: bool) -> Result<LogicalPlan> {
+    let Values { schema, values } = values;
+    let nothing = DFSchema::empty();
+    let is_simple = |e: &Expr| matches!(e, Expr::Literal(..)) || is_cast_of_literal(e);
+    let fields = schema.fields().iter().enumerate().map(|(n, field)| {
+        let data_type = match field.data_type() {
+            // The planner takes the digits of one branch for those of all.
+            Arrow::Decimal128(_, scale) if !values.iter().all(|row| is_simple(&row[n])) => {
+                Arrow::Decimal128(38, *scale)
+            }
+            other => other.clone(),
+        };
+        field.as_ref().clone().with_data_type(data_type)
+    });
+    let schema = DFSchema::from_unqualified_fields(fields.collect(), schema.as_arrow().metadata().clone())?;
+    let one = |(n, e): (usize, Expr)| -> Result<Expr> {
+        match typing::folded(&e) {
+            Ok(Some(span @ Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _))) => return Ok(span),
+            Err(error) if is_cast_to_interval(&e) => return Err(external(error)),
+            _ => {}
+        }
+        let to = schema.field(n).data_type();
+        if is_simple(&e) {
+            let is_widened = matches!(to, Arrow::Decimal128(38, _)) && e.get_type(&nothing)? != *to;
+            return Ok(if is_widened { cast(e, to.clone()) } else { e });
+        }
+        let settled = e.transform_up(|e| match settled(&e, &nothing, is_written).map_err(external)? {
+            Some(new) => Ok(Transformed::yes(new)),
+            None => Ok(Transformed::no(e)),
+        })?;
+        let e = settled.data;
+        Ok(match e.get_type(&nothing) {
+            Ok(from) if from == *to && !matches!(e, Expr::Case(_)) => e,
+            _ => cast(e, to.clone()),
+        })
+    };
+    let rows = values.into_iter().map(|row| row.into_iter().enumerate().map(one).collect::<Result<_>>());
+    let values = rows.collect::<Result<_>>()?;
+    Ok(LogicalPlan::Values(Values { schema: Arc::new(schema), values }))
+}
+
+fn is_cast_of_literal(e: &Expr) -> bool {
+    matches!(e, Expr::Cast(cast) if matches!(cast.expr.as_ref(), Expr::Literal(..)))
+}
+
 fn is_cast_to_interval(e: &Expr) -> bool {
     matches!(e, Expr::Cast(Cast { field, .. }) if kind_of_field(field) == Kind::Span)
 }
@@ -120,6 +163,7 @@ fn is_ours(plan: &LogicalPlan) -> Result<bool> {
             && let Ok(provider) = source_as_provider(&scan.source)
         {
             let known = provider.downcast_ref::<ColumnTable>().is_some()
+                || provider.downcast_ref::<GenerateSeriesTable>().is_some()
                 || provider.downcast_ref::<CteWorkTable>().is_some();
             is_ours &= known;
         }

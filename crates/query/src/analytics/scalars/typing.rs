@@ -482,6 +482,9 @@ pub(super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSchema) -> S
     }
     let (from, to) = (kind_of(inner, schema), kind_of_field(field));
     match (from, to) {
+        (Kind::Known(DataType::Bytea), Kind::Foreign) if field.data_type().is_nested() => {
+            Err(base::convert::cannot_cast(&from.name(), "an array"))
+        }
         (Kind::Foreign | Kind::Unknown, _) | (_, Kind::Foreign | Kind::Unknown) => Ok(None),
         (Kind::Span, Kind::Span) => Ok(Some(inner.clone())),
         (Kind::Span, Kind::Known(t)) if to.family() == Family::Text => {
