@@ -4,6 +4,7 @@ mod config;
 mod connection_threads;
 mod database;
 mod demo;
+mod freed_memory;
 mod query_threads;
 mod sim;
 mod start;
@@ -79,6 +80,13 @@ fn run_command() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     query::panics::install();
+    let _giving_back = match freed_memory::GivingBack::start() {
+        Ok(giving_back) => giving_back,
+        Err(error) => {
+            eprintln!("meridian: cannot start a thread: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let result = match arguments.command {
         Command::Demo(args) => demo::run(args),
         Command::Start(args) => start::run(args),

@@ -59,14 +59,20 @@ pub(crate) use transaction::Transaction as OpenTransaction;
 const SHORT_BYTES: usize = 2048;
 
 /// What a text takes while it is planned, with its tokens and copies of its tree: each sign outside of literals ends a
-/// token. Measured from 1.0 to 1.2 KiB a sign for long lists of values, conditions and rows.
+/// token. Measured from 1.0 to 1.2 KiB a sign for long lists of values, conditions and rows, and 28 KiB a SELECT, of which
+/// there are two trees.
 fn tree_bytes(sql: &str) -> usize {
-    let (mut signs, mut is_quoted) = (0, false);
-    for byte in sql.bytes() {
+    const SELECT: &[u8] = b"select";
+    let (mut signs, mut selects, mut is_quoted) = (0, 0, false);
+    for (at, byte) in sql.bytes().enumerate() {
         is_quoted ^= byte == b'\'';
         signs += usize::from(!is_quoted && !byte.is_ascii_alphanumeric());
+        if !is_quoted && matches!(byte, b's' | b'S') {
+            let word = sql.as_bytes().get(at..at + SELECT.len());
+            selects += usize::from(word.is_some_and(|word| word.eq_ignore_ascii_case(SELECT)));
+        }
     }
-    3 * sql.len() + 1024 * signs
+    3 * sql.len() + 1024 * signs + (28 << 10) * selects
 }
 
 /// Computes for a statement, aside if its text is long.

@@ -1,0 +1,67 @@
+//! Freed memory goes back to the system soon, also while nothing allocates.
+//!
+//! The allocator keeps what is freed for some seconds, and gives it back when a thread asks it for more. A statement
+//! that needed hundreds of MiB for a moment would so be in the process' size until long after it, and the next one's
+//! memory would come on top.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two looks at what has been free for long enough.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Memory of the allocator's arenas is given back once it has been free for ten times this. What a load uses again and
+/// again is used again sooner.
+const PURGE_DELAY_MS: i64 = 20;
+
+/// The allocator's number for that setting, which stands before this one.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_use_numa_nodes - 1;
+
+/// A thread that gives freed memory back until this is dropped.
+pub struct GivingBack {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl GivingBack {
+    /// Errors: no thread to be had.
+    pub fn start() -> std::io::Result<GivingBack> {
+        let (stop, stopped) = channel::<()>();
+        // SAFETY: sets a number; the allocator reads it atomically.
+        unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, PURGE_DELAY_MS) };
+        let give_back = move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
+                // SAFETY: frees only what nobody has allocated; any thread may call it at any time.
+                unsafe { libmimalloc_sys::mi_collect(false) };
+            }
+        };
+        let thread = std::thread::Builder::new().name("freed memory".into()).spawn(give_back)?;
+        Ok(GivingBack { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for GivingBack {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setting_is_the_one_that_is_meant() {
+        // SAFETY: reads a number.
+        let before = unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
+        assert_eq!(before, 1_000, "the allocator's default");
+        let giving_back = GivingBack::start().unwrap();
+        // SAFETY: reads a number.
+        assert_eq!(unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) }, PURGE_DELAY_MS);
+        drop(giving_back);
+    }
+}
