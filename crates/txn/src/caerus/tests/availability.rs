@@ -208,7 +208,7 @@ fn a_pause_of_a_node_itself_is_not_held_against_others() {
 }
 
 /// Load and readers everywhere, while regions are lost or cut off one after the other and come back.
-fn random(seed: u64, mutant: Option<Mutant>) -> World {
+pub fn random(seed: u64, mutant: Option<Mutant>) -> World {
     let mut rng = Rng::new(seed).fork("losses");
     let mut world = planted_world(seed, 0, mutant);
     for node in &mut world.nodes {

@@ -21,11 +21,13 @@ mod repeats;
 mod resting;
 mod rivals;
 mod scenarios;
+mod traces;
 
 use super::{Caerus, Message, Mutant, Options, Timer};
 use crate::engine::{Answer, Engine, EngineEffect};
 use crate::trial::executor::Rows;
 use crate::trial::{access, conflict};
+use base::hash::digest;
 use base::order::{Close, CloseTicket, Closed, StreamItem};
 use base::rng::Rng;
 use base::schema::{MoveHome, SchemaAction, SchemaChange};
@@ -86,6 +88,8 @@ struct World {
     streams: BTreeMap<(NodeId, PartitionId), Vec<StreamItem>>,
     watermarks: Vec<Rank>,
     messages: u64,
+    /// A digest of all that nodes have asked of their hosts, in order.
+    trace: u64,
 }
 
 impl World {
@@ -133,6 +137,7 @@ impl World {
             streams: BTreeMap::new(),
             watermarks: vec![Rank::ZERO; count],
             messages: 0,
+            trace: 0,
         };
         for n in 0..count {
             let mut out = Vec::new();
@@ -235,6 +240,9 @@ impl World {
 
     fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message, Timer>>) {
         for effect in out {
+            if !matches!(effect, EngineEffect::Send { .. }) {
+                self.trace = digest(&(self.trace, node, format!("{effect:?}")));
+            }
             match effect {
                 EngineEffect::Send { to, message } => self.send(node, to, message),
                 EngineEffect::Timer { at, timer } => {
@@ -280,6 +288,7 @@ impl World {
             let jitter_ns = self.rng.below(self.faults.jitter_ns + 1);
             let at = self.now + self.topology.one_way_ns(from, to) + jitter_ns;
             let bytes = base::codec::encode(&message);
+            self.trace = digest(&(self.trace, from, to, &bytes));
             let message = base::codec::decode(&bytes).expect("what is written is read");
             self.schedule(at, Event::Message { to, from, message });
         }

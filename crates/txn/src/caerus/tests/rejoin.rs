@@ -352,7 +352,7 @@ fn one_of_five_may_lose_its_memory_at_every_message() {
 }
 
 /// Regions lose their memory, or their power only, or are cut off, at any time, never more than K at once.
-fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
+pub fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
     let mut draw = Rng::new(seed).fork("forgetting");
     let (regions, copies_elsewhere) = *draw.pick(&[(3, 1), (3, 1), (4, 1), (5, 2), (5, 2)]);
     let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 20 * MS);
