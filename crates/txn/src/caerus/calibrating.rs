@@ -15,7 +15,7 @@
 //! - Entries that a later leader did not take over are not waited for: they were never stable, so nobody was answered.
 //! - The answer is not below what this node has reported to be collectable.
 
-use super::homes::Claims;
+use super::claims::Claims;
 use super::message::{Message, Term};
 use super::options::Mutant;
 use super::state::{Caerus, Out, regions_in};
@@ -26,9 +26,30 @@ use base::txn::{AccessMode, Granule};
 use base::{NodeId, PartitionId, Rank, RegionId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// Readers that find their cut, and what is asked for them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    waiting: BTreeMap<CloseTicket, Finding>,
+    asked: BTreeMap<RegionId, Calibrations>,
+    /// Readers that have come to know another home since, which is not asked yet.
+    later: Vec<(RegionId, CloseTicket)>,
+    /// When lows were asked for, and which.
+    lows_asked: BTreeMap<RegionId, (Time, Rank)>,
+}
+
+impl Findings {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+    /// The reader went away.
+    pub fn cancel(&mut self, ticket: CloseTicket) {
+        self.waiting.remove(&ticket);
+    }
+}
+
 /// A reader that wants to know.
 #[derive(Clone, Debug)]
-pub(super) struct Finding {
+struct Finding {
     partition: PartitionId,
     granules: Vec<Granule>,
     /// Where what it reads was homed, as far as was known when it asked.
@@ -41,7 +62,7 @@ pub(super) struct Finding {
 
 /// Questions to the leader of one sequence.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calibrations {
+struct Calibrations {
     /// Of the last question.
     number: u64,
     sent_at: Time,
@@ -69,11 +90,6 @@ impl Confirming {
 }
 
 impl Caerus {
-    /// Whether clocks say nothing here.
-    pub(super) fn is_unbounded(&self) -> bool {
-        self.topology.unbounded_clocks
-    }
-
     pub(super) fn find_latest(
         &mut self,
         now: Time,
@@ -81,11 +97,11 @@ impl Caerus {
         (partition, granules): (PartitionId, Vec<Granule>),
         out: &mut Out,
     ) {
-        assert!(self.partition(partition).local, "it is found where there is a copy");
-        let homes = self.homes_read(partition, &granules);
+        assert!(self.cluster.is_local(partition), "it is found where there is a copy");
+        let homes = self.residences.read(partition, &granules);
         let sequences = sequences_of(&homes);
         let open = regions_in(sequences).map(|sequence| (sequence, None)).collect();
-        self.finding.insert(ticket, Finding { partition, granules, homes, open, blockers: None });
+        self.findings.waiting.insert(ticket, Finding { partition, granules, homes, open, blockers: None });
         for sequence in regions_in(sequences) {
             self.want_end(now, sequence, ticket, out);
         }
@@ -93,17 +109,17 @@ impl Caerus {
 
     /// A reader wants to know where a sequence ends.
     fn want_end(&mut self, now: Time, sequence: RegionId, ticket: CloseTicket, out: &mut Out) {
-        if self.options.planted(Mutant::CalibrateHere) {
+        if self.cluster.options.planted(Mutant::CalibrateHere) {
             let known = &self.sequences[usize::from(sequence.0)];
             let (term, end) = (known.accepted, known.merged);
             return self.end_is(sequence, &[ticket], (term, end), out);
         }
-        let gap_ns = self.options.heartbeat_ns;
-        if self.is_open(sequence) && self.copies_of(sequence) == 0 {
+        let gap_ns = self.cluster.options.heartbeat_ns;
+        if self.is_open(sequence) && self.cluster.copies_of(sequence) == 0 {
             let end = (self.leading[&sequence].term, self.sequences[usize::from(sequence.0)].end());
             return self.end_is(sequence, &[ticket], end, out);
         }
-        let asked = self.calibrations.entry(sequence).or_default();
+        let asked = self.findings.asked.entry(sequence).or_default();
         asked.gathered.push(ticket);
         if asked.sent_at + gap_ns <= now {
             self.ask_end(now, sequence, out);
@@ -114,7 +130,7 @@ impl Caerus {
 
     fn ask_end(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
         let leader = self.leader_of(sequence);
-        let asked = self.calibrations.entry(sequence).or_default();
+        let asked = self.findings.asked.entry(sequence).or_default();
         if !asked.gathered.is_empty() {
             // Numbers go on above those of a former life, which may still be answered.
             asked.number = (asked.number + 1).max(now.0);
@@ -129,11 +145,15 @@ impl Caerus {
     /// Asks for those who have gathered, and again where no answer has come.
     pub(super) fn ask_ends(&mut self, now: Time, out: &mut Out) {
         let is_due = |(sequence, asked): (&RegionId, &Calibrations)| {
-            let patience_ns = self.options.patience_ns(&self.topology, self.me, self.leader_of(*sequence));
+            let patience_ns = self.cluster.options.patience_ns(
+                &self.cluster.topology,
+                self.cluster.me,
+                self.leader_of(*sequence),
+            );
             let overdue = !asked.under_way.is_empty() && asked.sent_at + patience_ns <= now;
             (overdue || !asked.gathered.is_empty()).then_some(*sequence)
         };
-        let due: Vec<RegionId> = self.calibrations.iter().filter_map(is_due).collect();
+        let due: Vec<RegionId> = self.findings.asked.iter().filter_map(is_due).collect();
         due.into_iter().for_each(|sequence| self.ask_end(now, sequence, out));
     }
 
@@ -148,14 +168,14 @@ impl Caerus {
     ) {
         let Some(known) = self.sequences.get(usize::from(sequence.0)) else { return };
         let (led_in, end) = (known.led_in, known.end());
-        let copies = self.copies_of(sequence);
+        let copies = self.cluster.copies_of(sequence);
         let Some(sequencer) = self.leading.get_mut(&sequence).filter(|sequencer| sequencer.is_open) else {
             if !self.leading.contains_key(&sequence) {
                 self.send(from, Message::Leads { sequence, term: led_in }, out);
             }
             return; // It comes again.
         };
-        if copies == 0 || self.options.planted(Mutant::UnconfirmedEnd) {
+        if copies == 0 || self.cluster.options.planted(Mutant::UnconfirmedEnd) {
             let term = sequencer.term;
             return self.send(from, Message::Calibrated { sequence, term, number, end }, out);
         }
@@ -170,7 +190,7 @@ impl Caerus {
 
     /// A replica has confirmed that it follows this node's term, after it was asked by a probe.
     pub(super) fn confirmed(&mut self, sequence: RegionId, from: NodeId, probe: u64, out: &mut Out) {
-        let copies = self.copies_of(sequence);
+        let copies = self.cluster.copies_of(sequence);
         let Some(sequencer) = self.leading.get_mut(&sequence) else { return };
         let known = sequencer.confirming.confirmed.entry(from).or_default();
         *known = probe.max(*known);
@@ -201,8 +221,8 @@ impl Caerus {
         (term, end): (Term, u64),
         out: &mut Out,
     ) {
-        let late = self.options.planted(Mutant::CalibrateBeforeArrival);
-        let Some(asked) = self.calibrations.get_mut(&sequence) else { return };
+        let late = self.cluster.options.planted(Mutant::CalibrateBeforeArrival);
+        let Some(asked) = self.findings.asked.get_mut(&sequence) else { return };
         let later = asked.under_way.split_off(&(number + 1));
         let mut served: Vec<CloseTicket> =
             std::mem::replace(&mut asked.under_way, later).into_values().flatten().collect();
@@ -215,7 +235,7 @@ impl Caerus {
 
     fn end_is(&mut self, sequence: RegionId, served: &[CloseTicket], end: (Term, u64), out: &mut Out) {
         for ticket in served {
-            if let Some(finding) = self.finding.get_mut(ticket)
+            if let Some(finding) = self.findings.waiting.get_mut(ticket)
                 && let Some(open) = finding.open.get_mut(&sequence)
             {
                 *open = Some(end);
@@ -226,12 +246,12 @@ impl Caerus {
 
     /// More of a sequence is merged here, or its log is a later leader's.
     pub(super) fn merged_more(&mut self, sequence: RegionId, out: &mut Out) {
-        if self.finding.is_empty() {
+        if self.findings.waiting.is_empty() {
             return;
         }
         let known = &self.sequences[usize::from(sequence.0)];
         let mut all = Vec::new();
-        for (ticket, finding) in &mut self.finding {
+        for (ticket, finding) in &mut self.findings.waiting {
             let Some(Some((term, end))) = finding.open.get(&sequence) else { continue };
             if known.covers(*term, *end) {
                 finding.open.remove(&sequence);
@@ -245,27 +265,31 @@ impl Caerus {
 
     /// All that it may have to see is here: who of it has no rank?
     fn all_merged(&mut self, ticket: CloseTicket, out: &mut Out) {
-        let finding = &self.finding[&ticket];
+        let finding = &self.findings.waiting[&ticket];
         let unranked = |at: &Ref| {
-            let vertex = self.graph.live(*at);
+            let vertex = self.merger.vertex(*at);
             let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
             let mut writes = transaction.access.at(finding.partition).iter().filter(|a| {
                 a.mode == AccessMode::Write
-                    && self.is_ordered_for(transaction, finding.partition, &a.granule, vertex.extra.got)
+                    && self.cluster.is_ordered_for(
+                        transaction,
+                        finding.partition,
+                        &a.granule,
+                        vertex.extra.got,
+                    )
             });
             vertex.rank.is_none()
                 && writes.any(|write| finding.granules.iter().any(|granule| granule.overlaps(&write.granule)))
         };
-        let pending = self.pending.iter().map(|(_, slot)| self.graph.at(*slot));
-        let mut blockers: BTreeSet<u32> = pending.filter(unranked).map(|at| at.slot).collect();
-        if self.options.planted(Mutant::RanksNotAwaited) {
+        let mut blockers: BTreeSet<u32> = self.merger.pending().filter(unranked).map(|at| at.slot).collect();
+        if self.cluster.options.planted(Mutant::RanksNotAwaited) {
             blockers.clear();
         }
         if !blockers.is_empty() {
             base::sometimes!("a reader waits for the rank of a transaction in flight");
         }
         let is_found = blockers.is_empty();
-        self.finding.get_mut(&ticket).expect("just found").blockers = Some(blockers);
+        self.findings.waiting.get_mut(&ticket).expect("just found").blockers = Some(blockers);
         if is_found {
             self.found(ticket, out);
         }
@@ -273,11 +297,11 @@ impl Caerus {
 
     /// A transaction has its rank.
     pub(super) fn ranked(&mut self, at: Ref, out: &mut Out) {
-        if self.finding.is_empty() {
+        if self.findings.waiting.is_empty() {
             return;
         }
         let mut found = Vec::new();
-        for (ticket, finding) in &mut self.finding {
+        for (ticket, finding) in &mut self.findings.waiting {
             if let Some(blockers) = &mut finding.blockers
                 && blockers.remove(&at.slot)
                 && blockers.is_empty()
@@ -289,63 +313,63 @@ impl Caerus {
     }
 
     fn found(&mut self, ticket: CloseTicket, out: &mut Out) {
-        let Finding { partition, granules, homes, .. } = &self.finding[&ticket];
+        let Finding { partition, granules, homes, .. } = &self.findings.waiting[&ticket];
         let partition = *partition;
-        let homes_now = self.homes_read(partition, granules);
+        let homes_now = self.residences.read(partition, granules);
         if homes_now != *homes {
             // Somebody may have been answered at the new home; and it is known here now.
             base::sometimes!("something moves while a reader finds its cut");
             let sequences = sequences_of(&homes_now);
-            let finding = self.finding.get_mut(&ticket).expect("just found");
+            let finding = self.findings.waiting.get_mut(&ticket).expect("just found");
             finding.homes = homes_now;
             finding.open = regions_in(sequences).map(|sequence| (sequence, None)).collect();
             finding.blockers = None;
-            self.wanted_later.extend(regions_in(sequences).map(|sequence| (sequence, ticket)));
+            self.findings.later.extend(regions_in(sequences).map(|sequence| (sequence, ticket)));
             return;
         }
-        self.finding.remove(&ticket);
-        let executed = self.partition(partition).rank_max;
-        let takes_part = |at: &Ref| self.graph.live(*at).participants.contains(partition);
-        let pending = self.pending.iter().map(|(_, slot)| self.graph.at(*slot)).filter(takes_part);
-        let placed = pending.filter_map(|at| self.graph.live(at).rank);
+        self.findings.waiting.remove(&ticket);
+        let (_, executed) = self.scheduler.log(partition);
+        let takes_part = |at: &Ref| self.merger.vertex(*at).participants.contains(partition);
+        let pending = self.merger.pending().filter(takes_part);
+        let placed = pending.filter_map(|at| self.merger.vertex(at).rank);
         let rank = placed.fold(executed.max(self.least_cut_here()), Rank::max);
         out.push(EngineEffect::Latest { ticket, rank });
     }
 
     /// Asks the homes that readers have come to know meanwhile.
     pub(super) fn want_later(&mut self, now: Time, out: &mut Out) {
-        for (sequence, ticket) in std::mem::take(&mut self.wanted_later) {
+        for (sequence, ticket) in std::mem::take(&mut self.findings.later) {
             self.want_end(now, sequence, ticket, out);
         }
     }
 
     /// No cut of this node, now or later, is below; where clocks are bounded they see to that.
     pub(super) fn least_cut_here(&self) -> Rank {
-        if self.is_replica { self.executed_to().unwrap_or_default() } else { self.ready }
-    }
-
-    pub(super) fn cancel_finding(&mut self, ticket: CloseTicket) {
-        self.finding.remove(&ticket);
+        if self.cluster.is_replica { self.executed_to().unwrap_or_default() } else { self.collector.ready() }
     }
 
     /// Asks again for lows that readers here wait for: a clock elsewhere may never come to them by itself.
     pub(super) fn ask_lows(&mut self, now: Time, out: &mut Out) {
-        if !self.is_unbounded() {
+        if !self.cluster.is_unbounded() {
             return;
         }
         for n in 0..self.sequences.len() {
             let sequence = RegionId(n as u16);
-            let Some((rank, _)) = self.sequences[n].waiting.last().copied() else { continue };
+            let Some(rank) = self.closes.low_wanted(sequence) else { continue };
             if self.leading.contains_key(&sequence) {
                 self.want_own_low(now, sequence, rank, out);
                 continue;
             }
-            let patience_ns = self.options.patience_ns(&self.topology, self.me, self.leader_of(sequence));
-            let asked = self.lows_asked.get(&sequence);
+            let patience_ns = self.cluster.options.patience_ns(
+                &self.cluster.topology,
+                self.cluster.me,
+                self.leader_of(sequence),
+            );
+            let asked = self.findings.lows_asked.get(&sequence);
             if asked.is_none_or(|(at, before)| *at + patience_ns <= now || *before < rank) {
-                self.lows_asked.insert(sequence, (now, rank));
+                self.findings.lows_asked.insert(sequence, (now, rank));
                 let leader = self.leader_of(sequence);
-                self.send(leader, Message::LowWanted { sequence, rank, at: self.me }, out);
+                self.send(leader, Message::LowWanted { sequence, rank, at: self.cluster.me }, out);
             }
         }
     }

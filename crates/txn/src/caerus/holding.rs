@@ -23,7 +23,9 @@ use base::{NodeId, RegionId, Time};
 impl Caerus {
     /// How long the leader of one of its `regions`, at `node`, holds a transaction.
     pub(super) fn hold_ns(&self, node: NodeId, transaction: &Transaction, regions: u64) -> u64 {
-        if self.options.hold_percent == 0 || self.protocol() != Protocol::Caerus || regions.count_ones() == 1
+        if self.cluster.options.hold_percent == 0
+            || self.cluster.protocol() != Protocol::Caerus
+            || regions.count_ones() == 1
         {
             return 0;
         }
@@ -32,19 +34,19 @@ impl Caerus {
         let there_ns = one_way_ns(gateway, node);
         let leaders = || regions_in(regions).map(|region| self.leader_of(region));
         let farthest_ns = leaders().map(|other| one_way_ns(gateway, other)).max().unwrap_or(0);
-        let held_ns = farthest_ns.saturating_sub(there_ns) * self.options.hold_percent / 100;
+        let held_ns = farthest_ns.saturating_sub(there_ns) * self.cluster.options.hold_percent / 100;
         // The own entry has to count by the time when the others are here.
         let others = leaders().map(|other| one_way_ns(gateway, other) + one_way_ns(other, node));
-        let counts_ns = self.stable_after_ns(self.topology.region_of(node), node);
+        let counts_ns = self.stable_after_ns(self.cluster.topology.region_of(node), node);
         let room_ns = others.max().unwrap_or(0).saturating_sub(there_ns + counts_ns);
         // However wrong what was measured may be.
-        held_ns.min(room_ns).min(self.topology.wan.widest_ns())
+        held_ns.min(room_ns).min(self.cluster.topology.wan.widest_ns())
     }
 
     /// A transaction has come to the leader of a sequence from its gateway.
     pub(super) fn arrive(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
-        let regions = self.regions_of(&named.0);
-        let hold_ns = self.hold_ns(self.me, &named.0, regions);
+        let regions = self.cluster.regions_of(&named.0);
+        let hold_ns = self.hold_ns(self.cluster.me, &named.0, regions);
         if hold_ns == 0 || self.is_ordered(sequence, named.0.id) {
             return self.order(now, sequence, named, out);
         }

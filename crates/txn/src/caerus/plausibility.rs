@@ -16,7 +16,6 @@
 use super::message::{Append, Entry, Message, Tail, Term};
 use super::options::Mutant;
 use super::state::Caerus;
-use base::time::MS;
 use base::{NodeId, Rank, RegionId, Time};
 use std::collections::BTreeMap;
 
@@ -27,24 +26,9 @@ const AHEAD_MAX: u64 = 1 << 40;
 pub(super) type Refusals = BTreeMap<(NodeId, &'static str), u64>;
 
 impl Caerus {
-    /// The largest distance of a stamp into the future, in ns.
-    pub(super) fn stamp_ahead_ns(&self) -> u64 {
-        self.options.future_max_ns(&self.topology).max(2 * self.clock_bound_ns())
-    }
-
-    /// No rank of a node whose clock is within its bound is later.
-    fn latest_stamp(&self, now: Time) -> Rank {
-        let grants = self.running().into_iter().any(|sequence| self.copies_of(sequence) > 0);
-        let lease_ns = if grants { self.options.lease_ns(&self.topology) } else { 0 };
-        // One above a cut; and one more for each transaction that a rank was inherited through.
-        let inherited_ns = MS;
-        let ahead_ns = 2 * self.clock_bound_ns() + self.stamp_ahead_ns() + lease_ns + inherited_ns;
-        self.topology.latest_rank(now, ahead_ns)
-    }
-
     /// Whether a message of another node is handled; counts those that are not.
     pub(super) fn is_plausible(&mut self, now: Time, from: NodeId, message: &Message) -> bool {
-        if self.options.planted(Mutant::TrustStamps) {
+        if self.cluster.options.planted(Mutant::TrustStamps) {
             return true;
         }
         let Err(reason) = self.check(now, message) else { return true };
@@ -54,7 +38,7 @@ impl Caerus {
     }
 
     fn check(&self, now: Time, message: &Message) -> Result<(), &'static str> {
-        let latest = self.latest_stamp(now);
+        let latest = self.cluster.latest_stamp(now);
         let rank =
             |rank: Rank| if rank <= latest { Ok(()) } else { Err("a rank too far ahead of this clock") };
         match message {
@@ -108,11 +92,11 @@ impl Caerus {
                 index(self.end_of(*sequence), *end.max(merged), 0)
             }
             Message::Executed { end, .. } => rank(end.1),
-            Message::Progress { done, executed, .. } if !self.is_unbounded() => {
+            Message::Progress { done, executed, .. } if !self.cluster.is_unbounded() => {
                 rank(*done)?;
                 executed.map_or(Ok(()), rank)
             }
-            Message::Watermark { term, rank: below, ready, .. } if !self.is_unbounded() => {
+            Message::Watermark { term, rank: below, ready, .. } if !self.cluster.is_unbounded() => {
                 index(0, *term, 0)?;
                 // All keep copies of nothing, or nobody does: then there is no such rank.
                 rank(*below)?;
@@ -137,7 +121,7 @@ impl Caerus {
         let known = &self.sequences[usize::from(sequence.0)];
         let furthest = *since.max(first).max(stable).max(everywhere);
         index(known.end(), furthest, append.entries.len())?;
-        if self.options.planted(Mutant::StampIsNow) {
+        if self.cluster.options.planted(Mutant::StampIsNow) {
             return Ok(());
         }
         // What is merged already was stamped below what has been told since.

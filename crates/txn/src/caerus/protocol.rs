@@ -20,6 +20,7 @@
 //! led where it is decided soonest for all regions on average; every region executes, and a gateway is answered by
 //! its own. Against them: a piece carries its whole transaction.
 
+use super::cluster::Cluster;
 use super::state::{Caerus, Out, regions_in};
 use super::{message::Named, options::Mutant};
 use base::topology::Topology;
@@ -88,23 +89,24 @@ impl Global {
     }
 }
 
-impl Caerus {
+impl Cluster {
     /// Who orders what here.
-    pub fn protocol(&self) -> Protocol {
+    pub(super) fn protocol(&self) -> Protocol {
         self.options.protocol
     }
-
     /// The sequences there are, in order.
     pub(super) fn running(&self) -> Vec<RegionId> {
         let global = self.global.iter().map(|global| global.number);
         self.regional().chain(global).collect()
     }
-    fn regional(&self) -> impl Iterator<Item = RegionId> + '_ {
+
+    pub(super) fn regional(&self) -> impl Iterator<Item = RegionId> + '_ {
         let regions = (0..self.sequencers.len() as u16).map(RegionId);
         regions.filter(|region| {
             self.protocol().has_regional() && self.sequencers[usize::from(region.0)].is_some()
         })
     }
+
     /// The sequences whose entries give transactions their places and ranks, in order.
     pub(super) fn ranking(&self) -> Vec<RegionId> {
         match self.protocol() {
@@ -112,14 +114,17 @@ impl Caerus {
             Protocol::Calvin => self.running(),
         }
     }
+
     pub(super) fn exists(&self, sequence: RegionId) -> bool {
         self.is_global(sequence)
             || self.protocol().has_regional()
                 && self.sequencers.get(usize::from(sequence.0)).is_some_and(Option::is_some)
     }
+
     pub(super) fn is_global(&self, sequence: RegionId) -> bool {
         self.global.is_some_and(|global| global.number == sequence)
     }
+
     /// The region that a sequence belongs to: it leads as long as it is not lost.
     pub(super) fn home_of(&self, sequence: RegionId) -> RegionId {
         match self.global {
@@ -127,6 +132,7 @@ impl Caerus {
             _ => sequence,
         }
     }
+
     /// How many regions other than the leader's must have an entry before anything comes of it.
     pub(super) fn copies_of(&self, sequence: RegionId) -> usize {
         match self.global {
@@ -134,6 +140,7 @@ impl Caerus {
             _ => self.options.copies_elsewhere,
         }
     }
+
     /// Answers and what they rest on outlive the loss of a region.
     pub(super) fn survives(&self) -> bool {
         match (self.protocol(), self.global) {
@@ -149,6 +156,7 @@ impl Caerus {
             _ => regions,
         }
     }
+
     /// The regions whose nodes may tell how a transaction ended that these sequences order.
     pub(super) fn witnesses(&self, regions: u64) -> u64 {
         match self.protocol() {
@@ -175,21 +183,30 @@ impl Caerus {
     pub(super) fn feeds_others(&self, sequence: RegionId) -> bool {
         self.protocol() == Protocol::Slog && self.is_global(sequence)
     }
-    /// The log of all regions has come to a transaction: the regions led here order their pieces of it.
-    pub(super) fn take_pieces(&mut self, now: Time, named: Named, out: &mut Out) {
-        let regions = self.regions_of(&named.0);
-        for sequence in regions_in(regions) {
-            if self.is_open(sequence) {
-                self.order(now, sequence, named.clone(), out);
-            }
-        }
-    }
+
     /// Whether whoever is heard of from another sequence is ordered here at once.
     pub(super) fn orders_orphans(&self) -> bool {
         match self.protocol() {
             Protocol::Caerus => !self.options.planted(Mutant::NoOrphanRule),
             Protocol::Slog => self.options.planted(Mutant::PiecesAsTheyCome),
             Protocol::Calvin => false,
+        }
+    }
+}
+
+impl Caerus {
+    /// Who orders what here.
+    pub fn protocol(&self) -> Protocol {
+        self.cluster.options.protocol
+    }
+
+    /// The log of all regions has come to a transaction: the regions led here order their pieces of it.
+    pub(super) fn take_pieces(&mut self, now: Time, named: Named, out: &mut Out) {
+        let regions = self.cluster.regions_of(&named.0);
+        for sequence in regions_in(regions) {
+            if self.is_open(sequence) {
+                self.order(now, sequence, named.clone(), out);
+            }
         }
     }
 }

@@ -17,10 +17,8 @@
 //! broken link does not end a term. The region that the sequence belongs to stands by itself once it has caught
 //! up and its links have been calm for a while: it orders its own at home.
 
-use super::batcher::{Link, Outstanding};
-use super::link::Outbox;
 use super::message::{Grant, Message, Tail, Term};
-use super::options::{Mutant, Protocol};
+use super::options::Mutant;
 use super::rounds::inside;
 use super::sequencer::Sequencer;
 use super::state::{Caerus, Out};
@@ -54,36 +52,18 @@ impl Candidacy {
 }
 
 impl Caerus {
-    /// The region that leads in a term.
-    fn region_of_term(&self, term: Term) -> RegionId {
-        RegionId((term % self.sequencers.len() as Term) as u16)
+    /// Who leads a sequence, and in which term, as far as is known here.
+    pub(super) fn leader(&self, sequence: RegionId) -> (NodeId, Term) {
+        (self.leader_of(sequence), self.sequences[sequence.0 as usize].led_in)
     }
     /// Who leads a sequence, as far as is known here.
     pub(super) fn leader_of(&self, sequence: RegionId) -> NodeId {
-        let region = self.region_of_term(self.sequences[sequence.0 as usize].led_in);
-        self.sequencers[region.0 as usize].expect("a region that leads has a node for it")
-    }
-    /// Whether a node may say this of a sequence: it leads, or would lead, in the term.
-    pub(super) fn speaks(&self, from: NodeId, sequence: RegionId, term: Term) -> bool {
-        self.exists(sequence) && self.sequencers[self.region_of_term(term).0 as usize] == Some(from)
-    }
-    /// Whether this node votes for its region on who leads a sequence.
-    pub(super) fn votes(&self, sequence: RegionId) -> bool {
-        self.copies_of(sequence) > 0 && self.sequencers[self.region.0 as usize] == Some(self.me)
-    }
-    fn voters(&self) -> usize {
-        self.sequencers.iter().flatten().count()
-    }
-    /// As many regions as have to promise.
-    fn promises_needed(&self, sequence: RegionId) -> usize {
-        match self.options.planted(Mutant::LeadAlone) {
-            true => 1,
-            false => self.voters() - self.copies_of(sequence),
-        }
+        let region = self.cluster.region_of_term(self.sequences[sequence.0 as usize].led_in);
+        self.cluster.sequencers[region.0 as usize].expect("a region that leads has a node for it")
     }
     pub(super) fn tell_voters(&mut self, message: &Message, out: &mut Out) {
-        for node in self.sequencers.clone().into_iter().flatten() {
-            if node != self.me {
+        for node in self.cluster.sequencers.clone().into_iter().flatten() {
+            if node != self.cluster.me {
                 self.send(node, message.clone(), out);
             }
         }
@@ -91,11 +71,11 @@ impl Caerus {
 
     /// Stands for sequences whose leaders are silent, and for the own one.
     pub(super) fn watch(&mut self, now: Time, out: &mut Out) {
-        let suspect_ns = self.options.suspect_after_ns(&self.topology);
-        let widest_ns = self.topology.wan.widest_ns();
-        let regions = self.sequencers.len() as u64;
-        for sequence in self.running() {
-            if !self.votes(sequence) || self.leading.contains_key(&sequence) {
+        let suspect_ns = self.cluster.options.suspect_after_ns(&self.cluster.topology);
+        let widest_ns = self.cluster.topology.wan.widest_ns();
+        let regions = self.cluster.sequencers.len() as u64;
+        for sequence in self.cluster.running() {
+            if !self.cluster.votes(sequence) || self.leading.contains_key(&sequence) {
                 continue;
             }
             if let Some(candidacy) = self.candidacies.get(&sequence) {
@@ -106,21 +86,22 @@ impl Caerus {
             }
             let known = &self.sequences[sequence.0 as usize];
             // One after the other, so that not all stand at once.
-            let turn = (regions + u64::from(self.region.0) - known.promised % regions) % regions;
+            let turn = (regions + u64::from(self.cluster.region.0) - known.promised % regions) % regions;
             let is_silent = now.since(known.heard_at) >= suspect_ns + turn * widest_ns;
             let is_calm =
                 now.since(known.heard_at) < suspect_ns / 4 && now.since(known.led_at) > 2 * suspect_ns;
-            let is_home = self.home_of(sequence) == self.region && is_calm && known.is_caught_up();
+            let is_home =
+                self.cluster.home_of(sequence) == self.cluster.region && is_calm && known.is_caught_up();
             if !is_silent && !is_home {
                 continue;
             }
             let mut term = known.highest + 1;
-            while self.region_of_term(term) != self.region {
+            while self.cluster.region_of_term(term) != self.cluster.region {
                 term += 1;
             }
             base::sometimes!("a region would lead a sequence");
             let until = now + 2 * widest_ns + suspect_ns / 2 + turn * widest_ns;
-            let agreed = [self.region].into();
+            let agreed = [self.cluster.region].into();
             self.candidacies.insert(sequence, Candidacy { term, agreed, promised: None, until });
             self.tell_voters(&Message::Suspect { sequence, term }, out);
             self.agreed(now, sequence, out);
@@ -135,11 +116,11 @@ impl Caerus {
         term: Term,
         out: &mut Out,
     ) {
-        if !self.speaks(from, sequence, term) || !self.votes(sequence) {
+        if !self.cluster.speaks(from, sequence, term) || !self.cluster.votes(sequence) {
             return;
         }
-        let is_home = self.topology.region_of(from) == self.home_of(sequence);
-        let suspect_ns = self.options.suspect_after_ns(&self.topology);
+        let is_home = self.cluster.topology.region_of(from) == self.cluster.home_of(sequence);
+        let suspect_ns = self.cluster.options.suspect_after_ns(&self.cluster.topology);
         let known = &mut self.sequences[sequence.0 as usize];
         known.highest = known.highest.max(term);
         let is_lost = now.since(known.heard_at) >= suspect_ns / 2 && !self.leading.contains_key(&sequence);
@@ -159,8 +140,8 @@ impl Caerus {
         term: Term,
         out: &mut Out,
     ) {
-        let region = self.topology.region_of(from);
-        if self.sequencers[region.0 as usize] == Some(from)
+        let region = self.cluster.topology.region_of(from);
+        if self.cluster.sequencers[region.0 as usize] == Some(from)
             && let Some(candidacy) = self.candidacies.get_mut(&sequence)
             && candidacy.term == term
         {
@@ -172,8 +153,8 @@ impl Caerus {
     /// Enough others miss the leader: stands for election.
     fn agreed(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
         // Fewer than K + 1 could make nothing stable.
-        let enough = self.promises_needed(sequence).max(self.copies_of(sequence) + 1);
-        let enough = if self.options.planted(Mutant::LeadAlone) { 1 } else { enough };
+        let enough = self.cluster.promises_needed(sequence).max(self.cluster.copies_of(sequence) + 1);
+        let enough = if self.cluster.options.planted(Mutant::LeadAlone) { 1 } else { enough };
         let Some(candidacy) = self.candidacies.get_mut(&sequence) else { return };
         let known = &mut self.sequences[sequence.0 as usize];
         if candidacy.promised.is_some() || candidacy.agreed.len() < enough || candidacy.term <= known.promised
@@ -185,7 +166,7 @@ impl Caerus {
         (known.promised, known.highest) = (term, known.highest.max(term));
         let (merged, accepted, end) = (known.merged, known.accepted, known.end());
         let own = Tail { accepted, end, granted: known.granted, entries: Vec::new() };
-        candidacy.promised = Some([(self.region, own)].into());
+        candidacy.promised = Some([(self.cluster.region, own)].into());
         self.tell_voters(&Message::Elect { sequence, term, merged, accepted, end }, out);
         self.promised(now, sequence, out);
     }
@@ -201,7 +182,7 @@ impl Caerus {
         (accepted, end): (Term, u64),
         out: &mut Out,
     ) {
-        if !self.speaks(from, sequence, term) || !self.votes(sequence) {
+        if !self.cluster.speaks(from, sequence, term) || !self.cluster.votes(sequence) {
             return;
         }
         let known = &mut self.sequences[sequence.0 as usize];
@@ -210,7 +191,7 @@ impl Caerus {
             let term = known.promised;
             return self.send(from, Message::Overtaken { sequence, term }, out);
         }
-        if !self.options.planted(Mutant::ForgetPromises) {
+        if !self.cluster.options.planted(Mutant::ForgetPromises) {
             known.promised = term;
             known.heard_at = now;
             self.candidacies.remove(&sequence);
@@ -231,8 +212,8 @@ impl Caerus {
         tail: Tail,
         out: &mut Out,
     ) {
-        let region = self.topology.region_of(from);
-        if self.sequencers[region.0 as usize] == Some(from)
+        let region = self.cluster.topology.region_of(from);
+        if self.cluster.sequencers[region.0 as usize] == Some(from)
             && let Some(candidacy) = self.candidacies.get_mut(&sequence)
             && candidacy.term == term
             && let Some(promised) = &mut candidacy.promised
@@ -244,7 +225,7 @@ impl Caerus {
 
     /// Enough have promised: leads, with the best log among theirs.
     fn promised(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        let needed = self.promises_needed(sequence);
+        let needed = self.cluster.promises_needed(sequence);
         let candidacy = self.candidacies.get(&sequence).expect("it stands");
         let Some(promised) = candidacy.promised.as_ref().filter(|promised| promised.len() >= needed) else {
             return;
@@ -256,7 +237,7 @@ impl Caerus {
         let known = &mut self.sequences[sequence.0 as usize];
         assert_eq!(known.promised, term, "a candidate promises itself");
         let is_longer = (tail.accepted, tail.end) > (known.accepted, known.end());
-        if best != self.region && is_longer && !self.options.planted(Mutant::KeepOwnLog) {
+        if best != self.cluster.region && is_longer && !self.cluster.options.planted(Mutant::KeepOwnLog) {
             base::sometimes!("a leader goes on with another region's log");
             known.adopt(term, tail.entries.clone());
         }
@@ -265,13 +246,14 @@ impl Caerus {
         let (first, entries) = known.kept();
         let kept = (first, entries.clone());
         self.candidacies.remove(&sequence);
-        let mut sequencer = Sequencer::new(&self.topology, self.me, &self.options, now, term, kept);
+        let mut sequencer =
+            Sequencer::new(&self.cluster.topology, self.cluster.me, &self.cluster.options, now, term, kept);
         sequencer.floor = granted;
-        if !self.is_global(sequence) {
-            sequencer.inside = inside(&self.topology, self.me, &self.options);
+        if !self.cluster.is_global(sequence) {
+            sequencer.inside = inside(&self.cluster.topology, self.cluster.me, &self.cluster.options);
         }
         self.leading.insert(sequence, sequencer);
-        self.links.remove(&sequence);
+        self.gateway.turn_inside(sequence);
         self.announce(sequence, out);
         self.beat(now, sequence, out);
     }
@@ -284,16 +266,16 @@ impl Caerus {
         sequencer.is_open = true;
         let bit = 1u64 << sequence.0;
         let mut lacking = BTreeMap::new();
-        if self.orders_orphans() {
-            for (_, vertex) in self.graph.iter() {
+        if self.cluster.orders_orphans() {
+            for (_, vertex) in self.merger.graph().iter() {
                 if vertex.extra.regions & bit != 0 && vertex.extra.got & bit == 0 {
                     let transaction = vertex.transaction.clone().expect("entries carry whole transactions");
                     lacking.insert(vertex.id, (transaction, vertex.extra.request));
                 }
             }
         }
-        for (txn, outstanding) in &self.outstanding {
-            if self.entrances(outstanding.regions) & bit != 0 {
+        for (txn, outstanding) in self.gateway.outstanding() {
+            if self.cluster.entrances(outstanding.regions()) & bit != 0 {
                 lacking.insert(*txn, outstanding.named());
             }
         }
@@ -309,12 +291,12 @@ impl Caerus {
     pub(super) fn announce(&mut self, sequence: RegionId, out: &mut Out) {
         let sequencer = &self.leading[&sequence];
         let term = sequencer.term;
-        if term == Term::from(self.home_of(sequence).0) {
+        if term == Term::from(self.cluster.home_of(sequence).0) {
             return; // As they know.
         }
         let hear = sequencer.replicas.clone();
-        for node in self.topology.node_ids() {
-            if node != self.me && !hear.contains(&node) {
+        for node in self.cluster.topology.node_ids() {
+            if node != self.cluster.me && !hear.contains(&node) {
                 self.send(node, Message::Leads { sequence, term }, out);
             }
         }
@@ -332,27 +314,7 @@ impl Caerus {
         if self.candidacies.get(&sequence).is_some_and(|candidacy| candidacy.term <= term) {
             self.candidacies.remove(&sequence);
         }
-        self.links.remove(&sequence);
-        let bit = 1u64 << sequence.0;
-        let concerned =
-            self.outstanding.values().filter(|outstanding| self.entrances(outstanding.regions) & bit != 0);
-        let concerned: Vec<_> = concerned.map(Outstanding::named).collect();
-        for named in concerned {
-            self.link(sequence).outbox.push(named);
-        }
-    }
-
-    /// The way to who leads a sequence.
-    pub(super) fn link(&mut self, sequence: RegionId) -> &mut Link {
-        let node = self.leader_of(sequence);
-        let term = self.sequences[sequence.0 as usize].led_in;
-        let patience = self.options.patience(&self.topology, self.me, node);
-        let yields = self.protocol() == Protocol::Caerus;
-        self.links.entry(sequence).or_insert_with(|| {
-            let outbox = Outbox::new([(node, patience)].into_iter());
-            // Rivals are as described: they send what they have.
-            Link::new(term, if yields { outbox.yielding() } else { outbox })
-        })
+        self.gateway.turn_to(&self.cluster, sequence, self.leader(sequence));
     }
 
     fn step_down(&mut self, now: Time, sequence: RegionId, term: Term) {
@@ -376,17 +338,17 @@ impl Caerus {
     }
 
     pub(super) fn on_leads(&mut self, now: Time, from: NodeId, sequence: RegionId, term: Term) {
-        let exists = self.exists(sequence);
+        let exists = self.cluster.exists(sequence);
         // Whoever else says so has heard it of the leader.
-        let can = self.sequencers[self.region_of_term(term).0 as usize].is_some();
-        if exists && can && self.topology.nodes.len() > usize::from(from.0) {
+        let can = self.cluster.sequencers[self.cluster.region_of_term(term).0 as usize].is_some();
+        if exists && can && self.cluster.topology.nodes.len() > usize::from(from.0) {
             self.leads(now, sequence, term);
         }
     }
 
     /// What lacks here is gone everywhere, unless it has come from an earlier leader.
     pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: RegionId, term: Term, first: u64) {
-        if self.speaks(from, sequence, term) && self.copies_of(sequence) > 0 {
+        if self.cluster.speaks(from, sequence, term) && self.cluster.copies_of(sequence) > 0 {
             let known = &self.sequences[usize::from(sequence.0)];
             if term >= known.led_in && known.merged < first {
                 base::sometimes!("a region finds that it was left behind");

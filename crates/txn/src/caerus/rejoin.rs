@@ -157,10 +157,10 @@ impl Joining {
 impl Caerus {
     /// Why nobody is answered here: the node has lost its memory and is not whole again.
     pub(super) fn not_whole(&self) -> Option<SqlError> {
-        let region = self.topology.region_name(self.region);
+        let region = self.cluster.topology.region_name(self.cluster.region);
         let state = SqlState::CANNOT_CONNECT_NOW;
         if let Some(sequence) = self.left_behind {
-            let of = self.topology.region_name(self.home_of(sequence));
+            let of = self.cluster.topology.region_name(self.cluster.home_of(sequence));
             let message = format!("region {region} was away for too long and cannot catch up");
             return Some(
                 SqlError::new(state, message)
@@ -186,12 +186,17 @@ impl Caerus {
             };
             return Some(error.detail(detail).hint(hint));
         }
-        let voters = self.sequencers.iter().flatten().count();
-        let (needed, forgot) = (self.answers_needed(), joining.others.len() + 1);
+        let voters = self.cluster.sequencers.iter().flatten().count();
+        let (needed, forgot) = (self.cluster.answers_needed(), joining.others.len() + 1);
         if voters - forgot < needed {
             let error = SqlError::new(state, format!("region {region} has lost its memory for good"));
-            let copies =
-                self.running().into_iter().map(|sequence| self.copies_of(sequence)).max().unwrap_or(0);
+            let copies = self
+                .cluster
+                .running()
+                .into_iter()
+                .map(|sequence| self.cluster.copies_of(sequence))
+                .max()
+                .unwrap_or(0);
             return Some(
                 error
                     .detail(format!(
@@ -218,8 +223,8 @@ impl Caerus {
 
     /// Whether this node could come back if it lost its memory. Errors: 0A000, and why not.
     pub fn check_rejoins(&self, engine: &str) -> Result<(), SqlError> {
-        let refused = match self.is_replica {
-            true => self.refused(),
+        let refused = match self.cluster.is_replica {
+            true => self.cluster.refused(),
             false => None,
         };
         let Some(refused) = refused else { return Ok(()) };
@@ -236,44 +241,10 @@ impl Caerus {
         })
     }
 
-    /// Whether it may come back at all: others have whatever was answered, and somebody has the same copies.
-    pub(super) fn refused(&self) -> Option<Refused> {
-        if self.running().into_iter().any(|sequence| self.copies_of(sequence) == 0) {
-            return Some(Refused::NothingElsewhere);
-        }
-        self.donors().is_empty().then_some(Refused::NobodyAlike)
-    }
-
-    /// How many other regions have to answer.
-    fn answers_needed(&self) -> usize {
-        let all = self.sequencers.iter().flatten().count();
-        let of = |sequence| {
-            let copies = self.copies_of(sequence);
-            let promises = all - copies;
-            if promises == 1 { 1 } else { promises.max(copies + 1).min(all - 1) }
-        };
-        self.running().into_iter().map(of).max().unwrap_or(0)
-    }
-
-    /// Who may give a copy, the nearest first.
-    fn donors(&self) -> Vec<NodeId> {
-        let own: Vec<PartitionId> = self.topology.copies_at(self.me).collect();
-        let voters: BTreeSet<NodeId> = self.sequencers.iter().flatten().copied().collect();
-        let votes = voters.contains(&self.me);
-        let gives = |node: &NodeId| {
-            *node != self.me
-                && (!votes || voters.contains(node))
-                && self.topology.copies_at(*node).eq(own.iter().copied())
-        };
-        let mut donors: Vec<NodeId> = self.topology.node_ids().filter(gives).collect();
-        donors.sort_by_key(|node| (self.topology.one_way_ns(self.me, *node), *node));
-        donors
-    }
-
     /// Asks for what lacks, again and again.
     pub(super) fn go_on_joining(&mut self, now: Time, out: &mut Out) {
-        let patience_ns = self.options.retry_after_ns(&self.topology);
-        let donors = self.donors();
+        let patience_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
+        let donors = self.cluster.donors();
         let Some(joining) = self.joining.as_mut().filter(|joining| joining.refused.is_none()) else { return };
         joining.began.get_or_insert(now);
         if joining.answers.is_some() {
@@ -324,7 +295,7 @@ impl Caerus {
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
-        let patience_ns = self.options.retry_after_ns(&self.topology);
+        let patience_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
         let known = self.handed_out.get(&from).map(|known| (known.life, known.copy));
         if known.is_some_and(|known| known > (life, copy)) {
             return;
@@ -335,7 +306,7 @@ impl Caerus {
             }
             base::sometimes!("a region gives another one a copy of everything");
             let state = codec::encode(&self.image());
-            let partitions: Vec<PartitionId> = self.topology.copies_at(self.me).collect();
+            let partitions: Vec<PartitionId> = self.cluster.topology.copies_at(self.cluster.me).collect();
             executor.begin_copy(from, &partitions);
             let handed_out = HandedOut {
                 life,
@@ -374,7 +345,8 @@ impl Caerus {
 
     /// Lets go of copies that nobody has asked for in a while.
     pub(super) fn drop_copies(&mut self, now: Time, executor: &mut dyn Executor) {
-        let patience_ns = self.options.retry_after_ns(&self.topology) << SILENCE_DOUBLINGS_MAX;
+        let patience_ns =
+            self.cluster.options.retry_after_ns(&self.cluster.topology) << SILENCE_DOUBLINGS_MAX;
         self.handed_out.retain(|to, handed_out| {
             let is_wanted = now.since(handed_out.asked_at) <= patience_ns;
             if !is_wanted {
@@ -442,8 +414,8 @@ impl Caerus {
         let Some(joining) = &mut self.joining else { return };
         joining.asked_at = now;
         let copy = joining.copy;
-        for node in self.sequencers.clone().into_iter().flatten() {
-            if node != self.me {
+        for node in self.cluster.sequencers.clone().into_iter().flatten() {
+            if node != self.cluster.me {
                 let message = Message::Rejoin { life: self.born, copy, merged: merged.clone() };
                 self.send(node, message, out);
             }
@@ -452,7 +424,7 @@ impl Caerus {
 
     /// A region comes back and wants to know where it stands. From now on nothing that it said before counts here.
     pub(super) fn on_rejoin(&mut self, from: NodeId, life: u32, copy: u64, merged: &[u64], out: &mut Out) {
-        let votes = self.sequencers[self.region.0 as usize] == Some(self.me);
+        let votes = self.cluster.sequencers[self.cluster.region.0 as usize] == Some(self.cluster.me);
         if !votes || merged.len() != self.sequences.len() || !self.hear_lives(from, &[(from, life)].into()) {
             return;
         }
@@ -481,8 +453,8 @@ impl Caerus {
         if is_whole || standings.len() != self.sequences.len() || !self.hear_lives(from, lives) {
             return;
         }
-        let needed = self.answers_needed();
-        let running = self.running();
+        let needed = self.cluster.answers_needed();
+        let running = self.cluster.running();
         let joining = self.joining.as_mut().expect("just seen");
         let Some(answers) = &mut joining.answers else { return };
         let lacks = |sequence: &base::RegionId| standings[usize::from(sequence.0)].tail.is_none();
@@ -511,8 +483,8 @@ impl Caerus {
         let took_ns = now.since(joining.began.unwrap_or(now));
         self.rejoined = Some(Rejoined { took_ns, bytes: joining.bytes, at: now.rank() });
         out.push(EngineEffect::Restored);
-        if self.given_up > Rank::ZERO {
-            out.push(EngineEffect::Collected { below: self.given_up });
+        if self.collector.given_up() > Rank::ZERO {
+            out.push(EngineEffect::Collected { below: self.collector.given_up() });
         }
         self.report(now, out);
     }
@@ -521,7 +493,7 @@ impl Caerus {
     /// does not count any more.
     pub(super) fn hear_lives(&mut self, from: NodeId, lives: &Lives) -> bool {
         for (&node, &life) in lives {
-            if self.lives.get(&node).is_some_and(|known| life <= *known) || node == self.me {
+            if self.lives.get(&node).is_some_and(|known| life <= *known) || node == self.cluster.me {
                 continue;
             }
             self.lives.insert(node, life);
@@ -530,7 +502,7 @@ impl Caerus {
                 let (first, kept) = self.sequences[usize::from(sequence.0)].kept();
                 sequencer.log.begin_again(node, first, kept);
             }
-            let region = self.topology.region_of(node);
+            let region = self.cluster.topology.region_of(node);
             for candidacy in self.candidacies.values_mut() {
                 candidacy.forget(region);
             }
@@ -548,7 +520,7 @@ impl Caerus {
     pub(super) fn while_joining(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
         match message {
             Message::Append(append)
-                if self.options.planted(Mutant::AckBeforeWhole) && !append.entries.is_empty() =>
+                if self.cluster.options.planted(Mutant::AckBeforeWhole) && !append.entries.is_empty() =>
             {
                 let (sequence, term) = (append.sequence, append.term);
                 let next = append.first + append.entries.len() as u64;
@@ -560,14 +532,14 @@ impl Caerus {
             }
             Message::Rejoin { .. } => {
                 if let Some(joining) = &mut self.joining
-                    && self.sequencers.contains(&Some(from))
+                    && self.cluster.sequencers.contains(&Some(from))
                 {
                     base::sometimes!("two regions that have lost their memory hear of each other");
                     joining.others.insert(from);
                 }
             }
             message @ (Message::Suspect { .. } | Message::Elect { .. })
-                if self.options.planted(Mutant::VoteBeforeWhole) =>
+                if self.cluster.options.planted(Mutant::VoteBeforeWhole) =>
             {
                 self.handle(now, from, message, out)
             }

@@ -12,7 +12,7 @@
 //! each entry, none is sent before a majority of regions has promised its place.
 
 use super::message::{Message, Named, Term};
-use super::options::{Agreement, Mutant, Options};
+use super::options::{Mutant, Options};
 use super::sequencer::Sequencer;
 use super::state::{Caerus, Out};
 use base::topology::Topology;
@@ -77,18 +77,10 @@ impl Caerus {
     /// Entries before this may go to others than the machines that keep them.
     pub(super) fn goes_out(&self, sequence: RegionId) -> u64 {
         let sequencer = &self.leading[&sequence];
-        match sequencer.inside.is_empty() || self.options.planted(Mutant::CountBeforeKept) {
+        match sequencer.inside.is_empty() || self.cluster.options.planted(Mutant::CountBeforeKept) {
             true => sequencer.log.end(),
             false => sequencer.kept,
         }
-    }
-
-    /// Whether a place in a sequence has to be promised first.
-    pub(super) fn has_first_round(&self, sequence: RegionId) -> bool {
-        self.options.agreement == Agreement::PaxosPerEntry
-            && self.is_global(sequence)
-            && self.copies_of(sequence) > 0
-            && !self.options.planted(Mutant::SkipFirstRound)
     }
 
     pub(super) fn prepare(&mut self, sequence: RegionId, named: Named) {
@@ -98,7 +90,7 @@ impl Caerus {
 
     /// Asks for places of what has gathered; answers when it may.
     pub(super) fn flush_prepares(&mut self, now: Time, out: &mut Out) -> Option<Time> {
-        let sequence = self.global?.number;
+        let sequence = self.cluster.global?.number;
         let sequencer = self.leading.get_mut(&sequence)?;
         let preparing = &mut sequencer.preparing;
         if preparing.waiting.is_empty() {
@@ -107,7 +99,7 @@ impl Caerus {
         if now < preparing.flush_at {
             return Some(preparing.flush_at);
         }
-        preparing.flush_at = now + self.pace.interval_ns(&self.options);
+        preparing.flush_at = now + self.wakes.interval_ns(&self.cluster.options);
         preparing.rounds += 1;
         let (round, term) = (preparing.rounds, sequencer.term);
         let named = std::mem::take(&mut preparing.waiting);
@@ -118,8 +110,8 @@ impl Caerus {
 
     /// Asks again whoever should have answered.
     pub(super) fn prepare_again(&mut self, now: Time, out: &mut Out) {
-        let Some(sequence) = self.global.map(|global| global.number) else { return };
-        let patience_ns = 2 * self.topology.wan.widest_ns() + 2 * self.options.batch_ns;
+        let Some(sequence) = self.cluster.global.map(|global| global.number) else { return };
+        let patience_ns = 2 * self.cluster.topology.wan.widest_ns() + 2 * self.cluster.options.batch_ns;
         let Some(sequencer) = self.leading.get_mut(&sequence) else { return };
         let term = sequencer.term;
         let mut again = Vec::new();
@@ -144,7 +136,7 @@ impl Caerus {
         round: u64,
         out: &mut Out,
     ) {
-        if !self.speaks(from, sequence, term) || !self.votes(sequence) {
+        if !self.cluster.speaks(from, sequence, term) || !self.cluster.votes(sequence) {
             return;
         }
         let promised = self.sequences[usize::from(sequence.0)].promised;
@@ -165,8 +157,9 @@ impl Caerus {
         round: u64,
         out: &mut Out,
     ) {
-        let is_voter = self.sequencers[usize::from(self.topology.region_of(from).0)] == Some(from);
-        let copies = if self.exists(sequence) { self.copies_of(sequence) } else { return };
+        let is_voter =
+            self.cluster.sequencers[usize::from(self.cluster.topology.region_of(from).0)] == Some(from);
+        let copies = if self.cluster.exists(sequence) { self.cluster.copies_of(sequence) } else { return };
         let Some(sequencer) = self.leading.get_mut(&sequence).filter(|s| s.term == term && is_voter) else {
             return;
         };

@@ -16,7 +16,6 @@ use super::image::Merged;
 use super::link::Inbox;
 use super::message::{Append, Entry, Grant, Standing, Tail, Term};
 use crate::graph::seen::Seen;
-use base::order::CloseTicket;
 use base::{Rank, RegionId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -65,8 +64,6 @@ pub(super) struct Sequence {
     pub probed: u64,
     /// What was merged of it, where somebody may have to lead.
     pub seen: Seen,
-    /// Readers that wait for the low.
-    pub waiting: BTreeSet<(Rank, CloseTicket)>,
 }
 
 impl Sequence {

@@ -178,7 +178,7 @@ impl Caerus {
             return;
         }
         self.leading.get_mut(&sequence).expect("only the leader orders").fresh.insert(txn);
-        if self.has_first_round(sequence) {
+        if self.cluster.has_first_round(sequence) {
             self.prepare(sequence, named);
         } else {
             self.place(now, sequence, named, out);
@@ -189,45 +189,38 @@ impl Caerus {
     pub(super) fn place(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
         let (transaction, request) = named;
         let mut stamp = self.stamp(now, sequence, &transaction);
-        if let Some(request) = request.filter(|_| self.is_unbounded()) {
+        if let Some(request) = request.filter(|_| self.cluster.is_unbounded()) {
             // Its end is forgotten by rank, and no earlier than it was issued.
             stamp = stamp.max(request.issued_at.rank());
         }
-        let at_once = self.acts_at_once(sequence);
+        let at_once = self.cluster.acts_at_once(sequence);
         let known = &mut self.sequences[sequence.0 as usize];
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader orders");
         assert!(sequencer.is_open, "nothing is added before what was taken over is safe");
-        let collected = self.watermark.max(sequencer.floor.collected).max(known.collected);
+        let collected = self.collector.watermark().max(sequencer.floor.collected).max(known.collected);
         let entry = Entry { transaction, request, stamp, collected };
         if !sequencer.replicas.is_empty() {
             sequencer.log.push(entry.clone());
         }
         known.push(entry);
-        if at_once && (sequencer.inside.is_empty() || self.options.planted(Mutant::CountBeforeKept)) {
+        if at_once && (sequencer.inside.is_empty() || self.cluster.options.planted(Mutant::CountBeforeKept)) {
             let end = known.end();
             self.advance(now, sequence, end, out);
         }
-    }
-
-    /// Whether entries of a sequence are merged as soon as they are there.
-    pub(super) fn acts_at_once(&self, sequence: RegionId) -> bool {
-        let copies = self.copies_of(sequence);
-        let is_everybodys = self.home_of(sequence) != sequence;
-        copies == 0 || is_everybodys && self.options.planted(Mutant::ActBeforeAgreement)
     }
 
     /// Above everything promised, everything answered, and what the session has seen; for a transaction
     /// that spans regions, where it should be complete.
     fn stamp(&self, now: Time, sequence: RegionId, transaction: &Transaction) -> Rank {
         let sequencer = &self.leading[&sequence];
-        if self.options.planted(Mutant::StampIsNow) {
+        if self.cluster.options.planted(Mutant::StampIsNow) {
             return now.rank();
         }
-        let regions = self.regions_of(transaction);
-        let mut stamp = now.rank() + self.clock_bound_ns();
+        let regions = self.cluster.regions_of(transaction);
+        let mut stamp = now.rank() + self.cluster.clock_bound_ns();
         // A time when it should be complete means nothing where clocks do not either.
-        let foresees = !self.is_unbounded();
-        if foresees && (regions.count_ones() > 1 || self.copies_of(sequence) > 0) {
+        let foresees = !self.cluster.is_unbounded();
+        if foresees && (regions.count_ones() > 1 || self.cluster.copies_of(sequence) > 0) {
             stamp = stamp + self.completion_ns(sequence, transaction, regions);
         }
         stamp.max(sequencer.low.next()).max(sequencer.floor.low.next()).max(transaction.min_rank.next())
@@ -237,7 +230,7 @@ impl Caerus {
     /// gateway over another sequencer, less the time that it has already taken.
     fn completion_ns(&self, sequence: RegionId, transaction: &Transaction, regions: u64) -> u64 {
         // Where the transaction sets out from to its sequences.
-        let gateway = match self.global {
+        let gateway = match self.cluster.global {
             Some(global) if regions.count_ones() > 1 => self.leader_of(global.number),
             _ => transaction.id.coordinator,
         };
@@ -245,29 +238,31 @@ impl Caerus {
         let placed_ns = |node| one_way(gateway, node) + self.hold_ns(node, transaction, regions);
         let via = |region: RegionId| {
             let node = self.leader_of(region);
-            placed_ns(node) + one_way(node, self.me)
+            placed_ns(node) + one_way(node, self.cluster.me)
         };
         let longest_ns = regions_in(regions).map(via).max().unwrap_or(0);
         // Copies elsewhere are counted where it stays here: of one that spans regions the others hear in
         // time for its answer, and its rank should not be later than that.
         let ready_ns = match regions.count_ones() {
-            1 => self.stable_after_ns(sequence, self.me),
-            _ => longest_ns.saturating_sub(placed_ns(self.me)),
+            1 => self.stable_after_ns(sequence, self.cluster.me),
+            _ => longest_ns.saturating_sub(placed_ns(self.cluster.me)),
         };
-        let expected_ns = ready_ns + self.options.margin_ns;
-        let future_ns = match self.options.future_ranks {
+        let expected_ns = ready_ns + self.cluster.options.margin_ns;
+        let future_ns = match self.cluster.options.future_ranks {
             FutureRanks::Off => 0,
             FutureRanks::Measured => expected_ns,
             FutureRanks::Scaled { percent } => expected_ns * percent / 100,
-            FutureRanks::Random { seed } => digest(&(seed, transaction.id, self.me)) % (2 * expected_ns + 1),
+            FutureRanks::Random { seed } => {
+                digest(&(seed, transaction.id, self.cluster.me)) % (2 * expected_ns + 1)
+            }
         };
-        future_ns.min(self.options.future_max_ns(&self.topology))
+        future_ns.min(self.cluster.options.future_max_ns(&self.cluster.topology))
     }
 
     /// How long until an entry of this sequence, led at `leader`, is in as many other regions as have to have it.
     pub(super) fn stable_after_ns(&self, sequence: RegionId, leader: NodeId) -> u64 {
-        let Some(nth) = self.copies_of(sequence).checked_sub(1) else { return 0 };
-        let others = self.sequencers.iter().flatten().filter(|node| **node != leader);
+        let Some(nth) = self.cluster.copies_of(sequence).checked_sub(1) else { return 0 };
+        let others = self.cluster.sequencers.iter().flatten().filter(|node| **node != leader);
         let there_and_back =
             |node: &NodeId| self.delays.one_way_ns(leader, *node) + self.delays.one_way_ns(*node, leader);
         let mut round_trips: Vec<u64> = others.map(there_and_back).collect();
@@ -282,7 +277,7 @@ impl Caerus {
         sequencer: &Sequencer,
         of: impl Fn(NodeId) -> Option<T>,
     ) -> Option<T> {
-        let others = self.sequencers.iter().flatten().filter(|node| **node != self.me);
+        let others = self.cluster.sequencers.iter().flatten().filter(|node| **node != self.cluster.me);
         let mut said: Vec<T> =
             others.filter(|node| sequencer.peers.contains_key(node)).filter_map(|node| of(*node)).collect();
         said.sort_unstable_by(|a, b| b.cmp(a));
@@ -292,8 +287,8 @@ impl Caerus {
     /// Promises that no later entry is stamped at or below `rank`, as far as others have granted that.
     pub(super) fn promise(&mut self, sequence: RegionId, rank: Rank, out: &mut Out) {
         let sequencer = &self.leading[&sequence];
-        let copies = self.copies_of(sequence);
-        let is_bound = copies > 0 && !self.options.planted(Mutant::NoLease);
+        let copies = self.cluster.copies_of(sequence);
+        let is_bound = copies > 0 && !self.cluster.options.planted(Mutant::NoLease);
         let granted = match is_bound {
             true => self
                 .said_elsewhere(copies, sequencer, |node| Some(sequencer.peers[&node].0.low))
@@ -314,8 +309,8 @@ impl Caerus {
     /// Which versions replicas may give up, as far as this sequence goes.
     pub(super) fn told_collected(&self, sequence: RegionId) -> Rank {
         let sequencer = &self.leading[&sequence];
-        match self.copies_of(sequence) {
-            0 => self.watermark,
+        match self.cluster.copies_of(sequence) {
+            0 => self.collector.watermark(),
             copies => self
                 .said_elsewhere(copies, sequencer, |node| Some(sequencer.peers[&node].0.collected))
                 .unwrap_or_default(),
@@ -325,15 +320,15 @@ impl Caerus {
     /// What a message to replicas says beside entries.
     fn append(&mut self, now: Time, sequence: RegionId) -> Append {
         let collected = self.told_collected(sequence);
-        let bound = (now.rank() + self.clock_bound_ns()).previous();
-        let lease_ns = self.options.lease_ns(&self.topology);
-        let copies = self.copies_of(sequence);
+        let bound = (now.rank() + self.cluster.clock_bound_ns()).previous();
+        let lease_ns = self.cluster.options.lease_ns(&self.cluster.topology);
+        let copies = self.cluster.copies_of(sequence);
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader appends");
         let is_short = sequencer.low_wanted > sequencer.wanted.low;
         if copies > 0 && (is_short || now >= sequencer.wanted_at + lease_ns / 8) {
             sequencer.wanted_at = now;
             let low = (bound + lease_ns).max(sequencer.low_wanted);
-            sequencer.wanted = Grant { low, collected: self.watermark };
+            sequencer.wanted = Grant { low, collected: self.collector.watermark() };
         }
         let known = &mut self.sequences[sequence.0 as usize];
         known.granted.collected = known.granted.collected.max(collected);
@@ -386,7 +381,7 @@ impl Caerus {
     /// Appends to replicas if their links are idle; answers when they will be.
     pub(super) fn flush_appends(&mut self, now: Time, out: &mut Out) -> Option<Time> {
         let mut next: Option<Time> = None;
-        let interval_ns = self.pace.interval_ns(&self.options);
+        let interval_ns = self.wakes.interval_ns(&self.cluster.options);
         for sequence in self.led() {
             let (is_inside, is_outside) = self.has_unsent(sequence);
             let sequencer = &self.leading[&sequence];
@@ -397,7 +392,7 @@ impl Caerus {
             if is_due == [false, false] {
                 continue;
             }
-            let low = (now.rank() + self.clock_bound_ns()).previous();
+            let low = (now.rank() + self.cluster.clock_bound_ns()).previous();
             self.promise(sequence, low, out);
             let sequencer = self.leading.get_mut(&sequence).expect("just found");
             let next_at = now + interval_ns;
@@ -435,11 +430,12 @@ impl Caerus {
     /// Tells replicas how far the sequences led here are complete, unless they have just heard.
     pub(super) fn heartbeat(&mut self, now: Time, out: &mut Out) {
         for sequence in self.led() {
-            let low = (now.rank() + self.clock_bound_ns()).previous();
+            let low = (now.rank() + self.cluster.clock_bound_ns()).previous();
             self.promise(sequence, low, out);
             self.greet(now, sequence, out);
             let sequencer = &self.leading[&sequence];
-            let every_ns = self.options.heartbeat_ns.max(self.pace.interval_ns(&self.options));
+            let every_ns =
+                self.cluster.options.heartbeat_ns.max(self.wakes.interval_ns(&self.cluster.options));
             let is_due = sequencer.told_at + every_ns <= now;
             if is_due && self.has_unsent(sequence) == (false, false) {
                 self.beat(now, sequence, out);
@@ -465,8 +461,8 @@ impl Caerus {
     /// Replicas that have long been silent hear of their leader now and then, and say what they lack once they are
     /// back.
     fn greet(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        let every_ns = GREETINGS_HEARTBEATS * self.options.heartbeat_ns;
-        let every_ns = every_ns.min(self.options.suspect_after_ns(&self.topology) / 8);
+        let every_ns = GREETINGS_HEARTBEATS * self.cluster.options.heartbeat_ns;
+        let every_ns = every_ns.min(self.cluster.options.suspect_after_ns(&self.cluster.topology) / 8);
         let sequencer = self.leading.get_mut(&sequence).expect("only the leader greets");
         let silent = sequencer.log.to_greet(now, every_ns);
         if silent.is_empty() {
@@ -493,12 +489,12 @@ impl Caerus {
         rank: Rank,
         out: &mut Out,
     ) {
-        let limit = self.latest_cut(now);
+        let limit = self.cluster.latest_cut(now);
         let is_replica = |sequencer: &Sequencer| sequencer.replicas.contains(&at);
         if !self.leading.get(&sequence).is_some_and(is_replica) || rank > limit {
             return;
         }
-        match self.is_unbounded() {
+        match self.cluster.is_unbounded() {
             true => self.want_own_low(now, sequence, rank, out),
             false => self.promise(sequence, rank, out),
         }
@@ -521,7 +517,7 @@ impl Caerus {
         (granted, probe): (Grant, u64),
         out: &mut Out,
     ) {
-        let copies = self.copies_of(sequence);
+        let copies = self.cluster.copies_of(sequence);
         let Some(sequencer) = self.leading.get_mut(&sequence).filter(|sequencer| sequencer.term == term)
         else {
             return;

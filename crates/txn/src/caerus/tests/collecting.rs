@@ -3,6 +3,7 @@
 use super::World;
 use super::judge::judge;
 use crate::caerus::Options;
+use crate::engine::Engine;
 use base::time::MS;
 use base::topology::Topology;
 use base::wan::Wan;
@@ -77,7 +78,7 @@ fn a_collector_that_is_cut_off_gives_up_nothing_that_others_read() {
     load(&mut world, None, 50);
     // A reader of region 2 holds on to what it reads.
     let held = world.now.rank();
-    world.nodes[2].floor = Some(held);
+    world.nodes[2].set_floor(Some(held));
     world.cut_off(0);
     load(&mut world, Some(0), 400);
     assert!(!world.cut_off.contains(&NodeId(1)));
@@ -85,7 +86,7 @@ fn a_collector_that_is_cut_off_gives_up_nothing_that_others_read() {
     world.heal();
     world.run_for_ms(3000);
     assert!(world.watermarks.iter().all(|rank| *rank <= held), "{:?} {held:?}", world.watermarks);
-    world.nodes[2].floor = None;
+    world.nodes[2].set_floor(None);
     load(&mut world, None, 300);
     assert!(world.watermarks.iter().all(|rank| *rank > held));
     world.run_for_ms(5000);

@@ -410,24 +410,18 @@ impl World {
     fn check_empty(&mut self) {
         for node in &mut self.nodes {
             assert_eq!(node.vertex_count(), 0);
-            assert!(node.pending.is_empty() && node.outstanding.is_empty() && node.gate.is_empty());
-            assert!(node.deadlines.is_empty() && node.groups.is_empty() && node.exchanging.is_empty());
-            assert!(node.outcomes.is_empty() && node.early_reads.is_empty() && node.waiting.is_empty());
-            assert!(node.closes.is_empty() && node.close_waits.is_empty() && node.finding.is_empty());
-            assert!(node.again.is_empty() && node.held_back.is_empty() && node.moving.is_empty());
-            assert!(node.links.values().all(|link| link.outbox.is_settled()));
+            assert!(node.merger.is_settled() && node.gateway.is_empty() && node.scheduler.is_empty());
+            assert!(node.closes.is_empty() && node.findings.is_empty());
             assert!(node.leading.values().all(|sequencer| sequencer.log.is_settled()));
             assert!(node.leading.values().all(|s| s.held.is_empty() && s.preparing.is_empty()));
             for known in &node.sequences {
                 assert!(
-                    known.seen.words() < node.topology.nodes.len() + self.lives as usize
+                    known.seen.words() < node.cluster.topology.nodes.len() + self.lives as usize
                         && known.is_settled()
                 );
             }
-            let graph = &node.graph;
-            for known in node.partitions.iter_mut().flat_map(|partition| partition.residences_mut()) {
-                known.eras.iter_mut().for_each(|era| era.index.forget_now(&|at| graph.get(at).is_some()));
-            }
+            let graph = node.merger.graph();
+            node.residences.forget_now(&|at| graph.get(at).is_some());
             assert_eq!(node.granule_count(), 0);
         }
     }

@@ -438,7 +438,7 @@ fn random_worlds_forget_regions_and_nothing_that_was_answered() {
     for seed in 0..60 {
         let world = turmoil(seed, None);
         for node in &world.nodes {
-            assert!(node.joining.is_none(), "seed {seed}: {} is not whole", node.me);
+            assert!(node.joining.is_none(), "seed {seed}: {} is not whole", node.cluster.me);
         }
         judge(&world);
         back += world.nodes.iter().filter(|node| node.came_back().is_some()).count();

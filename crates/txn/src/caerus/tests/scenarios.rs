@@ -63,12 +63,12 @@ impl Merger {
     }
     /// Ids in the order of their places as far as known, with ranks; not their order of execution.
     fn places(&self) -> BTreeMap<u64, u64> {
-        let known = self.engine.graph.iter().filter_map(|(_, v)| Some((v.id.sequence, v.rank?.0)));
+        let known = self.engine.merger.graph().iter().filter_map(|(_, v)| Some((v.id.sequence, v.rank?.0)));
         known.collect()
     }
     /// Ids whose vertices have no place.
     fn waiting(&self) -> BTreeSet<u64> {
-        let all = self.engine.graph.iter().filter(|(_, v)| v.rank.is_none());
+        let all = self.engine.merger.graph().iter().filter(|(_, v)| v.rank.is_none());
         all.map(|(_, v)| v.id.sequence).collect()
     }
 }
