@@ -152,11 +152,9 @@ impl Caerus {
         let lost_before = self.availability.lost;
         (self.availability.delayed, self.availability.suspected, self.availability.lost) = (0, 0, 0);
         for sequence in self.cluster.running() {
-            let (low, heard_at) = {
-                let known = &self.sequences[usize::from(sequence.0)];
-                (known.low, known.heard_at)
-            };
-            let is_led_here = self.leading.contains_key(&sequence);
+            let log = self.logs.of(sequence);
+            let (low, heard_at) = (log.low(), log.heard_at());
+            let is_led_here = log.leads();
             let goes_by_word = self.cluster.copies_of(sequence) == 0 || self.cluster.is_unbounded();
             let known = self.availability.silences.entry(sequence).or_default();
             let is_alive = match goes_by_word {

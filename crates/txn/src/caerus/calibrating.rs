@@ -24,7 +24,7 @@ use crate::graph::vertex::Ref;
 use base::order::CloseTicket;
 use base::txn::{AccessMode, Granule};
 use base::{NodeId, PartitionId, Rank, RegionId, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Readers that find their cut, and what is asked for them.
 #[derive(Clone, Debug, Default)]
@@ -72,23 +72,6 @@ struct Calibrations {
     gathered: Vec<CloseTicket>,
 }
 
-/// What a leader has been asked and has not answered: until K others have confirmed this probe.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Confirming {
-    pub probe: u64,
-    /// Of replicas: the last probe that each has confirmed in this term.
-    pub confirmed: BTreeMap<NodeId, u64>,
-    /// Probe, who asked, and as which question.
-    waiting: VecDeque<(u64, NodeId, u64)>,
-}
-
-impl Confirming {
-    /// Nobody waits for an answer.
-    pub fn is_settled(&self) -> bool {
-        self.waiting.is_empty()
-    }
-}
-
 impl Caerus {
     pub(super) fn find_latest(
         &mut self,
@@ -110,14 +93,18 @@ impl Caerus {
     /// A reader wants to know where a sequence ends.
     fn want_end(&mut self, now: Time, sequence: RegionId, ticket: CloseTicket, out: &mut Out) {
         if self.cluster.options.planted(Mutant::CalibrateHere) {
-            let known = &self.sequences[usize::from(sequence.0)];
-            let (term, end) = (known.accepted, known.merged);
+            let log = self.logs.of(sequence);
+            let (term, end) = (log.accepted(), log.merged());
             return self.end_is(sequence, &[ticket], (term, end), out);
         }
         let gap_ns = self.cluster.options.heartbeat_ns;
-        if self.is_open(sequence) && self.cluster.copies_of(sequence) == 0 {
-            let end = (self.leading[&sequence].term, self.sequences[usize::from(sequence.0)].end());
-            return self.end_is(sequence, &[ticket], end, out);
+        let log = self.logs.of(sequence);
+        if let Some(term) = log.term()
+            && log.is_open()
+            && self.cluster.copies_of(sequence) == 0
+        {
+            let end = log.end();
+            return self.end_is(sequence, &[ticket], (term, end), out);
         }
         let asked = self.findings.asked.entry(sequence).or_default();
         asked.gathered.push(ticket);
@@ -166,50 +153,8 @@ impl Caerus {
         number: u64,
         out: &mut Out,
     ) {
-        let Some(known) = self.sequences.get(usize::from(sequence.0)) else { return };
-        let (led_in, end) = (known.led_in, known.end());
-        let copies = self.cluster.copies_of(sequence);
-        let Some(sequencer) = self.leading.get_mut(&sequence).filter(|sequencer| sequencer.is_open) else {
-            if !self.leading.contains_key(&sequence) {
-                self.send(from, Message::Leads { sequence, term: led_in }, out);
-            }
-            return; // It comes again.
-        };
-        if copies == 0 || self.cluster.options.planted(Mutant::UnconfirmedEnd) {
-            let term = sequencer.term;
-            return self.send(from, Message::Calibrated { sequence, term, number, end }, out);
-        }
-        let confirming = &mut sequencer.confirming;
-        let is_first = confirming.waiting.is_empty();
-        confirming.probe += 1;
-        confirming.waiting.push_back((confirming.probe, from, number));
-        if is_first {
-            self.tell_replicas(now, sequence, out);
-        } // Else with the next heartbeat.
-    }
-
-    /// A replica has confirmed that it follows this node's term, after it was asked by a probe.
-    pub(super) fn confirmed(&mut self, sequence: RegionId, from: NodeId, probe: u64, out: &mut Out) {
-        let copies = self.cluster.copies_of(sequence);
-        let Some(sequencer) = self.leading.get_mut(&sequence) else { return };
-        let known = sequencer.confirming.confirmed.entry(from).or_default();
-        *known = probe.max(*known);
-        let sequencer = &self.leading[&sequence];
-        let confirmed = &sequencer.confirming.confirmed;
-        let reached =
-            self.said_elsewhere(copies, sequencer, |node| confirmed.get(&node).copied()).unwrap_or(0);
-        let (term, end) = (sequencer.term, self.sequences[usize::from(sequence.0)].end());
-        let waiting = &mut self.leading.get_mut(&sequence).expect("just found").confirming.waiting;
-        let mut answers = Vec::new();
-        while let Some(&(probe, node, number)) = waiting.front()
-            && probe <= reached
-        {
-            waiting.pop_front();
-            answers.push((node, number));
-        }
-        for (node, number) in answers {
-            base::sometimes!("a leader tells where its sequence ends once others have confirmed it");
-            self.send(node, Message::Calibrated { sequence, term, number, end }, out);
+        if self.logs.get(sequence).is_some() {
+            self.log(sequence, out, |log, posts| log.on_calibrate(now, from, number, posts));
         }
     }
 
@@ -249,7 +194,7 @@ impl Caerus {
         if self.findings.waiting.is_empty() {
             return;
         }
-        let known = &self.sequences[usize::from(sequence.0)];
+        let known = self.logs.of(sequence);
         let mut all = Vec::new();
         for (ticket, finding) in &mut self.findings.waiting {
             let Some(Some((term, end))) = finding.open.get(&sequence) else { continue };
@@ -353,10 +298,10 @@ impl Caerus {
         if !self.cluster.is_unbounded() {
             return;
         }
-        for n in 0..self.sequences.len() {
+        for n in 0..self.logs.len() {
             let sequence = RegionId(n as u16);
             let Some(rank) = self.closes.low_wanted(sequence) else { continue };
-            if self.leading.contains_key(&sequence) {
+            if self.logs.leads(sequence) {
                 self.want_own_low(now, sequence, rank, out);
                 continue;
             }
@@ -371,26 +316,6 @@ impl Caerus {
                 let leader = self.leader_of(sequence);
                 self.send(leader, Message::LowWanted { sequence, rank, at: self.cluster.me }, out);
             }
-        }
-    }
-
-    /// A reader needs this low of a sequence led here, whatever the clock shows: at once, or when others have
-    /// granted it.
-    pub(super) fn want_own_low(&mut self, now: Time, sequence: RegionId, rank: Rank, out: &mut Out) {
-        let sequencer = self.leading.get_mut(&sequence).expect("it is led here");
-        let is_new = rank > sequencer.low_wanted;
-        sequencer.low_wanted = rank.max(sequencer.low_wanted);
-        self.promise(sequence, rank, out);
-        if is_new && self.leading[&sequence].low < rank {
-            self.tell_replicas(now, sequence, out);
-        }
-    }
-
-    /// What replicas should hear at once.
-    pub(super) fn tell_replicas(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        match self.has_unsent(sequence) {
-            (false, false) => self.beat(now, sequence, out),
-            _ => _ = self.send_unsent(now, sequence, (true, true), out),
         }
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct Closes {
 }
 
 impl Closes {
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.behind.is_empty()
     }
@@ -120,11 +121,11 @@ impl Caerus {
         let read = homes.iter().filter(|(table, _)| !self.residences.moved_later(partition, *table, rank));
         let sequences = read.fold(0u64, |all, (_, home)| all | 1 << home.region.0);
         for sequence in regions_in(sequences) {
-            if self.leading.contains_key(&sequence) {
+            if self.logs.leads(sequence) {
                 self.promise(sequence, rank, out);
             }
         }
-        let is_missing = |sequence: &RegionId| self.sequences[usize::from(sequence.0)].low < rank;
+        let is_missing = |sequence: &RegionId| self.logs.of(*sequence).low() < rank;
         let missing = regions_in(sequences).filter(is_missing).fold(0u64, |all, s| all | 1 << s.0);
         let Some(closing) = self.closes.waiting.get_mut(&ticket) else { return };
         (closing.homes, closing.missing, closing.blockers) = (homes, missing, None);
@@ -138,7 +139,7 @@ impl Caerus {
         for number in regions_in(missing) {
             let is_asked = self.closes.low_wanted(number).is_some_and(|asked| rank <= asked);
             self.closes.lows.entry(number).or_default().insert((rank, ticket));
-            if !is_asked && !self.leading.contains_key(&number) {
+            if !is_asked && !self.logs.leads(number) {
                 self.want_low(number, rank, self.cluster.me, out);
             }
         }
@@ -182,7 +183,7 @@ impl Caerus {
                 continue;
             }
             self.closes.hastened.insert((home, at), rank);
-            if self.leading.contains_key(&home) {
+            if self.logs.leads(home) {
                 self.on_low_wanted(now, at, home, rank, out);
             } else {
                 self.want_low(home, rank, at, out);

@@ -146,18 +146,6 @@ impl Cluster {
         self.copies_of(sequence) > 0 && self.sequencers[self.region.0 as usize] == Some(self.me)
     }
 
-    pub(super) fn voters(&self) -> usize {
-        self.sequencers.iter().flatten().count()
-    }
-
-    /// As many regions as have to promise.
-    pub(super) fn promises_needed(&self, sequence: RegionId) -> usize {
-        match self.options.planted(Mutant::LeadAlone) {
-            true => 1,
-            false => self.voters() - self.copies_of(sequence),
-        }
-    }
-
     /// Whether a place in a sequence has to be promised first.
     pub(super) fn has_first_round(&self, sequence: RegionId) -> bool {
         self.options.agreement == Agreement::PaxosPerEntry

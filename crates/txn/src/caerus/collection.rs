@@ -19,7 +19,6 @@
 use super::cluster::Cluster;
 use super::merger::cut_of;
 use super::message::{Floor, Message, Term};
-use super::sequence::Sequence;
 use super::state::{Caerus, Out};
 use crate::engine::EngineEffect;
 use base::{NodeId, Rank, RegionId, Time, TxnId};
@@ -144,7 +143,7 @@ impl Caerus {
     pub(super) fn collect(&mut self, now: Time) {
         // Of a transaction that is long gone, or they will be asked for.
         self.scheduler.forget_early(now, self.cluster.options.retry_after_ns(&self.cluster.topology));
-        let low_of = |n: RegionId| (n, self.sequences[usize::from(n.0)].low);
+        let low_of = |n: RegionId| (n, self.logs.of(n).low());
         let lows: BTreeMap<RegionId, Rank> = self.cluster.ranking().into_iter().map(low_of).collect();
         // A silent sequence holds up those that it orders: its entries meet no others.
         let is_stuck = self.availability.suspects();
@@ -191,8 +190,8 @@ impl Caerus {
 
     /// Everything ranked at or below it has executed here, and nothing will that is; `None` where nothing does.
     pub(super) fn executed_to(&self) -> Option<Rank> {
-        let ranking = self.cluster.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
-        let lows = ranking.map(|sequence| sequence.low).filter(|_| self.cluster.is_replica);
+        let ranking = self.cluster.ranking().into_iter().map(|n| self.logs.of(n));
+        let lows = ranking.map(|log| log.low()).filter(|_| self.cluster.is_replica);
         let unexecuted = self.merger.executed_to();
         lows.chain(unexecuted).min()
     }
@@ -206,10 +205,7 @@ impl Caerus {
         delays_ns: Vec<u64>,
         out: &mut Out,
     ) {
-        let Some(term) = self.leading.get(&self.cluster.first_sequence()).map(|sequencer| sequencer.term)
-        else {
-            return;
-        };
+        let Some(term) = self.logs.of(self.cluster.first_sequence()).term() else { return };
         self.delays.set(from, delays_ns);
         self.collector.heard(now, term, from, Progress { done, executed, floor });
         if from != self.cluster.me {
@@ -231,19 +227,12 @@ impl Caerus {
         floors: &[Floor],
         out: &mut Out,
     ) {
-        if term < self.sequences[usize::from(self.cluster.first_sequence().0)].led_in {
+        if term < self.logs.of(self.cluster.first_sequence()).led_in() {
             return;
         }
         for floor in floors {
             let Floor { coordinator, incarnation, sequence } = *floor;
-            let voted: Vec<_> =
-                self.cluster.running().into_iter().filter(|sequence| self.cluster.votes(*sequence)).collect();
-            for voted in voted {
-                self.sequences[voted.0 as usize].seen.raise_floor(coordinator, incarnation, sequence);
-            }
-            for led in self.led() {
-                self.sequences[led.0 as usize].seen.raise_floor(coordinator, incarnation, sequence);
-            }
+            self.logs.raise_floor(&self.cluster, (coordinator, incarnation), sequence);
             let first = TxnId { coordinator, incarnation: 0, sequence: 0 };
             let end = TxnId { coordinator, incarnation, sequence };
             self.scheduler.forget_outcomes(first..end);
@@ -256,15 +245,12 @@ impl Caerus {
     /// Gives up versions that no reader can want, and no transaction that reads its past either: all of
     /// those that may still come know what is gone, and those that are here hold on to what they read.
     pub(super) fn give_up(&mut self, out: &mut Out) {
-        for led in self.led() {
-            let told = self.told_collected(led);
-            let known = &mut self.sequences[led.0 as usize];
-            known.collected = known.collected.max(told);
-        }
-        let ranking = self.cluster.ranking().into_iter().map(|n| &self.sequences[usize::from(n.0)]);
-        let told = ranking.map(|sequence| sequence.collected).filter(|_| self.cluster.is_replica);
+        self.logs.collect_to(self.collector.watermark);
+        self.logs.collect();
+        let ranking = self.cluster.ranking().into_iter().map(|n| self.logs.of(n));
+        let told = ranking.map(|log| log.collected()).filter(|_| self.cluster.is_replica);
         // Whoever waits to be merged may have read below what its sequence's next leader has told since.
-        let unmerged = self.sequences.iter().flat_map(Sequence::unmerged);
+        let unmerged = self.logs.iter().flat_map(|log| log.unmerged());
         let unmerged = unmerged.filter_map(|entry| cut_of(&entry.transaction)).min();
         let held = self.merger.read_below();
         // Others may have gone on without this node, and without its readers.

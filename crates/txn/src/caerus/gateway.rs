@@ -8,13 +8,13 @@
 use super::claims::{is_bare_move, moved_away};
 use super::cluster::Cluster;
 use super::gate::ReplyGate;
-use super::link::Outbox;
 use super::message::{Message, Named, Share, Term};
 use super::options::Protocol;
 use super::requests::unknown;
 use super::state::{Caerus, Out, Todo, regions_in};
 use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::Nodes;
+use crate::log::link::Outbox;
 use crate::share::merge;
 use base::txn::{ClientRequest, Outcome, Submission, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
@@ -120,9 +120,11 @@ impl Gateway {
         self.waiting.len()
     }
     /// Of those that wait, those that wait for the next tick.
+    #[cfg(test)]
     pub fn held_back_count(&self) -> usize {
         self.held_back.len()
     }
+    #[cfg(test)]
     pub fn deadline_count(&self) -> usize {
         self.deadlines.len()
     }
@@ -497,7 +499,7 @@ impl Caerus {
         let named = (transaction, request);
         self.gateway.open(now, &self.cluster, named.clone(), regions, submitted_at);
         for sequence in regions_in(self.cluster.entrances(regions)) {
-            if self.is_open(sequence) {
+            if self.logs.is_open(sequence) {
                 self.arrive(now, sequence, named.clone(), out);
                 continue;
             }

@@ -47,27 +47,22 @@ impl Caerus {
     pub(super) fn arrive(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
         let regions = self.cluster.regions_of(&named.0);
         let hold_ns = self.hold_ns(self.cluster.me, &named.0, regions);
-        if hold_ns == 0 || self.is_ordered(sequence, named.0.id) {
+        if hold_ns == 0 || self.logs.is_ordered(sequence, named.0.id) {
             return self.order(now, sequence, named, out);
         }
-        let sequencer = self.leading.get_mut(&sequence).expect("only the leader orders");
-        sequencer.held.insert((now + hold_ns, named.0.id), named);
-    }
-
-    /// When the next of those that are held takes its place.
-    pub(super) fn held_until(&self) -> Option<Time> {
-        self.leading.values().filter_map(|sequencer| sequencer.held.keys().next()).map(|(at, _)| *at).min()
+        let intake = self.logs.intake(sequence).expect("only the leader orders");
+        intake.delayed.insert((now + hold_ns, named.0.id), named);
     }
 
     /// Appends those whose time has come, unless they were heard of from elsewhere.
     pub(super) fn release_held(&mut self, now: Time, out: &mut Out) {
-        for sequence in self.led() {
-            while let Some(sequencer) = self.leading.get_mut(&sequence)
-                && let Some(first) = sequencer.held.first_entry()
+        for sequence in self.logs.led() {
+            while let Some(intake) = self.logs.intake(sequence)
+                && let Some(first) = intake.delayed.first_entry()
                 && first.key().0 <= now
             {
                 let named = first.remove();
-                if self.is_ordered(sequence, named.0.id) {
+                if self.logs.is_ordered(sequence, named.0.id) {
                     base::sometimes!("what is held is heard of from elsewhere");
                 } else {
                     self.order(now, sequence, named, out);

@@ -186,6 +186,7 @@ impl Residences {
     }
 
     /// Entries so far that said a home which their sequence had not come to.
+    #[cfg(test)]
     pub fn premature(&self) -> u64 {
         self.premature
     }

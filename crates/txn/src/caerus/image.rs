@@ -6,16 +6,16 @@
 //! what its gateway has under way, what it leads, its readers, its promises.
 
 use super::homes::Resided;
+use super::logs::Logs;
 use super::merger::{Extra, Graph, Merger};
 use super::requests::Kept;
 use super::scheduler::{Exchange, Groups};
-use super::sequence::Sequence;
 use super::state::{Caerus, Work};
 use crate::graph::participants::Participants;
 use crate::graph::seen::Seen;
 use crate::graph::vertex::{Ref, State};
 use base::txn::{ClientRequest, Gathered, Transaction};
-use base::{LogPosition, PartitionId, Rank, TableId, TxnId};
+use base::{LogPosition, PartitionId, Rank, RegionId, TableId, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,11 +33,18 @@ pub(super) struct Image {
 
 /// A sequence, as far as it is merged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Merged {
-    pub merged: u64,
-    pub low: Rank,
-    pub collected: Rank,
-    pub seen: Seen,
+struct Merged {
+    merged: u64,
+    low: Rank,
+    collected: Rank,
+    seen: Seen,
+}
+
+impl Merged {
+    fn of(logs: &Logs, sequence: RegionId) -> Merged {
+        let (log, seen) = (logs.of(sequence), logs.seen(sequence).clone());
+        Merged { merged: log.merged(), low: log.low(), collected: log.collected(), seen }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -107,7 +114,7 @@ impl Caerus {
         };
         let (groups, groups_made, requests) = self.scheduler.image(&id_of);
         Image {
-            sequences: self.sequences.iter().map(Sequence::image).collect(),
+            sequences: (0..self.logs.len() as u16).map(|n| Merged::of(&self.logs, RegionId(n))).collect(),
             partitions: (0..).zip(self.residences.image(&id_of)).map(copied).collect(),
             vertices: graph.iter().map(vertex).collect(),
             groups,
@@ -121,8 +128,9 @@ impl Caerus {
     /// Stands where the image's node stood. This one must have merged nothing, and must be of the same cluster.
     pub(super) fn take_over(&mut self, image: Image) {
         assert!(self.merger.graph().is_empty(), "a copy is taken over by who has nothing");
-        for (known, merged) in self.sequences.iter_mut().zip(image.sequences) {
-            known.take_over(merged);
+        for (sequence, known) in (0..).map(RegionId).zip(image.sequences) {
+            let Merged { merged, low, collected, seen } = known;
+            self.logs.take_over(sequence, (merged, low, collected), seen);
         }
         let mut graph = Graph::default();
         for vertex in &image.vertices {
@@ -167,6 +175,7 @@ impl Caerus {
         }
         self.merger = Merger::of(graph);
         self.collector.take_over(image.watermark, image.given_up);
+        self.logs.collect_to(self.collector.watermark());
     }
 
     /// Forgets what was merged or taken over.

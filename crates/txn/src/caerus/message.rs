@@ -3,14 +3,19 @@
 //! Terms count per sequence. A term belongs to the region `term % regions`, so no two regions ever lead in the
 //! same one; a sequence begins in the term that is its region's number.
 
+use crate::log::{self, Said};
 pub use crate::share::Share;
 use base::txn::{ClientRequest, Gathered, Home, Homed, Transaction};
 use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// When somebody led a sequence; see the module.
-pub type Term = u64;
+pub use crate::log::{Grant, Term};
+
+/// See [`log::Tail`].
+pub type Tail = log::Tail<Entry>;
+/// See [`log::Standing`].
+pub type Standing = log::Standing<Entry>;
 
 /// A transaction's place in one region's partial sequence. The whole transaction travels in each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,33 +39,8 @@ pub struct Floor {
     pub sequence: u64,
 }
 
-/// What a replica lets the leader of a sequence tell; whoever leads next goes on above it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The `low` of the sequence up to here.
-    pub low: Rank,
-    /// Versions given up to here.
-    pub collected: Rank,
-}
-
-impl Grant {
-    pub(super) fn max(self, other: Grant) -> Grant {
-        Grant { low: self.low.max(other.low), collected: self.collected.max(other.collected) }
-    }
-}
-
 /// Nodes that have lost their memory and came back, each with the number of its present life.
 pub type Lives = BTreeMap<NodeId, u32>;
-
-/// What a region has promised, and its log of a sequence, as one needs it that has lost both.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
-    pub promised: Term,
-    pub highest: Term,
-    pub led_in: Term,
-    /// `None`: something behind what is merged there is gone.
-    pub tail: Option<Tail>,
-}
 
 /// A block of a copy of everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,15 +76,78 @@ pub struct Append {
     pub sent_at: Time,
 }
 
-/// A replica's log of a sequence that ends in `term`, as a candidate needs it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tail {
-    /// The leader of this term had all of it.
-    pub accepted: Term,
-    pub end: u64,
-    pub granted: Grant,
-    /// From what the candidate has merged on; empty if the candidate's own log is as good.
-    pub entries: Vec<Entry>,
+impl log::Item for Entry {
+    fn stamp(&self) -> Rank {
+        self.stamp
+    }
+    fn collected(&self) -> Rank {
+        self.collected
+    }
+}
+
+impl Append {
+    /// What a node says of a sequence, with what it knows of others' lives.
+    pub(super) fn of(sequence: RegionId, lives: Lives, said: log::Append<Entry>) -> Append {
+        let log::Append { term, since, first, entries, low, collected, stable, .. } = said;
+        let log::Append { everywhere, wanted, probe, sent_at, .. } = said;
+        Append {
+            sequence,
+            term,
+            since,
+            first,
+            entries,
+            low,
+            collected,
+            stable,
+            everywhere,
+            wanted,
+            probe,
+            lives,
+            sent_at,
+        }
+    }
+    /// What it says of the sequence alone.
+    pub(super) fn said(self) -> log::Append<Entry> {
+        let Append { term, since, first, entries, low, collected, stable, .. } = self;
+        let Append { everywhere, wanted, probe, sent_at, .. } = self;
+        log::Append {
+            term,
+            since,
+            first,
+            entries,
+            low,
+            collected,
+            stable,
+            everywhere,
+            wanted,
+            probe,
+            sent_at,
+        }
+    }
+}
+
+impl Message {
+    /// What a node says of a sequence, with what it knows of others' lives.
+    pub(super) fn of(sequence: RegionId, lives: &Lives, said: Said<Entry>) -> Message {
+        match said {
+            Said::Append(append) => Message::Append(Append::of(sequence, lives.clone(), append)),
+            Said::AppendAck { term, ack } => {
+                let log::Ack { next, merged, gap, granted, probe, echo } = ack;
+                let lives = lives.clone();
+                Message::AppendAck { sequence, term, next, merged, gap, granted, lives, probe, echo }
+            }
+            Said::LeftBehind { term, first } => Message::LeftBehind { sequence, term, first },
+            Said::Calibrated { term, number, end } => Message::Calibrated { sequence, term, number, end },
+            Said::Suspect { term } => Message::Suspect { sequence, term },
+            Said::Agreed { term } => Message::Agreed { sequence, term },
+            Said::Elect { term, merged, accepted, end } => {
+                Message::Elect { sequence, term, merged, accepted, end }
+            }
+            Said::Promise { term, tail } => Message::Promise { sequence, term, tail, lives: lives.clone() },
+            Said::Overtaken { term } => Message::Overtaken { sequence, term },
+            Said::Leads { term } => Message::Leads { sequence, term },
+        }
+    }
 }
 
 /// Between nodes.

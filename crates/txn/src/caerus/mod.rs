@@ -79,10 +79,11 @@ mod holding;
 mod homes;
 mod image;
 mod invariants;
-mod link;
+mod logs;
 mod merger;
 pub mod message;
 pub mod options;
+mod ordering;
 mod pacing;
 mod plausibility;
 mod protocol;
@@ -92,8 +93,6 @@ mod requests;
 mod resting;
 mod rounds;
 mod scheduler;
-mod sequence;
-mod sequencer;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -116,8 +115,8 @@ impl Caerus {
         let submits = self.gateway.flush(now, self.born, interval_ns, out);
         let prepares = self.flush_prepares(now, out);
         let appends = self.flush_appends(now, out);
-        let held = self.held_until();
-        if let Some(at) = [submits, prepares, appends, held].into_iter().flatten().min() {
+        let delayed = self.logs.delayed_until();
+        if let Some(at) = [submits, prepares, appends, delayed].into_iter().flatten().min() {
             self.wakes.flush_by(now, at, out);
         }
     }
@@ -147,7 +146,7 @@ impl Caerus {
         self.gateway.let_go_on();
         self.heartbeat(now, out);
         self.gateway.overdue(now);
-        self.leading.values_mut().for_each(|sequencer| _ = sequencer.log.overdue(now));
+        self.logs.overdue(now);
         self.prepare_again(now, out);
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);
         self.gateway.ask_outcomes(now, &self.cluster, &mut todo);
@@ -186,7 +185,7 @@ impl Engine for Caerus {
     type Timer = Timer;
 
     fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
-        self.sequences.iter_mut().for_each(|known| known.heard_at = now);
+        self.logs.listen_from(now);
         self.tick_at(now + self.cluster.options.heartbeat_ns, out);
         out.push(EngineEffect::Timer {
             at: now + self.cluster.options.collect_every_ns,
@@ -251,7 +250,7 @@ impl Engine for Caerus {
             Timer::Gate => self.gateway.gate_reminded(),
             Timer::Collect => {
                 self.report(now, out);
-                self.led().into_iter().for_each(|sequence| self.announce(sequence, out));
+                self.logs.led().into_iter().for_each(|sequence| self.announce(sequence, out));
                 self.announce_homes(out);
                 let at = now + self.cluster.options.collect_every_ns;
                 out.push(EngineEffect::Timer { at, timer: Timer::Collect });
@@ -311,7 +310,7 @@ impl Engine for Caerus {
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
         self.gateway.resume(incarnation);
         self.wakes.resume();
-        self.sequences.iter_mut().for_each(|known| known.heard_at = now);
+        self.logs.listen_from(now);
         self.tick_at(now, out);
         out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
         self.gateway.open_gate(now, &self.cluster, out);
@@ -320,10 +319,11 @@ impl Engine for Caerus {
 
     fn counters(&self) -> BTreeMap<&'static str, u64> {
         let is_led_elsewhere = |sequence: &&RegionId| {
-            self.sequences[usize::from(sequence.0)].led_in != u64::from(self.cluster.home_of(**sequence).0)
+            self.logs.of(**sequence).led_in() != u64::from(self.cluster.home_of(**sequence).0)
         };
         let links = [self.gateway.sent()].into_iter();
-        let logs = self.leading.values().map(|led| (led.log.sent_count, led.log.resent_count));
+        let logs = self.logs.iter().filter_map(|log| log.outbox());
+        let logs = logs.map(|outbox| (outbox.sent_count, outbox.resent_count));
         let (sent, resent) = links.chain(logs).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
         [
             ("terms led by others", self.cluster.running().iter().filter(is_led_elsewhere).count() as u64),
@@ -335,12 +335,12 @@ impl Engine for Caerus {
     }
 
     fn held(&self) -> BTreeMap<&'static str, u64> {
-        let kept: usize = self.sequences.iter().map(|known| known.kept().1.len()).sum();
-        let unsent: usize = self.leading.values().map(|sequencer| sequencer.log.len()).sum();
+        let kept = self.logs.iter().map(|log| log.kept_count());
+        let entries: usize = kept.map(|(log, unsent)| log + unsent).sum();
         [
             ("vertices", self.vertex_count() as u64),
             ("granules", self.granule_count() as u64),
-            ("entries", (kept + unsent) as u64),
+            ("entries", entries as u64),
             ("outcomes", self.scheduler.outcome_count() as u64),
         ]
         .into()
@@ -360,7 +360,7 @@ impl Engine for Caerus {
 
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
         // Readers that this lets go on are told with the next low.
-        let lows = self.residences.homes_in(partition).map(|home| self.sequences[usize::from(home.0)].low);
+        let lows = self.residences.homes_in(partition).map(|home| self.logs.of(home).low());
         let most = if self.cluster.is_unbounded() { Rank::MAX } else { now.rank() };
         let low = self.safe_below(lows.fold(most, Rank::min), partition);
         let (position, rank) = self.scheduler.log(partition);

@@ -62,8 +62,8 @@ impl Caerus {
             }
             Message::Promise { sequence, term, tail, .. } => {
                 self.check_term(*sequence, *term)?;
-                let stands = self.candidacies.get(sequence).is_some_and(|own| own.stands_in(*term));
-                let merged = self.sequences.get(usize::from(sequence.0)).map_or(0, |known| known.merged);
+                let stands = self.logs.get(*sequence).is_some_and(|log| log.stands_in(*term));
+                let merged = self.logs.get(*sequence).map_or(0, |log| log.merged());
                 check_tail(tail)?;
                 if stands && !tail.entries.is_empty() && tail.end - tail.entries.len() as u64 != merged {
                     return Err("a log that does not begin where it was asked for");
@@ -107,27 +107,27 @@ impl Caerus {
     }
 
     fn end_of(&self, sequence: RegionId) -> u64 {
-        self.sequences.get(usize::from(sequence.0)).map_or(0, |known| known.end())
+        self.logs.get(sequence).map_or(0, |log| log.end())
     }
 
     fn check_term(&self, sequence: RegionId, term: Term) -> Result<(), &'static str> {
-        let known = self.sequences.get(usize::from(sequence.0)).ok_or("a sequence that does not exist")?;
-        if term <= known.highest + AHEAD_MAX { Ok(()) } else { Err("a term too far ahead") }
+        let known = self.logs.get(sequence).ok_or("a sequence that does not exist")?;
+        if term <= known.highest() + AHEAD_MAX { Ok(()) } else { Err("a term too far ahead") }
     }
 
     fn check_append(&self, append: &Append) -> Result<(), &'static str> {
         let Append { sequence, term, since, first, stable, everywhere, .. } = append;
         self.check_term(*sequence, *term)?;
-        let known = &self.sequences[usize::from(sequence.0)];
+        let known = self.logs.of(*sequence);
         let furthest = *since.max(first).max(stable).max(everywhere);
         index(known.end(), furthest, append.entries.len())?;
         if self.cluster.options.planted(Mutant::StampIsNow) {
             return Ok(());
         }
         // What is merged already was stamped below what has been told since.
-        let new = (*first..).zip(&append.entries).filter(|(index, _)| *index >= known.merged);
-        let is_late = |(_, entry): (u64, &Entry)| entry.stamp <= known.low;
-        match *term >= known.promised && new.into_iter().any(is_late) {
+        let new = (*first..).zip(&append.entries).filter(|(index, _)| *index >= known.merged());
+        let is_late = |(_, entry): (u64, &Entry)| entry.stamp <= known.low();
+        match *term >= known.promised() && new.into_iter().any(is_late) {
             true => Err("a stamp at or below what its sequence has promised"),
             false => Ok(()),
         }

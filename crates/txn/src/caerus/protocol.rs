@@ -204,7 +204,7 @@ impl Caerus {
     pub(super) fn take_pieces(&mut self, now: Time, named: Named, out: &mut Out) {
         let regions = self.cluster.regions_of(&named.0);
         for sequence in regions_in(regions) {
-            if self.is_open(sequence) {
+            if self.logs.is_open(sequence) {
                 self.order(now, sequence, named.clone(), out);
             }
         }

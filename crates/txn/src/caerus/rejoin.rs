@@ -410,7 +410,7 @@ impl Caerus {
     }
 
     fn ask_standings(&mut self, now: Time, out: &mut Out) {
-        let merged: Vec<u64> = self.sequences.iter().map(|known| known.merged).collect();
+        let merged: Vec<u64> = self.logs.iter().map(|log| log.merged()).collect();
         let Some(joining) = &mut self.joining else { return };
         joining.asked_at = now;
         let copy = joining.copy;
@@ -425,18 +425,12 @@ impl Caerus {
     /// A region comes back and wants to know where it stands. From now on nothing that it said before counts here.
     pub(super) fn on_rejoin(&mut self, from: NodeId, life: u32, copy: u64, merged: &[u64], out: &mut Out) {
         let votes = self.cluster.sequencers[self.cluster.region.0 as usize] == Some(self.cluster.me);
-        if !votes || merged.len() != self.sequences.len() || !self.hear_lives(from, &[(from, life)].into()) {
+        if !votes || merged.len() != self.logs.len() || !self.hear_lives(from, &[(from, life)].into()) {
             return;
         }
-        let standing = |known: &super::sequence::Sequence, merged: &u64| Standing {
-            promised: known.promised,
-            highest: known.highest,
-            led_in: known.led_in,
-            tail: known.whole_tail(*merged),
-        };
-        let standings = self.sequences.iter().zip(merged).map(|(known, merged)| standing(known, merged));
+        let standings = self.logs.iter().zip(merged).map(|(log, merged)| log.standing_for(*merged));
         let standings = standings.collect();
-        let lives = self.lives.clone();
+        let lives = self.logs.lives().clone();
         self.send(from, Message::Rejoined { copy, lives, standings }, out);
     }
 
@@ -450,7 +444,7 @@ impl Caerus {
         out: &mut Out,
     ) {
         let is_whole = self.joining.as_ref().is_none_or(|joining| joining.copy != copy);
-        if is_whole || standings.len() != self.sequences.len() || !self.hear_lives(from, lives) {
+        if is_whole || standings.len() != self.logs.len() || !self.hear_lives(from, lives) {
             return;
         }
         let needed = self.cluster.answers_needed();
@@ -472,13 +466,7 @@ impl Caerus {
 
     fn become_whole(&mut self, now: Time, out: &mut Out) {
         let joining = self.joining.take().expect("it was not whole");
-        let mut by_sequence: Vec<Vec<Standing>> = vec![Vec::new(); self.sequences.len()];
-        for standings in joining.answers.unwrap_or_default().into_values() {
-            by_sequence.iter_mut().zip(standings).for_each(|(all, one)| all.push(one));
-        }
-        for (known, standings) in self.sequences.iter_mut().zip(by_sequence) {
-            known.stand_with(now, standings);
-        }
+        self.logs.stand_with(now, joining.answers.unwrap_or_default().into_values());
         base::sometimes!("a region that lost its memory is whole again");
         let took_ns = now.since(joining.began.unwrap_or(now));
         self.rejoined = Some(Rejoined { took_ns, bytes: joining.bytes, at: now.rank() });
@@ -493,21 +481,11 @@ impl Caerus {
     /// does not count any more.
     pub(super) fn hear_lives(&mut self, from: NodeId, lives: &Lives) -> bool {
         for (&node, &life) in lives {
-            if self.lives.get(&node).is_some_and(|known| life <= *known) || node == self.cluster.me {
-                continue;
-            }
-            self.lives.insert(node, life);
-            for (sequence, sequencer) in &mut self.leading {
-                sequencer.peers.remove(&node);
-                let (first, kept) = self.sequences[usize::from(sequence.0)].kept();
-                sequencer.log.begin_again(node, first, kept);
-            }
-            let region = self.cluster.topology.region_of(node);
-            for candidacy in self.candidacies.values_mut() {
-                candidacy.forget(region);
+            if node != self.cluster.me {
+                self.logs.reborn(&self.cluster, node, life);
             }
         }
-        lives.get(&from).copied().unwrap_or(0) >= self.lives.get(&from).copied().unwrap_or(0)
+        lives.get(&from).copied().unwrap_or(0) >= self.logs.lives().get(&from).copied().unwrap_or(0)
     }
 
     /// How long coming back took, in ns, and how many bytes the copy had, if this node had lost its memory.
@@ -524,7 +502,7 @@ impl Caerus {
             {
                 let (sequence, term) = (append.sequence, append.term);
                 let next = append.first + append.entries.len() as u64;
-                let (granted, probe, lives) = (append.wanted, append.probe, self.lives.clone());
+                let (granted, probe, lives) = (append.wanted, append.probe, self.logs.lives().clone());
                 let (merged, gap, echo) = (0, false, append.sent_at);
                 let ack =
                     Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo };

@@ -60,6 +60,7 @@ impl Requests {
             self.ended.insert((partition, request), ended);
         }
     }
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.ended.len()
     }

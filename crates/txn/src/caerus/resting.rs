@@ -121,14 +121,7 @@ impl Caerus {
             && self.gateway.is_settled()
             && self.merger.is_settled()
             && self.scheduler.is_settled()
-            && self.candidacies.is_empty()
             && self.findings.is_empty()
-            && self.leading.values().all(|sequencer| {
-                sequencer.is_open
-                    && sequencer.log.is_settled()
-                    && sequencer.preparing.is_empty()
-                    && sequencer.confirming.is_settled()
-            })
-            && self.sequences.iter().all(|sequence| sequence.unmerged().next().is_none()))
+            && self.logs.is_settled())
     }
 }

@@ -89,9 +89,11 @@ impl Scheduler {
     pub fn outcome_count(&self) -> usize {
         self.outcomes.len()
     }
+    #[cfg(test)]
     pub fn group_count(&self) -> usize {
         self.groups.len()
     }
+    #[cfg(test)]
     pub fn request_count(&self) -> usize {
         self.requests.len()
     }

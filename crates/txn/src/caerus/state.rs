@@ -7,21 +7,19 @@ use super::cluster::Cluster;
 use super::collection::Collector;
 use super::gateway::{Gateway, is_schema_change};
 use super::homes::Residences;
+use super::logs::Logs;
 use super::merger::{Component, Merged, Merger};
-use super::message::{Entry, Lives, Message, Share, Term, Timer};
+use super::message::{Entry, Message, Share, Timer};
 use super::options::Options;
 use super::plausibility::Refusals;
-use super::recovery::Candidacy;
 use super::rejoin::{HandedOut, Joining, Rejoined};
 use super::requests::unknown;
 use super::resting::Wakes;
-use super::rounds::inside;
 use super::scheduler::{Executed, Scheduler};
-use super::sequence::Sequence;
-use super::sequencer::Sequencer;
 use crate::delays::Delays;
 use crate::engine::{EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State};
+use crate::log::Ack;
 use base::topology::Topology;
 use base::{NodeId, Rank, RegionId, Time, TxnId};
 use std::collections::{BTreeMap, VecDeque};
@@ -42,8 +40,6 @@ pub struct Caerus {
     pub(super) left_behind: Option<RegionId>,
     /// It was so, and is whole again.
     pub(super) rejoined: Option<Rejoined>,
-    /// Of nodes that lost their memory, this one among them.
-    pub(super) lives: Lives,
     /// Copies that such nodes take from here.
     pub(super) handed_out: BTreeMap<NodeId, HandedOut>,
 
@@ -51,12 +47,7 @@ pub struct Caerus {
     pub(super) availability: Availability,
     pub(super) refused_messages: Refusals,
 
-    /// Sequences that this node leads: its region's, and those of regions that were lost.
-    pub(super) leading: BTreeMap<RegionId, Sequencer>,
-    pub(super) candidacies: BTreeMap<RegionId, Candidacy>,
-    /// By region, and that of all regions behind them, as it arrives here.
-    pub(super) sequences: Vec<Sequence>,
-
+    pub(super) logs: Logs,
     pub(super) residences: Residences,
     pub(super) merger: Merger,
     pub(super) scheduler: Scheduler,
@@ -113,41 +104,21 @@ impl Caerus {
     /// An engine for `me` in its `incarnation`-th life. Every region that runs partitions must keep a
     /// copy of all of them ([`Topology::replicated`]).
     pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
-        let cluster = Arc::new(Cluster::new(topology, me, options));
-        let (topology, options, region) = (&cluster.topology, &cluster.options, cluster.region);
-        let global = cluster.global;
-        let is_sequencer = cluster.sequencers[region.0 as usize] == Some(me);
-        let own = (is_sequencer && options.protocol.has_regional()).then_some(region);
-        let everybodys =
-            global.filter(|global| is_sequencer && global.home == region).map(|global| global.number);
-        let lead = |sequence| {
-            let (term, nothing) = (Term::from(region.0), (0, VecDeque::new()));
-            let mut sequencer = Sequencer::new(topology, me, options, Time::ZERO, term, nothing);
-            sequencer.is_open = true;
-            if global.is_none_or(|global| global.number != sequence) {
-                sequencer.inside = inside(topology, me, options);
-            }
-            (sequence, sequencer)
-        };
-        let leading = own.into_iter().chain(everybodys).map(lead).collect();
-        let (keeps, waits) = (options.copies_elsewhere > 0, options.machines_inside > 1);
-        let regions = (0..topology.wan.region_count() as u16).map(RegionId);
-        let regional = regions.map(|region| Sequence::of(region, keeps, waits));
-        let everybodys = global.map(|global| Sequence::of(global.home, global.copies > 0, false));
-        let sequences = regional.chain(everybodys).collect();
+        Caerus::with(Cluster::new(topology, me, options), incarnation, true)
+    }
+
+    /// `leads`: it leads from the beginning what its region orders.
+    fn with(cluster: Cluster, incarnation: u32, leads: bool) -> Caerus {
         Caerus {
             born: incarnation,
             joining: None,
             left_behind: None,
             rejoined: None,
-            lives: Lives::new(),
             handed_out: BTreeMap::new(),
             gateway: Gateway::new(incarnation),
             availability: Availability::default(),
             refused_messages: Refusals::new(),
-            leading,
-            candidacies: BTreeMap::new(),
-            sequences,
+            logs: Logs::new(&cluster, leads),
             residences: Residences::new(&cluster),
             merger: Merger::default(),
             scheduler: Scheduler::new(&cluster),
@@ -155,21 +126,22 @@ impl Caerus {
             findings: Findings::default(),
             floor: None,
             collector: Collector::default(),
-            delays: Delays::new(topology),
+            delays: Delays::new(&cluster.topology),
             wakes: Wakes::default(),
             work: VecDeque::new(),
-            cluster,
+            cluster: Arc::new(cluster),
         }
     }
 
     /// An engine that has lost the memory of its former lives, in its `incarnation`-th one. A node with copies gets
     /// them from elsewhere before anybody is answered; see `rejoin`.
     pub fn rejoining(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
-        let mut engine = Caerus::new(topology, me, incarnation, options);
-        if engine.cluster.is_replica {
-            engine.leading.clear();
+        let cluster = Cluster::new(topology, me, options);
+        let is_replica = cluster.is_replica;
+        let mut engine = Caerus::with(cluster, incarnation, !is_replica);
+        if is_replica {
             engine.joining = Some(Box::new(Joining::new(engine.cluster.refused())));
-            engine.lives.insert(me, incarnation);
+            engine.logs.reborn(&engine.cluster, me, incarnation);
         }
         engine
     }
@@ -214,8 +186,8 @@ impl Caerus {
             }
             Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo } => {
                 if self.hear_lives(from, &lives) {
-                    let (arrived, promised) = ((next, merged, gap, echo), (granted, probe));
-                    self.on_append_ack(now, from, sequence, term, arrived, promised, out)
+                    let ack = Ack { next, merged, gap, granted, probe, echo };
+                    self.on_append_ack(now, from, (sequence, term), ack, out)
                 }
             }
             Message::LeftBehind { sequence, term, first } => self.on_left_behind(from, sequence, term, first),
@@ -228,18 +200,18 @@ impl Caerus {
             Message::Calibrated { sequence, term, number, end } => {
                 self.on_calibrated(sequence, number, (term, end), out)
             }
-            Message::Suspect { sequence, term } => self.on_suspect(now, from, sequence, term, out),
-            Message::Agreed { sequence, term } => self.on_agreed(now, from, sequence, term, out),
+            Message::Suspect { sequence, term } => self.on_suspect(now, from, (sequence, term), out),
+            Message::Agreed { sequence, term } => self.on_agreed(now, from, (sequence, term), out),
             Message::Elect { sequence, term, merged, accepted, end } => {
-                self.on_elect(now, from, sequence, term, merged, (accepted, end), out)
+                self.on_elect(now, from, (sequence, term), (merged, accepted, end), out)
             }
             Message::Promise { sequence, term, tail, lives } => {
                 if self.hear_lives(from, &lives) {
-                    self.on_promise(now, from, sequence, term, tail, out)
+                    self.on_promise(now, from, (sequence, term), tail, out)
                 }
             }
-            Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term),
-            Message::Leads { sequence, term } => self.on_leads(now, from, sequence, term),
+            Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term, out),
+            Message::Leads { sequence, term } => self.on_leads(now, from, (sequence, term), out),
             Message::Reads { txn, gathered } => {
                 let mut todo = Todo::new(&self.cluster, &mut self.work, out);
                 self.scheduler.on_reads(now, &mut self.merger, from, (txn, gathered), &mut todo)
@@ -368,7 +340,7 @@ impl Caerus {
         let known = graph.find(txn).map(|at| graph.live(at));
         let has_executed = match known {
             Some(vertex) => vertex.state >= State::Executed,
-            None => self.sequences.iter().any(|sequence| sequence.seen.contains(txn)),
+            None => self.logs.has_seen(txn),
         };
         if asks_here && has_executed {
             base::sometimes!("how a transaction ended was forgotten by the region that lost its memory");

@@ -60,7 +60,7 @@ fn collection_goes_on_whichever_region_is_lost_and_never_back() {
         let told: Vec<Rank> = world.watermarks.clone();
         world.heal();
         load(&mut world, None, 400);
-        assert!(world.nodes[0].leading.contains_key(&RegionId(0)), "the first region collects again");
+        assert!(world.nodes[0].logs.leads(RegionId(0)), "the first region collects again");
         for node in 0..3u16 {
             assert!(told[usize::from(node)] <= world.watermarks[usize::from(node)]);
             let behind_ms = behind_ms(&world, node);

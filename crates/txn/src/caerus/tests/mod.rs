@@ -412,13 +412,10 @@ impl World {
             assert_eq!(node.vertex_count(), 0);
             assert!(node.merger.is_settled() && node.gateway.is_empty() && node.scheduler.is_empty());
             assert!(node.closes.is_empty() && node.findings.is_empty());
-            assert!(node.leading.values().all(|sequencer| sequencer.log.is_settled()));
-            assert!(node.leading.values().all(|s| s.held.is_empty() && s.preparing.is_empty()));
-            for known in &node.sequences {
-                assert!(
-                    known.seen.words() < node.cluster.topology.nodes.len() + self.lives as usize
-                        && known.is_settled()
-                );
+            assert!(node.logs.is_empty());
+            for sequence in (0..node.logs.len() as u16).map(RegionId) {
+                let words = node.logs.seen(sequence).words();
+                assert!(words < node.cluster.topology.nodes.len() + self.lives as usize);
             }
             let graph = node.merger.graph();
             node.residences.forget_now(&|at| graph.get(at).is_some());

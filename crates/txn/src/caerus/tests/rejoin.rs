@@ -91,7 +91,7 @@ fn a_region_that_is_back_at_once_comes_back_all_the_same() {
 fn what_is_kept_for_a_region_that_is_away_is_bounded_and_it_comes_back_with_a_copy() {
     let mut world = world(3, 1, None);
     for node in &mut world.nodes {
-        node.leading.values_mut().for_each(|led| led.log.keep_at_most(200));
+        node.logs.keep_at_most(200);
     }
     world.run_for_ms(500);
     world.cut_off(0);
@@ -101,9 +101,9 @@ fn what_is_kept_for_a_region_that_is_away_is_bounded_and_it_comes_back_with_a_co
     }
     // It is silent three times, longer each time, before it is given up: some hundred entries more.
     for node in [1, 2] {
-        let (kept, led) = (&world.nodes[node].sequences[1].kept().1, &world.nodes[node].leading);
-        assert!(kept.len() < 600, "{} entries are kept in the log of node {node}", kept.len());
-        assert!(led.values().all(|led| led.log.len() < 600));
+        let (kept, _) = world.nodes[node].logs.of(RegionId(1)).kept_count();
+        assert!(kept < 600, "{kept} entries are kept in the log of node {node}");
+        assert!(world.nodes[node].logs.iter().all(|log| log.kept_count().1 < 600));
     }
     world.heal();
     world.run_for_ms(2000);

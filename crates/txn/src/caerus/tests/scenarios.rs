@@ -212,10 +212,10 @@ fn a_gap_in_a_sequence_holds_back_what_is_behind_it() {
     };
     merger.receive(0, 1, vec![entry(2, 20)], 25);
     assert!(merger.places().is_empty());
-    assert_eq!(merger.engine.sequences[0].low, Rank::ZERO, "the low holds behind the gap only");
+    assert_eq!(merger.engine.logs.of(RegionId(0)).low(), Rank::ZERO, "the low holds behind the gap only");
     merger.receive(0, 0, vec![entry(1, 10)], 0);
     assert_eq!(merger.places(), [(1, 10), (2, 20)].into());
-    assert_eq!(merger.engine.sequences[0].low, Rank(25));
+    assert_eq!(merger.engine.logs.of(RegionId(0)).low(), Rank(25));
 }
 
 #[test]
