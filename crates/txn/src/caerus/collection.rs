@@ -35,6 +35,8 @@ pub(super) struct Collector {
     ready: Rank,
     /// Versions at or below this have been given up here.
     given_up: Rank,
+    /// Least cut that a reader of this node uses.
+    floor: Option<Rank>,
 }
 
 /// What the collector knows of each node.
@@ -66,6 +68,10 @@ impl Collector {
     }
     pub fn given_up(&self) -> Rank {
         self.given_up
+    }
+    /// Least cut that a reader of this node uses, if there is one.
+    pub fn set_floor(&mut self, floor: Option<Rank>) {
+        self.floor = floor;
     }
     /// Goes on where another node's copy is.
     pub fn take_over(&mut self, watermark: Rank, given_up: Rank) {
@@ -161,7 +167,7 @@ impl Caerus {
             false => (now - self.cluster.clock_bound_ns()).rank().previous(),
         };
         let executed = self.executed_to();
-        let done = executed.into_iter().chain(self.floor).fold(past, Rank::min);
+        let done = executed.into_iter().chain(self.collector.floor).fold(past, Rank::min);
         let TxnId { coordinator, incarnation, sequence } = self.gateway.unanswered(&self.cluster);
         let floor = Floor { coordinator, incarnation, sequence };
         let delays_ns = self.delays.at(self.cluster.me);
@@ -171,7 +177,7 @@ impl Caerus {
 
     /// While this node is not whole collection waits for it, as long as it is heard.
     pub(super) fn report_absence(&mut self, out: &mut Out) {
-        if self.joining.as_ref().is_none_or(|joining| joining.refused.is_some()) {
+        if !self.life.may_come_back() {
             return;
         }
         let TxnId { coordinator, incarnation, sequence } = self.gateway.unanswered(&self.cluster);
@@ -254,7 +260,7 @@ impl Caerus {
         let unmerged = unmerged.filter_map(|entry| cut_of(&entry.transaction)).min();
         let held = self.merger.read_below();
         // Others may have gone on without this node, and without its readers.
-        let own = self.executed_to().into_iter().chain(self.floor);
+        let own = self.executed_to().into_iter().chain(self.collector.floor);
         let below = told.chain(held).chain(unmerged).chain(own).fold(self.collector.watermark, Rank::min);
         if self.collector.give_up(below) {
             out.push(EngineEffect::Collected { below });

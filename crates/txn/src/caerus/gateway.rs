@@ -5,13 +5,15 @@
 //! have not come, answers into the reply gate. KEEPS: an answer comes once, after execution at the answering region;
 //! a transaction is sent to every sequence that orders it until each has acknowledged it.
 
+mod starting;
+
 use super::claims::{is_bare_move, moved_away};
 use super::cluster::Cluster;
 use super::gate::ReplyGate;
 use super::message::{Message, Named, Share, Term};
 use super::options::Protocol;
 use super::requests::unknown;
-use super::state::{Caerus, Out, Todo, regions_in};
+use super::state::{Out, Todo, regions_in};
 use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::Nodes;
 use crate::log::link::Outbox;
@@ -456,75 +458,6 @@ impl Gateway {
         let (coordinator, incarnation) = (cluster.me, self.incarnation);
         let next = TxnId { coordinator, incarnation, sequence: self.count + 1 };
         [self.gate.first(), first, waiting].into_iter().flatten().fold(next, TxnId::min)
-    }
-}
-
-impl Caerus {
-    /// Starts transactions that wait, as far as there is room; whether it did.
-    pub(super) fn release(&mut self, now: Time, out: &mut Out) -> bool {
-        let mut any = false;
-        while self.has_room()
-            && let Some((named, submitted_at)) = self.gateway.waiting.pop_front()
-        {
-            any = true;
-            self.begin(now, named, submitted_at, out);
-        }
-        if self.gateway.waiting_count() > 0 {
-            base::sometimes!("a gateway holds transactions back");
-        }
-        any
-    }
-
-    fn begin(&mut self, now: Time, (mut transaction, mut request): Named, submitted_at: Time, out: &mut Out) {
-        let txn = transaction.id;
-        if let Some(error) = self.refusal(&transaction, request) {
-            self.gateway.moving.remove(&txn);
-            return self.gateway.refuse(now, &self.cluster, txn, error, submitted_at);
-        }
-        if self.delays(&transaction, request) {
-            base::sometimes!("a gateway delays what needs a silent region");
-            return self.gateway.held_back.push(((transaction, request), submitted_at));
-        }
-        let (wish, attempt) = (self.gateway.moving.remove(&txn), self.gateway.count);
-        transaction.homes = match self.residences.says(&self.cluster, (&transaction, request), wish, attempt)
-        {
-            Ok(homes) => homes,
-            Err(error) => return self.gateway.refuse(now, &self.cluster, txn, error, submitted_at),
-        };
-        if transaction.homes.as_ref().is_some_and(|homes| !homes.moves.is_empty()) {
-            // Repeated, it finds everything where it should be.
-            request = None;
-        }
-        let regions = self.cluster.regions_of(&transaction);
-        let named = (transaction, request);
-        self.gateway.open(now, &self.cluster, named.clone(), regions, submitted_at);
-        for sequence in regions_in(self.cluster.entrances(regions)) {
-            if self.logs.is_open(sequence) {
-                self.arrive(now, sequence, named.clone(), out);
-                continue;
-            }
-            let leader = self.leader(sequence);
-            if leader.0 != self.cluster.me {
-                self.gateway.push(&self.cluster, sequence, leader, named.clone());
-            }
-            // Who leads and is not open yet looks here when it is, and who does not any more when it hears
-            // who does.
-        }
-    }
-
-    /// A node of the answering region tells how a transaction of this gateway ended there.
-    pub(super) fn on_executed(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        txn: TxnId,
-        end: (TxnId, Rank),
-        share: Share,
-    ) {
-        let Some(outstanding) = self.gateway.told(from, txn, end, share) else { return };
-        if !self.was_told(txn) {
-            self.gateway.end(now, &self.cluster, end, outstanding);
-        }
     }
 }
 

@@ -14,7 +14,7 @@
 //!    better. Of a move the old home's sequence alone decides, so all that it moves is homed in one region;
 //! 4. a gateway turns to a new home once the move has its place. By then the new home has ordered the move, stably, so
 //!    whatever says the new home stands behind it there, under every later leader: nothing ever has to wait for a move
-//!    that has yet to come (counted: [`Residences::premature`]). What says a home that its sequence has not come to all the
+//!    that has yet to come (counted: `Residences::premature`). What says a home that its sequence has not come to all the
 //!    same, because a gateway is wrong, takes no effect like what comes too late: it is not made to wait for a move that
 //!    may never come, and holds up nobody;
 //! 5. a reader that closes a rank, and finds that something it reads moved at or below it meanwhile, closes it at the
@@ -24,23 +24,22 @@
 //!
 //! Rows stay where they are: every region has a copy. A partition that moves takes along what has not moved by itself.
 
+mod image;
+mod saying;
+
+pub(super) use self::image::Resided;
 use super::claims::{Claims, Step, claimed_by};
 use super::cluster::Cluster;
 use super::merger::{Graph, met_everywhere};
-use super::options::{Mutant, Protocol};
+use super::options::Mutant;
 use super::requests::name_of;
 use super::state::regions_in;
-use crate::graph::conflict::{self, ConflictIndex, Flaws};
+use crate::graph::conflict::{ConflictIndex, Flaws};
 use crate::graph::vertex::Ref;
-use base::txn::{
-    Access, AccessMode, AccessSet, ClientRequest, Granule, Home, Homed, Homes, Submission, Transaction,
-    TxnProgram,
-};
-use base::{PartitionId, Rank, RegionId, SqlError, SqlState, TableId, Token, TxnId};
-use serde::{Deserialize, Serialize};
+use base::txn::{Access, ClientRequest, Granule, Home, Homed, Transaction};
+use base::{PartitionId, Rank, RegionId, TableId};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Of every partition: where things are homed, and who touched them last in each of their homes.
 #[derive(Clone, Debug)]
@@ -210,125 +209,6 @@ impl Residences {
     pub fn forget_now(&mut self, live: &impl Fn(Ref) -> bool) {
         let known = self.partitions.iter_mut().flat_map(Partition::residences_mut);
         known.flat_map(|known| &mut known.eras).for_each(|era| era.index.forget_now(live));
-    }
-
-    /// What a transaction that sets out now says about homes; `None` if nothing that it touches has ever moved.
-    /// `attempt`: how many have set out here, for a planted fault.
-    pub fn claims(
-        &self,
-        cluster: &Cluster,
-        (transaction, request): (&Transaction, Option<ClientRequest>),
-        attempt: u64,
-    ) -> Option<Arc<Homes>> {
-        let moved: SmallVec<[PartitionId; 4]> =
-            transaction.participants().filter(|p| self.partition(*p).has_moved()).collect();
-        if moved.is_empty() {
-            return None;
-        }
-        let told = |home: Home| match cluster.options.planted(Mutant::WrongHomes) {
-            // One time it is too few, one time too many, and then it is right.
-            true => Home { moves: (home.moves + attempt as u32 % 3).saturating_sub(1), ..home },
-            false => home,
-        };
-        let mut homes = Homes::default();
-        for partition in moved {
-            let known = self.partition(partition);
-            let mut touched = known.touched(transaction.access.at(partition).iter().map(|a| &a.granule));
-            if request.is_some() && !touched.contains(&None) {
-                touched.push(None);
-            }
-            for table in touched {
-                homes.claims.insert(Homed { partition, table }, told(known.home(table)));
-            }
-        }
-        Some(Arc::new(homes))
-    }
-
-    /// The same of a transaction that moves something.
-    fn claims_of_move(&self, transaction: &Transaction, moves: Vec<(Homed, RegionId)>) -> Arc<Homes> {
-        let mut homes = Homes { moves, ..Homes::default() };
-        for partition in transaction.participants() {
-            let known = self.partition(partition);
-            let touched = known.touched([Granule::Partition].iter());
-            homes
-                .claims
-                .extend(touched.into_iter().map(|table| (Homed { partition, table }, known.home(table))));
-        }
-        Arc::new(homes)
-    }
-
-    /// What a transaction of this gateway says about homes. Errors: it would move what is homed in several regions.
-    pub fn says(
-        &self,
-        cluster: &Cluster,
-        (transaction, request): (&Transaction, Option<ClientRequest>),
-        wish: Wish,
-        attempt: u64,
-    ) -> Result<Option<Arc<Homes>>, SqlError> {
-        let wished = match wish {
-            Some((partition, to)) => vec![(Homed::rest_of(partition), to)],
-            None => self.moved_by(cluster, transaction),
-        };
-        let targets = transaction.program.schema_change().into_iter().flat_map(|change| change.moves());
-        if let Some(nowhere) = targets.map(|moved| moved.to).find(|to| !cluster.is_region(*to)) {
-            let message = format!("region {nowhere} orders nothing, so nothing can be homed there");
-            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-        }
-        if wished.is_empty() {
-            return Ok(self.claims(cluster, (transaction, request), attempt));
-        }
-        let home = |what: &Homed| self.partition(what.partition).home(what.table).region;
-        let from: BTreeSet<RegionId> = wished.iter().map(|(what, _)| home(what)).collect();
-        if from.len() > 1 {
-            let error = SqlError::unsupported("moving what is homed in several regions at once");
-            return Err(error.detail("Some of its partitions have moved by themselves."));
-        }
-        Ok(Some(self.claims_of_move(transaction, wished)))
-    }
-
-    /// What a change of the catalog moves that is not there yet.
-    fn moved_by(&self, cluster: &Cluster, transaction: &Transaction) -> Vec<(Homed, RegionId)> {
-        let Some(change) = transaction.program.schema_change() else { return Vec::new() };
-        if cluster.protocol() == Protocol::Calvin {
-            return Vec::new(); // Everything is ordered in one place.
-        }
-        let mut moves = Vec::new();
-        for moved in change.moves().filter(|moved| cluster.is_region(moved.to)) {
-            for &partition in
-                moved.partitions.iter().filter(|p| transaction.access.by_partition.contains_key(p))
-            {
-                let ids = moved.ids.iter().map(|id| Homed { partition, table: Some(*id) });
-                let away = ids.filter(|what| self.partition(partition).home(what.table).region != moved.to);
-                moves.extend(away.map(|what| (what, moved.to)));
-            }
-        }
-        moves
-    }
-
-    /// What a gateway submits to move a partition. Errors: it cannot be moved there.
-    pub fn move_of(
-        &self,
-        cluster: &Cluster,
-        partition: PartitionId,
-        to: RegionId,
-    ) -> Result<Submission, SqlError> {
-        let refuse = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
-        if cluster.protocol() == Protocol::Calvin {
-            return Err(SqlError::unsupported("moving homes with this engine"));
-        }
-        if cluster.topology.partitions.len() <= usize::from(partition.0) {
-            return Err(refuse(format!("there is no partition {partition}")));
-        }
-        if !cluster.is_region(to) {
-            return Err(refuse(format!("region {to} orders nothing, so nothing can be homed there")));
-        }
-        if self.partition(partition).home(None).region == to {
-            return Err(refuse(format!("partition {partition} is homed in region {to} already")));
-        }
-        let mut access = AccessSet::default();
-        access.add(partition, Granule::Partition, AccessMode::Write);
-        let (program, access) = (Arc::new(TxnProgram::Statements(Vec::new())), Arc::new(access));
-        Ok(Submission { program, access, token: Token::default(), request: None })
     }
 
     /// The next entry of a sequence is this transaction: adds whom it meets among those that the sequence has ordered
@@ -541,28 +421,6 @@ impl Residences {
     pub fn moved_later(&self, partition: PartitionId, table: Option<TableId>, rank: Rank) -> bool {
         self.partition(partition).residence(table).is_some_and(|known| known.moved_at > rank)
     }
-
-    /// Of each partition, as another node can take it over.
-    pub fn image(&self, id_of: &impl Fn(Ref) -> Option<TxnId>) -> Vec<(Resided, Vec<(TableId, Resided)>)> {
-        let tables = |known: &Partition| {
-            known.tables.iter().map(|(id, known)| (*id, Resided::of(known, id_of))).collect()
-        };
-        self.partitions.iter().map(|known| (Resided::of(&known.rest, id_of), tables(known))).collect()
-    }
-    /// Goes on from another node's.
-    pub fn take_over(
-        &mut self,
-        cluster: &Cluster,
-        image: Vec<(Resided, Vec<(TableId, Resided)>)>,
-        at_of: &impl Fn(TxnId) -> Ref,
-    ) {
-        let flaws = cluster.flaws();
-        for (known, (rest, tables)) in self.partitions.iter_mut().zip(image) {
-            let table = |(id, known): (TableId, Resided)| (id, known.restored(flaws, at_of));
-            known.rest = rest.restored(flaws, at_of);
-            known.tables = tables.into_iter().map(table).collect();
-        }
-    }
 }
 
 impl Era {
@@ -585,28 +443,5 @@ impl Era {
         if let Some(request) = request {
             index.install(at, &[name_of(request)], &live, met);
         }
-    }
-}
-
-/// Where something is homed, and who touched it last in each of its homes, as it travels.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Resided {
-    home: Option<Home>,
-    moved_at: Rank,
-    eras: Vec<(Home, conflict::Image, BTreeSet<TableId>)>,
-    reached: u32,
-}
-
-impl Resided {
-    fn of(known: &Residence, id_of: &impl Fn(Ref) -> Option<TxnId>) -> Resided {
-        let eras = known.eras.iter().map(|era| (era.home, era.index.image(id_of), era.left.clone()));
-        let Residence { home, moved_at, reached, .. } = *known;
-        Resided { home, moved_at, eras: eras.collect(), reached }
-    }
-    fn restored(self, flaws: Flaws, at_of: &impl Fn(TxnId) -> Ref) -> Residence {
-        let Resided { home, moved_at, eras, reached } = self;
-        let era =
-            |(home, index, left)| Era { home, index: ConflictIndex::restored(index, flaws, at_of), left };
-        Residence { home, moved_at, eras: eras.into_iter().map(era).collect(), reached }
     }
 }

@@ -21,6 +21,22 @@
 //! include the gateway's is answered there after one round trip to the farthest of them, and without
 //! any trip between regions if there is only that one.
 //!
+//! Parts. Each owns what it remembers, in private fields; the loop in `state` hands on what one has for another. What
+//! never changes is one value, `cluster`, that all read.
+//!
+//! | part | owns | takes | gives |
+//! |---|---|---|---|
+//! | `gateway`, `gate` | submissions, links to leaders, answers | submissions, ends of transactions | transactions for sequences, answers |
+//! | `availability` | silences, what a lost region blocks | closed timestamps, time | refusals |
+//! | `logs`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
+//! | `merger` | the graph | entries | components with their places |
+//! | `homes` | where things are homed, and who touched them last | entries, places of moves | whom an entry meets |
+//! | `scheduler` | what runs when, values of other nodes, outcomes | components with their places | ends of transactions, streams |
+//! | `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
+//! | `collection` | watermarks | reports of nodes | what may be forgotten |
+//! | `rejoin`, `donor` | the mode (running, recovering), copies | blocks, standings | blocks, standings |
+//! | `resting` | deadlines and idle back-off | time | reminders |
+//!
 //! Ranks. `rank(C) = max(stamps of all entries of C's members, 1 + rank of whom it depends on)`; a stamp
 //! is the sequencer's clock + ε, or for a transaction that spans regions the time when it should be
 //! complete. A sequencer tells with every message its `low`: nothing later is stamped at or below. So a
@@ -72,6 +88,7 @@ mod claims;
 mod closing;
 mod cluster;
 mod collection;
+mod donor;
 mod following;
 mod gate;
 mod gateway;
@@ -112,7 +129,7 @@ impl Caerus {
     /// Sends what may go now and sees to it that the rest will.
     fn flush(&mut self, now: Time, out: &mut Out) {
         let interval_ns = self.wakes.interval_ns(&self.cluster.options);
-        let submits = self.gateway.flush(now, self.born, interval_ns, out);
+        let submits = self.gateway.flush(now, self.life.born(), interval_ns, out);
         let prepares = self.flush_prepares(now, out);
         let appends = self.flush_appends(now, out);
         let delayed = self.logs.delayed_until();
@@ -201,9 +218,9 @@ impl Engine for Caerus {
         out: &mut EngineEffects<Self>,
     ) -> TxnId {
         let id = self.gateway.submit(now, &self.cluster, submission, self.not_whole());
-        match self.joining {
-            Some(_) => self.gateway.open_gate(now, &self.cluster, out),
-            None => self.settle(now, executor, out),
+        match self.life.is_running() {
+            true => self.settle(now, executor, out),
+            false => self.gateway.open_gate(now, &self.cluster, out),
         }
         id
     }
@@ -224,19 +241,19 @@ impl Engine for Caerus {
                 self.on_copy_part(now, from, (copy, number, of, part), executor, out)
             }
             Message::Rejoined { .. } => self.handle(now, from, message, out),
-            _ if self.joining.is_some() => self.while_joining(now, from, message, out),
+            _ if !self.life.is_running() => self.while_joining(now, from, message, out),
             Message::CopyWanted { life, copy, from: first } => {
                 self.on_copy_wanted(now, from, (life, copy, first), executor, out)
             }
             _ => self.handle(now, from, message, out),
         }
-        if self.joining.is_none() {
+        if self.life.is_running() {
             self.settle(now, executor, out);
         }
     }
 
     fn timer(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
-        if self.joining.is_some() {
+        if !self.life.is_running() {
             return self.remind_joining(now, timer, out);
         }
         match timer {
@@ -244,7 +261,7 @@ impl Engine for Caerus {
             Timer::Flush => {}
             Timer::Tick => {
                 self.tick(now, out);
-                self.drop_copies(now, executor);
+                self.donor.drop_unwanted(now, &self.cluster, executor);
                 self.ticked(now, out);
             }
             Timer::Gate => self.gateway.gate_reminded(),
@@ -368,6 +385,6 @@ impl Engine for Caerus {
     }
 
     fn set_floor(&mut self, floor: Option<Rank>) {
-        self.floor = floor;
+        self.collector.set_floor(floor);
     }
 }

@@ -158,7 +158,7 @@ impl Caerus {
     pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: RegionId, term: Term, first: u64) {
         if self.cluster.exists(sequence) && self.logs.of(sequence).is_left_behind(from, term, first) {
             base::sometimes!("a region finds that it was left behind");
-            self.left_behind = Some(sequence);
+            self.life.left_behind(sequence);
         }
     }
 }

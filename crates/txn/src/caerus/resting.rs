@@ -116,8 +116,8 @@ impl Caerus {
     /// Whether something is under way here. Readers that wait do not count: there are always some that follow
     /// the streams.
     fn is_busy(&self) -> bool {
-        !(self.joining.is_none()
-            && self.handed_out.is_empty()
+        !(self.life.is_running()
+            && self.donor.is_idle()
             && self.gateway.is_settled()
             && self.merger.is_settled()
             && self.scheduler.is_settled()

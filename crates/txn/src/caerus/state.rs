@@ -5,6 +5,7 @@ use super::calibrating::Findings;
 use super::closing::Closes;
 use super::cluster::Cluster;
 use super::collection::Collector;
+use super::donor::Donor;
 use super::gateway::{Gateway, is_schema_change};
 use super::homes::Residences;
 use super::logs::Logs;
@@ -12,7 +13,7 @@ use super::merger::{Component, Merged, Merger};
 use super::message::{Entry, Message, Share, Timer};
 use super::options::Options;
 use super::plausibility::Refusals;
-use super::rejoin::{HandedOut, Joining, Rejoined};
+use super::rejoin::Life;
 use super::requests::unknown;
 use super::resting::Wakes;
 use super::scheduler::{Executed, Scheduler};
@@ -21,8 +22,8 @@ use crate::engine::{EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State};
 use crate::log::Ack;
 use base::topology::Topology;
-use base::{NodeId, Rank, RegionId, Time, TxnId};
-use std::collections::{BTreeMap, VecDeque};
+use base::{NodeId, RegionId, Time, TxnId};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(super) type Out = Vec<EngineEffect<Message, Timer>>;
@@ -31,18 +32,8 @@ pub(super) type Out = Vec<EngineEffect<Message, Timer>>;
 #[derive(Clone, Debug)]
 pub struct Caerus {
     pub(super) cluster: Arc<Cluster>,
-    /// The incarnation that this memory began with; names the links to sequencers.
-    pub(super) born: u32,
-
-    /// This node has lost its memory and is not whole.
-    pub(super) joining: Option<Box<Joining>>,
-    /// Nobody keeps any more what this node lacks of a sequence: it was silent for too long.
-    pub(super) left_behind: Option<RegionId>,
-    /// It was so, and is whole again.
-    pub(super) rejoined: Option<Rejoined>,
-    /// Copies that such nodes take from here.
-    pub(super) handed_out: BTreeMap<NodeId, HandedOut>,
-
+    pub(super) life: Life,
+    pub(super) donor: Donor,
     pub(super) gateway: Gateway,
     pub(super) availability: Availability,
     pub(super) refused_messages: Refusals,
@@ -54,8 +45,6 @@ pub struct Caerus {
 
     pub(super) closes: Closes,
     pub(super) findings: Findings,
-    /// Least cut that a reader of this node uses.
-    pub(super) floor: Option<Rank>,
 
     pub(super) collector: Collector,
     pub(super) delays: Delays,
@@ -110,11 +99,8 @@ impl Caerus {
     /// `leads`: it leads from the beginning what its region orders.
     fn with(cluster: Cluster, incarnation: u32, leads: bool) -> Caerus {
         Caerus {
-            born: incarnation,
-            joining: None,
-            left_behind: None,
-            rejoined: None,
-            handed_out: BTreeMap::new(),
+            life: Life::new(incarnation),
+            donor: Donor::default(),
             gateway: Gateway::new(incarnation),
             availability: Availability::default(),
             refused_messages: Refusals::new(),
@@ -124,7 +110,6 @@ impl Caerus {
             scheduler: Scheduler::new(&cluster),
             closes: Closes::default(),
             findings: Findings::default(),
-            floor: None,
             collector: Collector::default(),
             delays: Delays::new(&cluster.topology),
             wakes: Wakes::default(),
@@ -140,7 +125,7 @@ impl Caerus {
         let is_replica = cluster.is_replica;
         let mut engine = Caerus::with(cluster, incarnation, !is_replica);
         if is_replica {
-            engine.joining = Some(Box::new(Joining::new(engine.cluster.refused())));
+            engine.life = Life::recovering(incarnation, engine.cluster.refused());
             engine.logs.reborn(&engine.cluster, me, incarnation);
         }
         engine
@@ -176,7 +161,7 @@ impl Caerus {
                 self.on_submit(now, from, sequence, term, incarnation, (first, transactions, sent_at), out)
             }
             Message::SubmitAck { sequence, term, incarnation, next, gap, echo } => {
-                if incarnation == self.born {
+                if incarnation == self.life.born() {
                     self.gateway.on_submit_ack(now, from, (sequence, term), next, (gap, echo))
                 }
             }
@@ -332,7 +317,7 @@ impl Caerus {
         if let Some((end, share)) = self.scheduler.outcome(txn) {
             return self.send(from, Message::Executed { txn, end, share }, out);
         }
-        let Some(rejoined) = self.rejoined else { return };
+        let Some(rejoined_at) = self.life.rejoined_at() else { return };
         let gateway = self.cluster.topology.region_of(txn.coordinator);
         let asks_here =
             gateway == self.cluster.region || self.cluster.sequencers[usize::from(gateway.0)].is_none();
@@ -344,7 +329,7 @@ impl Caerus {
         };
         if asks_here && has_executed {
             base::sometimes!("how a transaction ended was forgotten by the region that lost its memory");
-            let end = (txn, known.and_then(|vertex| vertex.rank).unwrap_or(rejoined.at));
+            let end = (txn, known.and_then(|vertex| vertex.rank).unwrap_or(rejoined_at));
             self.send(from, Message::Executed { txn, end, share: Share::Aborted(unknown()) }, out);
         }
     }

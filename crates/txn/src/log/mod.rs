@@ -5,18 +5,18 @@
 //! explored by itself (see the tests). Engines keep one [`Log`] for each sequence at each node; they carry its
 //! [`Said`] to other nodes, take stable entries from it, and add entries where it leads.
 //!
-//! Suggested reading order: [`group`], [`said`], [`link`], `entries`, `leader`, [`log`].
+//! Suggested reading order: [`group`], [`said`], [`link`], `entries`, `leader`, [`member`].
 
 pub mod entries;
 pub mod group;
 mod leader;
 pub mod link;
-pub mod log;
+pub mod member;
 pub mod said;
 #[cfg(test)]
 mod tests;
 
 pub use entries::Item;
 pub use group::{Fault, Group, Term, Times};
-pub use log::{Due, Followed, Log};
+pub use member::{Due, Followed, Log};
 pub use said::{Ack, Append, Grant, Posts, Said, Standing, Tail};

@@ -375,7 +375,7 @@ impl World {
     /// A transaction whose gateway lost its memory before it could answer.
     fn is_forgotten(&self, txn: TxnId) -> bool {
         self.forgot.contains(&txn.coordinator)
-            && txn.incarnation < self.nodes[txn.coordinator.0 as usize].born
+            && txn.incarnation < self.nodes[txn.coordinator.0 as usize].life.born()
     }
     fn cut_off(&mut self, region: u16) {
         let nodes = self.nodes_of(region);

@@ -28,7 +28,7 @@ fn is_append(message: &Message) -> bool {
 }
 
 fn is_whole(world: &World, node: u16) -> bool {
-    world.nodes[usize::from(node)].joining.is_none()
+    world.nodes[usize::from(node)].life.is_running()
 }
 
 #[test]
@@ -438,7 +438,7 @@ fn random_worlds_forget_regions_and_nothing_that_was_answered() {
     for seed in 0..60 {
         let world = turmoil(seed, None);
         for node in &world.nodes {
-            assert!(node.joining.is_none(), "seed {seed}: {} is not whole", node.cluster.me);
+            assert!(node.life.is_running(), "seed {seed}: {} is not whole", node.cluster.me);
         }
         judge(&world);
         back += world.nodes.iter().filter(|node| node.came_back().is_some()).count();

@@ -12,14 +12,16 @@
 //! broken link does not end a term. The region that the sequence belongs to stands by itself once it has caught
 //! up and its links have been calm for a while: it orders its own at home.
 
+mod election;
+
+use self::election::Candidacy;
 use super::entries::{Entries, Item};
 use super::group::{Fault, Group, Term};
 use super::leader::{self, Leader};
 use super::link::Outbox;
-use super::said::{Ack, Append, Grant, Posts, Said, Standing, Tail};
+use super::said::{Ack, Append, Grant, Posts, Said, Standing};
 use base::{NodeId, Rank, RegionId, Time};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// See the module.
@@ -45,17 +47,6 @@ struct Terms {
     led_at: Time,
     /// When a leader was heard last.
     heard_at: Time,
-}
-
-/// This node would lead.
-#[derive(Clone, Debug)]
-struct Candidacy<E> {
-    term: Term,
-    /// Regions that miss the leader too, and then what they promised.
-    agreed: BTreeSet<RegionId>,
-    promised: Option<BTreeMap<RegionId, Tail<E>>>,
-    /// When it has failed.
-    until: Time,
 }
 
 /// A leader's append was taken.
@@ -149,7 +140,7 @@ impl<E: Item> Log<E> {
     }
     /// It has asked for promises in this term.
     pub fn stands_in(&self, term: Term) -> bool {
-        self.candidacy.as_ref().is_some_and(|own| own.term == term && own.promised.is_some())
+        self.candidacy.as_ref().is_some_and(|own| own.term() == term && own.stands())
     }
     /// The closed timestamp: no entry that is merged from now on is stamped at or below this.
     pub fn low(&self) -> Rank {
@@ -173,7 +164,7 @@ impl<E: Item> Log<E> {
     pub fn unmerged(&self) -> impl Iterator<Item = &E> {
         self.entries.unmerged()
     }
-    /// See [`Entries::covers`].
+    /// Whether all entries before `end` of the log of `term`'s leader are merged here, as far as they are not lost.
     pub fn covers(&self, term: Term, end: u64) -> bool {
         self.entries.covers(term, end)
     }
@@ -270,7 +261,7 @@ impl<E: Item> Log<E> {
         }
         (self.terms.led_in, self.terms.led_at) = (term, now);
         self.step_down(now, term);
-        if self.candidacy.as_ref().is_some_and(|candidacy| candidacy.term <= term) {
+        if self.candidacy.as_ref().is_some_and(|candidacy| candidacy.term() <= term) {
             self.candidacy = None;
         }
         true
@@ -446,158 +437,6 @@ impl<E: Item> Log<E> {
         }
     }
 
-    // Elections.
-
-    /// Stands if the leader is silent, or if this is the region that the sequence belongs to. Whether it leads now.
-    pub fn watch(&mut self, now: Time, posts: &mut Posts<E>) -> bool {
-        let group = self.group.clone();
-        if !group.votes() || self.leader.is_some() {
-            return false;
-        }
-        if let Some(candidacy) = &self.candidacy {
-            if now < candidacy.until {
-                return false;
-            }
-            self.candidacy = None;
-        }
-        let (suspect_ns, widest_ns) = (group.times.suspect_ns, group.times.widest_ns);
-        let regions = group.voters.len() as u64;
-        let Terms { promised, led_in, led_at, heard_at, .. } = self.terms;
-        // One after the other, so that not all stand at once.
-        let turn = (regions + u64::from(group.region.0) - promised % regions) % regions;
-        let is_silent = now.since(heard_at) >= suspect_ns + turn * widest_ns;
-        let is_calm = now.since(heard_at) < suspect_ns / 4 && now.since(led_at) > 2 * suspect_ns;
-        let is_home = group.home == group.region && is_calm && self.entries.is_caught_up(led_in);
-        if !is_silent && !is_home {
-            return false;
-        }
-        let mut term = self.terms.highest + 1;
-        while group.region_of_term(term) != group.region {
-            term += 1;
-        }
-        base::sometimes!("a region would lead a sequence");
-        let until = now + 2 * widest_ns + suspect_ns / 2 + turn * widest_ns;
-        let agreed = [group.region].into();
-        self.candidacy = Some(Candidacy { term, agreed, promised: None, until });
-        group.other_voters().for_each(|node| posts.push((node, Said::Suspect { term })));
-        self.agreed(now, posts)
-    }
-
-    /// A candidate asks whether the leader is missed here too.
-    pub fn on_suspect(&mut self, now: Time, from: NodeId, term: Term, posts: &mut Posts<E>) {
-        if self.group.leader_in(term) != Some(from) || !self.group.votes() {
-            return;
-        }
-        let is_home = self.group.region_of_term(term) == self.group.home;
-        self.terms.highest = self.terms.highest.max(term);
-        let is_silent = now.since(self.terms.heard_at) >= self.group.times.suspect_ns / 2;
-        if term <= self.terms.promised {
-            posts.push((from, Said::Overtaken { term: self.terms.promised }));
-        } else if is_silent && self.leader.is_none() || is_home {
-            posts.push((from, Said::Agreed { term }));
-        }
-    }
-
-    /// Another region misses the leader too. Whether this node leads now.
-    pub fn on_agreed(&mut self, now: Time, from: NodeId, term: Term, posts: &mut Posts<E>) -> bool {
-        let Some(region) = self.group.region_of_voter(from) else { return false };
-        let Some(candidacy) = self.candidacy.as_mut().filter(|own| own.term == term) else { return false };
-        candidacy.agreed.insert(region);
-        self.agreed(now, posts)
-    }
-
-    /// Enough others miss the leader: asks for promises.
-    fn agreed(&mut self, now: Time, posts: &mut Posts<E>) -> bool {
-        let enough = self.group.agreements_needed();
-        let Some(candidacy) = &mut self.candidacy else { return false };
-        let term = candidacy.term;
-        if candidacy.promised.is_some() || candidacy.agreed.len() < enough || term <= self.terms.promised {
-            return false;
-        }
-        base::sometimes!("a region stands for election");
-        (self.terms.promised, self.terms.highest) = (term, self.terms.highest.max(term));
-        let entries = &self.entries;
-        let (merged, accepted, end) = (entries.merged(), entries.accepted(), entries.end());
-        let own = Tail { accepted, end, granted: entries.granted(), entries: Vec::new() };
-        candidacy.promised = Some([(self.group.region, own)].into());
-        for node in self.group.other_voters() {
-            posts.push((node, Said::Elect { term, merged, accepted, end }));
-        }
-        self.elected(now)
-    }
-
-    /// A candidate asks to follow nobody below its term.
-    pub fn on_elect(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        term: Term,
-        (merged, accepted, end): (u64, Term, u64),
-        posts: &mut Posts<E>,
-    ) {
-        if self.group.leader_in(term) != Some(from) || !self.group.votes() {
-            return;
-        }
-        self.terms.highest = self.terms.highest.max(term);
-        if term < self.terms.promised {
-            return posts.push((from, Said::Overtaken { term: self.terms.promised }));
-        }
-        if !self.group.planted(Fault::ForgetPromises) {
-            self.terms.promised = term;
-            self.terms.heard_at = now;
-            self.candidacy = None;
-            self.step_down(now, term);
-        }
-        if let Some(tail) = self.entries.tail(merged, accepted, end) {
-            posts.push((from, Said::Promise { term, tail }));
-        }
-    }
-
-    /// Another region follows nobody below this term. Whether this node leads now.
-    pub fn on_promise(&mut self, now: Time, from: NodeId, term: Term, tail: Tail<E>) -> bool {
-        let Some(region) = self.group.region_of_voter(from) else { return false };
-        let own = self.candidacy.as_mut().filter(|own| own.term == term);
-        let Some(promised) = own.and_then(|own| own.promised.as_mut()) else { return false };
-        promised.insert(region, tail);
-        self.elected(now)
-    }
-
-    /// Enough have promised: leads, with the best log among theirs.
-    fn elected(&mut self, now: Time) -> bool {
-        let needed = self.group.promises_needed();
-        let candidacy =
-            self.candidacy.take_if(|own| own.promised.as_ref().is_some_and(|p| p.len() >= needed));
-        let Some(Candidacy { term, promised: Some(promised), .. }) = candidacy else { return false };
-        let best = promised.iter().max_by_key(|(region, tail)| (tail.accepted, tail.end, Reverse(**region)));
-        let (&best, tail) = best.expect("one is its own");
-        let granted = promised.values().fold(Grant::default(), |all, tail| all.max(tail.granted));
-        assert_eq!(self.terms.promised, term, "a candidate promises itself");
-        let is_longer = (tail.accepted, tail.end) > (self.entries.accepted(), self.entries.end());
-        if best != self.group.region && is_longer && !self.group.planted(Fault::KeepOwnLog) {
-            base::sometimes!("a leader goes on with another region's log");
-            self.entries.adopt(term, tail.entries.clone());
-        }
-        base::sometimes!("a region leads another's sequence");
-        self.entries.lead(term);
-        (self.terms.led_in, self.terms.led_at) = (term, now);
-        let (first, entries) = self.entries.kept();
-        let leader = Leader::new(&self.group, now, term, (first, entries.clone()), granted);
-        self.leader = Some(Box::new(leader));
-        true
-    }
-
-    /// There is a later term than one that this node knows.
-    pub fn on_overtaken(&mut self, now: Time, term: Term) {
-        self.terms.highest = self.terms.highest.max(term);
-        if self.term().is_some_and(|own| own < term) {
-            self.terms.promised = self.terms.promised.max(term);
-            self.step_down(now, term);
-        }
-        if self.candidacy.as_ref().is_some_and(|candidacy| candidacy.term < term) {
-            self.candidacy = None;
-        }
-    }
-
     // Loss of memory.
 
     /// What a node of a region said, it said in a life that is over.
@@ -606,10 +445,7 @@ impl<E: Item> Log<E> {
             leader.begin_again(node, self.entries.kept());
         }
         if let Some(candidacy) = &mut self.candidacy {
-            candidacy.agreed.remove(&region);
-            if let Some(promised) = &mut candidacy.promised {
-                promised.remove(&region);
-            }
+            candidacy.forget(region);
         }
     }
     /// What this node has promised, and its log, for one that has lost both and has merged `merged` entries.
