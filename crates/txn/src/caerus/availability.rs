@@ -29,9 +29,10 @@
 //! Not here: a gateway without copies hears no sequences and refuses nothing by itself; where clocks have no bound a
 //! reader that asks a silent leader for its cut waits.
 
+use super::message::SequenceId;
 use super::options::Mutant;
 use super::requests::unknown;
-use super::state::{Caerus, Out, regions_in};
+use super::state::{Caerus, Out, sequences_in};
 use crate::engine::{EngineEffect, RegionHealth, RegionState};
 use crate::graph::vertex::{Ref, State};
 use base::order::CloseTicket;
@@ -46,7 +47,7 @@ const SEARCH_EVERY_NS: u64 = 20 * MS;
 /// What this node knows of silent sequences.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Availability {
-    silences: BTreeMap<RegionId, Silence>,
+    silences: BTreeMap<SequenceId, Silence>,
     looked_at: Option<Time>,
     searched_at: Time,
     /// Sequences whose transactions are delayed at the gateway, as bits; those that are lost among them.
@@ -57,7 +58,7 @@ pub(super) struct Availability {
     /// Transactions in flight of this gateway whose clients have been told that the outcome is not known.
     told: BTreeSet<TxnId>,
     /// Transactions and readers refused because of a sequence.
-    refused: BTreeMap<RegionId, u64>,
+    refused: BTreeMap<SequenceId, u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,7 +167,7 @@ impl Caerus {
                 false => known.for_ns += passed_ns,
             }
             let (for_ns, (suspected_ns, lost_ns)) = (known.for_ns, self.cluster.patience_with(sequence));
-            let bit = 1u64 << sequence.0;
+            let bit = sequence.bit();
             if for_ns >= suspected_ns {
                 base::sometimes!("a sequence falls silent");
                 self.availability.suspected |= bit;
@@ -232,7 +233,7 @@ impl Caerus {
     fn needs(&self, transaction: &Transaction, request: Option<ClientRequest>) -> u64 {
         let is_move = self.gateway.is_moving(transaction.id);
         if is_move || transaction.program.schema_change().is_some() {
-            return self.cluster.running().into_iter().fold(0, |all, sequence| all | 1 << sequence.0);
+            return self.cluster.running().into_iter().fold(0, |all, sequence| all | sequence.bit());
         }
         let homes = self.residences.claims(&self.cluster, (transaction, request), self.gateway.count());
         let regions = match homes {
@@ -372,14 +373,14 @@ impl Caerus {
     }
 
     fn refused_for(&mut self, sequences: u64, what: &str) -> SqlError {
-        for sequence in regions_in(sequences) {
+        for sequence in sequences_in(sequences) {
             *self.availability.refused.entry(sequence).or_default() += 1;
         }
         let (names, are_several) = self.cluster.names(sequences);
         let (noun, verb) = if are_several { ("regions", "are") } else { ("region", "is") };
-        let silences = regions_in(sequences).filter_map(|s| self.availability.silences.get(&s));
+        let silences = sequences_in(sequences).filter_map(|s| self.availability.silences.get(&s));
         let silent_ns = silences.map(|silence| silence.for_ns).max().unwrap_or(0);
-        let copies = regions_in(sequences).map(|s| self.cluster.copies_of(s)).max().unwrap_or(0);
+        let copies = sequences_in(sequences).map(|s| self.cluster.copies_of(s)).max().unwrap_or(0);
         let hint = match copies {
             0 => "Use what is homed in other regions, or repeat this once the region is back; meridian.regions tells. \
                   In a cluster started with --survive 1 another region takes over."
@@ -417,8 +418,8 @@ impl Caerus {
                 .running()
                 .into_iter()
                 .filter(|s| self.cluster.home_of(*s) == region)
-                .fold(0, |all, s| all | 1 << s.0);
-            let silences = regions_in(sequences).filter_map(|s| known.silences.get(&s));
+                .fold(0, |all, s| all | s.bit());
+            let silences = sequences_in(sequences).filter_map(|s| known.silences.get(&s));
             let state = match sequences {
                 _ if sequences & known.lost != 0 => RegionState::Lost,
                 _ if sequences & known.suspected != 0 => RegionState::Suspected,
@@ -435,7 +436,7 @@ impl Caerus {
                 blocked_transactions: known.blocked.waiting.values().filter(|waits| behind(waits)).count()
                     as u64,
                 blocked_rows: (rows + ranges) as u64,
-                refused: regions_in(sequences).filter_map(|s| known.refused.get(&s)).sum(),
+                refused: sequences_in(sequences).filter_map(|s| known.refused.get(&s)).sum(),
             }
         };
         all.map(health).collect()

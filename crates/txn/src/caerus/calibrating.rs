@@ -16,25 +16,25 @@
 //! - The answer is not below what this node has reported to be collectable.
 
 use super::claims::Claims;
-use super::message::{Message, Term};
+use super::message::{Message, SequenceId, Term};
 use super::options::Mutant;
-use super::state::{Caerus, Out, regions_in};
+use super::state::{Caerus, Out, sequences_in};
 use crate::engine::EngineEffect;
 use crate::graph::vertex::Ref;
 use base::order::CloseTicket;
 use base::txn::{AccessMode, Granule};
-use base::{NodeId, PartitionId, Rank, RegionId, Time};
+use base::{NodeId, PartitionId, Rank, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Readers that find their cut, and what is asked for them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Findings {
     waiting: BTreeMap<CloseTicket, Finding>,
-    asked: BTreeMap<RegionId, Calibrations>,
+    asked: BTreeMap<SequenceId, Calibrations>,
     /// Readers that have come to know another home since, which is not asked yet.
-    later: Vec<(RegionId, CloseTicket)>,
+    later: Vec<(SequenceId, CloseTicket)>,
     /// When lows were asked for, and which.
-    lows_asked: BTreeMap<RegionId, (Time, Rank)>,
+    lows_asked: BTreeMap<SequenceId, (Time, Rank)>,
 }
 
 impl Findings {
@@ -55,7 +55,7 @@ struct Finding {
     /// Where what it reads was homed, as far as was known when it asked.
     homes: Claims,
     /// Of these, those whose end is not merged here, and where it is once that is known.
-    open: BTreeMap<RegionId, Option<(Term, u64)>>,
+    open: BTreeMap<SequenceId, Option<(Term, u64)>>,
     /// Transactions that it waits for, once all is merged.
     blockers: Option<BTreeSet<u32>>,
 }
@@ -83,15 +83,15 @@ impl Caerus {
         assert!(self.cluster.is_local(partition), "it is found where there is a copy");
         let homes = self.residences.read(partition, &granules);
         let sequences = sequences_of(&homes);
-        let open = regions_in(sequences).map(|sequence| (sequence, None)).collect();
+        let open = sequences_in(sequences).map(|sequence| (sequence, None)).collect();
         self.findings.waiting.insert(ticket, Finding { partition, granules, homes, open, blockers: None });
-        for sequence in regions_in(sequences) {
+        for sequence in sequences_in(sequences) {
             self.want_end(now, sequence, ticket, out);
         }
     }
 
     /// A reader wants to know where a sequence ends.
-    fn want_end(&mut self, now: Time, sequence: RegionId, ticket: CloseTicket, out: &mut Out) {
+    fn want_end(&mut self, now: Time, sequence: SequenceId, ticket: CloseTicket, out: &mut Out) {
         if self.cluster.options.planted(Mutant::CalibrateHere) {
             let log = self.logs.of(sequence);
             let (term, end) = (log.accepted(), log.merged());
@@ -115,7 +115,7 @@ impl Caerus {
         }
     }
 
-    fn ask_end(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+    fn ask_end(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
         let leader = self.leader_of(sequence);
         let asked = self.findings.asked.entry(sequence).or_default();
         if !asked.gathered.is_empty() {
@@ -131,7 +131,7 @@ impl Caerus {
 
     /// Asks for those who have gathered, and again where no answer has come.
     pub(super) fn ask_ends(&mut self, now: Time, out: &mut Out) {
-        let is_due = |(sequence, asked): (&RegionId, &Calibrations)| {
+        let is_due = |(sequence, asked): (&SequenceId, &Calibrations)| {
             let patience_ns = self.cluster.options.patience_ns(
                 &self.cluster.topology,
                 self.cluster.me,
@@ -140,7 +140,7 @@ impl Caerus {
             let overdue = !asked.under_way.is_empty() && asked.sent_at + patience_ns <= now;
             (overdue || !asked.gathered.is_empty()).then_some(*sequence)
         };
-        let due: Vec<RegionId> = self.findings.asked.iter().filter_map(is_due).collect();
+        let due: Vec<SequenceId> = self.findings.asked.iter().filter_map(is_due).collect();
         due.into_iter().for_each(|sequence| self.ask_end(now, sequence, out));
     }
 
@@ -149,7 +149,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
+        sequence: SequenceId,
         number: u64,
         out: &mut Out,
     ) {
@@ -161,7 +161,7 @@ impl Caerus {
     /// A leader tells where its sequence ended, some time after the question left.
     pub(super) fn on_calibrated(
         &mut self,
-        sequence: RegionId,
+        sequence: SequenceId,
         number: u64,
         (term, end): (Term, u64),
         out: &mut Out,
@@ -178,7 +178,7 @@ impl Caerus {
         self.end_is(sequence, &served, (term, end), out);
     }
 
-    fn end_is(&mut self, sequence: RegionId, served: &[CloseTicket], end: (Term, u64), out: &mut Out) {
+    fn end_is(&mut self, sequence: SequenceId, served: &[CloseTicket], end: (Term, u64), out: &mut Out) {
         for ticket in served {
             if let Some(finding) = self.findings.waiting.get_mut(ticket)
                 && let Some(open) = finding.open.get_mut(&sequence)
@@ -190,7 +190,7 @@ impl Caerus {
     }
 
     /// More of a sequence is merged here, or its log is a later leader's.
-    pub(super) fn merged_more(&mut self, sequence: RegionId, out: &mut Out) {
+    pub(super) fn merged_more(&mut self, sequence: SequenceId, out: &mut Out) {
         if self.findings.waiting.is_empty() {
             return;
         }
@@ -267,9 +267,9 @@ impl Caerus {
             let sequences = sequences_of(&homes_now);
             let finding = self.findings.waiting.get_mut(&ticket).expect("just found");
             finding.homes = homes_now;
-            finding.open = regions_in(sequences).map(|sequence| (sequence, None)).collect();
+            finding.open = sequences_in(sequences).map(|sequence| (sequence, None)).collect();
             finding.blockers = None;
-            self.findings.later.extend(regions_in(sequences).map(|sequence| (sequence, ticket)));
+            self.findings.later.extend(sequences_in(sequences).map(|sequence| (sequence, ticket)));
             return;
         }
         self.findings.waiting.remove(&ticket);
@@ -299,7 +299,7 @@ impl Caerus {
             return;
         }
         for n in 0..self.logs.len() {
-            let sequence = RegionId(n as u16);
+            let sequence = SequenceId(n as u16);
             let Some(rank) = self.closes.low_wanted(sequence) else { continue };
             if self.logs.leads(sequence) {
                 self.want_own_low(now, sequence, rank, out);
@@ -322,5 +322,5 @@ impl Caerus {
 
 /// As bits.
 fn sequences_of(homes: &Claims) -> u64 {
-    homes.iter().fold(0, |all, (_, home)| all | 1 << home.region.0)
+    homes.iter().fold(0, |all, (_, home)| all | SequenceId::of(*home).bit())
 }

@@ -4,6 +4,7 @@
 //! (see `homes`).
 
 use super::cluster::Cluster;
+use super::message::SequenceId;
 use super::options::Mutant;
 use base::txn::{Access, Granule, Home, Homed, Transaction};
 use base::{PartitionId, RegionId, SqlError, SqlState, TableId};
@@ -43,10 +44,10 @@ impl Cluster {
     /// The sequences that order a transaction for what it does at a partition, as bits.
     pub(super) fn regions_at(&self, transaction: &Transaction, partition: PartitionId) -> u64 {
         if transaction.homes.is_none() {
-            return 1 << self.origin(partition).region.0;
+            return SequenceId::of(self.origin(partition)).bit();
         }
         let claims = self.claims_at(transaction, partition);
-        claims.into_iter().fold(0, |all, (_, home)| all | 1 << home.region.0)
+        claims.into_iter().fold(0, |all, (_, home)| all | SequenceId::of(home).bit())
     }
 
     /// Whether one of these sequences orders a transaction for what it does at a partition.
@@ -84,7 +85,7 @@ impl Cluster {
             // Ordered at the new home alone.
             return Some(homes.moves.iter().fold(0, |all, (_, to)| all | 1 << to.0));
         }
-        Some(self.ranking().into_iter().fold(0, |all, region| all | 1 << region.0))
+        Some(self.ranking().into_iter().fold(0, |all, sequence| all | sequence.bit()))
     }
 
     /// What a transaction moves, and from where to where.

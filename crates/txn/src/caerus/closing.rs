@@ -7,14 +7,14 @@
 //! Sequences that nothing is read of are not asked anything: a stalled region delays its readers alone.
 
 use super::claims::Claims;
-use super::message::Message;
+use super::message::{Message, SequenceId};
 use super::options::Mutant;
-use super::state::{Caerus, Out, regions_in};
+use super::state::{Caerus, Out, sequences_in};
 use crate::engine::EngineEffect;
 use crate::graph::vertex::{Ref, State};
 use base::order::{Close, CloseTicket, Closed};
 use base::txn::{AccessMode, Granule};
-use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time};
+use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ pub(super) struct Closes {
     /// Readers to look at again when this slot changes.
     behind: BTreeMap<u32, Vec<CloseTicket>>,
     /// By sequence: those that wait for it to be complete to a rank.
-    lows: BTreeMap<RegionId, BTreeSet<(Rank, CloseTicket)>>,
+    lows: BTreeMap<SequenceId, BTreeSet<(Rank, CloseTicket)>>,
     /// By sequence and copy: the largest rank that a reader here has had hastened.
-    hastened: BTreeMap<(RegionId, NodeId), Rank>,
+    hastened: BTreeMap<(SequenceId, NodeId), Rank>,
 }
 
 impl Closes {
@@ -48,11 +48,11 @@ impl Closes {
         waiting.map(|(ticket, closing)| (*ticket, closing.missing))
     }
     /// The largest rank that a reader waits for a sequence to be complete to.
-    pub fn low_wanted(&self, sequence: RegionId) -> Option<Rank> {
+    pub fn low_wanted(&self, sequence: SequenceId) -> Option<Rank> {
         Some(self.lows.get(&sequence)?.last()?.0)
     }
     /// A sequence is complete to `low`: takes one of the readers that waited for that, in order.
-    fn due(&mut self, sequence: RegionId, low: Rank) -> Option<CloseTicket> {
+    fn due(&mut self, sequence: SequenceId, low: Rank) -> Option<CloseTicket> {
         let waiting = self.lows.get_mut(&sequence)?;
         waiting.first().filter(|(rank, _)| *rank <= low)?;
         waiting.pop_first().map(|(_, ticket)| ticket)
@@ -60,7 +60,7 @@ impl Closes {
     /// The reader went away.
     pub fn cancel(&mut self, ticket: CloseTicket) {
         let Some(closing) = self.waiting.remove(&ticket) else { return };
-        for sequence in regions_in(closing.missing) {
+        for sequence in sequences_in(closing.missing) {
             if let Some(waiting) = self.lows.get_mut(&sequence) {
                 waiting.remove(&(closing.close.rank, ticket));
             }
@@ -119,14 +119,14 @@ impl Caerus {
         let homes = self.residences.read(partition, &closing.close.granules);
         // Where a move's place above the cut is known, everything before is.
         let read = homes.iter().filter(|(table, _)| !self.residences.moved_later(partition, *table, rank));
-        let sequences = read.fold(0u64, |all, (_, home)| all | 1 << home.region.0);
-        for sequence in regions_in(sequences) {
+        let sequences = read.fold(0u64, |all, (_, home)| all | SequenceId::of(*home).bit());
+        for sequence in sequences_in(sequences) {
             if self.logs.leads(sequence) {
                 self.promise(sequence, rank, out);
             }
         }
-        let is_missing = |sequence: &RegionId| self.logs.of(*sequence).low() < rank;
-        let missing = regions_in(sequences).filter(is_missing).fold(0u64, |all, s| all | 1 << s.0);
+        let is_missing = |sequence: &SequenceId| self.logs.of(*sequence).low() < rank;
+        let missing = sequences_in(sequences).filter(is_missing).fold(0u64, |all, s| all | s.bit());
         let Some(closing) = self.closes.waiting.get_mut(&ticket) else { return };
         (closing.homes, closing.missing, closing.blockers) = (homes, missing, None);
         if missing == 0 {
@@ -136,7 +136,7 @@ impl Caerus {
             return;
         }
         base::sometimes!("a reader waits for a sequence to be complete");
-        for number in regions_in(missing) {
+        for number in sequences_in(missing) {
             let is_asked = self.closes.low_wanted(number).is_some_and(|asked| rank <= asked);
             self.closes.lows.entry(number).or_default().insert((rank, ticket));
             if !is_asked && !self.logs.leads(number) {
@@ -146,7 +146,7 @@ impl Caerus {
     }
 
     /// A sequence is complete to `low`: readers that waited for that go on.
-    pub(super) fn low_reached(&mut self, sequence: RegionId, low: Rank, out: &mut Out) {
+    pub(super) fn low_reached(&mut self, sequence: SequenceId, low: Rank, out: &mut Out) {
         let mut due: SmallVec<[CloseTicket; 4]> = SmallVec::new();
         while let Some(ticket) = self.closes.due(sequence, low) {
             due.push(ticket);
@@ -155,9 +155,9 @@ impl Caerus {
     }
 
     /// A sequence is complete to the reader's cut.
-    fn is_complete(&mut self, sequence: RegionId, ticket: CloseTicket, out: &mut Out) {
+    fn is_complete(&mut self, sequence: SequenceId, ticket: CloseTicket, out: &mut Out) {
         let Some(closing) = self.closes.waiting.get_mut(&ticket) else { return };
-        closing.missing &= !(1 << sequence.0);
+        closing.missing &= !(sequence.bit());
         if closing.missing == 0 {
             self.all_reached(ticket, out);
         }
@@ -165,7 +165,7 @@ impl Caerus {
 
     /// Asks who leads a sequence, if that is in this region, to tell its low to a replica. What is lost comes
     /// with a heartbeat.
-    fn want_low(&mut self, sequence: RegionId, rank: Rank, at: NodeId, out: &mut Out) {
+    fn want_low(&mut self, sequence: SequenceId, rank: Rank, at: NodeId, out: &mut Out) {
         let leader = self.leader_of(sequence);
         if leader != self.cluster.me && self.cluster.topology.region_of(leader) == self.cluster.region {
             self.send(leader, Message::LowWanted { sequence, rank, at }, out);

@@ -4,11 +4,11 @@
 //! who orders what is homed where, how many copies an entry needs, how far ahead a rank may lie, who may stand for whom.
 //! KEEPS: nothing in it changes in a node's life, so every part may look here and none can write.
 
-use super::message::Term;
+use super::message::{SequenceId, Term};
 use super::options::{Agreement, Mutant, Options};
 use super::protocol::Global;
 use super::rejoin::Refused;
-use super::state::regions_in;
+use super::state::{regions_in, sequences_in};
 use crate::graph::conflict::Flaws;
 use crate::graph::participants::Nodes;
 use base::time::{MS, SECOND};
@@ -68,7 +68,7 @@ impl Cluster {
         let global = options.protocol.has_global().then(|| Global::of(&topology, &sequencers));
         let fixed = |id| {
             let region = match global {
-                Some(global) if !options.protocol.has_regional() => global.number,
+                Some(global) if !options.protocol.has_regional() => RegionId(global.number.0),
                 _ => topology.region_of_partition(id),
             };
             Fixed {
@@ -137,17 +137,17 @@ impl Cluster {
     }
 
     /// Whether a node may say this of a sequence: it leads, or would lead, in the term.
-    pub(super) fn speaks(&self, from: NodeId, sequence: RegionId, term: Term) -> bool {
+    pub(super) fn speaks(&self, from: NodeId, sequence: SequenceId, term: Term) -> bool {
         self.exists(sequence) && self.sequencers[self.region_of_term(term).0 as usize] == Some(from)
     }
 
     /// Whether this node votes for its region on who leads a sequence.
-    pub(super) fn votes(&self, sequence: RegionId) -> bool {
+    pub(super) fn votes(&self, sequence: SequenceId) -> bool {
         self.copies_of(sequence) > 0 && self.sequencers[self.region.0 as usize] == Some(self.me)
     }
 
     /// Whether a place in a sequence has to be promised first.
-    pub(super) fn has_first_round(&self, sequence: RegionId) -> bool {
+    pub(super) fn has_first_round(&self, sequence: SequenceId) -> bool {
         self.options.agreement == Agreement::PaxosPerEntry
             && self.is_global(sequence)
             && self.copies_of(sequence) > 0
@@ -190,9 +190,9 @@ impl Cluster {
     }
 
     /// Whether entries of a sequence are merged as soon as they are there.
-    pub(super) fn acts_at_once(&self, sequence: RegionId) -> bool {
+    pub(super) fn acts_at_once(&self, sequence: SequenceId) -> bool {
         let copies = self.copies_of(sequence);
-        let is_everybodys = self.home_of(sequence) != sequence;
+        let is_everybodys = self.is_global(sequence);
         copies == 0 || is_everybodys && self.options.planted(Mutant::ActBeforeAgreement)
     }
 
@@ -202,7 +202,7 @@ impl Cluster {
     }
 
     /// Whoever leads it collects.
-    pub(super) fn first_sequence(&self) -> RegionId {
+    pub(super) fn first_sequence(&self) -> SequenceId {
         *self.running().first().expect("some region orders")
     }
 
@@ -251,7 +251,7 @@ impl Cluster {
     }
 
     /// From when on a sequence is suspected, and from when on it is lost, in ns of silence.
-    pub(super) fn patience_with(&self, sequence: RegionId) -> (u64, u64) {
+    pub(super) fn patience_with(&self, sequence: SequenceId) -> (u64, u64) {
         let suspect_ns = self.options.suspect_after_ns(&self.topology);
         // A leader that rests is silent for a while.
         let rests_ns = self.options.idle_heartbeat_ns.unwrap_or(0).max(self.options.heartbeat_ns);
@@ -264,7 +264,7 @@ impl Cluster {
     }
 
     pub(super) fn names(&self, sequences: u64) -> (String, bool) {
-        let regions: BTreeSet<RegionId> = regions_in(sequences).map(|s| self.home_of(s)).collect();
+        let regions: BTreeSet<RegionId> = sequences_in(sequences).map(|s| self.home_of(s)).collect();
         let names: Vec<String> =
             regions.iter().map(|region| self.topology.region_name(*region).to_string()).collect();
         (names.join(", "), names.len() > 1)

@@ -18,7 +18,7 @@
 
 use super::cluster::Cluster;
 use super::merger::cut_of;
-use super::message::{Floor, Message, Term};
+use super::message::{Floor, Message, SequenceId, Term};
 use super::state::{Caerus, Out};
 use crate::engine::EngineEffect;
 use base::{NodeId, Rank, RegionId, Time, TxnId};
@@ -149,8 +149,8 @@ impl Caerus {
     pub(super) fn collect(&mut self, now: Time) {
         // Of a transaction that is long gone, or they will be asked for.
         self.scheduler.forget_early(now, self.cluster.options.retry_after_ns(&self.cluster.topology));
-        let low_of = |n: RegionId| (n, self.logs.of(n).low());
-        let lows: BTreeMap<RegionId, Rank> = self.cluster.ranking().into_iter().map(low_of).collect();
+        let low_of = |n: SequenceId| (n, self.logs.of(n).low());
+        let lows: BTreeMap<SequenceId, Rank> = self.cluster.ranking().into_iter().map(low_of).collect();
         // A silent sequence holds up those that it orders: its entries meet no others.
         let is_stuck = self.availability.suspects();
         self.merger.forget(&lows, is_stuck, self.collector.watermark);

@@ -1,9 +1,9 @@
 //! Following sequences: what their leaders append comes here, and is merged once it is stable.
 
-use super::message::{Append, Entry, Named};
+use super::message::{Append, Entry, Named, SequenceId};
 use super::options::Mutant;
 use super::state::{Caerus, Out};
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, Time};
 
 impl Caerus {
     pub(super) fn on_append(&mut self, now: Time, from: NodeId, append: Append, out: &mut Out) {
@@ -27,7 +27,7 @@ impl Caerus {
     }
 
     /// More entries of a sequence may be stable: merges them.
-    pub(super) fn advance(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+    pub(super) fn advance(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
         while let Some(entry) = self.log(sequence, out, |log, _| log.take()) {
             self.follow(now, sequence, entry, out);
         }
@@ -36,14 +36,14 @@ impl Caerus {
     }
 
     /// Readers may learn how far the sequence is complete.
-    pub(super) fn lower(&mut self, sequence: RegionId, out: &mut Out) {
+    pub(super) fn lower(&mut self, sequence: SequenceId, out: &mut Out) {
         if let Some(low) = self.log(sequence, out, |log, _| log.lower()) {
             self.low_reached(sequence, low, out);
         }
     }
 
     /// The next entry of a sequence is stable.
-    fn follow(&mut self, now: Time, sequence: RegionId, entry: Entry, out: &mut Out) {
+    fn follow(&mut self, now: Time, sequence: SequenceId, entry: Entry, out: &mut Out) {
         let txn = entry.transaction.id;
         self.logs.merged(&self.cluster, sequence, txn);
         if !self.cluster.options.planted(Mutant::StampIsNow) {
@@ -57,7 +57,7 @@ impl Caerus {
     }
 
     /// Whoever was ordered elsewhere and belongs here too is ordered at once: its gateway may be gone.
-    pub(super) fn order_orphan(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
+    pub(super) fn order_orphan(&mut self, now: Time, sequence: SequenceId, named: Named, out: &mut Out) {
         if !self.cluster.orders_orphans() {
             return;
         }

@@ -10,7 +10,7 @@ mod starting;
 use super::claims::{is_bare_move, moved_away};
 use super::cluster::Cluster;
 use super::gate::ReplyGate;
-use super::message::{Message, Named, Share, Term};
+use super::message::{Message, Named, SequenceId, Share, Term};
 use super::options::Protocol;
 use super::requests::unknown;
 use super::state::{Out, Todo, regions_in};
@@ -40,7 +40,7 @@ pub(super) struct Gateway {
     outstanding: BTreeMap<TxnId, Outstanding>,
     deadlines: BTreeMap<(Time, TxnId), u32>,
     /// To the leaders of sequences that this node does not lead.
-    links: BTreeMap<RegionId, Link>,
+    links: BTreeMap<SequenceId, Link>,
     gate: ReplyGate,
 }
 
@@ -245,9 +245,9 @@ impl Gateway {
     }
 
     /// Another node leads a sequence, in this term: all that belongs there is sent to it.
-    pub fn turn_to(&mut self, cluster: &Cluster, sequence: RegionId, leader: (NodeId, Term)) {
+    pub fn turn_to(&mut self, cluster: &Cluster, sequence: SequenceId, leader: (NodeId, Term)) {
         self.links.remove(&sequence);
-        let bit = 1u64 << sequence.0;
+        let bit = sequence.bit();
         let belongs = |outstanding: &&Outstanding| cluster.entrances(outstanding.regions) & bit != 0;
         let concerned = self.outstanding.values().filter(belongs);
         let concerned: Vec<_> = concerned.map(Outstanding::named).collect();
@@ -256,12 +256,12 @@ impl Gateway {
         }
     }
     /// This node leads the sequence: nothing is sent to anybody.
-    pub fn turn_inside(&mut self, sequence: RegionId) {
+    pub fn turn_inside(&mut self, sequence: SequenceId) {
         self.links.remove(&sequence);
     }
 
     /// A transaction is to be sent to the leader of a sequence.
-    fn push(&mut self, cluster: &Cluster, sequence: RegionId, (node, term): (NodeId, Term), named: Named) {
+    fn push(&mut self, cluster: &Cluster, sequence: SequenceId, (node, term): (NodeId, Term), named: Named) {
         let patience = cluster.options.patience(&cluster.topology, cluster.me, node);
         let yields = cluster.protocol() == Protocol::Caerus;
         let link = self.links.entry(sequence).or_insert_with(|| {
@@ -309,7 +309,7 @@ impl Gateway {
         &mut self,
         now: Time,
         from: NodeId,
-        (sequence, term): (RegionId, Term),
+        (sequence, term): (SequenceId, Term),
         next: u64,
         (gap, echo): (bool, Time),
     ) {

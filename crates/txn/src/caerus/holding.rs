@@ -14,11 +14,11 @@
 //!
 //! [`Options::hold_percent`]: super::Options::hold_percent
 
-use super::message::Named;
+use super::message::{Named, SequenceId};
 use super::options::Protocol;
-use super::state::{Caerus, Out, regions_in};
+use super::state::{Caerus, Out, sequences_in};
 use base::txn::Transaction;
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, Time};
 
 impl Caerus {
     /// How long the leader of one of its `regions`, at `node`, holds a transaction.
@@ -32,19 +32,20 @@ impl Caerus {
         let gateway = transaction.id.coordinator;
         let one_way_ns = |from, to| self.delays.one_way_ns(from, to);
         let there_ns = one_way_ns(gateway, node);
-        let leaders = || regions_in(regions).map(|region| self.leader_of(region));
+        let leaders = || sequences_in(regions).map(|region| self.leader_of(region));
         let farthest_ns = leaders().map(|other| one_way_ns(gateway, other)).max().unwrap_or(0);
         let held_ns = farthest_ns.saturating_sub(there_ns) * self.cluster.options.hold_percent / 100;
         // The own entry has to count by the time when the others are here.
         let others = leaders().map(|other| one_way_ns(gateway, other) + one_way_ns(other, node));
-        let counts_ns = self.stable_after_ns(self.cluster.topology.region_of(node), node);
+        let own = SequenceId(self.cluster.topology.region_of(node).0);
+        let counts_ns = self.stable_after_ns(own, node);
         let room_ns = others.max().unwrap_or(0).saturating_sub(there_ns + counts_ns);
         // However wrong what was measured may be.
         held_ns.min(room_ns).min(self.cluster.topology.wan.widest_ns())
     }
 
     /// A transaction has come to the leader of a sequence from its gateway.
-    pub(super) fn arrive(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
+    pub(super) fn arrive(&mut self, now: Time, sequence: SequenceId, named: Named, out: &mut Out) {
         let regions = self.cluster.regions_of(&named.0);
         let hold_ns = self.hold_ns(self.cluster.me, &named.0, regions);
         if hold_ns == 0 || self.logs.is_ordered(sequence, named.0.id) {

@@ -31,9 +31,10 @@ pub(super) use self::image::Resided;
 use super::claims::{Claims, Step, claimed_by};
 use super::cluster::Cluster;
 use super::merger::{Graph, met_everywhere};
+use super::message::SequenceId;
 use super::options::Mutant;
 use super::requests::name_of;
-use super::state::regions_in;
+use super::state::sequences_in;
 use crate::graph::conflict::{ConflictIndex, Flaws};
 use crate::graph::vertex::Ref;
 use base::txn::{Access, ClientRequest, Granule, Home, Homed, Transaction};
@@ -218,7 +219,7 @@ impl Residences {
         (cluster, graph): (&Cluster, &Graph),
         at: Ref,
         (transaction, request): (&Transaction, Option<ClientRequest>),
-        sequence: RegionId,
+        sequence: SequenceId,
         met: &mut Vec<Ref>,
     ) -> bool {
         let is_stale = match transaction.homes.as_ref().is_some_and(|homes| !homes.moves.is_empty()) {
@@ -237,14 +238,14 @@ impl Residences {
         (cluster, graph): (&Cluster, &Graph),
         at: Ref,
         (transaction, request): (&Transaction, Option<ClientRequest>),
-        (sequence, partition): (RegionId, PartitionId),
+        (sequence, partition): (SequenceId, PartitionId),
         met: &mut Vec<Ref>,
     ) -> bool {
         let accesses = transaction.access.at(partition);
         let claims = cluster.claims_at(transaction, partition);
         let (mut is_here, mut is_stale) = (false, false);
         for &(table, home) in &claims {
-            if home.region != sequence {
+            if SequenceId::of(home) != sequence {
                 continue;
             }
             if !self.is_homed(partition, accesses, &claims, (table, home)) {
@@ -301,18 +302,18 @@ impl Residences {
         (cluster, graph): (&Cluster, &Graph),
         at: Ref,
         transaction: &Transaction,
-        sequence: RegionId,
+        sequence: SequenceId,
         met: &mut Vec<Ref>,
     ) -> bool {
         let steps = cluster.steps(transaction);
         let mut is_stale = false;
-        if steps.iter().any(|step| step.from.region == sequence) {
+        if steps.iter().any(|step| SequenceId::of(step.from) == sequence) {
             is_stale = !steps.iter().all(|step| self.takes_leave(transaction, step));
             if !is_stale {
                 steps.iter().for_each(|step| self.leave(step));
             }
         }
-        for step in steps.iter().filter(|step| step.to.region == sequence) {
+        for step in steps.iter().filter(|step| SequenceId::of(step.to) == sequence) {
             let known = self.partition_mut(step.what.partition);
             let residence = match step.what.table {
                 None => &mut known.rest,
@@ -329,7 +330,7 @@ impl Residences {
         for partition in transaction.participants() {
             let accesses = transaction.access.at(partition);
             let here = self.partition_mut(partition).residences_mut().flat_map(|known| &mut known.eras);
-            here.filter(|era| era.home.region == sequence)
+            here.filter(|era| SequenceId::of(era.home) == sequence)
                 .for_each(|era| era.index.install(at, accesses, &live, met));
         }
         for partition in transaction.participants() {
@@ -412,9 +413,9 @@ impl Residences {
     }
 
     /// Every sequence that orders anything at a partition, in order.
-    pub fn homes_in(&self, partition: PartitionId) -> impl Iterator<Item = RegionId> + use<> {
+    pub fn homes_in(&self, partition: PartitionId) -> impl Iterator<Item = SequenceId> + use<> {
         let known = self.partition(partition).residences().filter_map(|known| known.home);
-        regions_in(known.fold(0, |all, home| all | 1 << home.region.0))
+        sequences_in(known.fold(0, |all, home| all | SequenceId::of(home).bit()))
     }
 
     /// Whether everything up to this rank that touches something is known here by the move away from there.

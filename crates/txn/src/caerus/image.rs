@@ -8,6 +8,7 @@
 use super::homes::Resided;
 use super::logs::Logs;
 use super::merger::{Extra, Graph, Merger};
+use super::message::SequenceId;
 use super::requests::Kept;
 use super::scheduler::{Exchange, Groups};
 use super::state::{Caerus, Work};
@@ -15,7 +16,7 @@ use crate::graph::participants::Participants;
 use crate::graph::seen::Seen;
 use crate::graph::vertex::{Ref, State};
 use base::txn::{ClientRequest, Gathered, Transaction};
-use base::{LogPosition, PartitionId, Rank, RegionId, TableId, TxnId};
+use base::{LogPosition, PartitionId, Rank, TableId, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ struct Merged {
 }
 
 impl Merged {
-    fn of(logs: &Logs, sequence: RegionId) -> Merged {
+    fn of(logs: &Logs, sequence: SequenceId) -> Merged {
         let (log, seen) = (logs.of(sequence), logs.seen(sequence).clone());
         Merged { merged: log.merged(), low: log.low(), collected: log.collected(), seen }
     }
@@ -114,7 +115,7 @@ impl Caerus {
         };
         let (groups, groups_made, requests) = self.scheduler.image(&id_of);
         Image {
-            sequences: (0..self.logs.len() as u16).map(|n| Merged::of(&self.logs, RegionId(n))).collect(),
+            sequences: (0..self.logs.len() as u16).map(|n| Merged::of(&self.logs, SequenceId(n))).collect(),
             partitions: (0..).zip(self.residences.image(&id_of)).map(copied).collect(),
             vertices: graph.iter().map(vertex).collect(),
             groups,
@@ -128,7 +129,7 @@ impl Caerus {
     /// Stands where the image's node stood. This one must have merged nothing, and must be of the same cluster.
     pub(super) fn take_over(&mut self, image: Image) {
         assert!(self.merger.graph().is_empty(), "a copy is taken over by who has nothing");
-        for (sequence, known) in (0..).map(RegionId).zip(image.sequences) {
+        for (sequence, known) in (0..).map(SequenceId).zip(image.sequences) {
             let Merged { merged, low, collected, seen } = known;
             self.logs.take_over(sequence, (merged, low, collected), seen);
         }

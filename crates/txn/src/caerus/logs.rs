@@ -5,13 +5,13 @@
 //! merged is known by its transaction's id as long as a gateway may submit it again.
 
 use super::cluster::Cluster;
-use super::message::{Entry, Lives, Message, Named, Term};
+use super::message::{Entry, Lives, Message, Named, SequenceId, Term};
 use super::rounds::{Preparing, inside};
 use super::state::{Caerus, Out, Todo};
 use crate::graph::seen::Seen;
 use crate::log::link::Inbox;
 use crate::log::{Group, Log, Posts, Standing, Times};
-use base::{NodeId, Rank, RegionId, Time, TxnId};
+use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Logs {
     /// What was merged of each, where somebody may have to lead.
     seen: Vec<Seen>,
     /// Of those that this node leads.
-    intakes: BTreeMap<RegionId, Intake>,
+    intakes: BTreeMap<SequenceId, Intake>,
     /// Of nodes that lost their memory, this one among them.
     lives: Lives,
 }
@@ -46,7 +46,7 @@ impl Logs {
         let is_sequencer = cluster.sequencers[usize::from(cluster.region.0)] == Some(cluster.me);
         let (count, has_regional) = (cluster.sequencers.len(), cluster.protocol().has_regional());
         let log = |number: usize| {
-            let sequence = RegionId(number as u16);
+            let sequence = SequenceId(number as u16);
             let is_global = cluster.is_global(sequence);
             let waits = cluster.options.machines_inside > 1 && !is_global;
             let log = Log::new(Arc::new(group(cluster, sequence)), waits);
@@ -57,17 +57,17 @@ impl Logs {
         let led = logs.iter().enumerate().filter(|(_, log)| log.leads());
         Logs {
             seen: vec![Seen::default(); logs.len()],
-            intakes: led.map(|(number, _)| (RegionId(number as u16), Intake::default())).collect(),
+            intakes: led.map(|(number, _)| (SequenceId(number as u16), Intake::default())).collect(),
             logs,
             lives: Lives::new(),
         }
     }
 
     /// A sequence that exists.
-    pub fn of(&self, sequence: RegionId) -> &Log<Entry> {
+    pub fn of(&self, sequence: SequenceId) -> &Log<Entry> {
         &self.logs[usize::from(sequence.0)]
     }
-    pub fn get(&self, sequence: RegionId) -> Option<&Log<Entry>> {
+    pub fn get(&self, sequence: SequenceId) -> Option<&Log<Entry>> {
         self.logs.get(usize::from(sequence.0))
     }
     pub fn iter(&self) -> impl Iterator<Item = &Log<Entry>> {
@@ -77,26 +77,26 @@ impl Logs {
         self.logs.len()
     }
     /// Whether this node leads a sequence.
-    pub fn leads(&self, sequence: RegionId) -> bool {
+    pub fn leads(&self, sequence: SequenceId) -> bool {
         self.get(sequence).is_some_and(Log::leads)
     }
     /// Whether this node orders in a sequence now.
-    pub fn is_open(&self, sequence: RegionId) -> bool {
+    pub fn is_open(&self, sequence: SequenceId) -> bool {
         self.get(sequence).is_some_and(Log::is_open)
     }
     /// Sequences that are led here, in order.
-    pub fn led(&self) -> SmallVec<[RegionId; 4]> {
+    pub fn led(&self) -> SmallVec<[SequenceId; 4]> {
         self.intakes.keys().copied().collect()
     }
     /// What this node has for a sequence that it leads.
-    pub fn intake(&mut self, sequence: RegionId) -> Option<&mut Intake> {
+    pub fn intake(&mut self, sequence: SequenceId) -> Option<&mut Intake> {
         self.intakes.get_mut(&sequence)
     }
     pub fn lives(&self) -> &Lives {
         &self.lives
     }
     /// Whether a transaction is in a sequence that is led here.
-    pub fn is_ordered(&self, sequence: RegionId, txn: TxnId) -> bool {
+    pub fn is_ordered(&self, sequence: SequenceId, txn: TxnId) -> bool {
         self.intakes.get(&sequence).is_some_and(|intake| intake.fresh.contains(&txn))
             || self.seen[usize::from(sequence.0)].contains(txn)
     }
@@ -105,14 +105,14 @@ impl Logs {
         self.seen.iter().any(|seen| seen.contains(txn))
     }
     /// A transaction is merged from a sequence; it is remembered where this node may have to lead.
-    pub fn merged(&mut self, cluster: &Cluster, sequence: RegionId, txn: TxnId) {
+    pub fn merged(&mut self, cluster: &Cluster, sequence: SequenceId, txn: TxnId) {
         let intake = self.intakes.get_mut(&sequence);
         let leads = intake.map(|intake| intake.fresh.remove(&txn)).is_some();
         if leads || cluster.votes(sequence) {
             self.seen[usize::from(sequence.0)].insert(txn);
         }
     }
-    pub fn seen(&self, sequence: RegionId) -> &Seen {
+    pub fn seen(&self, sequence: SequenceId) -> &Seen {
         &self.seen[usize::from(sequence.0)]
     }
     /// Transactions of a gateway's life below `floor` have been answered.
@@ -160,7 +160,12 @@ impl Logs {
         true
     }
     /// Begins where another node's copy stands.
-    pub fn take_over(&mut self, sequence: RegionId, (merged, low, collected): (u64, Rank, Rank), seen: Seen) {
+    pub fn take_over(
+        &mut self,
+        sequence: SequenceId,
+        (merged, low, collected): (u64, Rank, Rank),
+        seen: Seen,
+    ) {
         if let Some(log) = self.logs.get_mut(usize::from(sequence.0)) {
             log.take_over(merged, low, collected);
             self.seen[usize::from(sequence.0)] = seen;
@@ -178,7 +183,7 @@ impl Logs {
     /// What a log does, and what it has to say about it.
     fn act<R>(
         &mut self,
-        sequence: RegionId,
+        sequence: SequenceId,
         todo: &mut Todo<'_>,
         act: impl FnOnce(&mut Log<Entry>, &mut Posts<Entry>) -> R,
     ) -> R {
@@ -200,7 +205,7 @@ impl Logs {
     pub fn check_invariants(&self) {
         self.logs.iter().for_each(Log::check_invariants);
         let led = self.logs.iter().enumerate().filter(|(_, log)| log.leads());
-        assert!(led.map(|(n, _)| RegionId(n as u16)).eq(self.intakes.keys().copied()));
+        assert!(led.map(|(n, _)| SequenceId(n as u16)).eq(self.intakes.keys().copied()));
     }
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
@@ -214,7 +219,7 @@ impl Logs {
 }
 
 /// Who keeps a sequence.
-fn group(cluster: &Cluster, sequence: RegionId) -> Group {
+fn group(cluster: &Cluster, sequence: SequenceId) -> Group {
     let (topology, options, me) = (&cluster.topology, &cluster.options, cluster.me);
     let is_replica = |node: &NodeId| *node != me && topology.copies_at(*node).next().is_some();
     let replicas = topology.node_ids().filter(is_replica);
@@ -246,7 +251,7 @@ impl Caerus {
     /// What the log of a sequence does; what it has to say is sent.
     pub(super) fn log<R>(
         &mut self,
-        sequence: RegionId,
+        sequence: SequenceId,
         out: &mut Out,
         act: impl FnOnce(&mut Log<Entry>, &mut Posts<Entry>) -> R,
     ) -> R {
@@ -254,11 +259,11 @@ impl Caerus {
         self.logs.act(sequence, &mut todo, act)
     }
     /// Who leads a sequence, as far as is known here.
-    pub(super) fn leader_of(&self, sequence: RegionId) -> NodeId {
+    pub(super) fn leader_of(&self, sequence: SequenceId) -> NodeId {
         self.logs.of(sequence).leader()
     }
     /// The same, and in which term.
-    pub(super) fn leader(&self, sequence: RegionId) -> (NodeId, Term) {
+    pub(super) fn leader(&self, sequence: SequenceId) -> (NodeId, Term) {
         (self.leader_of(sequence), self.logs.of(sequence).led_in())
     }
 }

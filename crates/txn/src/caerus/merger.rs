@@ -18,7 +18,7 @@
 
 use super::cluster::Cluster;
 use super::homes::Residences;
-use super::message::Entry;
+use super::message::{Entry, SequenceId};
 use super::options::{Mutant, Options};
 use super::scheduler::Exchange;
 use super::state::{Todo, Work};
@@ -26,7 +26,7 @@ use crate::graph::component;
 use crate::graph::participants::Participants;
 use crate::graph::vertex::{Ref, State, Vertex, Vertices};
 use base::txn::{Access, AccessMode, ClientRequest, Granule, Transaction};
-use base::{PartitionId, Rank, RegionId, Time};
+use base::{PartitionId, Rank, Time};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -147,12 +147,12 @@ impl Merger {
         &mut self,
         now: Time,
         (cluster, residences): (&Cluster, &mut Residences),
-        sequence: RegionId,
+        sequence: SequenceId,
         entry: &Entry,
         todo: &mut Todo<'_>,
     ) -> Merged {
         let Entry { transaction, request, stamp, collected } = entry;
-        let bit = 1u64 << sequence.0;
+        let bit = sequence.bit();
         let known = self.graph.find(transaction.id);
         let at = known.unwrap_or_else(|| self.know(now, cluster, transaction, *request));
         let vertex = self.graph.live_mut(at);
@@ -355,7 +355,7 @@ impl Merger {
     /// to, and whose rank the closed timestamp of every sequence that orders it has passed. `lows`: of each sequence
     /// that ranks; some is silent if `is_stuck`, and holds up those that it orders only. What other nodes of this
     /// region may still want to read is kept up to `watermark`.
-    pub fn forget(&mut self, lows: &BTreeMap<RegionId, Rank>, is_stuck: bool, watermark: Rank) {
+    pub fn forget(&mut self, lows: &BTreeMap<SequenceId, Rank>, is_stuck: bool, watermark: Rank) {
         let all = lows.values().copied();
         let low = if is_stuck { all.max() } else { all.min() }.unwrap_or_default();
         let mut held = Vec::new();
@@ -421,13 +421,13 @@ impl Merger {
 /// ordered there.
 pub(super) fn met_everywhere(
     (cluster, graph): (&Cluster, &Graph),
-    (partition, sequence): (PartitionId, RegionId),
+    (partition, sequence): (PartitionId, SequenceId),
     accesses: &[Access],
     met: &mut Vec<Ref>,
 ) {
     let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
     let Some(mode) = whole.map(|access| access.mode).max() else { return };
-    let bit = 1u64 << sequence.0;
+    let bit = sequence.bit();
     for (at, vertex) in graph.iter() {
         let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
         let accesses = transaction.access.at(partition);

@@ -6,9 +6,10 @@
 use crate::log::{self, Said};
 pub use crate::share::Share;
 use base::txn::{ClientRequest, Gathered, Home, Homed, Transaction};
-use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
+use base::{NodeId, PartitionId, Rank, Time, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 pub use crate::log::{Grant, Term};
 
@@ -16,6 +17,33 @@ pub use crate::log::{Grant, Term};
 pub type Tail = log::Tail<Entry>;
 /// See [`log::Standing`].
 pub type Standing = log::Standing<Entry>;
+
+/// Names a sequence. That of a region has the region's number; that of all regions, with protocols that have one, is
+/// behind them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct SequenceId(pub u16);
+
+impl SequenceId {
+    /// The one that orders what is homed there.
+    pub(super) fn of(home: Home) -> SequenceId {
+        SequenceId(home.region.0)
+    }
+    /// In sets of sequences.
+    pub(super) fn bit(self) -> u64 {
+        1 << self.0
+    }
+}
+
+impl fmt::Debug for SequenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
+impl fmt::Display for SequenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
 
 /// A transaction's place in one region's partial sequence. The whole transaction travels in each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,7 +82,7 @@ pub enum Part {
 /// Leader of a sequence → replicas: entries `first..` of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Append {
-    pub sequence: RegionId,
+    pub sequence: SequenceId,
     pub term: Term,
     /// The length of the sequence when the term began: what is before was taken over.
     pub since: u64,
@@ -87,7 +115,7 @@ impl log::Item for Entry {
 
 impl Append {
     /// What a node says of a sequence, with what it knows of others' lives.
-    pub(super) fn of(sequence: RegionId, lives: Lives, said: log::Append<Entry>) -> Append {
+    pub(super) fn of(sequence: SequenceId, lives: Lives, said: log::Append<Entry>) -> Append {
         let log::Append { term, since, first, entries, low, collected, stable, .. } = said;
         let log::Append { everywhere, wanted, probe, sent_at, .. } = said;
         Append {
@@ -128,7 +156,7 @@ impl Append {
 
 impl Message {
     /// What a node says of a sequence, with what it knows of others' lives.
-    pub(super) fn of(sequence: RegionId, lives: &Lives, said: Said<Entry>) -> Message {
+    pub(super) fn of(sequence: SequenceId, lives: &Lives, said: Said<Entry>) -> Message {
         match said {
             Said::Append(append) => Message::Append(Append::of(sequence, lives.clone(), append)),
             Said::AppendAck { term, ack } => {
@@ -156,7 +184,7 @@ pub enum Message {
     /// Gateway → leader of a sequence: order these; the `first`-th and following of this link, which is named
     /// by the term and the gateway's life that opened it.
     Submit {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         incarnation: u32,
         first: u64,
@@ -165,7 +193,7 @@ pub enum Message {
     },
     /// Leader → gateway: everything before `next` has arrived.
     SubmitAck {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         incarnation: u32,
         next: u64,
@@ -176,13 +204,13 @@ pub enum Message {
     Append(Append),
     /// Leader → replica that was silent for long: entries before `first` are not kept any more.
     LeftBehind {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         first: u64,
     },
     /// Replica → leader: everything before `next` has arrived, and everything before `merged` is settled here.
     AppendAck {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         next: u64,
         merged: u64,
@@ -195,36 +223,36 @@ pub enum Message {
     },
     /// Node → leader, in its own region where clocks are bounded: a reader needs a low of at least this at this replica.
     LowWanted {
-        sequence: RegionId,
+        sequence: SequenceId,
         rank: Rank,
         at: NodeId,
     },
     /// Reader's copy → leader: where does the sequence end? Repeated under the same number until answered.
     Calibrate {
-        sequence: RegionId,
+        sequence: SequenceId,
         number: u64,
     },
     /// Leader → copy: there, at some moment after the question left, and I led then.
     Calibrated {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         number: u64,
         end: u64,
     },
     /// Region → regions: nothing is heard from the leader; I would lead in this term.
     Suspect {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
     },
     /// Neither do I hear anything: try.
     Agreed {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
     },
     /// Candidate → regions: follow nobody below this term. The candidate has merged `merged` entries; its log
     /// ends at `end` and is the one of the leader of `accepted`.
     Elect {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         merged: u64,
         accepted: Term,
@@ -232,19 +260,19 @@ pub enum Message {
     },
     /// So be it: nothing of lower terms is taken here from now on. This is my log.
     Promise {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         tail: Tail,
         lives: Lives,
     },
     /// There is a term above yours: this one.
     Overtaken {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
     },
     /// The term's leader leads.
     Leads {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
     },
     /// Between the nodes of a region that take part in a transaction: what was read here.
@@ -281,13 +309,13 @@ pub enum Message {
     },
     /// Leader → regions, Paxos for each entry: I would fill the next places of the sequence.
     Prepare {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         round: u64,
     },
     /// Region → leader: nothing is there, and nothing of lower terms will be.
     Prepared {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         round: u64,
     },

@@ -113,7 +113,7 @@ mod scheduler;
 mod state;
 #[cfg(test)]
 mod tests;
-pub use message::{Message, Timer};
+pub use message::{Message, SequenceId, Timer};
 pub use options::{FutureRanks, Mutant, Options};
 pub use protocol::{Agreement, Protocol};
 pub use state::Caerus;
@@ -335,7 +335,7 @@ impl Engine for Caerus {
     }
 
     fn counters(&self) -> BTreeMap<&'static str, u64> {
-        let is_led_elsewhere = |sequence: &&RegionId| {
+        let is_led_elsewhere = |sequence: &&SequenceId| {
             self.logs.of(**sequence).led_in() != u64::from(self.cluster.home_of(**sequence).0)
         };
         let links = [self.gateway.sent()].into_iter();

@@ -4,13 +4,13 @@
 //! a transaction occurs at most once in a sequence; no entry is stamped at or below a closed timestamp that was told
 //! before it was appended, by whomever, nor at or below its session's rank.
 
-use super::message::{Entry, Message, Named, Term};
+use super::message::{Entry, Message, Named, SequenceId, Term};
 use super::options::{FutureRanks, Mutant};
-use super::state::{Caerus, Out, regions_in};
+use super::state::{Caerus, Out, sequences_in};
 use crate::log::Ack;
 use base::hash::digest;
 use base::txn::Transaction;
-use base::{NodeId, Rank, RegionId, Time};
+use base::{NodeId, Rank, Time};
 
 impl Caerus {
     #[allow(clippy::too_many_arguments)]
@@ -18,7 +18,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         incarnation: u32,
         (first, transactions, sent_at): (u64, Vec<Named>, Time),
@@ -48,7 +48,7 @@ impl Caerus {
     }
 
     /// Appends a transaction to a sequence that is led here, unless it is there.
-    pub(super) fn order(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
+    pub(super) fn order(&mut self, now: Time, sequence: SequenceId, named: Named, out: &mut Out) {
         let txn = named.0.id;
         if self.logs.is_ordered(sequence, txn) {
             base::sometimes!("a transaction is submitted twice");
@@ -64,7 +64,7 @@ impl Caerus {
     }
 
     /// Appends a transaction.
-    pub(super) fn place(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
+    pub(super) fn place(&mut self, now: Time, sequence: SequenceId, named: Named, out: &mut Out) {
         let (transaction, request) = named;
         let mut stamp = self.stamp(now, sequence, &transaction);
         if let Some(request) = request.filter(|_| self.cluster.is_unbounded()) {
@@ -80,7 +80,7 @@ impl Caerus {
 
     /// Above everything promised, everything answered, and what the session has seen; for a transaction
     /// that spans regions, where it should be complete.
-    fn stamp(&self, now: Time, sequence: RegionId, transaction: &Transaction) -> Rank {
+    fn stamp(&self, now: Time, sequence: SequenceId, transaction: &Transaction) -> Rank {
         if self.cluster.options.planted(Mutant::StampIsNow) {
             return now.rank();
         }
@@ -96,7 +96,7 @@ impl Caerus {
 
     /// How long from now until every entry of the transaction should be here: the longest way from the
     /// gateway over another sequencer, less the time that it has already taken.
-    fn completion_ns(&self, sequence: RegionId, transaction: &Transaction, regions: u64) -> u64 {
+    fn completion_ns(&self, sequence: SequenceId, transaction: &Transaction, regions: u64) -> u64 {
         // Where the transaction sets out from to its sequences.
         let gateway = match self.cluster.global {
             Some(global) if regions.count_ones() > 1 => self.leader_of(global.number),
@@ -104,11 +104,11 @@ impl Caerus {
         };
         let one_way = |a, b| self.delays.one_way_ns(a, b);
         let placed_ns = |node| one_way(gateway, node) + self.hold_ns(node, transaction, regions);
-        let via = |region: RegionId| {
+        let via = |region: SequenceId| {
             let node = self.leader_of(region);
             placed_ns(node) + one_way(node, self.cluster.me)
         };
-        let longest_ns = regions_in(regions).map(via).max().unwrap_or(0);
+        let longest_ns = sequences_in(regions).map(via).max().unwrap_or(0);
         // Copies elsewhere are counted where it stays here: of one that spans regions the others hear in
         // time for its answer, and its rank should not be later than that.
         let ready_ns = match regions.count_ones() {
@@ -128,7 +128,7 @@ impl Caerus {
     }
 
     /// How long until an entry of this sequence, led at `leader`, is in as many other regions as have to have it.
-    pub(super) fn stable_after_ns(&self, sequence: RegionId, leader: NodeId) -> u64 {
+    pub(super) fn stable_after_ns(&self, sequence: SequenceId, leader: NodeId) -> u64 {
         let Some(nth) = self.cluster.copies_of(sequence).checked_sub(1) else { return 0 };
         let others = self.cluster.sequencers.iter().flatten().filter(|node| **node != leader);
         let there_and_back =
@@ -139,7 +139,7 @@ impl Caerus {
     }
 
     /// Promises that no later entry is stamped at or below `rank`, as far as others have granted that.
-    pub(super) fn promise(&mut self, sequence: RegionId, rank: Rank, out: &mut Out) -> bool {
+    pub(super) fn promise(&mut self, sequence: SequenceId, rank: Rank, out: &mut Out) -> bool {
         let is_more = self.log(sequence, out, |log, _| log.promise(rank));
         if is_more {
             self.lower(sequence, out);
@@ -147,7 +147,7 @@ impl Caerus {
         is_more
     }
     /// The same of what this clock has passed for every other.
-    fn promise_past(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+    fn promise_past(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
         let low = (now.rank() + self.cluster.clock_bound_ns()).previous();
         self.promise(sequence, low, out);
     }
@@ -183,7 +183,7 @@ impl Caerus {
         &mut self,
         now: Time,
         at: NodeId,
-        sequence: RegionId,
+        sequence: SequenceId,
         rank: Rank,
         out: &mut Out,
     ) {
@@ -201,7 +201,7 @@ impl Caerus {
 
     /// A reader needs this low of a sequence led here, whatever the clock shows: at once, or when others have
     /// granted it.
-    pub(super) fn want_own_low(&mut self, now: Time, sequence: RegionId, rank: Rank, out: &mut Out) {
+    pub(super) fn want_own_low(&mut self, now: Time, sequence: SequenceId, rank: Rank, out: &mut Out) {
         let is_new = self.log(sequence, out, |log, _| log.want_low(rank));
         self.promise(sequence, rank, out);
         if is_new && self.logs.of(sequence).tells_less_than(rank) {
@@ -213,7 +213,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (sequence, term): (RegionId, Term),
+        (sequence, term): (SequenceId, Term),
         ack: Ack,
         out: &mut Out,
     ) {

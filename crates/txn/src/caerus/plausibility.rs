@@ -13,10 +13,10 @@
 //! by all other regions before they are copied, so with K > 0 one bad stamp counts nowhere, and is inherited by
 //! nobody who writes its rows later. Once real time has come near it the message passes.
 
-use super::message::{Append, Entry, Message, Tail, Term};
+use super::message::{Append, Entry, Message, SequenceId, Tail, Term};
 use super::options::Mutant;
 use super::state::Caerus;
-use base::{NodeId, Rank, RegionId, Time};
+use base::{NodeId, Rank, Time};
 use std::collections::BTreeMap;
 
 /// Terms and indexes that are further ahead than this of what is known here are no cluster's.
@@ -73,7 +73,7 @@ impl Caerus {
             Message::Rejoined { standings, .. } => {
                 standings.iter().enumerate().try_for_each(|(n, standing)| {
                     let term = standing.promised.max(standing.highest).max(standing.led_in);
-                    self.check_term(RegionId(n as u16), term)?;
+                    self.check_term(SequenceId(n as u16), term)?;
                     let Some(tail) = &standing.tail else { return Ok(()) };
                     check_tail(tail)?;
                     self.check_tail_ranks(tail, rank)
@@ -106,11 +106,11 @@ impl Caerus {
         }
     }
 
-    fn end_of(&self, sequence: RegionId) -> u64 {
+    fn end_of(&self, sequence: SequenceId) -> u64 {
         self.logs.get(sequence).map_or(0, |log| log.end())
     }
 
-    fn check_term(&self, sequence: RegionId, term: Term) -> Result<(), &'static str> {
+    fn check_term(&self, sequence: SequenceId, term: Term) -> Result<(), &'static str> {
         let known = self.logs.get(sequence).ok_or("a sequence that does not exist")?;
         if term <= known.highest() + AHEAD_MAX { Ok(()) } else { Err("a term too far ahead") }
     }

@@ -8,9 +8,9 @@
 //! regions lost: too few are left to promise, or to make anything stable. What needs the sequence is refused (see
 //! `availability`); nothing is guessed.
 
-use super::message::{Message, Tail, Term};
+use super::message::{Message, SequenceId, Tail, Term};
 use super::state::{Caerus, Out};
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, Time};
 use std::collections::BTreeMap;
 
 impl Caerus {
@@ -35,7 +35,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (sequence, term): (RegionId, Term),
+        (sequence, term): (SequenceId, Term),
         out: &mut Out,
     ) {
         if self.cluster.exists(sequence) {
@@ -47,7 +47,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (sequence, term): (RegionId, Term),
+        (sequence, term): (SequenceId, Term),
         out: &mut Out,
     ) {
         if self.cluster.exists(sequence)
@@ -61,7 +61,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (sequence, term): (RegionId, Term),
+        (sequence, term): (SequenceId, Term),
         own: (u64, Term, u64),
         out: &mut Out,
     ) {
@@ -74,7 +74,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (sequence, term): (RegionId, Term),
+        (sequence, term): (SequenceId, Term),
         tail: Tail,
         out: &mut Out,
     ) {
@@ -86,15 +86,15 @@ impl Caerus {
     }
 
     /// This node leads a sequence from now on.
-    fn took_over(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+    fn took_over(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
         self.gateway.turn_inside(sequence);
         self.announce(sequence, out);
         self.log(sequence, out, |log, posts| log.beat(now, posts));
     }
 
     /// K others have what was taken over: adds who belongs here, and is open.
-    pub(super) fn opened(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        let bit = 1u64 << sequence.0;
+    pub(super) fn opened(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
+        let bit = sequence.bit();
         let mut lacking = BTreeMap::new();
         if self.cluster.orders_orphans() {
             for (_, vertex) in self.merger.graph().iter() {
@@ -118,7 +118,7 @@ impl Caerus {
     }
 
     /// Tells nodes without a copy, which hear no entries, who leads.
-    pub(super) fn announce(&mut self, sequence: RegionId, out: &mut Out) {
+    pub(super) fn announce(&mut self, sequence: SequenceId, out: &mut Out) {
         let log = self.logs.of(sequence);
         let (Some(term), group) = (log.term(), log.group()) else { return };
         if term == Term::from(group.home.0) {
@@ -129,7 +129,7 @@ impl Caerus {
         nodes.into_iter().for_each(|node| self.send(node, Message::Leads { sequence, term }, out));
     }
 
-    pub(super) fn on_overtaken(&mut self, now: Time, sequence: RegionId, term: Term, out: &mut Out) {
+    pub(super) fn on_overtaken(&mut self, now: Time, sequence: SequenceId, term: Term, out: &mut Out) {
         if self.logs.get(sequence).is_some() {
             self.log(sequence, out, |log, _| log.on_overtaken(now, term));
         }
@@ -139,7 +139,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (sequence, term): (RegionId, Term),
+        (sequence, term): (SequenceId, Term),
         out: &mut Out,
     ) {
         let exists = self.cluster.exists(sequence);
@@ -155,7 +155,7 @@ impl Caerus {
     }
 
     /// What lacks here is gone everywhere, unless it has come from an earlier leader.
-    pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: RegionId, term: Term, first: u64) {
+    pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: SequenceId, term: Term, first: u64) {
         if self.cluster.exists(sequence) && self.logs.of(sequence).is_left_behind(from, term, first) {
             base::sometimes!("a region finds that it was left behind");
             self.life.left_behind(sequence);

@@ -38,12 +38,12 @@
 
 use super::donor::{SILENCE_DOUBLINGS_MAX, WINDOW};
 use super::image::Image;
-use super::message::{Lives, Message, Part, Standing};
+use super::message::{Lives, Message, Part, SequenceId, Standing};
 use super::options::Mutant;
 use super::state::{Caerus, Out};
 use crate::engine::{EngineEffect, Executor};
 use base::codec;
-use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time};
+use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// This node's memory.
@@ -53,7 +53,7 @@ pub(super) struct Life {
     born: u32,
     mode: Mode,
     /// Nobody keeps any more what this node lacks of a sequence: it was silent for too long.
-    left_behind: Option<RegionId>,
+    left_behind: Option<SequenceId>,
     /// It was lost before, and came back so.
     rejoined: Option<Rejoined>,
 }
@@ -85,7 +85,7 @@ impl Life {
         self.joining().is_some_and(|joining| joining.refused.is_none())
     }
     /// It lacks entries of a sequence that are gone everywhere.
-    pub fn left_behind(&mut self, sequence: RegionId) {
+    pub fn left_behind(&mut self, sequence: SequenceId) {
         self.left_behind = Some(sequence);
     }
     /// Since it came back without its memory: what was executed before this is not all known here.
@@ -393,7 +393,7 @@ impl Caerus {
         let running = self.cluster.running();
         let joining = self.life.joining_mut().expect("just seen");
         let Some(answers) = &mut joining.answers else { return };
-        let lacks = |sequence: &RegionId| standings[usize::from(sequence.0)].tail.is_none();
+        let lacks = |sequence: &SequenceId| standings[usize::from(sequence.0)].tail.is_none();
         if running.iter().any(lacks) {
             base::sometimes!("what a region that comes back lacks is gone: it takes a later copy");
             joining.answers = None;

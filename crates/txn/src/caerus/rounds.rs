@@ -11,11 +11,11 @@
 //! KEEPS: nothing outside the machines of its region acts on an entry before two of three have it; with Paxos for
 //! each entry, none is sent before a majority of regions has promised its place.
 
-use super::message::{Message, Named, Term};
+use super::message::{Message, Named, SequenceId, Term};
 use super::options::Options;
 use super::state::{Caerus, Out};
 use base::topology::Topology;
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What waits for its first round.
@@ -108,7 +108,7 @@ impl Caerus {
     pub(super) fn on_prepare(
         &mut self,
         from: NodeId,
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         round: u64,
         out: &mut Out,
@@ -129,7 +129,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         round: u64,
         out: &mut Out,

@@ -10,7 +10,7 @@ use super::gateway::{Gateway, is_schema_change};
 use super::homes::Residences;
 use super::logs::Logs;
 use super::merger::{Component, Merged, Merger};
-use super::message::{Entry, Message, Share, Timer};
+use super::message::{Entry, Message, SequenceId, Share, Timer};
 use super::options::Options;
 use super::plausibility::Refusals;
 use super::rejoin::Life;
@@ -247,7 +247,7 @@ impl Caerus {
     }
 
     /// The next entry of a sequence.
-    pub(super) fn merge(&mut self, now: Time, sequence: RegionId, entry: Entry, out: &mut Out) {
+    pub(super) fn merge(&mut self, now: Time, sequence: SequenceId, entry: Entry, out: &mut Out) {
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);
         let places = (&*self.cluster, &mut self.residences);
         let Merged { at, is_first } = self.merger.add(now, places, sequence, &entry, &mut todo);
@@ -338,4 +338,9 @@ impl Caerus {
 /// The regions of a set of bits, in order.
 pub(super) fn regions_in(bits: u64) -> impl Iterator<Item = RegionId> {
     (0..64).filter(move |n| bits >> n & 1 == 1).map(RegionId)
+}
+
+/// The sequences of a set of bits, in order.
+pub(super) fn sequences_in(bits: u64) -> impl Iterator<Item = SequenceId> {
+    (0..64).filter(move |n| bits >> n & 1 == 1).map(SequenceId)
 }

@@ -1,7 +1,7 @@
 //! A transaction that waited sets out: it is refused, delayed, or sent to the sequences that order it.
 
 use super::super::message::{Named, Share};
-use super::super::state::{Caerus, Out, regions_in};
+use super::super::state::{Caerus, Out, sequences_in};
 use base::{NodeId, Rank, Time, TxnId};
 
 impl Caerus {
@@ -43,7 +43,7 @@ impl Caerus {
         let regions = self.cluster.regions_of(&transaction);
         let named = (transaction, request);
         self.gateway.open(now, &self.cluster, named.clone(), regions, submitted_at);
-        for sequence in regions_in(self.cluster.entrances(regions)) {
+        for sequence in sequences_in(self.cluster.entrances(regions)) {
             if self.logs.is_open(sequence) {
                 self.arrive(now, sequence, named.clone(), out);
                 continue;

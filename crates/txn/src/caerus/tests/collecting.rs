@@ -3,11 +3,12 @@
 use super::World;
 use super::judge::judge;
 use crate::caerus::Options;
+use crate::caerus::SequenceId;
 use crate::engine::Engine;
 use base::time::MS;
 use base::topology::Topology;
 use base::wan::Wan;
-use base::{NodeId, Rank, RegionId, Time};
+use base::{NodeId, Rank, Time};
 
 fn world() -> World {
     let wan = Wan::uniform("test", &["a", "b", "c"], MS, 20 * MS);
@@ -60,7 +61,7 @@ fn collection_goes_on_whichever_region_is_lost_and_never_back() {
         let told: Vec<Rank> = world.watermarks.clone();
         world.heal();
         load(&mut world, None, 400);
-        assert!(world.nodes[0].logs.leads(RegionId(0)), "the first region collects again");
+        assert!(world.nodes[0].logs.leads(SequenceId(0)), "the first region collects again");
         for node in 0..3u16 {
             assert!(told[usize::from(node)] <= world.watermarks[usize::from(node)]);
             let behind_ms = behind_ms(&world, node);

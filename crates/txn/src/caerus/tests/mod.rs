@@ -23,7 +23,7 @@ mod rivals;
 mod scenarios;
 mod traces;
 
-use super::{Caerus, Message, Mutant, Options, Timer};
+use super::{Caerus, Message, Mutant, Options, SequenceId, Timer};
 use crate::engine::{Answer, Engine, EngineEffect};
 use crate::trial::executor::Rows;
 use crate::trial::{access, conflict};
@@ -413,7 +413,7 @@ impl World {
             assert!(node.merger.is_settled() && node.gateway.is_empty() && node.scheduler.is_empty());
             assert!(node.closes.is_empty() && node.findings.is_empty());
             assert!(node.logs.is_empty());
-            for sequence in (0..node.logs.len() as u16).map(RegionId) {
+            for sequence in (0..node.logs.len() as u16).map(SequenceId) {
                 let words = node.logs.seen(sequence).words();
                 assert!(words < node.cluster.topology.nodes.len() + self.lives as usize);
             }

@@ -2,6 +2,7 @@
 
 use super::judge::judge;
 use super::{Faults, World, access};
+use crate::caerus::SequenceId;
 use crate::caerus::{Agreement, FutureRanks, Options, Protocol};
 use crate::engine::Engine;
 use crate::trial::{OTHER, TABLE};
@@ -249,7 +250,7 @@ fn memory_stays_flat_under_load() {
     assert!(vertices_max[2] < 1000, "{vertices_max:?} at 2000 transactions per second");
     let node = &world.nodes[0];
     assert!(node.gateway.deadline_count() < 300 && node.scheduler.outcome_count() < 500);
-    let seen = node.logs.seen(RegionId(0));
+    let seen = node.logs.seen(SequenceId(0));
     assert!(seen.words() < 50, "{} words", seen.words());
     assert!(node.scheduler.group_count() < 50 && node.closes.is_empty());
 }

@@ -2,6 +2,7 @@
 
 use super::judge::judge;
 use super::{World, access};
+use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
 use crate::caerus::{Mutant, Options};
 use crate::engine::Engine;
@@ -58,7 +59,7 @@ fn a_region_that_lost_its_memory_comes_back_with_all_that_was_answered_and_leads
         println!("{regions} regions: whole again after {} ms with {bytes} bytes", took_ns / MS);
         assert!(took_ns <= 600 * MS, "a copy and an answer: {took_ns}");
         for node in 0..regions as u16 {
-            assert_eq!(world.nodes[usize::from(node)].leader_of(RegionId(0)), NodeId(0));
+            assert_eq!(world.nodes[usize::from(node)].leader_of(SequenceId(0)), NodeId(0));
         }
         let after = world.submit(0, &all);
         world.run_for_ms(1000);
@@ -101,7 +102,7 @@ fn what_is_kept_for_a_region_that_is_away_is_bounded_and_it_comes_back_with_a_co
     }
     // It is silent three times, longer each time, before it is given up: some hundred entries more.
     for node in [1, 2] {
-        let (kept, _) = world.nodes[node].logs.of(RegionId(1)).kept_count();
+        let (kept, _) = world.nodes[node].logs.of(SequenceId(1)).kept_count();
         assert!(kept < 600, "{kept} entries are kept in the log of node {node}");
         assert!(world.nodes[node].logs.iter().all(|log| log.kept_count().1 < 600));
     }
@@ -271,7 +272,7 @@ fn loses_nothing_by_a_vote(mutant: Option<Mutant>) -> bool {
     world.run_for_ms(2 * TAKE_OVER_MS);
     let next = world.submit(1, "w0.1");
     world.run_for_ms(2 * TAKE_OVER_MS);
-    let is_led = world.nodes[1].leader_of(RegionId(0)) != NodeId(0);
+    let is_led = world.nodes[1].leader_of(SequenceId(0)) != NodeId(0);
     let is_kept = world.order(1, 0).contains(&last);
     let is_answered = world.has_ended(&next);
     assert!(is_led || !is_answered);
