@@ -11,13 +11,13 @@ use base::time::{MS, SECOND};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Gathered, Granule, StatementResult, Transaction, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, Key, NodeId, PartitionId, Place, Rank, RegionId, TableId, Time, TxnId};
+use base::{Datum, Key, NodeId, PartitionId, Place, Rank, TableId, Time, TxnId};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use txn::caerus::message::{Append, Entry};
+use txn::caerus::message::{Append, Entry, SequenceId};
 use txn::caerus::{Caerus, Message, Options, Timer};
 use txn::engine::{Applied, Engine, EngineEffect, Executor};
 
@@ -119,7 +119,7 @@ fn main() {
             let entries = std::mem::take(batch);
             let (index, low) = (first[region], Rank(now.0 + 1000));
             first[region] += entries.len() as u64;
-            let (sequence, collected) = (RegionId(region as u16), Rank::ZERO);
+            let (sequence, collected) = (SequenceId(region as u16), Rank::ZERO);
             let term = u64::from(sequence.0);
             let append =
                 Append { sequence, term, first: index, entries, low, collected, ..Append::default() };

@@ -25,44 +25,92 @@ pub enum EngineKind {
     Calvin,
 }
 
+/// What the rest of the program knows of an engine before one runs.
+pub struct EngineSpec {
+    pub kind: EngineKind,
+    pub name: &'static str,
+    /// It keeps a copy of every partition in every region.
+    is_replicated: bool,
+    /// Its ranks rest on clocks with a bound.
+    needs_clock_bound: bool,
+    options: fn() -> EngineOptions,
+}
+
+/// By number of [`EngineKind`].
+static SPECS: [EngineSpec; 4] = [
+    EngineSpec {
+        kind: EngineKind::Perseus,
+        name: "perseus",
+        is_replicated: false,
+        needs_clock_bound: true,
+        options: || EngineOptions::Perseus(perseus::Options::default()),
+    },
+    EngineSpec {
+        kind: EngineKind::Caerus,
+        name: "caerus",
+        is_replicated: true,
+        needs_clock_bound: false,
+        options: || EngineOptions::Caerus(caerus::Options::default()),
+    },
+    EngineSpec {
+        kind: EngineKind::Slog,
+        name: "slog",
+        is_replicated: true,
+        needs_clock_bound: false,
+        options: || EngineOptions::Caerus(caerus::Options::slog()),
+    },
+    EngineSpec {
+        kind: EngineKind::Calvin,
+        name: "calvin",
+        is_replicated: true,
+        needs_clock_bound: false,
+        options: || EngineOptions::Caerus(caerus::Options::calvin()),
+    },
+];
+
+impl EngineSpec {
+    /// The same cluster with the copies that the engine needs.
+    pub fn layout(&self, topology: Topology) -> Topology {
+        if self.is_replicated { topology.replicated() } else { topology }
+    }
+    /// Errors: the cluster's clocks have no bound, and the engine cannot do without.
+    pub fn check_clocks(&self, topology: &Topology) -> Result<(), SqlError> {
+        if !self.needs_clock_bound || !topology.unbounded_clocks {
+            return Ok(());
+        }
+        let error = SqlError::unsupported(format!("engine {} with clocks that have no bound", self.name));
+        Err(error.hint("Its ranks rest on clocks; engine caerus finds its cuts without, or give a bound."))
+    }
+    /// What a cluster should run.
+    pub fn options(&self) -> EngineOptions {
+        (self.options)()
+    }
+}
+
 impl EngineKind {
     pub const ALL: [EngineKind; 4] =
         [EngineKind::Perseus, EngineKind::Caerus, EngineKind::Slog, EngineKind::Calvin];
 
+    pub fn spec(self) -> &'static EngineSpec {
+        &SPECS[self as usize]
+    }
     pub fn name(self) -> &'static str {
-        match self {
-            EngineKind::Perseus => "perseus",
-            EngineKind::Caerus => "caerus",
-            EngineKind::Slog => "slog",
-            EngineKind::Calvin => "calvin",
-        }
+        self.spec().name
     }
     pub fn parse(name: &str) -> Option<EngineKind> {
         EngineKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
-    /// The same cluster with the copies that the engine needs.
+    /// See [`EngineSpec::layout`].
     pub fn layout(self, topology: Topology) -> Topology {
-        match self {
-            EngineKind::Perseus => topology,
-            EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => topology.replicated(),
-        }
+        self.spec().layout(topology)
     }
-    /// Errors: the cluster's clocks have no bound, and the engine cannot do without.
+    /// See [`EngineSpec::check_clocks`].
     pub fn check_clocks(self, topology: &Topology) -> Result<(), SqlError> {
-        if self != EngineKind::Perseus || !topology.unbounded_clocks {
-            return Ok(());
-        }
-        let error = SqlError::unsupported("engine perseus with clocks that have no bound");
-        Err(error.hint("Its ranks rest on clocks; engine caerus finds its cuts without, or give a bound."))
+        self.spec().check_clocks(topology)
     }
-    /// What a cluster should run.
+    /// See [`EngineSpec::options`].
     pub fn options(self) -> EngineOptions {
-        match self {
-            EngineKind::Perseus => EngineOptions::Perseus(perseus::Options::default()),
-            EngineKind::Caerus => EngineOptions::Caerus(caerus::Options::default()),
-            EngineKind::Slog => EngineOptions::Caerus(caerus::Options::slog()),
-            EngineKind::Calvin => EngineOptions::Caerus(caerus::Options::calvin()),
-        }
+        self.spec().options()
     }
 }
 
@@ -444,6 +492,14 @@ impl Engine for AnyEngine {
 mod tests {
     use super::*;
     use base::wan::Wan;
+
+    #[test]
+    fn every_engine_has_its_specification() {
+        for kind in EngineKind::ALL {
+            assert_eq!((kind.spec().kind, EngineKind::parse(kind.name())), (kind, Some(kind)));
+            assert_eq!(kind.options().kind(), kind);
+        }
+    }
 
     #[test]
     fn who_is_asked_to_survive_too_much_refuses() {

@@ -1,12 +1,13 @@
 //! Who orders: the one contract every engine fulfils, and the engines.
 //!
-//! Suggested reading order: [`engine`], the shared [`graph`], then an engine.
+//! Suggested reading order: [`engine`], the shared [`graph`] and [`log`], then an engine.
 
 pub mod any;
 pub mod caerus;
 mod delays;
 pub mod engine;
 pub mod graph;
+pub mod log;
 pub mod perseus;
 mod share;
 #[cfg(test)]

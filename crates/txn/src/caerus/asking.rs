@@ -4,11 +4,12 @@
 //! number at once, and one that does not answer for less each time, and half as often: it may be gone, and whatever
 //! waits for it waits in any case. Any word of it that brings reads begins anew.
 
+use super::cluster::Cluster;
+use super::merger::Merger;
 use super::message::Message;
-use super::state::{Caerus, Out};
+use super::state::Todo;
 use base::patience::{MOST_NS, Patience};
 use base::topology::Topology;
-use base::txn::Gathered;
 use base::{NodeId, PartitionId, RegionId, Time, TxnId};
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ impl Asking {
         self.waits.measured(now, since.max(now - MOST_NS));
     }
     /// A node has brought reads.
-    fn heard(&mut self, node: NodeId) {
+    pub fn heard(&mut self, node: NodeId) {
         if let Some(asked) = self.nodes.get_mut(&node).filter(|asked| asked.silences > 0) {
             *asked = Asked::default();
             self.look_at = Time::ZERO;
@@ -73,47 +74,41 @@ impl Asking {
     }
 }
 
-impl Caerus {
-    /// A node of this region has read this for a transaction.
-    pub(super) fn on_reads(
+impl Asking {
+    /// Asks the other nodes of this region for reads of `exchanging` that are overdue.
+    pub fn ask(
         &mut self,
         now: Time,
-        from: NodeId,
-        txn: TxnId,
-        gathered: Vec<(PartitionId, Gathered)>,
+        cluster: &Cluster,
+        merger: &Merger,
+        exchanging: &BTreeMap<TxnId, Time>,
+        todo: &mut Todo<'_>,
     ) {
-        self.asking.heard(from);
-        self.take_reads(now, txn, gathered);
-    }
-
-    /// Asks for reads that should have come from other nodes of this region.
-    pub(super) fn ask_reads(&mut self, now: Time, out: &mut Out) {
-        if now < self.asking.look_at || self.exchanging.is_empty() {
+        if now < self.look_at || exchanging.is_empty() {
             return;
         }
-        let wait_ns = self.asking.waits.ns();
-        let overdue = self.exchanging.iter().filter(|(_, since)| now.since(**since) > wait_ns);
-        let overdue: Vec<TxnId> = overdue.map(|(txn, _)| *txn).collect();
-        let own =
-            self.sequencers[usize::from(self.region.0)].expect("a region that executes has a sequencer");
-        for txn in overdue {
-            let at = self.graph.find(txn).expect("what waits for reads is kept");
-            let vertex = self.graph.live(at);
-            let transaction = vertex.transaction.clone().expect("entries carry them");
+        let wait_ns = self.waits.ns();
+        let overdue = exchanging.iter().filter(|(_, since)| now.since(**since) > wait_ns);
+        let own = cluster.sequencers[usize::from(cluster.region.0)]
+            .expect("a region that executes has a sequencer");
+        for (&txn, _) in overdue {
+            let at = merger.graph().find(txn).expect("what waits for reads is kept");
+            let vertex = merger.vertex(at);
+            let transaction = vertex.transaction.as_ref().expect("entries carry them");
             let reads = vertex.extra.exchange.as_ref().map(|exchange| &exchange.reads);
             let lacks = |p: &PartitionId| reads.is_none_or(|reads| !reads.contains_key(p));
-            let mut nodes: Vec<NodeId> =
-                transaction.participants().filter(lacks).map(|p| self.topology.copy_near(p, own)).collect();
+            let near = |p| cluster.topology.copy_near(p, own);
+            let mut nodes: Vec<NodeId> = transaction.participants().filter(lacks).map(near).collect();
             nodes.sort_unstable();
             nodes.dedup();
             for node in nodes {
-                if node != self.me && self.asking.may_ask(now, node) {
+                if node != cluster.me && self.may_ask(now, node) {
                     base::sometimes!("reads are asked for");
-                    self.send(node, Message::ReadsWanted { txn }, out);
+                    todo.send(node, Message::ReadsWanted { txn });
                 }
             }
         }
-        self.asking.asked(now);
+        self.asked(now);
     }
 }
 

@@ -29,14 +29,15 @@
 //! Not here: a gateway without copies hears no sequences and refuses nothing by itself; where clocks have no bound a
 //! reader that asks a silent leader for its cut waits.
 
+use super::message::SequenceId;
 use super::options::Mutant;
 use super::requests::unknown;
-use super::state::{Caerus, Out, regions_in};
+use super::state::{Caerus, Out, sequences_in};
 use crate::engine::{EngineEffect, RegionHealth, RegionState};
 use crate::graph::vertex::{Ref, State};
 use base::order::CloseTicket;
 use base::time::{MS, SECOND};
-use base::txn::{AccessMode, ClientRequest, Granule, Outcome, Transaction};
+use base::txn::{AccessMode, ClientRequest, Granule, Transaction};
 use base::{Key, PartitionId, Rank, RegionId, SqlError, SqlState, TableId, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +47,7 @@ const SEARCH_EVERY_NS: u64 = 20 * MS;
 /// What this node knows of silent sequences.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Availability {
-    silences: BTreeMap<RegionId, Silence>,
+    silences: BTreeMap<SequenceId, Silence>,
     looked_at: Option<Time>,
     searched_at: Time,
     /// Sequences whose transactions are delayed at the gateway, as bits; those that are lost among them.
@@ -57,7 +58,7 @@ pub(super) struct Availability {
     /// Transactions in flight of this gateway whose clients have been told that the outcome is not known.
     told: BTreeSet<TxnId>,
     /// Transactions and readers refused because of a sequence.
-    refused: BTreeMap<RegionId, u64>,
+    refused: BTreeMap<SequenceId, u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,37 +139,24 @@ impl Blocked {
 }
 
 impl Caerus {
-    /// From when on a sequence is suspected, and from when on it is lost, in ns of silence.
-    fn patience_with(&self, sequence: RegionId) -> (u64, u64) {
-        let suspect_ns = self.options.suspect_after_ns(&self.topology);
-        // A leader that rests is silent for a while.
-        let rests_ns = self.options.idle_heartbeat_ns.unwrap_or(0).max(self.options.heartbeat_ns);
-        let early_ns = (suspect_ns / 4).max(3 * rests_ns + self.options.heartbeat_ns);
-        let (suspected_ns, lost_ns) = match self.copies_of(sequence) {
-            0 => (early_ns, early_ns + SECOND),
-            _ => (suspect_ns, 4 * suspect_ns + SECOND),
-        };
-        (suspected_ns, self.options.lost_after_ns.map_or(lost_ns, |ns| ns.max(suspected_ns)))
-    }
-
     /// Looks for sequences that have fallen silent, or are heard of again.
     pub(super) fn look_for_silence(&mut self, now: Time, out: &mut Out) {
-        if !self.is_replica {
+        if !self.cluster.is_replica {
             return;
         }
         let passed_ns = now.since(self.availability.looked_at.replace(now).unwrap_or(now));
         // More than that was a pause of this node.
-        let rests_ns = self.options.idle_heartbeat_ns.unwrap_or(0).max(self.options.heartbeat_ns);
-        let passed_ns = passed_ns.min(rests_ns.max(self.options.suspect_after_ns(&self.topology) / 8));
+        let rests_ns =
+            self.cluster.options.idle_heartbeat_ns.unwrap_or(0).max(self.cluster.options.heartbeat_ns);
+        let passed_ns =
+            passed_ns.min(rests_ns.max(self.cluster.options.suspect_after_ns(&self.cluster.topology) / 8));
         let lost_before = self.availability.lost;
         (self.availability.delayed, self.availability.suspected, self.availability.lost) = (0, 0, 0);
-        for sequence in self.running() {
-            let (low, heard_at) = {
-                let known = &self.sequences[usize::from(sequence.0)];
-                (known.low, known.heard_at)
-            };
-            let is_led_here = self.leading.contains_key(&sequence);
-            let goes_by_word = self.copies_of(sequence) == 0 || self.is_unbounded();
+        for sequence in self.cluster.running() {
+            let log = self.logs.of(sequence);
+            let (low, heard_at) = (log.low(), log.heard_at());
+            let is_led_here = log.leads();
+            let goes_by_word = self.cluster.copies_of(sequence) == 0 || self.cluster.is_unbounded();
             let known = self.availability.silences.entry(sequence).or_default();
             let is_alive = match goes_by_word {
                 true => is_led_here || heard_at != known.heard_at,
@@ -178,12 +166,12 @@ impl Caerus {
                 true => *known = Silence { low, heard_at, for_ns: 0 },
                 false => known.for_ns += passed_ns,
             }
-            let (for_ns, (suspected_ns, lost_ns)) = (known.for_ns, self.patience_with(sequence));
-            let bit = 1u64 << sequence.0;
+            let (for_ns, (suspected_ns, lost_ns)) = (known.for_ns, self.cluster.patience_with(sequence));
+            let bit = sequence.bit();
             if for_ns >= suspected_ns {
                 base::sometimes!("a sequence falls silent");
                 self.availability.suspected |= bit;
-                if self.copies_of(sequence) == 0 {
+                if self.cluster.copies_of(sequence) == 0 {
                     self.availability.delayed |= bit;
                 }
             }
@@ -213,13 +201,13 @@ impl Caerus {
         let lost = self.availability.lost;
         let mut dependents: BTreeMap<Ref, Vec<Ref>> = BTreeMap::new();
         let (mut blocked, mut todo) = (Blocked::default(), Vec::new());
-        for (at, vertex) in self.graph.iter().filter(|(_, vertex)| vertex.state < State::Emitted) {
+        for (at, vertex) in self.merger.graph().iter().filter(|(_, vertex)| vertex.state < State::Emitted) {
             let missing = vertex.extra.regions & !vertex.extra.got & lost;
             if missing != 0 {
                 blocked.waiting.insert(at, missing);
                 todo.push(at);
             }
-            for ahead in vertex.deps.iter().filter(|ahead| self.graph.get(**ahead).is_some()) {
+            for ahead in vertex.deps.iter().filter(|ahead| self.merger.graph().get(**ahead).is_some()) {
                 dependents.entry(*ahead).or_default().push(at);
             }
         }
@@ -233,7 +221,7 @@ impl Caerus {
             }
         }
         for (at, sequences) in blocked.waiting.clone() {
-            let vertex = self.graph.live(at);
+            let vertex = self.merger.vertex(at);
             if let Some(transaction) = &vertex.transaction {
                 blocked.add(transaction, vertex.extra.request, sequences);
             }
@@ -243,16 +231,16 @@ impl Caerus {
 
     /// What a transaction that sets out needs: sequences that order it, as bits.
     fn needs(&self, transaction: &Transaction, request: Option<ClientRequest>) -> u64 {
-        let is_move = self.moving.contains_key(&transaction.id);
+        let is_move = self.gateway.is_moving(transaction.id);
         if is_move || transaction.program.schema_change().is_some() {
-            return self.running().into_iter().fold(0, |all, sequence| all | 1 << sequence.0);
+            return self.cluster.running().into_iter().fold(0, |all, sequence| all | sequence.bit());
         }
-        let homes = self.claims((transaction, request));
+        let homes = self.residences.claims(&self.cluster, (transaction, request), self.gateway.count());
         let regions = match homes {
-            None => self.regions_of(transaction),
-            homes => self.regions_of(&Transaction { homes, ..transaction.clone() }),
+            None => self.cluster.regions_of(transaction),
+            homes => self.cluster.regions_of(&Transaction { homes, ..transaction.clone() }),
         };
-        regions | self.entrances(regions)
+        regions | self.cluster.entrances(regions)
     }
 
     /// Whether a transaction that has not been sent anywhere has to be delayed, because of a silent region.
@@ -299,14 +287,14 @@ impl Caerus {
     fn refuse_reader(&mut self, ticket: CloseTicket, sequences: u64, what: &str, out: &mut Out) {
         base::sometimes!("a reader of what a lost region orders is refused");
         let error = self.refused_for(sequences, what);
-        self.cancel_close(ticket);
+        self.closes.cancel(ticket);
         out.push(EngineEffect::Closed { ticket, result: Err(error) });
     }
 
     /// Refuses a reader if it needs one of these sequences and that is lost; whether it did.
     pub(super) fn refuses_sequences(&mut self, ticket: CloseTicket, missing: u64, out: &mut Out) -> bool {
         let lost = missing & self.availability.lost;
-        if lost != 0 && self.options.planted(Mutant::ReadWithoutLost) {
+        if lost != 0 && self.cluster.options.planted(Mutant::ReadWithoutLost) {
             self.close_without(ticket, out);
         } else if lost != 0 {
             let what = "What is read is ordered there, and what it ordered last is not known here.";
@@ -333,14 +321,15 @@ impl Caerus {
 
     /// Refuses those readers that wait for what has turned out to be lost.
     fn refuse_readers(&mut self, out: &mut Out) {
-        let missing: Vec<(CloseTicket, u64)> = self.closes_missing().collect();
+        let missing: Vec<(CloseTicket, u64)> = self.closes.missing().collect();
         for (ticket, missing) in missing {
             self.refuses_sequences(ticket, missing, out);
         }
-        let waits = self.close_waits.iter().map(|(slot, tickets)| (self.graph.at(*slot), tickets.clone()));
+        let graph = self.merger.graph();
+        let waits = self.closes.behind().map(|(slot, tickets)| (graph.at(slot), tickets.to_vec()));
         for (at, tickets) in waits.collect::<Vec<_>>() {
             for ticket in tickets {
-                if self.closes.contains_key(&ticket) {
+                if self.closes.is_waiting(ticket) {
                     self.refuses_blocked(ticket, std::iter::once(at), out);
                 }
             }
@@ -351,12 +340,14 @@ impl Caerus {
     fn tell_unknown(&mut self, now: Time) {
         let lost = self.availability.lost;
         let mut blocked = Vec::new();
-        for (txn, outstanding) in &self.outstanding {
+        for (txn, outstanding) in self.gateway.outstanding() {
             if self.availability.told.contains(txn) {
                 continue;
             }
-            let behind = self.graph.find(*txn).map_or(0, |at| self.availability.blocked.sequences_of(at));
-            let sequences = behind | (outstanding.regions | self.entrances(outstanding.regions)) & lost;
+            let behind =
+                self.merger.graph().find(*txn).map_or(0, |at| self.availability.blocked.sequences_of(at));
+            let sequences =
+                behind | (outstanding.regions() | self.cluster.entrances(outstanding.regions())) & lost;
             if sequences != 0 {
                 blocked.push((*txn, sequences));
             }
@@ -365,7 +356,7 @@ impl Caerus {
             base::sometimes!("a client is told that a lost region leaves its transaction's outcome unknown");
             let error = self.unknown_for(sequences);
             self.availability.told.insert(txn);
-            self.answer_unknown(now, txn, Outcome::Aborted(error));
+            self.gateway.answer_unknown(now, &self.cluster, txn, error);
         }
     }
 
@@ -377,26 +368,19 @@ impl Caerus {
     /// Whether this gateway may start another transaction. What is blocked is not counted.
     pub(super) fn has_room(&self) -> bool {
         let known = &self.availability;
-        self.outstanding.len() < self.options.outstanding_max + known.told.len()
-            && self.unordered < self.options.unordered_max + known.blocked.len()
-    }
-
-    fn names(&self, sequences: u64) -> (String, bool) {
-        let regions: BTreeSet<RegionId> = regions_in(sequences).map(|s| self.home_of(s)).collect();
-        let names: Vec<String> =
-            regions.iter().map(|region| self.topology.region_name(*region).to_string()).collect();
-        (names.join(", "), names.len() > 1)
+        self.gateway.outstanding_count() < self.cluster.options.outstanding_max + known.told.len()
+            && self.merger.unordered() < self.cluster.options.unordered_max + known.blocked.len()
     }
 
     fn refused_for(&mut self, sequences: u64, what: &str) -> SqlError {
-        for sequence in regions_in(sequences) {
+        for sequence in sequences_in(sequences) {
             *self.availability.refused.entry(sequence).or_default() += 1;
         }
-        let (names, are_several) = self.names(sequences);
+        let (names, are_several) = self.cluster.names(sequences);
         let (noun, verb) = if are_several { ("regions", "are") } else { ("region", "is") };
-        let silences = regions_in(sequences).filter_map(|s| self.availability.silences.get(&s));
+        let silences = sequences_in(sequences).filter_map(|s| self.availability.silences.get(&s));
         let silent_ns = silences.map(|silence| silence.for_ns).max().unwrap_or(0);
-        let copies = regions_in(sequences).map(|s| self.copies_of(s)).max().unwrap_or(0);
+        let copies = sequences_in(sequences).map(|s| self.cluster.copies_of(s)).max().unwrap_or(0);
         let hint = match copies {
             0 => "Use what is homed in other regions, or repeat this once the region is back; meridian.regions tells. \
                   In a cluster started with --survive 1 another region takes over."
@@ -412,10 +396,10 @@ impl Caerus {
     }
 
     fn unknown_for(&self, sequences: u64) -> SqlError {
-        let (names, are_several) = self.names(sequences);
+        let (names, are_several) = self.cluster.names(sequences);
         let noun = if are_several { "regions" } else { "region" };
         let message = format!("the outcome of the transaction is not known: {noun} {names} fell silent");
-        let state = match self.options.planted(Mutant::RefuseInFlight) {
+        let state = match self.cluster.options.planted(Mutant::RefuseInFlight) {
             true => SqlState::CANNOT_CONNECT_NOW,
             false => unknown().state,
         };
@@ -426,15 +410,16 @@ impl Caerus {
 
     /// How each region is, as far as this node can tell.
     pub(super) fn health(&self) -> Vec<RegionHealth> {
-        let all = (0..self.sequencers.len() as u16).map(RegionId);
+        let all = (0..self.cluster.sequencers.len() as u16).map(RegionId);
         let known = &self.availability;
         let health = |region| {
             let sequences: u64 = self
+                .cluster
                 .running()
                 .into_iter()
-                .filter(|s| self.home_of(*s) == region)
-                .fold(0, |all, s| all | 1 << s.0);
-            let silences = regions_in(sequences).filter_map(|s| known.silences.get(&s));
+                .filter(|s| self.cluster.home_of(*s) == region)
+                .fold(0, |all, s| all | s.bit());
+            let silences = sequences_in(sequences).filter_map(|s| known.silences.get(&s));
             let state = match sequences {
                 _ if sequences & known.lost != 0 => RegionState::Lost,
                 _ if sequences & known.suspected != 0 => RegionState::Suspected,
@@ -451,7 +436,7 @@ impl Caerus {
                 blocked_transactions: known.blocked.waiting.values().filter(|waits| behind(waits)).count()
                     as u64,
                 blocked_rows: (rows + ranges) as u64,
-                refused: regions_in(sequences).filter_map(|s| known.refused.get(&s)).sum(),
+                refused: sequences_in(sequences).filter_map(|s| known.refused.get(&s)).sum(),
             }
         };
         all.map(health).collect()

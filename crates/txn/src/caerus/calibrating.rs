@@ -15,33 +15,54 @@
 //! - Entries that a later leader did not take over are not waited for: they were never stable, so nobody was answered.
 //! - The answer is not below what this node has reported to be collectable.
 
-use super::homes::Claims;
-use super::message::{Message, Term};
+use super::claims::Claims;
+use super::message::{Message, SequenceId, Term};
 use super::options::Mutant;
-use super::state::{Caerus, Out, regions_in};
+use super::state::{Caerus, Out, sequences_in};
 use crate::engine::EngineEffect;
 use crate::graph::vertex::Ref;
 use base::order::CloseTicket;
 use base::txn::{AccessMode, Granule};
-use base::{NodeId, PartitionId, Rank, RegionId, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use base::{NodeId, PartitionId, Rank, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Readers that find their cut, and what is asked for them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    waiting: BTreeMap<CloseTicket, Finding>,
+    asked: BTreeMap<SequenceId, Calibrations>,
+    /// Readers that have come to know another home since, which is not asked yet.
+    later: Vec<(SequenceId, CloseTicket)>,
+    /// When lows were asked for, and which.
+    lows_asked: BTreeMap<SequenceId, (Time, Rank)>,
+}
+
+impl Findings {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+    /// The reader went away.
+    pub fn cancel(&mut self, ticket: CloseTicket) {
+        self.waiting.remove(&ticket);
+    }
+}
 
 /// A reader that wants to know.
 #[derive(Clone, Debug)]
-pub(super) struct Finding {
+struct Finding {
     partition: PartitionId,
     granules: Vec<Granule>,
     /// Where what it reads was homed, as far as was known when it asked.
     homes: Claims,
     /// Of these, those whose end is not merged here, and where it is once that is known.
-    open: BTreeMap<RegionId, Option<(Term, u64)>>,
+    open: BTreeMap<SequenceId, Option<(Term, u64)>>,
     /// Transactions that it waits for, once all is merged.
     blockers: Option<BTreeSet<u32>>,
 }
 
 /// Questions to the leader of one sequence.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calibrations {
+struct Calibrations {
     /// Of the last question.
     number: u64,
     sent_at: Time,
@@ -51,29 +72,7 @@ pub(super) struct Calibrations {
     gathered: Vec<CloseTicket>,
 }
 
-/// What a leader has been asked and has not answered: until K others have confirmed this probe.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Confirming {
-    pub probe: u64,
-    /// Of replicas: the last probe that each has confirmed in this term.
-    pub confirmed: BTreeMap<NodeId, u64>,
-    /// Probe, who asked, and as which question.
-    waiting: VecDeque<(u64, NodeId, u64)>,
-}
-
-impl Confirming {
-    /// Nobody waits for an answer.
-    pub fn is_settled(&self) -> bool {
-        self.waiting.is_empty()
-    }
-}
-
 impl Caerus {
-    /// Whether clocks say nothing here.
-    pub(super) fn is_unbounded(&self) -> bool {
-        self.topology.unbounded_clocks
-    }
-
     pub(super) fn find_latest(
         &mut self,
         now: Time,
@@ -81,29 +80,33 @@ impl Caerus {
         (partition, granules): (PartitionId, Vec<Granule>),
         out: &mut Out,
     ) {
-        assert!(self.partition(partition).local, "it is found where there is a copy");
-        let homes = self.homes_read(partition, &granules);
+        assert!(self.cluster.is_local(partition), "it is found where there is a copy");
+        let homes = self.residences.read(partition, &granules);
         let sequences = sequences_of(&homes);
-        let open = regions_in(sequences).map(|sequence| (sequence, None)).collect();
-        self.finding.insert(ticket, Finding { partition, granules, homes, open, blockers: None });
-        for sequence in regions_in(sequences) {
+        let open = sequences_in(sequences).map(|sequence| (sequence, None)).collect();
+        self.findings.waiting.insert(ticket, Finding { partition, granules, homes, open, blockers: None });
+        for sequence in sequences_in(sequences) {
             self.want_end(now, sequence, ticket, out);
         }
     }
 
     /// A reader wants to know where a sequence ends.
-    fn want_end(&mut self, now: Time, sequence: RegionId, ticket: CloseTicket, out: &mut Out) {
-        if self.options.planted(Mutant::CalibrateHere) {
-            let known = &self.sequences[usize::from(sequence.0)];
-            let (term, end) = (known.accepted, known.merged);
+    fn want_end(&mut self, now: Time, sequence: SequenceId, ticket: CloseTicket, out: &mut Out) {
+        if self.cluster.options.planted(Mutant::CalibrateHere) {
+            let log = self.logs.of(sequence);
+            let (term, end) = (log.accepted(), log.merged());
             return self.end_is(sequence, &[ticket], (term, end), out);
         }
-        let gap_ns = self.options.heartbeat_ns;
-        if self.is_open(sequence) && self.copies_of(sequence) == 0 {
-            let end = (self.leading[&sequence].term, self.sequences[usize::from(sequence.0)].end());
-            return self.end_is(sequence, &[ticket], end, out);
+        let gap_ns = self.cluster.options.heartbeat_ns;
+        let log = self.logs.of(sequence);
+        if let Some(term) = log.term()
+            && log.is_open()
+            && self.cluster.copies_of(sequence) == 0
+        {
+            let end = log.end();
+            return self.end_is(sequence, &[ticket], (term, end), out);
         }
-        let asked = self.calibrations.entry(sequence).or_default();
+        let asked = self.findings.asked.entry(sequence).or_default();
         asked.gathered.push(ticket);
         if asked.sent_at + gap_ns <= now {
             self.ask_end(now, sequence, out);
@@ -112,9 +115,9 @@ impl Caerus {
         }
     }
 
-    fn ask_end(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
+    fn ask_end(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
         let leader = self.leader_of(sequence);
-        let asked = self.calibrations.entry(sequence).or_default();
+        let asked = self.findings.asked.entry(sequence).or_default();
         if !asked.gathered.is_empty() {
             // Numbers go on above those of a former life, which may still be answered.
             asked.number = (asked.number + 1).max(now.0);
@@ -128,12 +131,16 @@ impl Caerus {
 
     /// Asks for those who have gathered, and again where no answer has come.
     pub(super) fn ask_ends(&mut self, now: Time, out: &mut Out) {
-        let is_due = |(sequence, asked): (&RegionId, &Calibrations)| {
-            let patience_ns = self.options.patience_ns(&self.topology, self.me, self.leader_of(*sequence));
+        let is_due = |(sequence, asked): (&SequenceId, &Calibrations)| {
+            let patience_ns = self.cluster.options.patience_ns(
+                &self.cluster.topology,
+                self.cluster.me,
+                self.leader_of(*sequence),
+            );
             let overdue = !asked.under_way.is_empty() && asked.sent_at + patience_ns <= now;
             (overdue || !asked.gathered.is_empty()).then_some(*sequence)
         };
-        let due: Vec<RegionId> = self.calibrations.iter().filter_map(is_due).collect();
+        let due: Vec<SequenceId> = self.findings.asked.iter().filter_map(is_due).collect();
         due.into_iter().for_each(|sequence| self.ask_end(now, sequence, out));
     }
 
@@ -142,67 +149,25 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
+        sequence: SequenceId,
         number: u64,
         out: &mut Out,
     ) {
-        let Some(known) = self.sequences.get(usize::from(sequence.0)) else { return };
-        let (led_in, end) = (known.led_in, known.end());
-        let copies = self.copies_of(sequence);
-        let Some(sequencer) = self.leading.get_mut(&sequence).filter(|sequencer| sequencer.is_open) else {
-            if !self.leading.contains_key(&sequence) {
-                self.send(from, Message::Leads { sequence, term: led_in }, out);
-            }
-            return; // It comes again.
-        };
-        if copies == 0 || self.options.planted(Mutant::UnconfirmedEnd) {
-            let term = sequencer.term;
-            return self.send(from, Message::Calibrated { sequence, term, number, end }, out);
-        }
-        let confirming = &mut sequencer.confirming;
-        let is_first = confirming.waiting.is_empty();
-        confirming.probe += 1;
-        confirming.waiting.push_back((confirming.probe, from, number));
-        if is_first {
-            self.tell_replicas(now, sequence, out);
-        } // Else with the next heartbeat.
-    }
-
-    /// A replica has confirmed that it follows this node's term, after it was asked by a probe.
-    pub(super) fn confirmed(&mut self, sequence: RegionId, from: NodeId, probe: u64, out: &mut Out) {
-        let copies = self.copies_of(sequence);
-        let Some(sequencer) = self.leading.get_mut(&sequence) else { return };
-        let known = sequencer.confirming.confirmed.entry(from).or_default();
-        *known = probe.max(*known);
-        let sequencer = &self.leading[&sequence];
-        let confirmed = &sequencer.confirming.confirmed;
-        let reached =
-            self.said_elsewhere(copies, sequencer, |node| confirmed.get(&node).copied()).unwrap_or(0);
-        let (term, end) = (sequencer.term, self.sequences[usize::from(sequence.0)].end());
-        let waiting = &mut self.leading.get_mut(&sequence).expect("just found").confirming.waiting;
-        let mut answers = Vec::new();
-        while let Some(&(probe, node, number)) = waiting.front()
-            && probe <= reached
-        {
-            waiting.pop_front();
-            answers.push((node, number));
-        }
-        for (node, number) in answers {
-            base::sometimes!("a leader tells where its sequence ends once others have confirmed it");
-            self.send(node, Message::Calibrated { sequence, term, number, end }, out);
+        if self.logs.get(sequence).is_some() {
+            self.log(sequence, out, |log, posts| log.on_calibrate(now, from, number, posts));
         }
     }
 
     /// A leader tells where its sequence ended, some time after the question left.
     pub(super) fn on_calibrated(
         &mut self,
-        sequence: RegionId,
+        sequence: SequenceId,
         number: u64,
         (term, end): (Term, u64),
         out: &mut Out,
     ) {
-        let late = self.options.planted(Mutant::CalibrateBeforeArrival);
-        let Some(asked) = self.calibrations.get_mut(&sequence) else { return };
+        let late = self.cluster.options.planted(Mutant::CalibrateBeforeArrival);
+        let Some(asked) = self.findings.asked.get_mut(&sequence) else { return };
         let later = asked.under_way.split_off(&(number + 1));
         let mut served: Vec<CloseTicket> =
             std::mem::replace(&mut asked.under_way, later).into_values().flatten().collect();
@@ -213,9 +178,9 @@ impl Caerus {
         self.end_is(sequence, &served, (term, end), out);
     }
 
-    fn end_is(&mut self, sequence: RegionId, served: &[CloseTicket], end: (Term, u64), out: &mut Out) {
+    fn end_is(&mut self, sequence: SequenceId, served: &[CloseTicket], end: (Term, u64), out: &mut Out) {
         for ticket in served {
-            if let Some(finding) = self.finding.get_mut(ticket)
+            if let Some(finding) = self.findings.waiting.get_mut(ticket)
                 && let Some(open) = finding.open.get_mut(&sequence)
             {
                 *open = Some(end);
@@ -225,13 +190,13 @@ impl Caerus {
     }
 
     /// More of a sequence is merged here, or its log is a later leader's.
-    pub(super) fn merged_more(&mut self, sequence: RegionId, out: &mut Out) {
-        if self.finding.is_empty() {
+    pub(super) fn merged_more(&mut self, sequence: SequenceId, out: &mut Out) {
+        if self.findings.waiting.is_empty() {
             return;
         }
-        let known = &self.sequences[usize::from(sequence.0)];
+        let known = self.logs.of(sequence);
         let mut all = Vec::new();
-        for (ticket, finding) in &mut self.finding {
+        for (ticket, finding) in &mut self.findings.waiting {
             let Some(Some((term, end))) = finding.open.get(&sequence) else { continue };
             if known.covers(*term, *end) {
                 finding.open.remove(&sequence);
@@ -245,27 +210,31 @@ impl Caerus {
 
     /// All that it may have to see is here: who of it has no rank?
     fn all_merged(&mut self, ticket: CloseTicket, out: &mut Out) {
-        let finding = &self.finding[&ticket];
+        let finding = &self.findings.waiting[&ticket];
         let unranked = |at: &Ref| {
-            let vertex = self.graph.live(*at);
+            let vertex = self.merger.vertex(*at);
             let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
             let mut writes = transaction.access.at(finding.partition).iter().filter(|a| {
                 a.mode == AccessMode::Write
-                    && self.is_ordered_for(transaction, finding.partition, &a.granule, vertex.extra.got)
+                    && self.cluster.is_ordered_for(
+                        transaction,
+                        finding.partition,
+                        &a.granule,
+                        vertex.extra.got,
+                    )
             });
             vertex.rank.is_none()
                 && writes.any(|write| finding.granules.iter().any(|granule| granule.overlaps(&write.granule)))
         };
-        let pending = self.pending.iter().map(|(_, slot)| self.graph.at(*slot));
-        let mut blockers: BTreeSet<u32> = pending.filter(unranked).map(|at| at.slot).collect();
-        if self.options.planted(Mutant::RanksNotAwaited) {
+        let mut blockers: BTreeSet<u32> = self.merger.pending().filter(unranked).map(|at| at.slot).collect();
+        if self.cluster.options.planted(Mutant::RanksNotAwaited) {
             blockers.clear();
         }
         if !blockers.is_empty() {
             base::sometimes!("a reader waits for the rank of a transaction in flight");
         }
         let is_found = blockers.is_empty();
-        self.finding.get_mut(&ticket).expect("just found").blockers = Some(blockers);
+        self.findings.waiting.get_mut(&ticket).expect("just found").blockers = Some(blockers);
         if is_found {
             self.found(ticket, out);
         }
@@ -273,11 +242,11 @@ impl Caerus {
 
     /// A transaction has its rank.
     pub(super) fn ranked(&mut self, at: Ref, out: &mut Out) {
-        if self.finding.is_empty() {
+        if self.findings.waiting.is_empty() {
             return;
         }
         let mut found = Vec::new();
-        for (ticket, finding) in &mut self.finding {
+        for (ticket, finding) in &mut self.findings.waiting {
             if let Some(blockers) = &mut finding.blockers
                 && blockers.remove(&at.slot)
                 && blockers.is_empty()
@@ -289,89 +258,69 @@ impl Caerus {
     }
 
     fn found(&mut self, ticket: CloseTicket, out: &mut Out) {
-        let Finding { partition, granules, homes, .. } = &self.finding[&ticket];
+        let Finding { partition, granules, homes, .. } = &self.findings.waiting[&ticket];
         let partition = *partition;
-        let homes_now = self.homes_read(partition, granules);
+        let homes_now = self.residences.read(partition, granules);
         if homes_now != *homes {
             // Somebody may have been answered at the new home; and it is known here now.
             base::sometimes!("something moves while a reader finds its cut");
             let sequences = sequences_of(&homes_now);
-            let finding = self.finding.get_mut(&ticket).expect("just found");
+            let finding = self.findings.waiting.get_mut(&ticket).expect("just found");
             finding.homes = homes_now;
-            finding.open = regions_in(sequences).map(|sequence| (sequence, None)).collect();
+            finding.open = sequences_in(sequences).map(|sequence| (sequence, None)).collect();
             finding.blockers = None;
-            self.wanted_later.extend(regions_in(sequences).map(|sequence| (sequence, ticket)));
+            self.findings.later.extend(sequences_in(sequences).map(|sequence| (sequence, ticket)));
             return;
         }
-        self.finding.remove(&ticket);
-        let executed = self.partition(partition).rank_max;
-        let takes_part = |at: &Ref| self.graph.live(*at).participants.contains(partition);
-        let pending = self.pending.iter().map(|(_, slot)| self.graph.at(*slot)).filter(takes_part);
-        let placed = pending.filter_map(|at| self.graph.live(at).rank);
+        self.findings.waiting.remove(&ticket);
+        let (_, executed) = self.scheduler.log(partition);
+        let takes_part = |at: &Ref| self.merger.vertex(*at).participants.contains(partition);
+        let pending = self.merger.pending().filter(takes_part);
+        let placed = pending.filter_map(|at| self.merger.vertex(at).rank);
         let rank = placed.fold(executed.max(self.least_cut_here()), Rank::max);
         out.push(EngineEffect::Latest { ticket, rank });
     }
 
     /// Asks the homes that readers have come to know meanwhile.
     pub(super) fn want_later(&mut self, now: Time, out: &mut Out) {
-        for (sequence, ticket) in std::mem::take(&mut self.wanted_later) {
+        for (sequence, ticket) in std::mem::take(&mut self.findings.later) {
             self.want_end(now, sequence, ticket, out);
         }
     }
 
     /// No cut of this node, now or later, is below; where clocks are bounded they see to that.
     pub(super) fn least_cut_here(&self) -> Rank {
-        if self.is_replica { self.executed_to().unwrap_or_default() } else { self.ready }
-    }
-
-    pub(super) fn cancel_finding(&mut self, ticket: CloseTicket) {
-        self.finding.remove(&ticket);
+        if self.cluster.is_replica { self.executed_to().unwrap_or_default() } else { self.collector.ready() }
     }
 
     /// Asks again for lows that readers here wait for: a clock elsewhere may never come to them by itself.
     pub(super) fn ask_lows(&mut self, now: Time, out: &mut Out) {
-        if !self.is_unbounded() {
+        if !self.cluster.is_unbounded() {
             return;
         }
-        for n in 0..self.sequences.len() {
-            let sequence = RegionId(n as u16);
-            let Some((rank, _)) = self.sequences[n].waiting.last().copied() else { continue };
-            if self.leading.contains_key(&sequence) {
+        for n in 0..self.logs.len() {
+            let sequence = SequenceId(n as u16);
+            let Some(rank) = self.closes.low_wanted(sequence) else { continue };
+            if self.logs.leads(sequence) {
                 self.want_own_low(now, sequence, rank, out);
                 continue;
             }
-            let patience_ns = self.options.patience_ns(&self.topology, self.me, self.leader_of(sequence));
-            let asked = self.lows_asked.get(&sequence);
+            let patience_ns = self.cluster.options.patience_ns(
+                &self.cluster.topology,
+                self.cluster.me,
+                self.leader_of(sequence),
+            );
+            let asked = self.findings.lows_asked.get(&sequence);
             if asked.is_none_or(|(at, before)| *at + patience_ns <= now || *before < rank) {
-                self.lows_asked.insert(sequence, (now, rank));
+                self.findings.lows_asked.insert(sequence, (now, rank));
                 let leader = self.leader_of(sequence);
-                self.send(leader, Message::LowWanted { sequence, rank, at: self.me }, out);
+                self.send(leader, Message::LowWanted { sequence, rank, at: self.cluster.me }, out);
             }
-        }
-    }
-
-    /// A reader needs this low of a sequence led here, whatever the clock shows: at once, or when others have
-    /// granted it.
-    pub(super) fn want_own_low(&mut self, now: Time, sequence: RegionId, rank: Rank, out: &mut Out) {
-        let sequencer = self.leading.get_mut(&sequence).expect("it is led here");
-        let is_new = rank > sequencer.low_wanted;
-        sequencer.low_wanted = rank.max(sequencer.low_wanted);
-        self.promise(sequence, rank, out);
-        if is_new && self.leading[&sequence].low < rank {
-            self.tell_replicas(now, sequence, out);
-        }
-    }
-
-    /// What replicas should hear at once.
-    pub(super) fn tell_replicas(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        match self.has_unsent(sequence) {
-            (false, false) => self.beat(now, sequence, out),
-            _ => _ = self.send_unsent(now, sequence, (true, true), out),
         }
     }
 }
 
 /// As bits.
 fn sequences_of(homes: &Claims) -> u64 {
-    homes.iter().fold(0, |all, (_, home)| all | 1 << home.region.0)
+    homes.iter().fold(0, |all, (_, home)| all | SequenceId::of(*home).bit())
 }

@@ -14,58 +14,56 @@
 //!
 //! [`Options::hold_percent`]: super::Options::hold_percent
 
-use super::message::Named;
+use super::message::{Named, SequenceId};
 use super::options::Protocol;
-use super::state::{Caerus, Out, regions_in};
+use super::state::{Caerus, Out, sequences_in};
 use base::txn::Transaction;
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, Time};
 
 impl Caerus {
     /// How long the leader of one of its `regions`, at `node`, holds a transaction.
     pub(super) fn hold_ns(&self, node: NodeId, transaction: &Transaction, regions: u64) -> u64 {
-        if self.options.hold_percent == 0 || self.protocol() != Protocol::Caerus || regions.count_ones() == 1
+        if self.cluster.options.hold_percent == 0
+            || self.cluster.protocol() != Protocol::Caerus
+            || regions.count_ones() == 1
         {
             return 0;
         }
         let gateway = transaction.id.coordinator;
         let one_way_ns = |from, to| self.delays.one_way_ns(from, to);
         let there_ns = one_way_ns(gateway, node);
-        let leaders = || regions_in(regions).map(|region| self.leader_of(region));
+        let leaders = || sequences_in(regions).map(|region| self.leader_of(region));
         let farthest_ns = leaders().map(|other| one_way_ns(gateway, other)).max().unwrap_or(0);
-        let held_ns = farthest_ns.saturating_sub(there_ns) * self.options.hold_percent / 100;
+        let held_ns = farthest_ns.saturating_sub(there_ns) * self.cluster.options.hold_percent / 100;
         // The own entry has to count by the time when the others are here.
         let others = leaders().map(|other| one_way_ns(gateway, other) + one_way_ns(other, node));
-        let counts_ns = self.stable_after_ns(self.topology.region_of(node), node);
+        let own = SequenceId(self.cluster.topology.region_of(node).0);
+        let counts_ns = self.stable_after_ns(own, node);
         let room_ns = others.max().unwrap_or(0).saturating_sub(there_ns + counts_ns);
         // However wrong what was measured may be.
-        held_ns.min(room_ns).min(self.topology.wan.widest_ns())
+        held_ns.min(room_ns).min(self.cluster.topology.wan.widest_ns())
     }
 
     /// A transaction has come to the leader of a sequence from its gateway.
-    pub(super) fn arrive(&mut self, now: Time, sequence: RegionId, named: Named, out: &mut Out) {
-        let regions = self.regions_of(&named.0);
-        let hold_ns = self.hold_ns(self.me, &named.0, regions);
-        if hold_ns == 0 || self.is_ordered(sequence, named.0.id) {
+    pub(super) fn arrive(&mut self, now: Time, sequence: SequenceId, named: Named, out: &mut Out) {
+        let regions = self.cluster.regions_of(&named.0);
+        let hold_ns = self.hold_ns(self.cluster.me, &named.0, regions);
+        if hold_ns == 0 || self.logs.is_ordered(sequence, named.0.id) {
             return self.order(now, sequence, named, out);
         }
-        let sequencer = self.leading.get_mut(&sequence).expect("only the leader orders");
-        sequencer.held.insert((now + hold_ns, named.0.id), named);
-    }
-
-    /// When the next of those that are held takes its place.
-    pub(super) fn held_until(&self) -> Option<Time> {
-        self.leading.values().filter_map(|sequencer| sequencer.held.keys().next()).map(|(at, _)| *at).min()
+        let intake = self.logs.intake(sequence).expect("only the leader orders");
+        intake.delayed.insert((now + hold_ns, named.0.id), named);
     }
 
     /// Appends those whose time has come, unless they were heard of from elsewhere.
     pub(super) fn release_held(&mut self, now: Time, out: &mut Out) {
-        for sequence in self.led() {
-            while let Some(sequencer) = self.leading.get_mut(&sequence)
-                && let Some(first) = sequencer.held.first_entry()
+        for sequence in self.logs.led() {
+            while let Some(intake) = self.logs.intake(sequence)
+                && let Some(first) = intake.delayed.first_entry()
                 && first.key().0 <= now
             {
                 let named = first.remove();
-                if self.is_ordered(sequence, named.0.id) {
+                if self.logs.is_ordered(sequence, named.0.id) {
                     base::sometimes!("what is held is heard of from elsewhere");
                 } else {
                     self.order(now, sequence, named, out);

@@ -16,198 +16,187 @@
 //! A search that meets an incomplete transaction is given up and waits for that one; nothing is scanned
 //! in the background.
 
-use super::message::{Append, Entry, Message};
-use super::options::{Mutant, Protocol};
-use super::requests::name_of;
-use super::state::{Caerus, Group, Out, Work};
+use super::cluster::Cluster;
+use super::homes::Residences;
+use super::message::{Entry, SequenceId};
+use super::options::{Mutant, Options};
+use super::scheduler::Exchange;
+use super::state::{Todo, Work};
 use crate::graph::component;
 use crate::graph::participants::Participants;
-use crate::graph::vertex::{Ref, State};
-use base::order::CloseTicket;
-use base::txn::{Access, AccessMode, ClientRequest, Granule, Home, Transaction};
-use base::{NodeId, PartitionId, Rank, RegionId, TableId, Time};
+use crate::graph::vertex::{Ref, State, Vertex, Vertices};
+use base::txn::{Access, AccessMode, ClientRequest, Granule, Transaction};
+use base::{PartitionId, Rank, Time};
 use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
 
-impl Caerus {
-    pub(super) fn on_append(&mut self, now: Time, from: NodeId, mut append: Append, out: &mut Out) {
-        let (sequence, term) = (append.sequence, append.term);
-        if !self.is_replica || !self.speaks(from, sequence, term) {
-            return; // A peer with another topology. Silence, never a guess.
+/// What depends on what.
+pub(super) type Graph = Vertices<Extra>;
+
+/// What this engine keeps beside a vertex.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extra {
+    /// Sequences that order it, as bits.
+    pub regions: u64,
+    /// Sequences whose entry has arrived.
+    pub got: u64,
+    /// Edges of vertices without a place that lead here.
+    pub holders: u32,
+    /// Its client's name for it.
+    pub request: Option<ClientRequest>,
+    /// It aborts if it read below this: the largest of its entries'.
+    pub collected: Rank,
+    /// Something was not homed where it says: it takes no effect.
+    pub stale: bool,
+    /// It takes part at this node.
+    pub local: bool,
+    /// It takes part at no other node of this region.
+    pub alone: bool,
+    pub ordered_at: Time,
+    /// Present for transactions that take part at several nodes of this region.
+    pub exchange: Option<Box<Exchange>>,
+}
+
+/// The graph, and what of it is looked up in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Merger {
+    graph: Graph,
+    /// Vertices without a final place.
+    unordered: usize,
+    /// Take part here and have not executed, by the lower bound of their rank.
+    pending: BTreeSet<(Rank, u32)>,
+    /// Done here, and kept because a later entry might have to be ranked above them.
+    kept: BTreeSet<(Rank, u32)>,
+    /// What transactions that have not executed here read, and at which cut.
+    read_below: BTreeSet<(Rank, u32)>,
+    /// Reused: whom an entry conflicts with.
+    met: Vec<Ref>,
+}
+
+/// An entry is in the graph.
+pub(super) struct Merged {
+    pub at: Ref,
+    /// It is the first of its transaction.
+    pub is_first: bool,
+}
+
+/// A component that may get its place; by id.
+pub(super) type Component = SmallVec<[Ref; 1]>;
+
+impl Merger {
+    /// Goes on with a graph that another node has merged.
+    pub fn of(mut graph: Graph) -> Merger {
+        let mut merger = Merger::default();
+        let mut edges = Vec::new();
+        for (at, vertex) in graph.iter() {
+            if vertex.state < State::Emitted {
+                merger.unordered += 1;
+                edges.extend(vertex.deps.iter().copied());
+            }
+            if vertex.extra.local && vertex.state < State::Executed {
+                merger.pending.insert((vertex.bound, at.slot));
+                if let Some(read_at) = vertex.transaction.as_ref().and_then(cut_of) {
+                    merger.read_below.insert((read_at, at.slot));
+                }
+            }
+            if vertex.state == State::Done {
+                merger.kept.insert((vertex.rank.expect("whoever is done has a rank"), at.slot));
+            }
         }
-        if !self.hear_lives(from, &append.lives) {
-            return; // The leader has lost its memory since.
-        }
-        let known = &mut self.sequences[sequence.0 as usize];
-        if term < known.promised || term < known.led_in {
-            let term = known.promised.max(known.led_in);
-            return self.send(from, Message::Overtaken { sequence, term }, out);
-        }
-        known.promised = term;
-        known.heard_at = now;
-        self.leads(now, sequence, term);
-        let at_once = self.acts_at_once(sequence) || self.options.planted(Mutant::OwnEntriesOnly);
-        let copies = self.copies_of(sequence);
-        let votes = self.votes(sequence);
-        let has_entries = !append.entries.is_empty();
-        let known = &mut self.sequences[sequence.0 as usize];
-        let before = known.granted;
-        let is_probed = copies > 0 && append.probe > known.probed;
-        known.probed = append.probe.max(known.probed);
-        if copies > 0 {
-            known.granted = before.max(append.wanted);
-        }
-        let (next, gap) = known.receive(&mut append);
-        if known.accepted == term {
-            // What has come here from another region is in two.
-            let own = known.end();
-            let here = at_once || copies == 1 && votes;
-            let stable = if here { own } else { append.stable };
-            self.advance(now, sequence, stable, out);
-        }
-        let known = &mut self.sequences[sequence.0 as usize];
-        known.release(append.everywhere);
-        let (merged, granted, probe, echo) = (known.merged, known.granted, append.probe, append.sent_at);
-        if has_entries || gap || granted != before || is_probed {
-            let lives = self.lives.clone();
-            let ack = Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo };
-            self.send(from, ack, out);
-        }
+        edges.into_iter().for_each(|to| graph.live_mut(to).extra.holders += 1);
+        merger.graph = graph;
+        merger
     }
 
-    /// Entries before `stable` are where they have to be: merges what is here of them.
-    pub(super) fn advance(&mut self, now: Time, sequence: RegionId, stable: u64, out: &mut Out) {
-        let known = &mut self.sequences[sequence.0 as usize];
-        known.stable = known.stable.max(stable);
-        while let Some(entry) = self.sequences[sequence.0 as usize].take() {
-            self.merge(now, sequence, entry, out);
-        }
-        self.lower(sequence, out);
-        self.merged_more(sequence, out);
+    pub fn graph(&self) -> &Graph {
+        &self.graph
     }
-
-    /// Readers may learn how far the sequence is complete.
-    pub(super) fn lower(&mut self, sequence: RegionId, out: &mut Out) {
-        let known = &self.sequences[sequence.0 as usize];
-        let reached = known.reached();
-        if reached > known.low {
-            self.low_is(sequence, reached, out);
-        }
+    pub fn vertex(&self, at: Ref) -> &Vertex<Extra> {
+        self.graph.live(at)
     }
-
-    /// No later entry of the sequence is stamped at or below `low`.
-    pub(super) fn low_is(&mut self, sequence: RegionId, low: Rank, out: &mut Out) {
-        let known = &mut self.sequences[sequence.0 as usize];
-        assert!(known.low <= low, "the low of {sequence} only grows");
-        known.low = low;
-        let mut due: SmallVec<[CloseTicket; 4]> = SmallVec::new();
-        while let Some((rank, ticket)) = known.waiting.first().copied()
-            && rank <= low
-        {
-            known.waiting.pop_first();
-            due.push(ticket);
-        }
-        due.into_iter().for_each(|ticket| self.low_reached(sequence, ticket, out));
+    /// For the scheduler, which alone writes who waits for whom to execute, and what was read.
+    pub fn scheduled(&mut self, at: Ref) -> &mut Vertex<Extra> {
+        self.graph.live_mut(at)
+    }
+    /// Vertices without a final place.
+    pub fn unordered(&self) -> usize {
+        self.unordered
+    }
+    pub fn is_settled(&self) -> bool {
+        self.unordered == 0 && self.pending.is_empty() && self.kept.is_empty()
+    }
+    /// Those that take part here and have not executed, by the lower bound of their rank.
+    pub fn pending(&self) -> impl Iterator<Item = Ref> + '_ {
+        self.pending.iter().map(|(_, slot)| self.graph.at(*slot))
+    }
+    /// Of these, those that may be ranked at or below a rank; each with its bound.
+    pub fn pending_to(&self, rank: Rank) -> impl Iterator<Item = (Rank, Ref)> + '_ {
+        self.pending.range(..=(rank, u32::MAX)).map(|(bound, slot)| (*bound, self.graph.at(*slot)))
+    }
+    /// Everything merged so far that is ranked at or below it has executed here; `None`: all has.
+    pub fn executed_to(&self) -> Option<Rank> {
+        self.pending.first().map(|(bound, _)| bound.previous())
+    }
+    /// The earliest cut at which a transaction that has not executed here has read.
+    pub fn read_below(&self) -> Option<Rank> {
+        self.read_below.first().map(|(read_at, _)| *read_at)
     }
 
     /// The next entry of a sequence.
-    pub(super) fn merge(&mut self, now: Time, sequence: RegionId, entry: Entry, out: &mut Out) {
+    pub fn add(
+        &mut self,
+        now: Time,
+        (cluster, residences): (&Cluster, &mut Residences),
+        sequence: SequenceId,
+        entry: &Entry,
+        todo: &mut Todo<'_>,
+    ) -> Merged {
         let Entry { transaction, request, stamp, collected } = entry;
-        let leads = self.leading.get_mut(&sequence).map(|sequencer| sequencer.fresh.remove(&transaction.id));
-        let remembers = leads.is_some() || self.votes(sequence);
-        let known = &mut self.sequences[sequence.0 as usize];
-        if remembers {
-            known.seen.insert(transaction.id);
-        }
-        if !self.options.planted(Mutant::StampIsNow) {
-            assert!(stamp > known.low, "{} is stamped above what {sequence} promised", transaction.id);
-        }
-        if self.feeds_others(sequence) {
-            return self.take_pieces(now, (transaction, request), out);
-        }
-        let bit = 1u64 << sequence.0;
-        let at = match self.graph.find(transaction.id) {
-            Some(at) => at,
-            None => self.known(now, transaction.clone(), request),
-        };
+        let bit = sequence.bit();
+        let known = self.graph.find(transaction.id);
+        let at = known.unwrap_or_else(|| self.know(now, cluster, transaction, *request));
         let vertex = self.graph.live_mut(at);
         assert_eq!(vertex.extra.got & bit, 0, "{} is in the sequence of {sequence} once", transaction.id);
         assert_ne!(vertex.extra.regions & bit, 0, "{} is ordered by {sequence}", transaction.id);
         vertex.extra.got |= bit;
-        vertex.extra.collected = vertex.extra.collected.max(collected);
+        vertex.extra.collected = vertex.extra.collected.max(*collected);
         let is_complete = vertex.extra.got == vertex.extra.regions;
-        self.raise(at, stamp);
+        self.raise(at, *stamp);
 
-        let mut met = std::mem::take(&mut self.scratch);
+        let mut met = std::mem::take(&mut self.met);
         met.clear();
-        if transaction.homes.as_ref().is_some_and(|homes| !homes.moves.is_empty()) {
-            self.install_move(at, &transaction, sequence, &mut met);
-        } else {
-            for partition in transaction.participants() {
-                self.install(at, (&transaction, request), sequence, partition, &mut met);
-            }
+        let all = (cluster, &self.graph);
+        if residences.meet(all, at, (transaction, *request), sequence, &mut met) {
+            self.graph.live_mut(at).extra.stale = true;
         }
         met.sort_unstable();
         met.dedup();
         for &to in &met {
-            self.edge(at, to);
+            self.edge(&cluster.options, at, to);
         }
-        self.scratch = met;
+        self.met = met;
         if is_complete {
-            self.complete(at);
+            self.complete(at, todo);
         }
-        self.changed(at, out);
-        if !self.orders_orphans() {
-            return;
-        }
-        // Whoever was ordered elsewhere and belongs here too is ordered at once: its gateway may be gone.
-        let regions = self.regions_of(&transaction);
-        for led in self.led() {
-            if led != sequence
-                && regions >> led.0 & 1 == 1
-                && self.is_open(led)
-                && !self.is_ordered(led, transaction.id)
-            {
-                base::sometimes!("a transaction is heard of from another sequence first");
-                self.order(now, led, (transaction.clone(), request), out);
-            }
-        }
-    }
-
-    /// Whom a transaction meets among those that touched something of a partition in one of its homes.
-    pub(super) fn install_in(
-        &mut self,
-        at: Ref,
-        (partition, table, home): (PartitionId, Option<TableId>, Home),
-        (accesses, request): (&[Access], Option<ClientRequest>),
-        met: &mut Vec<Ref>,
-    ) {
-        let era = self.partitions[partition.0 as usize].era(table, home).expect("looked up before");
-        let index = &mut era.index;
-        while let Some(table) = index.unordered_table(accesses) {
-            let live = self.graph.iter().filter_map(|(_, vertex)| vertex.transaction.as_ref());
-            index.order_table(table, live.flat_map(|transaction| transaction.access.at(partition)));
-        }
-        let graph = &self.graph;
-        let live = |at| graph.get(at).is_some();
-        index.install(at, accesses, &live, met);
-        if let Some(request) = request {
-            index.install(at, &[name_of(request)], &live, met);
-        }
+        Merged { at, is_first: known.is_none() }
     }
 
     /// A transaction appears in its first sequence.
-    fn known(&mut self, now: Time, transaction: Transaction, request: Option<ClientRequest>) -> Ref {
-        let regions = self.regions_of(&transaction);
+    fn know(
+        &mut self,
+        now: Time,
+        cluster: &Cluster,
+        transaction: &Transaction,
+        request: Option<ClientRequest>,
+    ) -> Ref {
         let participants = Participants::of(transaction.participants());
-        let local = participants.iter().any(|p| self.partition(p).local);
-        let alone = participants.iter().all(|p| self.partition(p).local);
-        let id = transaction.id;
-        let read_at = cut_of(&transaction);
-        let at = self.graph.insert(id, participants);
+        let local = participants.iter().any(|p| cluster.is_local(p));
+        let alone = participants.iter().all(|p| cluster.is_local(p));
+        let at = self.graph.insert(transaction.id, participants);
         let vertex = self.graph.live_mut(at);
         vertex.state = State::PreAccepted;
-        vertex.transaction = Some(transaction);
-        vertex.extra.regions = regions;
+        vertex.transaction = Some(transaction.clone());
+        vertex.extra.regions = cluster.regions_of(transaction);
         vertex.extra.request = request;
         vertex.extra.local = local;
         vertex.extra.alone = alone;
@@ -215,12 +204,9 @@ impl Caerus {
         self.unordered += 1;
         if local {
             self.pending.insert((Rank::ZERO, at.slot));
-            if let Some(read_at) = read_at {
+            if let Some(read_at) = cut_of(transaction) {
                 self.read_below.insert((read_at, at.slot));
             }
-        }
-        if let Some((_, gathered)) = self.early_reads.remove(&id) {
-            self.take_reads(now, id, gathered);
         }
         at
     }
@@ -239,20 +225,20 @@ impl Caerus {
     }
 
     /// `at` comes after `to`.
-    fn edge(&mut self, at: Ref, to: Ref) {
+    fn edge(&mut self, options: &Options, at: Ref, to: Ref) {
         let Some(ahead) = self.graph.get_mut(to) else { return };
         if at == to {
             return;
         }
         let mut bound = Rank::ZERO;
         if let Some(rank) = ahead.rank {
-            if self.options.planted(Mutant::ForgetEmittedRanks) {
+            if options.planted(Mutant::ForgetEmittedRanks) {
                 return;
             }
             bound = rank.next();
-        } else if self.options.lower_bounds {
+        } else if options.lower_bounds {
             bound = ahead.bound;
-            if self.options.planted(Mutant::BoundAboveComponent) {
+            if options.planted(Mutant::BoundAboveComponent) {
                 bound = bound.next();
             }
         }
@@ -263,87 +249,64 @@ impl Caerus {
         self.raise(at, bound);
     }
 
-    /// Whom an access to a whole partition conflicts with, if there is one: everybody that this sequence has
-    /// ordered there.
-    pub(super) fn everyone(
-        &self,
-        partition: PartitionId,
-        sequence: RegionId,
-        accesses: &[Access],
-        met: &mut Vec<Ref>,
-    ) {
-        let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
-        let Some(mode) = whole.map(|access| access.mode).max() else { return };
-        let bit = 1u64 << sequence.0;
-        for (at, vertex) in self.graph.iter() {
-            let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
-            let accesses = transaction.access.at(partition);
-            let meets = match mode {
-                AccessMode::Write => !accesses.is_empty(),
-                AccessMode::Read => accesses.iter().any(|access| access.mode == AccessMode::Write),
-            };
-            if meets && vertex.extra.got & bit != 0 && self.is_ordered_at(transaction, partition, bit) {
-                met.push(at);
-            }
-        }
-    }
-
     /// All regions have ordered it: its dependencies are final.
-    fn complete(&mut self, at: Ref) {
+    fn complete(&mut self, at: Ref, todo: &mut Todo<'_>) {
         let vertex = self.graph.live_mut(at);
         vertex.state = State::Final;
         let watchers = std::mem::take(&mut vertex.watchers);
-        self.work.push_back(Work::Search(at));
-        self.work.extend(watchers.into_iter().map(Work::Search));
+        todo.work(Work::Search(at));
+        watchers.into_iter().for_each(|root| todo.work(Work::Search(root)));
     }
 
-    /// Gives places to a complete transaction's closure, if all of it is complete.
-    pub(super) fn search(&mut self, now: Time, root: Ref, out: &mut Out) {
-        let Some(vertex) = self.graph.get_mut(root) else { return };
+    /// The components of a complete transaction's closure, dependencies first, if all of it is complete: they may be
+    /// placed, in this order.
+    pub fn search(&mut self, options: &Options, root: Ref) -> SmallVec<[Component; 1]> {
+        let Some(vertex) = self.graph.get_mut(root) else { return SmallVec::new() };
         if vertex.state != State::Final {
-            return;
+            return SmallVec::new();
         }
         vertex.blocked_on = None;
         // Most have nobody ahead of them that has no place.
         let deps = &self.graph.live(root).deps;
         if deps.iter().all(|to| self.graph.get(*to).is_none_or(|ahead| ahead.state >= State::Emitted)) {
-            return self.emit(now, &[root], out);
+            return SmallVec::from_elem(Component::from_elem(root, 1), 1);
         }
         let mut found = component::search(&mut self.graph, root);
-        if self.options.planted(Mutant::PlaceIncomplete) && !found.blockers.is_empty() {
+        if options.planted(Mutant::PlaceIncomplete) && !found.blockers.is_empty() {
             found.blockers.clear();
-            found.components = vec![SmallVec::from_elem(root, 1)];
+            found.components = vec![Component::from_elem(root, 1)];
         }
         if let Some(&first) = found.blockers.first() {
             self.graph.live_mut(first).watchers.push(root);
             self.graph.live_mut(root).blocked_on = Some(first);
-            return;
+            return SmallVec::new();
         }
-        for members in &mut found.components {
-            if self.options.planted(Mutant::OrderByRecycledIds) {
+        if options.planted(Mutant::OrderByRecycledIds) {
+            for members in &mut found.components {
                 members.sort_unstable_by_key(|member| member.slot);
             }
-            self.emit(now, members, out);
         }
+        found.components.into()
     }
 
-    /// A component gets its place.
-    fn emit(&mut self, now: Time, members: &[Ref], out: &mut Out) {
+    /// A component gets its place: its rank. What its members depended on holds nobody any more once
+    /// [`Merger::let_go`] was called.
+    pub fn place(&mut self, now: Time, options: &Options, members: &[Ref], todo: &mut Todo<'_>) -> Rank {
         let mut rank = Rank::ZERO;
         for &at in members {
             let vertex = self.graph.live(at);
-            if !self.options.planted(Mutant::BoundAboveComponent) {
+            if !options.planted(Mutant::BoundAboveComponent) {
                 rank = rank.max(vertex.bound);
             }
             for &to in &vertex.deps {
                 let Some(ahead) = self.graph.get(to) else { continue };
                 if let Some(before) = ahead.rank
-                    && !self.options.planted(Mutant::ForgetEmittedRanks)
+                    && !options.planted(Mutant::ForgetEmittedRanks)
                 {
                     rank = rank.max(before.next());
                 }
                 let closed = ahead.state >= State::Emitted || members.contains(&to);
-                let planted = self.options.planted(Mutant::PlaceIncomplete);
+                let planted = options.planted(Mutant::PlaceIncomplete);
                 assert!(closed || planted, "{} has a place after all it depends on", vertex.id);
             }
         }
@@ -354,17 +317,13 @@ impl Caerus {
             vertex.extra.ordered_at = now;
             self.unordered -= 1;
             let watchers = std::mem::take(&mut vertex.watchers);
-            self.work.extend(watchers.into_iter().map(Work::Search));
-            if self.graph.live(at).transaction.as_ref().is_some_and(|t| t.homes.is_some()) {
-                self.adopt(at);
-            }
+            watchers.into_iter().for_each(|root| todo.work(Work::Search(root)));
         }
-        let local = |at: &Ref| self.graph.live(*at).extra.local;
-        match members {
-            [alone] if local(alone) => self.queue_alone(*alone),
-            [alone] => self.done(*alone, rank),
-            _ => self.queue_component(members, rank),
-        }
+        rank
+    }
+
+    /// The component is scheduled: edges out of it are not needed any more.
+    pub fn let_go(&mut self, members: &[Ref]) {
         for &at in members {
             let deps = std::mem::take(&mut self.graph.live_mut(at).deps);
             for to in deps {
@@ -372,92 +331,113 @@ impl Caerus {
                     ahead.extra.holders -= 1;
                 }
             }
-            self.changed(at, out);
-            self.ranked(at, out);
         }
     }
 
-    fn queue_alone(&mut self, at: Ref) {
-        let enough =
-            if self.options.planted(Mutant::ForgetComponents) { State::Executed } else { State::Done };
-        let deps = self.graph.live(at).deps.clone();
-        let mut waits = 0;
-        for to in deps {
-            if let Some(ahead) = self.graph.get_mut(to)
-                && ahead.state < enough
-            {
-                ahead.dependents.push(at);
-                waits += 1;
-            }
-        }
-        self.graph.live_mut(at).waits = waits;
-        if waits == 0 {
-            self.work.push_back(Work::Execute(at));
+    /// It has executed here.
+    pub fn executed(&mut self, at: Ref) {
+        let vertex = self.graph.live_mut(at);
+        vertex.state = State::Executed;
+        let (bound, read_at) = (vertex.bound, vertex.transaction.as_ref().and_then(cut_of));
+        self.pending.remove(&(bound, at.slot));
+        if let Some(read_at) = read_at {
+            self.read_below.remove(&(read_at, at.slot));
         }
     }
 
-    /// Members of one component execute by id where they conflict, after everything that any of them
-    /// depends on: a conflict may be visible only through another member's dependencies.
-    fn queue_component(&mut self, members: &[Ref], rank: Rank) {
-        assert_eq!(self.protocol(), Protocol::Caerus, "no two wait for each other in ordered logs");
-        base::sometimes!("a component with several members executes");
-        let here: SmallVec<[Ref; 4]> =
-            members.iter().copied().filter(|at| self.graph.live(*at).extra.local).collect();
-        for &at in members {
-            if !here.contains(&at) {
-                self.done(at, rank);
+    /// It has executed here, as far as it takes part, and so has its whole component.
+    pub fn done(&mut self, at: Ref, rank: Rank) {
+        self.graph.live_mut(at).state = State::Done;
+        self.kept.insert((rank, at.slot));
+    }
+
+    /// Drops vertices that nothing can depend on any more: those that are done, that no vertex without a place leads
+    /// to, and whose rank the closed timestamp of every sequence that orders it has passed. `lows`: of each sequence
+    /// that ranks; some is silent if `is_stuck`, and holds up those that it orders only. What other nodes of this
+    /// region may still want to read is kept up to `watermark`.
+    pub fn forget(&mut self, lows: &BTreeMap<SequenceId, Rank>, is_stuck: bool, watermark: Rank) {
+        let all = lows.values().copied();
+        let low = if is_stuck { all.max() } else { all.min() }.unwrap_or_default();
+        let mut held = Vec::new();
+        while let Some(&(rank, slot)) = self.kept.first()
+            && rank <= low
+        {
+            self.kept.pop_first();
+            let at = self.graph.at(slot);
+            let extra = &self.graph.live(at).extra;
+            // Another node of this region may still want its reads.
+            let wanted = extra.exchange.is_some() && rank > watermark;
+            let mut ordering = lows.iter().filter(|(n, _)| extra.regions >> n.0 & 1 == 1);
+            let is_early = is_stuck && ordering.any(|(_, low)| *low < rank);
+            if extra.holders > 0 || wanted || is_early {
+                held.push((rank, slot));
+            } else {
+                self.graph.remove(at);
             }
         }
-        if here.is_empty() {
-            return;
-        }
-        let mut outside: Vec<Ref> = Vec::new();
-        for &at in members {
-            let ahead = self.graph.live(at).deps.iter().filter(|to| {
-                !members.contains(to) && self.graph.get(**to).is_some_and(|v| v.state < State::Done)
-            });
-            outside.extend(ahead);
-        }
-        outside.sort_unstable();
-        outside.dedup();
-        let group = self.groups_made;
-        self.groups_made = self.groups_made.wrapping_add(1);
-        self.groups.insert(group, Group { members: here.to_vec(), unexecuted: here.len() });
-        for (nth, &at) in here.iter().enumerate() {
-            self.graph.live_mut(at).group = Some(group);
-            let mut waits = outside.len() as u32;
-            for &ahead in &outside {
-                self.graph.live_mut(ahead).dependents.push(at);
-            }
-            for &ahead in &here[..nth] {
-                if self.conflict_here(ahead, at) && !self.options.planted(Mutant::ForgetComponents) {
-                    self.graph.live_mut(ahead).followers.push(at);
-                    waits += 1;
+        self.kept.extend(held);
+    }
+
+    /// Panics if the graph contradicts itself.
+    pub fn check_invariants(&self) {
+        let mut holders: BTreeMap<u32, u32> = BTreeMap::new();
+        let (mut pending, mut unordered) = (0, 0);
+        for (at, vertex) in self.graph.iter() {
+            let txn = vertex.id;
+            let extra = &vertex.extra;
+            assert_eq!(extra.got & !extra.regions, 0, "{txn} is in sequences of its regions only");
+            let is_complete = extra.got == extra.regions;
+            assert_eq!(vertex.state >= State::Final, is_complete, "{txn} is final once it is complete");
+            assert_eq!(vertex.rank.is_some(), vertex.state >= State::Emitted, "{txn} has a place and a rank");
+            assert!(vertex.rank.is_none_or(|rank| vertex.bound <= rank), "{txn} is ranked below its bound");
+            if vertex.state < State::Emitted {
+                unordered += 1;
+                for to in &vertex.deps {
+                    *holders.entry(to.slot).or_default() += 1;
+                    assert!(self.graph.get(*to).is_some(), "what {txn} depends on is kept");
                 }
+            } else {
+                assert!(vertex.deps.is_empty(), "{txn} has a place and waits for nobody's");
             }
-            self.graph.live_mut(at).waits = waits;
-            if waits == 0 {
-                self.work.push_back(Work::Execute(at));
+            if extra.local && vertex.state < State::Executed {
+                pending += 1;
+                assert!(self.pending.contains(&(vertex.bound, at.slot)), "{txn} is pending");
+            }
+            if vertex.state == State::Done {
+                let rank = vertex.rank.expect("just checked");
+                assert!(self.kept.contains(&(rank, at.slot)), "{txn} is kept for its rank");
             }
         }
+        for (at, vertex) in self.graph.iter() {
+            let counted = holders.get(&at.slot).copied().unwrap_or(0);
+            assert_eq!(vertex.extra.holders, counted, "{}: edges are counted", vertex.id);
+        }
+        assert_eq!(pending, self.pending.len(), "only what readers may not see yet is pending");
+        assert_eq!(unordered, self.unordered, "vertices without a place are counted");
     }
+}
 
-    fn conflict_here(&self, a: Ref, b: Ref) -> bool {
-        let request = |at| self.graph.live(at).extra.request;
-        if request(a).is_some() && request(a) == request(b) {
-            return true;
+/// Whom an access to a whole partition conflicts with, if there is one: everybody that this sequence has
+/// ordered there.
+pub(super) fn met_everywhere(
+    (cluster, graph): (&Cluster, &Graph),
+    (partition, sequence): (PartitionId, SequenceId),
+    accesses: &[Access],
+    met: &mut Vec<Ref>,
+) {
+    let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
+    let Some(mode) = whole.map(|access| access.mode).max() else { return };
+    let bit = sequence.bit();
+    for (at, vertex) in graph.iter() {
+        let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
+        let accesses = transaction.access.at(partition);
+        let meets = match mode {
+            AccessMode::Write => !accesses.is_empty(),
+            AccessMode::Read => accesses.iter().any(|access| access.mode == AccessMode::Write),
+        };
+        if meets && vertex.extra.got & bit != 0 && cluster.is_ordered_at(transaction, partition, bit) {
+            met.push(at);
         }
-        let access = |at| &self.graph.live(at).transaction.as_ref().expect("it takes part here").access;
-        let (a, b) = (access(a), access(b));
-        let local = a.by_partition.keys().filter(|p| self.partition(**p).local);
-        local.into_iter().any(|partition| {
-            a.at(*partition).iter().any(|mine| {
-                b.at(*partition).iter().any(|other| {
-                    use AccessMode::Read;
-                    (mine.mode, other.mode) != (Read, Read) && mine.granule.overlaps(&other.granule)
-                })
-            })
-        })
     }
 }
 

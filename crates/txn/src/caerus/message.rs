@@ -3,14 +3,47 @@
 //! Terms count per sequence. A term belongs to the region `term % regions`, so no two regions ever lead in the
 //! same one; a sequence begins in the term that is its region's number.
 
+use crate::log::{self, Said};
 pub use crate::share::Share;
 use base::txn::{ClientRequest, Gathered, Home, Homed, Transaction};
-use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
+use base::{NodeId, PartitionId, Rank, Time, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// When somebody led a sequence; see the module.
-pub type Term = u64;
+pub use crate::log::{Grant, Term};
+
+/// See [`log::Tail`].
+pub type Tail = log::Tail<Entry>;
+/// See [`log::Standing`].
+pub type Standing = log::Standing<Entry>;
+
+/// Names a sequence. That of a region has the region's number; that of all regions, with protocols that have one, is
+/// behind them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct SequenceId(pub u16);
+
+impl SequenceId {
+    /// The one that orders what is homed there.
+    pub(super) fn of(home: Home) -> SequenceId {
+        SequenceId(home.region.0)
+    }
+    /// In sets of sequences.
+    pub(super) fn bit(self) -> u64 {
+        1 << self.0
+    }
+}
+
+impl fmt::Debug for SequenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
+impl fmt::Display for SequenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
 
 /// A transaction's place in one region's partial sequence. The whole transaction travels in each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,33 +67,8 @@ pub struct Floor {
     pub sequence: u64,
 }
 
-/// What a replica lets the leader of a sequence tell; whoever leads next goes on above it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The `low` of the sequence up to here.
-    pub low: Rank,
-    /// Versions given up to here.
-    pub collected: Rank,
-}
-
-impl Grant {
-    pub(super) fn max(self, other: Grant) -> Grant {
-        Grant { low: self.low.max(other.low), collected: self.collected.max(other.collected) }
-    }
-}
-
 /// Nodes that have lost their memory and came back, each with the number of its present life.
 pub type Lives = BTreeMap<NodeId, u32>;
-
-/// What a region has promised, and its log of a sequence, as one needs it that has lost both.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
-    pub promised: Term,
-    pub highest: Term,
-    pub led_in: Term,
-    /// `None`: something behind what is merged there is gone.
-    pub tail: Option<Tail>,
-}
 
 /// A block of a copy of everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,7 +82,7 @@ pub enum Part {
 /// Leader of a sequence → replicas: entries `first..` of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Append {
-    pub sequence: RegionId,
+    pub sequence: SequenceId,
     pub term: Term,
     /// The length of the sequence when the term began: what is before was taken over.
     pub since: u64,
@@ -96,15 +104,78 @@ pub struct Append {
     pub sent_at: Time,
 }
 
-/// A replica's log of a sequence that ends in `term`, as a candidate needs it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tail {
-    /// The leader of this term had all of it.
-    pub accepted: Term,
-    pub end: u64,
-    pub granted: Grant,
-    /// From what the candidate has merged on; empty if the candidate's own log is as good.
-    pub entries: Vec<Entry>,
+impl log::Item for Entry {
+    fn stamp(&self) -> Rank {
+        self.stamp
+    }
+    fn collected(&self) -> Rank {
+        self.collected
+    }
+}
+
+impl Append {
+    /// What a node says of a sequence, with what it knows of others' lives.
+    pub(super) fn of(sequence: SequenceId, lives: Lives, said: log::Append<Entry>) -> Append {
+        let log::Append { term, since, first, entries, low, collected, stable, .. } = said;
+        let log::Append { everywhere, wanted, probe, sent_at, .. } = said;
+        Append {
+            sequence,
+            term,
+            since,
+            first,
+            entries,
+            low,
+            collected,
+            stable,
+            everywhere,
+            wanted,
+            probe,
+            lives,
+            sent_at,
+        }
+    }
+    /// What it says of the sequence alone.
+    pub(super) fn said(self) -> log::Append<Entry> {
+        let Append { term, since, first, entries, low, collected, stable, .. } = self;
+        let Append { everywhere, wanted, probe, sent_at, .. } = self;
+        log::Append {
+            term,
+            since,
+            first,
+            entries,
+            low,
+            collected,
+            stable,
+            everywhere,
+            wanted,
+            probe,
+            sent_at,
+        }
+    }
+}
+
+impl Message {
+    /// What a node says of a sequence, with what it knows of others' lives.
+    pub(super) fn of(sequence: SequenceId, lives: &Lives, said: Said<Entry>) -> Message {
+        match said {
+            Said::Append(append) => Message::Append(Append::of(sequence, lives.clone(), append)),
+            Said::AppendAck { term, ack } => {
+                let log::Ack { next, merged, gap, granted, probe, echo } = ack;
+                let lives = lives.clone();
+                Message::AppendAck { sequence, term, next, merged, gap, granted, lives, probe, echo }
+            }
+            Said::LeftBehind { term, first } => Message::LeftBehind { sequence, term, first },
+            Said::Calibrated { term, number, end } => Message::Calibrated { sequence, term, number, end },
+            Said::Suspect { term } => Message::Suspect { sequence, term },
+            Said::Agreed { term } => Message::Agreed { sequence, term },
+            Said::Elect { term, merged, accepted, end } => {
+                Message::Elect { sequence, term, merged, accepted, end }
+            }
+            Said::Promise { term, tail } => Message::Promise { sequence, term, tail, lives: lives.clone() },
+            Said::Overtaken { term } => Message::Overtaken { sequence, term },
+            Said::Leads { term } => Message::Leads { sequence, term },
+        }
+    }
 }
 
 /// Between nodes.
@@ -113,7 +184,7 @@ pub enum Message {
     /// Gateway → leader of a sequence: order these; the `first`-th and following of this link, which is named
     /// by the term and the gateway's life that opened it.
     Submit {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         incarnation: u32,
         first: u64,
@@ -122,7 +193,7 @@ pub enum Message {
     },
     /// Leader → gateway: everything before `next` has arrived.
     SubmitAck {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         incarnation: u32,
         next: u64,
@@ -133,13 +204,13 @@ pub enum Message {
     Append(Append),
     /// Leader → replica that was silent for long: entries before `first` are not kept any more.
     LeftBehind {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         first: u64,
     },
     /// Replica → leader: everything before `next` has arrived, and everything before `merged` is settled here.
     AppendAck {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         next: u64,
         merged: u64,
@@ -152,36 +223,36 @@ pub enum Message {
     },
     /// Node → leader, in its own region where clocks are bounded: a reader needs a low of at least this at this replica.
     LowWanted {
-        sequence: RegionId,
+        sequence: SequenceId,
         rank: Rank,
         at: NodeId,
     },
     /// Reader's copy → leader: where does the sequence end? Repeated under the same number until answered.
     Calibrate {
-        sequence: RegionId,
+        sequence: SequenceId,
         number: u64,
     },
     /// Leader → copy: there, at some moment after the question left, and I led then.
     Calibrated {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         number: u64,
         end: u64,
     },
     /// Region → regions: nothing is heard from the leader; I would lead in this term.
     Suspect {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
     },
     /// Neither do I hear anything: try.
     Agreed {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
     },
     /// Candidate → regions: follow nobody below this term. The candidate has merged `merged` entries; its log
     /// ends at `end` and is the one of the leader of `accepted`.
     Elect {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         merged: u64,
         accepted: Term,
@@ -189,19 +260,19 @@ pub enum Message {
     },
     /// So be it: nothing of lower terms is taken here from now on. This is my log.
     Promise {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         tail: Tail,
         lives: Lives,
     },
     /// There is a term above yours: this one.
     Overtaken {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
     },
     /// The term's leader leads.
     Leads {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
     },
     /// Between the nodes of a region that take part in a transaction: what was read here.
@@ -238,13 +309,13 @@ pub enum Message {
     },
     /// Leader → regions, Paxos for each entry: I would fill the next places of the sequence.
     Prepare {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         round: u64,
     },
     /// Region → leader: nothing is there, and nothing of lower terms will be.
     Prepared {
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         round: u64,
     },

@@ -14,12 +14,28 @@
 //! 7. after `Close(t)` at a copy nothing that writes those granules appears there at or below t;
 //! 8. transaction ids are never used again.
 //!
-//! The way of a transaction. The *batcher* of its gateway sends it, whole, to the *sequencer* of each of
+//! The way of a transaction. Its *gateway* sends it, whole, to the *sequencer* of each of
 //! its regions. Each appends it, with a stamp, to its region's *partial sequence*, which goes to the
 //! *mergers* of all regions. A merger that has it in all sequences of its regions, and everything it
 //! depends on likewise, gives it its place; the *scheduler* executes it. A transaction whose regions
 //! include the gateway's is answered there after one round trip to the farthest of them, and without
 //! any trip between regions if there is only that one.
+//!
+//! Parts. Each owns what it remembers, in private fields; the loop in `state` hands on what one has for another. What
+//! never changes is one value, `cluster`, that all read.
+//!
+//! | part | owns | takes | gives |
+//! |---|---|---|---|
+//! | `gateway`, `gate` | submissions, links to leaders, answers | submissions, ends of transactions | transactions for sequences, answers |
+//! | `availability` | silences, what a lost region blocks | closed timestamps, time | refusals |
+//! | `logs`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
+//! | `merger` | the graph | entries | components with their places |
+//! | `homes` | where things are homed, and who touched them last | entries, places of moves | whom an entry meets |
+//! | `scheduler` | what runs when, values of other nodes, outcomes | components with their places | ends of transactions, streams |
+//! | `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
+//! | `collection` | watermarks | reports of nodes | what may be forgotten |
+//! | `rejoin`, `donor` | the mode (running, recovering), copies | blocks, standings | blocks, standings |
+//! | `resting` | deadlines and idle back-off | time | reminders |
 //!
 //! Ranks. `rank(C) = max(stamps of all entries of C's members, 1 + rank of whom it depends on)`; a stamp
 //! is the sequencer's clock + ε, or for a transaction that spans regions the time when it should be
@@ -67,18 +83,24 @@
 
 mod asking;
 mod availability;
-mod batcher;
 mod calibrating;
+mod claims;
 mod closing;
+mod cluster;
 mod collection;
+mod donor;
+mod following;
+mod gate;
+mod gateway;
 mod holding;
 mod homes;
 mod image;
 mod invariants;
-mod link;
+mod logs;
 mod merger;
 pub mod message;
 pub mod options;
+mod ordering;
 mod pacing;
 mod plausibility;
 mod protocol;
@@ -88,12 +110,10 @@ mod requests;
 mod resting;
 mod rounds;
 mod scheduler;
-mod sequence;
-mod sequencer;
 mod state;
 #[cfg(test)]
 mod tests;
-pub use message::{Message, Timer};
+pub use message::{Message, SequenceId, Timer};
 pub use options::{FutureRanks, Mutant, Options};
 pub use protocol::{Agreement, Protocol};
 pub use state::Caerus;
@@ -102,47 +122,52 @@ use crate::engine::{Engine, EngineEffect, EngineEffects, Executor, RegionHealth}
 use base::order::{Calibration, Close, CloseTicket};
 use base::txn::{Granule, Submission};
 use base::{NodeId, PartitionId, Rank, RegionId, SqlError, Time, TxnId};
-use resting::Rest;
-use state::Out;
+use state::{Out, Todo};
 use std::collections::BTreeMap;
 
 impl Caerus {
-    /// Sends what may go now and sees to it that the rest will: there is one deadline, and reminders that were set
-    /// for a later one before it was known say nothing (see [`Caerus::is_flush_due`]).
+    /// Sends what may go now and sees to it that the rest will.
     fn flush(&mut self, now: Time, out: &mut Out) {
-        let submits = self.flush_submits(now, out);
+        let interval_ns = self.wakes.interval_ns(&self.cluster.options);
+        let submits = self.gateway.flush(now, self.life.born(), interval_ns, out);
         let prepares = self.flush_prepares(now, out);
         let appends = self.flush_appends(now, out);
-        let held = self.held_until();
-        if let Some(at) = [submits, prepares, appends, held].into_iter().flatten().min()
-            && self.flush_timer.is_none_or(|armed| at < armed || armed <= now)
-        {
-            self.flush_timer = Some(at);
-            out.push(EngineEffect::Timer { at, timer: Timer::Flush });
+        let delayed = self.logs.delayed_until();
+        if let Some(at) = [submits, prepares, appends, delayed].into_iter().flatten().min() {
+            self.wakes.flush_by(now, at, out);
         }
     }
 
-    /// Whether a reminder to flush is the one that counts. A host cannot take a reminder back, so each that is set
-    /// earlier than another leaves that one behind; were it heeded, it would set another in its turn, and so on for
-    /// as long as anything waits to be sent.
-    fn is_flush_due(&mut self, now: Time) -> bool {
-        let is_due = self.flush_timer.is_some_and(|armed| armed <= now);
-        if is_due {
-            self.flush_timer = None;
+    /// Tells nodes without a copy, which hear no moves, where things are homed that have moved.
+    fn announce_homes(&mut self, out: &mut Out) {
+        if self.cluster.sequencers[usize::from(self.cluster.region.0)] != Some(self.cluster.me) {
+            return;
         }
-        is_due
+        let homes = self.residences.moved();
+        if homes.is_empty() {
+            return;
+        }
+        let topology = &self.cluster.topology;
+        let is_told = |node: &NodeId| {
+            topology.region_of(*node) == self.cluster.region && topology.copies_at(*node).next().is_none()
+        };
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        for node in topology.node_ids().filter(is_told) {
+            todo.send(node, Message::Homes { homes: homes.clone() });
+        }
     }
 
     fn tick(&mut self, now: Time, out: &mut Out) {
         self.watch(now, out);
         self.look_for_silence(now, out);
-        self.let_go_on();
+        self.gateway.let_go_on();
         self.heartbeat(now, out);
-        self.links.values_mut().for_each(|link| _ = link.outbox.overdue(now));
-        self.leading.values_mut().for_each(|sequencer| _ = sequencer.log.overdue(now));
+        self.gateway.overdue(now);
+        self.logs.overdue(now);
         self.prepare_again(now, out);
-        self.ask_outcomes(now, out);
-        self.ask_reads(now, out);
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        self.gateway.ask_outcomes(now, &self.cluster, &mut todo);
+        self.scheduler.ask_reads(now, &self.cluster, &self.merger, &mut todo);
         self.want_later(now, out);
         self.ask_ends(now, out);
         self.ask_lows(now, out);
@@ -155,10 +180,10 @@ impl Caerus {
     /// The same reminders, for a node that is not whole.
     fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
         match timer {
-            Timer::Flush => _ = self.is_flush_due(now),
+            Timer::Flush => _ = self.wakes.is_flush_due(now),
             Timer::Gate => {
-                self.gate_timer = None;
-                self.open_gate(now, out);
+                self.gateway.gate_reminded();
+                self.gateway.open_gate(now, &self.cluster, out);
             }
             Timer::Tick => {
                 self.go_on_joining(now, out);
@@ -166,7 +191,7 @@ impl Caerus {
             }
             Timer::Collect => {
                 self.report_absence(out);
-                out.push(EngineEffect::Timer { at: now + self.options.collect_every_ns, timer });
+                out.push(EngineEffect::Timer { at: now + self.cluster.options.collect_every_ns, timer });
             }
         }
     }
@@ -177,9 +202,12 @@ impl Engine for Caerus {
     type Timer = Timer;
 
     fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
-        self.sequences.iter_mut().for_each(|known| known.heard_at = now);
-        self.tick_at(now + self.options.heartbeat_ns, out);
-        out.push(EngineEffect::Timer { at: now + self.options.collect_every_ns, timer: Timer::Collect });
+        self.logs.listen_from(now);
+        self.tick_at(now + self.cluster.options.heartbeat_ns, out);
+        out.push(EngineEffect::Timer {
+            at: now + self.cluster.options.collect_every_ns,
+            timer: Timer::Collect,
+        });
     }
 
     fn submit(
@@ -189,10 +217,10 @@ impl Engine for Caerus {
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
     ) -> TxnId {
-        let id = self.submitted(now, submission);
-        match self.joining {
-            Some(_) => self.open_gate(now, out),
-            None => self.settle(now, executor, out),
+        let id = self.gateway.submit(now, &self.cluster, submission, self.not_whole());
+        match self.life.is_running() {
+            true => self.settle(now, executor, out),
+            false => self.gateway.open_gate(now, &self.cluster, out),
         }
         id
     }
@@ -213,35 +241,35 @@ impl Engine for Caerus {
                 self.on_copy_part(now, from, (copy, number, of, part), executor, out)
             }
             Message::Rejoined { .. } => self.handle(now, from, message, out),
-            _ if self.joining.is_some() => self.while_joining(now, from, message, out),
+            _ if !self.life.is_running() => self.while_joining(now, from, message, out),
             Message::CopyWanted { life, copy, from: first } => {
                 self.on_copy_wanted(now, from, (life, copy, first), executor, out)
             }
             _ => self.handle(now, from, message, out),
         }
-        if self.joining.is_none() {
+        if self.life.is_running() {
             self.settle(now, executor, out);
         }
     }
 
     fn timer(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
-        if self.joining.is_some() {
+        if !self.life.is_running() {
             return self.remind_joining(now, timer, out);
         }
         match timer {
-            Timer::Flush if !self.is_flush_due(now) => return,
+            Timer::Flush if !self.wakes.is_flush_due(now) => return,
             Timer::Flush => {}
             Timer::Tick => {
                 self.tick(now, out);
-                self.drop_copies(now, executor);
+                self.donor.drop_unwanted(now, &self.cluster, executor);
                 self.ticked(now, out);
             }
-            Timer::Gate => self.gate_timer = None,
+            Timer::Gate => self.gateway.gate_reminded(),
             Timer::Collect => {
                 self.report(now, out);
-                self.led().into_iter().for_each(|sequence| self.announce(sequence, out));
+                self.logs.led().into_iter().for_each(|sequence| self.announce(sequence, out));
                 self.announce_homes(out);
-                let at = now + self.options.collect_every_ns;
+                let at = now + self.cluster.options.collect_every_ns;
                 out.push(EngineEffect::Timer { at, timer: Timer::Collect });
             }
         }
@@ -256,7 +284,12 @@ impl Engine for Caerus {
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
     ) -> Result<TxnId, SqlError> {
-        let id = self.begin_move(now, partition, to)?;
+        if let Some(absent) = self.not_whole() {
+            return Err(absent);
+        }
+        let submission = self.residences.move_of(&self.cluster, partition, to)?;
+        let id = self.gateway.submit(now, &self.cluster, submission, None);
+        self.gateway.moves(id, partition, to);
         self.settle(now, executor, out);
         Ok(id)
     }
@@ -287,48 +320,45 @@ impl Engine for Caerus {
     }
 
     fn forget_close(&mut self, ticket: CloseTicket) {
-        self.cancel_finding(ticket);
-        self.cancel_close(ticket);
+        self.findings.cancel(ticket);
+        self.closes.cancel(ticket);
     }
 
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
-        assert!(incarnation > self.incarnation, "a new life has a new number");
-        self.incarnation = incarnation;
-        self.count = 0;
-        self.gate_timer = None;
-        self.flush_timer = None;
-        self.sequences.iter_mut().for_each(|known| known.heard_at = now);
-        self.rest = Rest::default();
+        self.gateway.resume(incarnation);
+        self.wakes.resume();
+        self.logs.listen_from(now);
         self.tick_at(now, out);
         out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
-        self.open_gate(now, out);
+        self.gateway.open_gate(now, &self.cluster, out);
         self.flush(now, out);
     }
 
     fn counters(&self) -> BTreeMap<&'static str, u64> {
-        let is_led_elsewhere = |sequence: &&RegionId| {
-            self.sequences[usize::from(sequence.0)].led_in != u64::from(self.home_of(**sequence).0)
+        let is_led_elsewhere = |sequence: &&SequenceId| {
+            self.logs.of(**sequence).led_in() != u64::from(self.cluster.home_of(**sequence).0)
         };
-        let links = self.links.values().map(|link| (link.outbox.sent_count, link.outbox.resent_count));
-        let logs = self.leading.values().map(|led| (led.log.sent_count, led.log.resent_count));
+        let links = [self.gateway.sent()].into_iter();
+        let logs = self.logs.iter().filter_map(|log| log.outbox());
+        let logs = logs.map(|outbox| (outbox.sent_count, outbox.resent_count));
         let (sent, resent) = links.chain(logs).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
         [
-            ("terms led by others", self.running().iter().filter(is_led_elsewhere).count() as u64),
+            ("terms led by others", self.cluster.running().iter().filter(is_led_elsewhere).count() as u64),
             ("entries sent", sent),
             ("entries sent again", resent),
-            ("reads asked for", self.asking.count),
+            ("reads asked for", self.scheduler.reads_asked()),
         ]
         .into()
     }
 
     fn held(&self) -> BTreeMap<&'static str, u64> {
-        let kept: usize = self.sequences.iter().map(|known| known.kept().1.len()).sum();
-        let unsent: usize = self.leading.values().map(|sequencer| sequencer.log.len()).sum();
+        let kept = self.logs.iter().map(|log| log.kept_count());
+        let entries: usize = kept.map(|(log, unsent)| log + unsent).sum();
         [
             ("vertices", self.vertex_count() as u64),
             ("granules", self.granule_count() as u64),
-            ("entries", (kept + unsent) as u64),
-            ("outcomes", self.outcomes.len() as u64),
+            ("entries", entries as u64),
+            ("outcomes", self.scheduler.outcome_count() as u64),
         ]
         .into()
     }
@@ -347,14 +377,14 @@ impl Engine for Caerus {
 
     fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
         // Readers that this lets go on are told with the next low.
-        let lows = self.homes_in(partition).map(|home| self.sequences[usize::from(home.0)].low);
-        let most = if self.is_unbounded() { Rank::MAX } else { now.rank() };
+        let lows = self.residences.homes_in(partition).map(|home| self.logs.of(home).low());
+        let most = if self.cluster.is_unbounded() { Rank::MAX } else { now.rank() };
         let low = self.safe_below(lows.fold(most, Rank::min), partition);
-        let partition = self.partition(partition);
-        Calibration { position: partition.position, rank: partition.rank_max, low }
+        let (position, rank) = self.scheduler.log(partition);
+        Calibration { position, rank, low }
     }
 
     fn set_floor(&mut self, floor: Option<Rank>) {
-        self.floor = floor;
+        self.collector.set_floor(floor);
     }
 }

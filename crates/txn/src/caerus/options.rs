@@ -2,6 +2,8 @@
 
 pub use super::protocol::{Agreement, Protocol};
 pub use crate::delays::FutureRanks;
+#[cfg(any(test, feature = "mutants"))]
+use crate::log::Fault;
 use base::NodeId;
 use base::patience::Patience;
 use base::time::{MS, SECOND};
@@ -226,4 +228,21 @@ pub enum Mutant {
     TrustStamps,
     /// An entry counts, and goes out, before a majority of its region's machines has it.
     CountBeforeKept,
+}
+
+impl Mutant {
+    /// The fault that it is of the replicated log, if it is one of that.
+    #[cfg(any(test, feature = "mutants"))]
+    pub(super) fn of_log(self) -> Option<Fault> {
+        match self {
+            Mutant::ForgetPromises => Some(Fault::ForgetPromises),
+            Mutant::LeadAlone => Some(Fault::LeadAlone),
+            Mutant::KeepOwnLog => Some(Fault::KeepOwnLog),
+            Mutant::NoLease => Some(Fault::NoLease),
+            Mutant::OwnEntriesOnly => Some(Fault::StableOnArrival),
+            Mutant::CountBeforeKept => Some(Fault::CountBeforeKept),
+            Mutant::UnconfirmedEnd => Some(Fault::UnconfirmedEnd),
+            _ => None,
+        }
+    }
 }

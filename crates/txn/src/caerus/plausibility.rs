@@ -13,11 +13,10 @@
 //! by all other regions before they are copied, so with K > 0 one bad stamp counts nowhere, and is inherited by
 //! nobody who writes its rows later. Once real time has come near it the message passes.
 
-use super::message::{Append, Entry, Message, Tail, Term};
+use super::message::{Append, Entry, Message, SequenceId, Tail, Term};
 use super::options::Mutant;
 use super::state::Caerus;
-use base::time::MS;
-use base::{NodeId, Rank, RegionId, Time};
+use base::{NodeId, Rank, Time};
 use std::collections::BTreeMap;
 
 /// Terms and indexes that are further ahead than this of what is known here are no cluster's.
@@ -27,24 +26,9 @@ const AHEAD_MAX: u64 = 1 << 40;
 pub(super) type Refusals = BTreeMap<(NodeId, &'static str), u64>;
 
 impl Caerus {
-    /// The largest distance of a stamp into the future, in ns.
-    pub(super) fn stamp_ahead_ns(&self) -> u64 {
-        self.options.future_max_ns(&self.topology).max(2 * self.clock_bound_ns())
-    }
-
-    /// No rank of a node whose clock is within its bound is later.
-    fn latest_stamp(&self, now: Time) -> Rank {
-        let grants = self.running().into_iter().any(|sequence| self.copies_of(sequence) > 0);
-        let lease_ns = if grants { self.options.lease_ns(&self.topology) } else { 0 };
-        // One above a cut; and one more for each transaction that a rank was inherited through.
-        let inherited_ns = MS;
-        let ahead_ns = 2 * self.clock_bound_ns() + self.stamp_ahead_ns() + lease_ns + inherited_ns;
-        self.topology.latest_rank(now, ahead_ns)
-    }
-
     /// Whether a message of another node is handled; counts those that are not.
     pub(super) fn is_plausible(&mut self, now: Time, from: NodeId, message: &Message) -> bool {
-        if self.options.planted(Mutant::TrustStamps) {
+        if self.cluster.options.planted(Mutant::TrustStamps) {
             return true;
         }
         let Err(reason) = self.check(now, message) else { return true };
@@ -54,7 +38,7 @@ impl Caerus {
     }
 
     fn check(&self, now: Time, message: &Message) -> Result<(), &'static str> {
-        let latest = self.latest_stamp(now);
+        let latest = self.cluster.latest_stamp(now);
         let rank =
             |rank: Rank| if rank <= latest { Ok(()) } else { Err("a rank too far ahead of this clock") };
         match message {
@@ -78,8 +62,8 @@ impl Caerus {
             }
             Message::Promise { sequence, term, tail, .. } => {
                 self.check_term(*sequence, *term)?;
-                let stands = self.candidacies.get(sequence).is_some_and(|own| own.stands_in(*term));
-                let merged = self.sequences.get(usize::from(sequence.0)).map_or(0, |known| known.merged);
+                let stands = self.logs.get(*sequence).is_some_and(|log| log.stands_in(*term));
+                let merged = self.logs.get(*sequence).map_or(0, |log| log.merged());
                 check_tail(tail)?;
                 if stands && !tail.entries.is_empty() && tail.end - tail.entries.len() as u64 != merged {
                     return Err("a log that does not begin where it was asked for");
@@ -89,7 +73,7 @@ impl Caerus {
             Message::Rejoined { standings, .. } => {
                 standings.iter().enumerate().try_for_each(|(n, standing)| {
                     let term = standing.promised.max(standing.highest).max(standing.led_in);
-                    self.check_term(RegionId(n as u16), term)?;
+                    self.check_term(SequenceId(n as u16), term)?;
                     let Some(tail) = &standing.tail else { return Ok(()) };
                     check_tail(tail)?;
                     self.check_tail_ranks(tail, rank)
@@ -108,11 +92,11 @@ impl Caerus {
                 index(self.end_of(*sequence), *end.max(merged), 0)
             }
             Message::Executed { end, .. } => rank(end.1),
-            Message::Progress { done, executed, .. } if !self.is_unbounded() => {
+            Message::Progress { done, executed, .. } if !self.cluster.is_unbounded() => {
                 rank(*done)?;
                 executed.map_or(Ok(()), rank)
             }
-            Message::Watermark { term, rank: below, ready, .. } if !self.is_unbounded() => {
+            Message::Watermark { term, rank: below, ready, .. } if !self.cluster.is_unbounded() => {
                 index(0, *term, 0)?;
                 // All keep copies of nothing, or nobody does: then there is no such rank.
                 rank(*below)?;
@@ -122,28 +106,28 @@ impl Caerus {
         }
     }
 
-    fn end_of(&self, sequence: RegionId) -> u64 {
-        self.sequences.get(usize::from(sequence.0)).map_or(0, |known| known.end())
+    fn end_of(&self, sequence: SequenceId) -> u64 {
+        self.logs.get(sequence).map_or(0, |log| log.end())
     }
 
-    fn check_term(&self, sequence: RegionId, term: Term) -> Result<(), &'static str> {
-        let known = self.sequences.get(usize::from(sequence.0)).ok_or("a sequence that does not exist")?;
-        if term <= known.highest + AHEAD_MAX { Ok(()) } else { Err("a term too far ahead") }
+    fn check_term(&self, sequence: SequenceId, term: Term) -> Result<(), &'static str> {
+        let known = self.logs.get(sequence).ok_or("a sequence that does not exist")?;
+        if term <= known.highest() + AHEAD_MAX { Ok(()) } else { Err("a term too far ahead") }
     }
 
     fn check_append(&self, append: &Append) -> Result<(), &'static str> {
         let Append { sequence, term, since, first, stable, everywhere, .. } = append;
         self.check_term(*sequence, *term)?;
-        let known = &self.sequences[usize::from(sequence.0)];
+        let known = self.logs.of(*sequence);
         let furthest = *since.max(first).max(stable).max(everywhere);
         index(known.end(), furthest, append.entries.len())?;
-        if self.options.planted(Mutant::StampIsNow) {
+        if self.cluster.options.planted(Mutant::StampIsNow) {
             return Ok(());
         }
         // What is merged already was stamped below what has been told since.
-        let new = (*first..).zip(&append.entries).filter(|(index, _)| *index >= known.merged);
-        let is_late = |(_, entry): (u64, &Entry)| entry.stamp <= known.low;
-        match *term >= known.promised && new.into_iter().any(is_late) {
+        let new = (*first..).zip(&append.entries).filter(|(index, _)| *index >= known.merged());
+        let is_late = |(_, entry): (u64, &Entry)| entry.stamp <= known.low();
+        match *term >= known.promised() && new.into_iter().any(is_late) {
             true => Err("a stamp at or below what its sequence has promised"),
             false => Ok(()),
         }

@@ -20,7 +20,9 @@
 //! led where it is decided soonest for all regions on average; every region executes, and a gateway is answered by
 //! its own. Against them: a piece carries its whole transaction.
 
-use super::state::{Caerus, Out, regions_in};
+use super::cluster::Cluster;
+use super::message::SequenceId;
+use super::state::{Caerus, Out, sequences_in};
 use super::{message::Named, options::Mutant};
 use base::topology::Topology;
 use base::txn::Transaction;
@@ -59,7 +61,7 @@ pub enum Agreement {
 /// The sequence of all regions: its number is no region's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Global {
-    pub number: RegionId,
+    pub number: SequenceId,
     /// Who leads it, as long as nobody is lost.
     pub home: RegionId,
     /// So many other regions and its leader's are a majority.
@@ -84,56 +86,62 @@ impl Global {
             (away.iter().sum::<u64>() + majority_ns * regions.len() as u64, *leader)
         };
         let home = regions.iter().copied().min_by_key(cost_ns).expect("some region keeps copies");
-        Global { number: RegionId(sequencers.len() as u16), home, copies }
+        Global { number: SequenceId(sequencers.len() as u16), home, copies }
     }
 }
 
-impl Caerus {
+impl Cluster {
     /// Who orders what here.
-    pub fn protocol(&self) -> Protocol {
+    pub(super) fn protocol(&self) -> Protocol {
         self.options.protocol
     }
-
     /// The sequences there are, in order.
-    pub(super) fn running(&self) -> Vec<RegionId> {
+    pub(super) fn running(&self) -> Vec<SequenceId> {
         let global = self.global.iter().map(|global| global.number);
         self.regional().chain(global).collect()
     }
-    fn regional(&self) -> impl Iterator<Item = RegionId> + '_ {
-        let regions = (0..self.sequencers.len() as u16).map(RegionId);
+
+    pub(super) fn regional(&self) -> impl Iterator<Item = SequenceId> + '_ {
+        let regions = (0..self.sequencers.len() as u16).map(SequenceId);
         regions.filter(|region| {
             self.protocol().has_regional() && self.sequencers[usize::from(region.0)].is_some()
         })
     }
+
     /// The sequences whose entries give transactions their places and ranks, in order.
-    pub(super) fn ranking(&self) -> Vec<RegionId> {
+    pub(super) fn ranking(&self) -> Vec<SequenceId> {
         match self.protocol() {
             Protocol::Caerus | Protocol::Slog => self.regional().collect(),
             Protocol::Calvin => self.running(),
         }
     }
-    pub(super) fn exists(&self, sequence: RegionId) -> bool {
+
+    pub(super) fn exists(&self, sequence: SequenceId) -> bool {
         self.is_global(sequence)
             || self.protocol().has_regional()
                 && self.sequencers.get(usize::from(sequence.0)).is_some_and(Option::is_some)
     }
-    pub(super) fn is_global(&self, sequence: RegionId) -> bool {
+
+    pub(super) fn is_global(&self, sequence: SequenceId) -> bool {
         self.global.is_some_and(|global| global.number == sequence)
     }
+
     /// The region that a sequence belongs to: it leads as long as it is not lost.
-    pub(super) fn home_of(&self, sequence: RegionId) -> RegionId {
+    pub(super) fn home_of(&self, sequence: SequenceId) -> RegionId {
         match self.global {
             Some(global) if global.number == sequence => global.home,
-            _ => sequence,
+            _ => RegionId(sequence.0),
         }
     }
+
     /// How many regions other than the leader's must have an entry before anything comes of it.
-    pub(super) fn copies_of(&self, sequence: RegionId) -> usize {
+    pub(super) fn copies_of(&self, sequence: SequenceId) -> usize {
         match self.global {
             Some(global) if global.number == sequence => global.copies,
             _ => self.options.copies_elsewhere,
         }
     }
+
     /// Answers and what they rest on outlive the loss of a region.
     pub(super) fn survives(&self) -> bool {
         match (self.protocol(), self.global) {
@@ -145,10 +153,11 @@ impl Caerus {
     /// The sequences that a gateway sends a transaction to which `regions` order, as bits.
     pub(super) fn entrances(&self, regions: u64) -> u64 {
         match self.global {
-            Some(global) if regions.count_ones() > 1 => 1 << global.number.0,
+            Some(global) if regions.count_ones() > 1 => global.number.bit(),
             _ => regions,
         }
     }
+
     /// The regions whose nodes may tell how a transaction ended that these sequences order.
     pub(super) fn witnesses(&self, regions: u64) -> u64 {
         match self.protocol() {
@@ -172,24 +181,33 @@ impl Caerus {
     }
 
     /// Whether a sequence's entries only say in which order others take them.
-    pub(super) fn feeds_others(&self, sequence: RegionId) -> bool {
+    pub(super) fn feeds_others(&self, sequence: SequenceId) -> bool {
         self.protocol() == Protocol::Slog && self.is_global(sequence)
     }
-    /// The log of all regions has come to a transaction: the regions led here order their pieces of it.
-    pub(super) fn take_pieces(&mut self, now: Time, named: Named, out: &mut Out) {
-        let regions = self.regions_of(&named.0);
-        for sequence in regions_in(regions) {
-            if self.is_open(sequence) {
-                self.order(now, sequence, named.clone(), out);
-            }
-        }
-    }
+
     /// Whether whoever is heard of from another sequence is ordered here at once.
     pub(super) fn orders_orphans(&self) -> bool {
         match self.protocol() {
             Protocol::Caerus => !self.options.planted(Mutant::NoOrphanRule),
             Protocol::Slog => self.options.planted(Mutant::PiecesAsTheyCome),
             Protocol::Calvin => false,
+        }
+    }
+}
+
+impl Caerus {
+    /// Who orders what here.
+    pub fn protocol(&self) -> Protocol {
+        self.cluster.options.protocol
+    }
+
+    /// The log of all regions has come to a transaction: the regions led here order their pieces of it.
+    pub(super) fn take_pieces(&mut self, now: Time, named: Named, out: &mut Out) {
+        let regions = self.cluster.regions_of(&named.0);
+        for sequence in sequences_in(regions) {
+            if self.logs.is_open(sequence) {
+                self.order(now, sequence, named.clone(), out);
+            }
         }
     }
 }

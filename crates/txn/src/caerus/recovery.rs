@@ -1,89 +1,22 @@
 //! A region is lost, or cut off: another one leads its sequence, and hands it back.
 //!
-//! IN: silence of a sequence's leader; what other regions say to a candidate. OUT: a leader of a later term,
-//! with everything in its log that anybody may have been told of. KEEPS:
-//! 1. one region leads in a term, and only with the promises of all regions but K;
-//! 2. a promise is kept before it leaves: whoever gave it takes nothing of earlier terms, so whoever led before
-//!    finds too few to make anything stable: it answers nothing that could be lost, and grants run out under
-//!    what it tells readers;
-//! 3. nothing is added before K others have all that was taken over;
-//! 4. whoever is known from another sequence, or to its gateway, and belongs into this one is added then.
+//! The log of the sequence elects who leads (see [`crate::log`]); here is what else a new leader has to do. KEEPS:
+//! whoever is known from another sequence, or to its gateway, and belongs into this one is added once K others have all
+//! that was taken over.
 //!
-//! The rest vanishes: it was in fewer than K + 1 regions, so nobody was told of it. More than K regions lost:
-//! too few are left to promise, or to make anything stable. What needs the sequence is refused (see `availability`);
-//! nothing is guessed.
-//!
-//! A candidate asks first whether others miss the leader too, and leaves its term alone until enough do: one
-//! broken link does not end a term. The region that the sequence belongs to stands by itself once it has caught
-//! up and its links have been calm for a while: it orders its own at home.
+//! What the lost region alone had vanishes: it was in fewer than K + 1 regions, so nobody was told of it. More than K
+//! regions lost: too few are left to promise, or to make anything stable. What needs the sequence is refused (see
+//! `availability`); nothing is guessed.
 
-use super::batcher::{Link, Outstanding};
-use super::link::Outbox;
-use super::message::{Grant, Message, Tail, Term};
-use super::options::{Mutant, Protocol};
-use super::rounds::inside;
-use super::sequencer::Sequencer;
+use super::message::{Message, SequenceId, Tail, Term};
 use super::state::{Caerus, Out};
-use base::{NodeId, RegionId, Time};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// This node would lead a sequence.
-#[derive(Clone, Debug)]
-pub(super) struct Candidacy {
-    term: Term,
-    /// Regions that miss the leader too, and then what they promised.
-    agreed: BTreeSet<RegionId>,
-    promised: Option<BTreeMap<RegionId, Tail>>,
-    /// When it has failed.
-    until: Time,
-}
-
-impl Candidacy {
-    /// It has asked for promises in this term.
-    pub fn stands_in(&self, term: Term) -> bool {
-        self.term == term && self.promised.is_some()
-    }
-    /// What a region had said, it said in a life that is over.
-    pub fn forget(&mut self, region: RegionId) {
-        self.agreed.remove(&region);
-        if let Some(promised) = &mut self.promised {
-            promised.remove(&region);
-        }
-    }
-}
+use base::{NodeId, Time};
+use std::collections::BTreeMap;
 
 impl Caerus {
-    /// The region that leads in a term.
-    fn region_of_term(&self, term: Term) -> RegionId {
-        RegionId((term % self.sequencers.len() as Term) as u16)
-    }
-    /// Who leads a sequence, as far as is known here.
-    pub(super) fn leader_of(&self, sequence: RegionId) -> NodeId {
-        let region = self.region_of_term(self.sequences[sequence.0 as usize].led_in);
-        self.sequencers[region.0 as usize].expect("a region that leads has a node for it")
-    }
-    /// Whether a node may say this of a sequence: it leads, or would lead, in the term.
-    pub(super) fn speaks(&self, from: NodeId, sequence: RegionId, term: Term) -> bool {
-        self.exists(sequence) && self.sequencers[self.region_of_term(term).0 as usize] == Some(from)
-    }
-    /// Whether this node votes for its region on who leads a sequence.
-    pub(super) fn votes(&self, sequence: RegionId) -> bool {
-        self.copies_of(sequence) > 0 && self.sequencers[self.region.0 as usize] == Some(self.me)
-    }
-    fn voters(&self) -> usize {
-        self.sequencers.iter().flatten().count()
-    }
-    /// As many regions as have to promise.
-    fn promises_needed(&self, sequence: RegionId) -> usize {
-        match self.options.planted(Mutant::LeadAlone) {
-            true => 1,
-            false => self.voters() - self.copies_of(sequence),
-        }
-    }
     pub(super) fn tell_voters(&mut self, message: &Message, out: &mut Out) {
-        for node in self.sequencers.clone().into_iter().flatten() {
-            if node != self.me {
+        for node in self.cluster.sequencers.clone().into_iter().flatten() {
+            if node != self.cluster.me {
                 self.send(node, message.clone(), out);
             }
         }
@@ -91,39 +24,10 @@ impl Caerus {
 
     /// Stands for sequences whose leaders are silent, and for the own one.
     pub(super) fn watch(&mut self, now: Time, out: &mut Out) {
-        let suspect_ns = self.options.suspect_after_ns(&self.topology);
-        let widest_ns = self.topology.wan.widest_ns();
-        let regions = self.sequencers.len() as u64;
-        for sequence in self.running() {
-            if !self.votes(sequence) || self.leading.contains_key(&sequence) {
-                continue;
+        for sequence in self.cluster.running() {
+            if self.log(sequence, out, |log, posts| log.watch(now, posts)) {
+                self.took_over(now, sequence, out);
             }
-            if let Some(candidacy) = self.candidacies.get(&sequence) {
-                if now < candidacy.until {
-                    continue;
-                }
-                self.candidacies.remove(&sequence);
-            }
-            let known = &self.sequences[sequence.0 as usize];
-            // One after the other, so that not all stand at once.
-            let turn = (regions + u64::from(self.region.0) - known.promised % regions) % regions;
-            let is_silent = now.since(known.heard_at) >= suspect_ns + turn * widest_ns;
-            let is_calm =
-                now.since(known.heard_at) < suspect_ns / 4 && now.since(known.led_at) > 2 * suspect_ns;
-            let is_home = self.home_of(sequence) == self.region && is_calm && known.is_caught_up();
-            if !is_silent && !is_home {
-                continue;
-            }
-            let mut term = known.highest + 1;
-            while self.region_of_term(term) != self.region {
-                term += 1;
-            }
-            base::sometimes!("a region would lead a sequence");
-            let until = now + 2 * widest_ns + suspect_ns / 2 + turn * widest_ns;
-            let agreed = [self.region].into();
-            self.candidacies.insert(sequence, Candidacy { term, agreed, promised: None, until });
-            self.tell_voters(&Message::Suspect { sequence, term }, out);
-            self.agreed(now, sequence, out);
         }
     }
 
@@ -131,23 +35,11 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
-        term: Term,
+        (sequence, term): (SequenceId, Term),
         out: &mut Out,
     ) {
-        if !self.speaks(from, sequence, term) || !self.votes(sequence) {
-            return;
-        }
-        let is_home = self.topology.region_of(from) == self.home_of(sequence);
-        let suspect_ns = self.options.suspect_after_ns(&self.topology);
-        let known = &mut self.sequences[sequence.0 as usize];
-        known.highest = known.highest.max(term);
-        let is_lost = now.since(known.heard_at) >= suspect_ns / 2 && !self.leading.contains_key(&sequence);
-        if term <= known.promised {
-            let term = known.promised;
-            self.send(from, Message::Overtaken { sequence, term }, out);
-        } else if is_lost || is_home {
-            self.send(from, Message::Agreed { sequence, term }, out);
+        if self.cluster.exists(sequence) {
+            self.log(sequence, out, |log, posts| log.on_suspect(now, from, term, posts));
         }
     }
 
@@ -155,70 +47,26 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
-        term: Term,
+        (sequence, term): (SequenceId, Term),
         out: &mut Out,
     ) {
-        let region = self.topology.region_of(from);
-        if self.sequencers[region.0 as usize] == Some(from)
-            && let Some(candidacy) = self.candidacies.get_mut(&sequence)
-            && candidacy.term == term
+        if self.cluster.exists(sequence)
+            && self.log(sequence, out, |log, posts| log.on_agreed(now, from, term, posts))
         {
-            candidacy.agreed.insert(region);
-            self.agreed(now, sequence, out);
+            self.took_over(now, sequence, out);
         }
     }
 
-    /// Enough others miss the leader: stands for election.
-    fn agreed(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        // Fewer than K + 1 could make nothing stable.
-        let enough = self.promises_needed(sequence).max(self.copies_of(sequence) + 1);
-        let enough = if self.options.planted(Mutant::LeadAlone) { 1 } else { enough };
-        let Some(candidacy) = self.candidacies.get_mut(&sequence) else { return };
-        let known = &mut self.sequences[sequence.0 as usize];
-        if candidacy.promised.is_some() || candidacy.agreed.len() < enough || candidacy.term <= known.promised
-        {
-            return;
-        }
-        base::sometimes!("a region stands for election");
-        let term = candidacy.term;
-        (known.promised, known.highest) = (term, known.highest.max(term));
-        let (merged, accepted, end) = (known.merged, known.accepted, known.end());
-        let own = Tail { accepted, end, granted: known.granted, entries: Vec::new() };
-        candidacy.promised = Some([(self.region, own)].into());
-        self.tell_voters(&Message::Elect { sequence, term, merged, accepted, end }, out);
-        self.promised(now, sequence, out);
-    }
-
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn on_elect(
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
-        term: Term,
-        merged: u64,
-        (accepted, end): (Term, u64),
+        (sequence, term): (SequenceId, Term),
+        own: (u64, Term, u64),
         out: &mut Out,
     ) {
-        if !self.speaks(from, sequence, term) || !self.votes(sequence) {
-            return;
-        }
-        let known = &mut self.sequences[sequence.0 as usize];
-        known.highest = known.highest.max(term);
-        if term < known.promised {
-            let term = known.promised;
-            return self.send(from, Message::Overtaken { sequence, term }, out);
-        }
-        if !self.options.planted(Mutant::ForgetPromises) {
-            known.promised = term;
-            known.heard_at = now;
-            self.candidacies.remove(&sequence);
-            self.step_down(now, sequence, term);
-        }
-        if let Some(tail) = self.sequences[sequence.0 as usize].tail(merged, accepted, end) {
-            let lives = self.lives.clone();
-            self.send(from, Message::Promise { sequence, term, tail, lives }, out);
+        if self.cluster.exists(sequence) {
+            self.log(sequence, out, |log, posts| log.on_elect(now, from, term, own, posts));
         }
     }
 
@@ -226,79 +74,43 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
-        term: Term,
+        (sequence, term): (SequenceId, Term),
         tail: Tail,
         out: &mut Out,
     ) {
-        let region = self.topology.region_of(from);
-        if self.sequencers[region.0 as usize] == Some(from)
-            && let Some(candidacy) = self.candidacies.get_mut(&sequence)
-            && candidacy.term == term
-            && let Some(promised) = &mut candidacy.promised
+        if self.cluster.exists(sequence)
+            && self.log(sequence, out, |log, _| log.on_promise(now, from, term, tail))
         {
-            promised.insert(region, tail);
-            self.promised(now, sequence, out);
+            self.took_over(now, sequence, out);
         }
     }
 
-    /// Enough have promised: leads, with the best log among theirs.
-    fn promised(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        let needed = self.promises_needed(sequence);
-        let candidacy = self.candidacies.get(&sequence).expect("it stands");
-        let Some(promised) = candidacy.promised.as_ref().filter(|promised| promised.len() >= needed) else {
-            return;
-        };
-        let term = candidacy.term;
-        let best = promised.iter().max_by_key(|(region, tail)| (tail.accepted, tail.end, Reverse(**region)));
-        let (&best, tail) = best.expect("one is its own");
-        let granted = promised.values().fold(Grant::default(), |all, tail| all.max(tail.granted));
-        let known = &mut self.sequences[sequence.0 as usize];
-        assert_eq!(known.promised, term, "a candidate promises itself");
-        let is_longer = (tail.accepted, tail.end) > (known.accepted, known.end());
-        if best != self.region && is_longer && !self.options.planted(Mutant::KeepOwnLog) {
-            base::sometimes!("a leader goes on with another region's log");
-            known.adopt(term, tail.entries.clone());
-        }
-        base::sometimes!("a region leads another's sequence");
-        known.lead(now, term);
-        let (first, entries) = known.kept();
-        let kept = (first, entries.clone());
-        self.candidacies.remove(&sequence);
-        let mut sequencer = Sequencer::new(&self.topology, self.me, &self.options, now, term, kept);
-        sequencer.floor = granted;
-        if !self.is_global(sequence) {
-            sequencer.inside = inside(&self.topology, self.me, &self.options);
-        }
-        self.leading.insert(sequence, sequencer);
-        self.links.remove(&sequence);
+    /// This node leads a sequence from now on.
+    fn took_over(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
+        self.gateway.turn_inside(sequence);
         self.announce(sequence, out);
-        self.beat(now, sequence, out);
+        self.log(sequence, out, |log, posts| log.beat(now, posts));
     }
 
     /// K others have what was taken over: adds who belongs here, and is open.
-    pub(super) fn opened(&mut self, now: Time, sequence: RegionId, out: &mut Out) {
-        let sequencer = self.leading.get_mut(&sequence).expect("it is led here");
-        let known = &self.sequences[sequence.0 as usize];
-        assert!(known.merged >= sequencer.since, "what was taken over is safe, and merged");
-        sequencer.is_open = true;
-        let bit = 1u64 << sequence.0;
+    pub(super) fn opened(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
+        let bit = sequence.bit();
         let mut lacking = BTreeMap::new();
-        if self.orders_orphans() {
-            for (_, vertex) in self.graph.iter() {
+        if self.cluster.orders_orphans() {
+            for (_, vertex) in self.merger.graph().iter() {
                 if vertex.extra.regions & bit != 0 && vertex.extra.got & bit == 0 {
                     let transaction = vertex.transaction.clone().expect("entries carry whole transactions");
                     lacking.insert(vertex.id, (transaction, vertex.extra.request));
                 }
             }
         }
-        for (txn, outstanding) in &self.outstanding {
-            if self.entrances(outstanding.regions) & bit != 0 {
+        for (txn, outstanding) in self.gateway.outstanding() {
+            if self.cluster.entrances(outstanding.regions()) & bit != 0 {
                 lacking.insert(*txn, outstanding.named());
             }
         }
         for named in lacking.into_values() {
-            if !self.is_ordered(sequence, named.0.id) {
+            if !self.logs.is_ordered(sequence, named.0.id) {
                 base::sometimes!("a new leader orders what the lost one did not");
                 self.order(now, sequence, named, out);
             }
@@ -306,92 +118,47 @@ impl Caerus {
     }
 
     /// Tells nodes without a copy, which hear no entries, who leads.
-    pub(super) fn announce(&mut self, sequence: RegionId, out: &mut Out) {
-        let sequencer = &self.leading[&sequence];
-        let term = sequencer.term;
-        if term == Term::from(self.home_of(sequence).0) {
+    pub(super) fn announce(&mut self, sequence: SequenceId, out: &mut Out) {
+        let log = self.logs.of(sequence);
+        let (Some(term), group) = (log.term(), log.group()) else { return };
+        if term == Term::from(group.home.0) {
             return; // As they know.
         }
-        let hear = sequencer.replicas.clone();
-        for node in self.topology.node_ids() {
-            if node != self.me && !hear.contains(&node) {
-                self.send(node, Message::Leads { sequence, term }, out);
-            }
+        let hears = |node: &NodeId| *node == group.me || group.is_replica(*node);
+        let nodes: Vec<NodeId> = self.cluster.topology.node_ids().filter(|node| !hears(node)).collect();
+        nodes.into_iter().for_each(|node| self.send(node, Message::Leads { sequence, term }, out));
+    }
+
+    pub(super) fn on_overtaken(&mut self, now: Time, sequence: SequenceId, term: Term, out: &mut Out) {
+        if self.logs.get(sequence).is_some() {
+            self.log(sequence, out, |log, _| log.on_overtaken(now, term));
         }
     }
 
-    /// A leader of this term is heard of: nobody here leads below it, and gateways turn to it.
-    pub(super) fn leads(&mut self, now: Time, sequence: RegionId, term: Term) {
-        let known = &mut self.sequences[sequence.0 as usize];
-        known.highest = known.highest.max(term);
-        if term <= known.led_in {
-            return;
-        }
-        (known.led_in, known.led_at) = (term, now);
-        self.step_down(now, sequence, term);
-        if self.candidacies.get(&sequence).is_some_and(|candidacy| candidacy.term <= term) {
-            self.candidacies.remove(&sequence);
-        }
-        self.links.remove(&sequence);
-        let bit = 1u64 << sequence.0;
-        let concerned =
-            self.outstanding.values().filter(|outstanding| self.entrances(outstanding.regions) & bit != 0);
-        let concerned: Vec<_> = concerned.map(Outstanding::named).collect();
-        for named in concerned {
-            self.link(sequence).outbox.push(named);
-        }
-    }
-
-    /// The way to who leads a sequence.
-    pub(super) fn link(&mut self, sequence: RegionId) -> &mut Link {
-        let node = self.leader_of(sequence);
-        let term = self.sequences[sequence.0 as usize].led_in;
-        let patience = self.options.patience(&self.topology, self.me, node);
-        let yields = self.protocol() == Protocol::Caerus;
-        self.links.entry(sequence).or_insert_with(|| {
-            let outbox = Outbox::new([(node, patience)].into_iter());
-            // Rivals are as described: they send what they have.
-            Link::new(term, if yields { outbox.yielding() } else { outbox })
-        })
-    }
-
-    fn step_down(&mut self, now: Time, sequence: RegionId, term: Term) {
-        if self.leading.get(&sequence).is_some_and(|sequencer| sequencer.term < term) {
-            base::sometimes!("a leader finds that its term is over");
-            self.leading.remove(&sequence);
-            self.sequences[sequence.0 as usize].heard_at = now;
-        }
-    }
-
-    pub(super) fn on_overtaken(&mut self, now: Time, sequence: RegionId, term: Term) {
-        let Some(known) = self.sequences.get_mut(sequence.0 as usize) else { return };
-        known.highest = known.highest.max(term);
-        if self.leading.get(&sequence).is_some_and(|sequencer| sequencer.term < term) {
-            known.promised = known.promised.max(term);
-            self.step_down(now, sequence, term);
-        }
-        if self.candidacies.get(&sequence).is_some_and(|candidacy| candidacy.term < term) {
-            self.candidacies.remove(&sequence);
-        }
-    }
-
-    pub(super) fn on_leads(&mut self, now: Time, from: NodeId, sequence: RegionId, term: Term) {
-        let exists = self.exists(sequence);
+    pub(super) fn on_leads(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (sequence, term): (SequenceId, Term),
+        out: &mut Out,
+    ) {
+        let exists = self.cluster.exists(sequence);
         // Whoever else says so has heard it of the leader.
-        let can = self.sequencers[self.region_of_term(term).0 as usize].is_some();
-        if exists && can && self.topology.nodes.len() > usize::from(from.0) {
-            self.leads(now, sequence, term);
+        let can = self.cluster.sequencers[self.cluster.region_of_term(term).0 as usize].is_some();
+        if exists
+            && can
+            && self.cluster.topology.nodes.len() > usize::from(from.0)
+            && self.log(sequence, out, |log, _| log.on_leads(now, term))
+        {
+            self.gateway.turn_to(&self.cluster, sequence, self.leader(sequence));
         }
     }
 
     /// What lacks here is gone everywhere, unless it has come from an earlier leader.
-    pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: RegionId, term: Term, first: u64) {
-        if self.speaks(from, sequence, term) && self.copies_of(sequence) > 0 {
-            let known = &self.sequences[usize::from(sequence.0)];
-            if term >= known.led_in && known.merged < first {
-                base::sometimes!("a region finds that it was left behind");
-                self.left_behind = Some(sequence);
-            }
+    pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: SequenceId, term: Term, first: u64) {
+        if self.cluster.exists(sequence) && self.logs.of(sequence).is_left_behind(from, term, first) {
+            base::sometimes!("a region finds that it was left behind");
+            self.life.left_behind(sequence);
         }
     }
 }

@@ -36,27 +36,81 @@
 //! until every copy has merged them, this one by its former life's word; should that have been further than the
 //! donor, the answers of the others say that something is gone, and a later copy is asked for.
 
+use super::donor::{SILENCE_DOUBLINGS_MAX, WINDOW};
 use super::image::Image;
-use super::message::{Lives, Message, Part, Standing};
+use super::message::{Lives, Message, Part, SequenceId, Standing};
 use super::options::Mutant;
 use super::state::{Caerus, Out};
-use crate::engine::{CopyEnded, EngineEffect, Executor};
+use crate::engine::{EngineEffect, Executor};
 use base::codec;
 use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of the merger's state in one block.
-const PART_BYTES: usize = 64 << 10;
-/// Blocks that are on their way at most.
-const WINDOW: u32 = 32;
-/// A donor's silence is borne so often twice as long at most.
-const SILENCE_DOUBLINGS_MAX: u64 = 7;
+/// This node's memory.
+#[derive(Clone, Debug)]
+pub(super) struct Life {
+    /// The incarnation that it began with.
+    born: u32,
+    mode: Mode,
+    /// Nobody keeps any more what this node lacks of a sequence: it was silent for too long.
+    left_behind: Option<SequenceId>,
+    /// It was lost before, and came back so.
+    rejoined: Option<Rejoined>,
+}
+
+#[derive(Clone, Debug)]
+enum Mode {
+    Running,
+    /// It has lost its memory and is not whole.
+    Recovering(Box<Joining>),
+}
+
+impl Life {
+    pub fn new(born: u32) -> Life {
+        Life { born, mode: Mode::Running, left_behind: None, rejoined: None }
+    }
+    /// It has lost the memory of its former lives.
+    pub fn recovering(born: u32, refused: Option<Refused>) -> Life {
+        Life { mode: Mode::Recovering(Box::new(Joining::new(refused))), ..Life::new(born) }
+    }
+    /// The incarnation that this memory began with; names the links to sequencers.
+    pub fn born(&self) -> u32 {
+        self.born
+    }
+    pub fn is_running(&self) -> bool {
+        matches!(self.mode, Mode::Running)
+    }
+    /// It is not whole and may be one day.
+    pub fn may_come_back(&self) -> bool {
+        self.joining().is_some_and(|joining| joining.refused.is_none())
+    }
+    /// It lacks entries of a sequence that are gone everywhere.
+    pub fn left_behind(&mut self, sequence: SequenceId) {
+        self.left_behind = Some(sequence);
+    }
+    /// Since it came back without its memory: what was executed before this is not all known here.
+    pub fn rejoined_at(&self) -> Option<Rank> {
+        self.rejoined.map(|rejoined| rejoined.at)
+    }
+    fn joining(&self) -> Option<&Joining> {
+        match &self.mode {
+            Mode::Running => None,
+            Mode::Recovering(joining) => Some(joining),
+        }
+    }
+    fn joining_mut(&mut self) -> Option<&mut Joining> {
+        match &mut self.mode {
+            Mode::Running => None,
+            Mode::Recovering(joining) => Some(joining),
+        }
+    }
+}
 
 /// A node that is not whole.
 #[derive(Clone, Debug)]
-pub(super) struct Joining {
+struct Joining {
     /// It never will be.
-    pub refused: Option<Refused>,
+    refused: Option<Refused>,
     began: Option<Time>,
     donor: Option<NodeId>,
     /// Donors that were silent, or whose copy was too old, since all were.
@@ -87,53 +141,8 @@ pub(super) enum Refused {
     NobodyAlike,
 }
 
-/// A copy that another node takes.
-#[derive(Clone, Debug)]
-pub(super) struct HandedOut {
-    life: u32,
-    copy: u64,
-    /// Of the merger's state as it was when the copy began, what has not been sent.
-    state: VecDeque<Vec<u8>>,
-    /// Blocks that were made and may have to be sent again; the number of the first.
-    first: u32,
-    parts: VecDeque<Part>,
-    /// How many there are, once the last one was made.
-    of: Option<u32>,
-    /// From which one on they were sent last, and when.
-    sent: Option<u32>,
-    asked_at: Time,
-}
-
-impl HandedOut {
-    /// Makes the blocks of the window that begins with `from`, and one more, which tells whether that is the last. What
-    /// is before has arrived.
-    fn make(
-        &mut self,
-        from: u32,
-        mut next_block: impl FnMut() -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded>,
-    ) -> Result<(), CopyEnded> {
-        while self.first < from && self.parts.pop_front().is_some() {
-            self.first += 1;
-        }
-        if self.first < from {
-            return Err(CopyEnded); // It asks for what was never sent.
-        }
-        while self.of.is_none() && self.parts.len() <= WINDOW as usize {
-            if let Some(bytes) = self.state.pop_front() {
-                self.parts.push_back(Part::State(bytes));
-                continue;
-            }
-            match next_block()? {
-                Some((partition, bytes)) => self.parts.push_back(Part::Rows { partition, bytes }),
-                None => self.of = Some(self.first + self.parts.len() as u32),
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Joining {
-    pub fn new(refused: Option<Refused>) -> Joining {
+    fn new(refused: Option<Refused>) -> Joining {
         Joining {
             refused,
             began: None,
@@ -157,10 +166,10 @@ impl Joining {
 impl Caerus {
     /// Why nobody is answered here: the node has lost its memory and is not whole again.
     pub(super) fn not_whole(&self) -> Option<SqlError> {
-        let region = self.topology.region_name(self.region);
+        let region = self.cluster.topology.region_name(self.cluster.region);
         let state = SqlState::CANNOT_CONNECT_NOW;
-        if let Some(sequence) = self.left_behind {
-            let of = self.topology.region_name(self.home_of(sequence));
+        if let Some(sequence) = self.life.left_behind {
+            let of = self.cluster.topology.region_name(self.cluster.home_of(sequence));
             let message = format!("region {region} was away for too long and cannot catch up");
             return Some(
                 SqlError::new(state, message)
@@ -168,7 +177,7 @@ impl Caerus {
                     .hint("Start it without what it knew: it takes a copy from another region. Connect to another one meanwhile."),
             );
         }
-        let joining = self.joining.as_ref()?;
+        let joining = self.life.joining()?;
         if let Some(refused) = joining.refused {
             let error = SqlError::new(state, format!("region {region} has lost its memory for good"));
             let (detail, hint) = match refused {
@@ -186,12 +195,17 @@ impl Caerus {
             };
             return Some(error.detail(detail).hint(hint));
         }
-        let voters = self.sequencers.iter().flatten().count();
-        let (needed, forgot) = (self.answers_needed(), joining.others.len() + 1);
+        let voters = self.cluster.sequencers.iter().flatten().count();
+        let (needed, forgot) = (self.cluster.answers_needed(), joining.others.len() + 1);
         if voters - forgot < needed {
             let error = SqlError::new(state, format!("region {region} has lost its memory for good"));
-            let copies =
-                self.running().into_iter().map(|sequence| self.copies_of(sequence)).max().unwrap_or(0);
+            let copies = self
+                .cluster
+                .running()
+                .into_iter()
+                .map(|sequence| self.cluster.copies_of(sequence))
+                .max()
+                .unwrap_or(0);
             return Some(
                 error
                     .detail(format!(
@@ -218,8 +232,8 @@ impl Caerus {
 
     /// Whether this node could come back if it lost its memory. Errors: 0A000, and why not.
     pub fn check_rejoins(&self, engine: &str) -> Result<(), SqlError> {
-        let refused = match self.is_replica {
-            true => self.refused(),
+        let refused = match self.cluster.is_replica {
+            true => self.cluster.refused(),
             false => None,
         };
         let Some(refused) = refused else { return Ok(()) };
@@ -236,45 +250,13 @@ impl Caerus {
         })
     }
 
-    /// Whether it may come back at all: others have whatever was answered, and somebody has the same copies.
-    pub(super) fn refused(&self) -> Option<Refused> {
-        if self.running().into_iter().any(|sequence| self.copies_of(sequence) == 0) {
-            return Some(Refused::NothingElsewhere);
-        }
-        self.donors().is_empty().then_some(Refused::NobodyAlike)
-    }
-
-    /// How many other regions have to answer.
-    fn answers_needed(&self) -> usize {
-        let all = self.sequencers.iter().flatten().count();
-        let of = |sequence| {
-            let copies = self.copies_of(sequence);
-            let promises = all - copies;
-            if promises == 1 { 1 } else { promises.max(copies + 1).min(all - 1) }
-        };
-        self.running().into_iter().map(of).max().unwrap_or(0)
-    }
-
-    /// Who may give a copy, the nearest first.
-    fn donors(&self) -> Vec<NodeId> {
-        let own: Vec<PartitionId> = self.topology.copies_at(self.me).collect();
-        let voters: BTreeSet<NodeId> = self.sequencers.iter().flatten().copied().collect();
-        let votes = voters.contains(&self.me);
-        let gives = |node: &NodeId| {
-            *node != self.me
-                && (!votes || voters.contains(node))
-                && self.topology.copies_at(*node).eq(own.iter().copied())
-        };
-        let mut donors: Vec<NodeId> = self.topology.node_ids().filter(gives).collect();
-        donors.sort_by_key(|node| (self.topology.one_way_ns(self.me, *node), *node));
-        donors
-    }
-
     /// Asks for what lacks, again and again.
     pub(super) fn go_on_joining(&mut self, now: Time, out: &mut Out) {
-        let patience_ns = self.options.retry_after_ns(&self.topology);
-        let donors = self.donors();
-        let Some(joining) = self.joining.as_mut().filter(|joining| joining.refused.is_none()) else { return };
+        let patience_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
+        let donors = self.cluster.donors();
+        let Some(joining) = self.life.joining_mut().filter(|joining| joining.refused.is_none()) else {
+            return;
+        };
         joining.began.get_or_insert(now);
         if joining.answers.is_some() {
             if now.since(joining.asked_at) >= patience_ns / 2 {
@@ -308,80 +290,12 @@ impl Caerus {
     }
 
     fn ask_blocks(&mut self, now: Time, out: &mut Out) {
-        let Some(joining) = &mut self.joining else { return };
+        let life = self.life.born;
+        let Some(joining) = self.life.joining_mut() else { return };
         let Some(donor) = joining.donor else { return };
         joining.asked_at = now;
-        let message = Message::CopyWanted { life: self.born, copy: joining.copy, from: joining.next };
+        let message = Message::CopyWanted { life, copy: joining.copy, from: joining.next };
         self.send(donor, message, out);
-    }
-
-    /// Another node has lost its memory and wants a copy, from a block on.
-    pub(super) fn on_copy_wanted(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        (life, copy, first): (u32, u64, u32),
-        executor: &mut dyn Executor,
-        out: &mut Out,
-    ) {
-        let patience_ns = self.options.retry_after_ns(&self.topology);
-        let known = self.handed_out.get(&from).map(|known| (known.life, known.copy));
-        if known.is_some_and(|known| known > (life, copy)) {
-            return;
-        }
-        if known != Some((life, copy)) {
-            if first > 0 {
-                return; // It was silent for too long, or this node was: another copy is wanted then.
-            }
-            base::sometimes!("a region gives another one a copy of everything");
-            let state = codec::encode(&self.image());
-            let partitions: Vec<PartitionId> = self.topology.copies_at(self.me).collect();
-            executor.begin_copy(from, &partitions);
-            let handed_out = HandedOut {
-                life,
-                copy,
-                state: state.chunks(PART_BYTES).map(<[u8]>::to_vec).collect(),
-                first: 0,
-                parts: VecDeque::new(),
-                of: None,
-                sent: None,
-                asked_at: now,
-            };
-            self.handed_out.insert(from, handed_out);
-        }
-        let handed_out = self.handed_out.get_mut(&from).expect("just made");
-        // It may have asked again and again.
-        let is_repeated = handed_out.sent == Some(first) && now.since(handed_out.asked_at) < patience_ns / 2;
-        if is_repeated || first < handed_out.first {
-            return;
-        }
-        (handed_out.asked_at, handed_out.sent) = (now, Some(first));
-        if handed_out.make(first, || executor.next_block(from)).is_err() {
-            base::sometimes!("a copy cannot be finished, and another one is begun");
-            self.handed_out.remove(&from);
-            return executor.end_copy(from);
-        }
-        let of = handed_out.of;
-        if of.is_some_and(|of| first >= of) {
-            // It has all. That it had this copy is remembered: what comes late makes no other.
-            return executor.end_copy(from);
-        }
-        let parts = (first..).zip(handed_out.parts.iter().take(WINDOW as usize).cloned());
-        for (number, part) in parts.collect::<Vec<_>>() {
-            self.send(from, Message::CopyPart { copy, number, of, part }, out);
-        }
-    }
-
-    /// Lets go of copies that nobody has asked for in a while.
-    pub(super) fn drop_copies(&mut self, now: Time, executor: &mut dyn Executor) {
-        let patience_ns = self.options.retry_after_ns(&self.topology) << SILENCE_DOUBLINGS_MAX;
-        self.handed_out.retain(|to, handed_out| {
-            let is_wanted = now.since(handed_out.asked_at) <= patience_ns;
-            if !is_wanted {
-                executor.end_copy(*to);
-            }
-            is_wanted
-        });
     }
 
     pub(super) fn on_copy_part(
@@ -392,7 +306,7 @@ impl Caerus {
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
-        let Some(joining) = &mut self.joining else { return };
+        let Some(joining) = self.life.joining_mut() else { return };
         if joining.donor != Some(from) || joining.copy != copy || joining.answers.is_some() {
             return;
         }
@@ -427,24 +341,24 @@ impl Caerus {
         self.ask_blocks(now, out); // Tells the donor that all has come.
         let Ok(image) = codec::decode::<Image>(&state) else {
             // A donor of another version. Another one may do.
-            let joining = self.joining.as_mut().expect("just found");
+            let joining = self.life.joining_mut().expect("just found");
             return joining.tried.extend(joining.donor.take());
         };
         self.forget_merged();
         self.take_over(image);
-        self.joining.as_mut().expect("just found").answers = Some(BTreeMap::new());
+        self.life.joining_mut().expect("just found").answers = Some(BTreeMap::new());
         // A node that does not vote is bound by nothing, but what it lacks behind its copy may be gone as well.
         self.ask_standings(now, out);
     }
 
     fn ask_standings(&mut self, now: Time, out: &mut Out) {
-        let merged: Vec<u64> = self.sequences.iter().map(|known| known.merged).collect();
-        let Some(joining) = &mut self.joining else { return };
+        let merged: Vec<u64> = self.logs.iter().map(|log| log.merged()).collect();
+        let Some(joining) = self.life.joining_mut() else { return };
         joining.asked_at = now;
         let copy = joining.copy;
-        for node in self.sequencers.clone().into_iter().flatten() {
-            if node != self.me {
-                let message = Message::Rejoin { life: self.born, copy, merged: merged.clone() };
+        for node in self.cluster.sequencers.clone().into_iter().flatten() {
+            if node != self.cluster.me {
+                let message = Message::Rejoin { life: self.life.born, copy, merged: merged.clone() };
                 self.send(node, message, out);
             }
         }
@@ -452,19 +366,13 @@ impl Caerus {
 
     /// A region comes back and wants to know where it stands. From now on nothing that it said before counts here.
     pub(super) fn on_rejoin(&mut self, from: NodeId, life: u32, copy: u64, merged: &[u64], out: &mut Out) {
-        let votes = self.sequencers[self.region.0 as usize] == Some(self.me);
-        if !votes || merged.len() != self.sequences.len() || !self.hear_lives(from, &[(from, life)].into()) {
+        let votes = self.cluster.sequencers[self.cluster.region.0 as usize] == Some(self.cluster.me);
+        if !votes || merged.len() != self.logs.len() || !self.hear_lives(from, &[(from, life)].into()) {
             return;
         }
-        let standing = |known: &super::sequence::Sequence, merged: &u64| Standing {
-            promised: known.promised,
-            highest: known.highest,
-            led_in: known.led_in,
-            tail: known.whole_tail(*merged),
-        };
-        let standings = self.sequences.iter().zip(merged).map(|(known, merged)| standing(known, merged));
+        let standings = self.logs.iter().zip(merged).map(|(log, merged)| log.standing_for(*merged));
         let standings = standings.collect();
-        let lives = self.lives.clone();
+        let lives = self.logs.lives().clone();
         self.send(from, Message::Rejoined { copy, lives, standings }, out);
     }
 
@@ -477,15 +385,15 @@ impl Caerus {
         standings: Vec<Standing>,
         out: &mut Out,
     ) {
-        let is_whole = self.joining.as_ref().is_none_or(|joining| joining.copy != copy);
-        if is_whole || standings.len() != self.sequences.len() || !self.hear_lives(from, lives) {
+        let is_whole = self.life.joining().is_none_or(|joining| joining.copy != copy);
+        if is_whole || standings.len() != self.logs.len() || !self.hear_lives(from, lives) {
             return;
         }
-        let needed = self.answers_needed();
-        let running = self.running();
-        let joining = self.joining.as_mut().expect("just seen");
+        let needed = self.cluster.answers_needed();
+        let running = self.cluster.running();
+        let joining = self.life.joining_mut().expect("just seen");
         let Some(answers) = &mut joining.answers else { return };
-        let lacks = |sequence: &base::RegionId| standings[usize::from(sequence.0)].tail.is_none();
+        let lacks = |sequence: &SequenceId| standings[usize::from(sequence.0)].tail.is_none();
         if running.iter().any(lacks) {
             base::sometimes!("what a region that comes back lacks is gone: it takes a later copy");
             joining.answers = None;
@@ -499,20 +407,16 @@ impl Caerus {
     }
 
     fn become_whole(&mut self, now: Time, out: &mut Out) {
-        let joining = self.joining.take().expect("it was not whole");
-        let mut by_sequence: Vec<Vec<Standing>> = vec![Vec::new(); self.sequences.len()];
-        for standings in joining.answers.unwrap_or_default().into_values() {
-            by_sequence.iter_mut().zip(standings).for_each(|(all, one)| all.push(one));
-        }
-        for (known, standings) in self.sequences.iter_mut().zip(by_sequence) {
-            known.stand_with(now, standings);
-        }
+        let Mode::Recovering(joining) = std::mem::replace(&mut self.life.mode, Mode::Running) else {
+            unreachable!("it was not whole");
+        };
+        self.logs.stand_with(now, joining.answers.unwrap_or_default().into_values());
         base::sometimes!("a region that lost its memory is whole again");
         let took_ns = now.since(joining.began.unwrap_or(now));
-        self.rejoined = Some(Rejoined { took_ns, bytes: joining.bytes, at: now.rank() });
+        self.life.rejoined = Some(Rejoined { took_ns, bytes: joining.bytes, at: now.rank() });
         out.push(EngineEffect::Restored);
-        if self.given_up > Rank::ZERO {
-            out.push(EngineEffect::Collected { below: self.given_up });
+        if self.collector.given_up() > Rank::ZERO {
+            out.push(EngineEffect::Collected { below: self.collector.given_up() });
         }
         self.report(now, out);
     }
@@ -521,26 +425,16 @@ impl Caerus {
     /// does not count any more.
     pub(super) fn hear_lives(&mut self, from: NodeId, lives: &Lives) -> bool {
         for (&node, &life) in lives {
-            if self.lives.get(&node).is_some_and(|known| life <= *known) || node == self.me {
-                continue;
-            }
-            self.lives.insert(node, life);
-            for (sequence, sequencer) in &mut self.leading {
-                sequencer.peers.remove(&node);
-                let (first, kept) = self.sequences[usize::from(sequence.0)].kept();
-                sequencer.log.begin_again(node, first, kept);
-            }
-            let region = self.topology.region_of(node);
-            for candidacy in self.candidacies.values_mut() {
-                candidacy.forget(region);
+            if node != self.cluster.me {
+                self.logs.reborn(&self.cluster, node, life);
             }
         }
-        lives.get(&from).copied().unwrap_or(0) >= self.lives.get(&from).copied().unwrap_or(0)
+        lives.get(&from).copied().unwrap_or(0) >= self.logs.lives().get(&from).copied().unwrap_or(0)
     }
 
     /// How long coming back took, in ns, and how many bytes the copy had, if this node had lost its memory.
     pub fn came_back(&self) -> Option<(u64, u64)> {
-        self.rejoined.map(|rejoined| (rejoined.took_ns, rejoined.bytes))
+        self.life.rejoined.map(|rejoined| (rejoined.took_ns, rejoined.bytes))
     }
 
     /// A node that is not whole notes who else is not, and says nothing. (With a planted fault it answers as if it had
@@ -548,26 +442,26 @@ impl Caerus {
     pub(super) fn while_joining(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
         match message {
             Message::Append(append)
-                if self.options.planted(Mutant::AckBeforeWhole) && !append.entries.is_empty() =>
+                if self.cluster.options.planted(Mutant::AckBeforeWhole) && !append.entries.is_empty() =>
             {
                 let (sequence, term) = (append.sequence, append.term);
                 let next = append.first + append.entries.len() as u64;
-                let (granted, probe, lives) = (append.wanted, append.probe, self.lives.clone());
+                let (granted, probe, lives) = (append.wanted, append.probe, self.logs.lives().clone());
                 let (merged, gap, echo) = (0, false, append.sent_at);
                 let ack =
                     Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo };
                 self.send(from, ack, out);
             }
             Message::Rejoin { .. } => {
-                if let Some(joining) = &mut self.joining
-                    && self.sequencers.contains(&Some(from))
+                if let Some(joining) = self.life.joining_mut()
+                    && self.cluster.sequencers.contains(&Some(from))
                 {
                     base::sometimes!("two regions that have lost their memory hear of each other");
                     joining.others.insert(from);
                 }
             }
             message @ (Message::Suspect { .. } | Message::Elect { .. })
-                if self.options.planted(Mutant::VoteBeforeWhole) =>
+                if self.cluster.options.planted(Mutant::VoteBeforeWhole) =>
             {
                 self.handle(now, from, message, out)
             }
@@ -578,9 +472,9 @@ impl Caerus {
 
 /// How a node came back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rejoined {
+struct Rejoined {
     took_ns: u64,
     bytes: u64,
     /// What was executed before is not all known here.
-    pub at: Rank,
+    at: Rank,
 }

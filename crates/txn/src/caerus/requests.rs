@@ -9,10 +9,11 @@
 //!
 //! [`Options::keep_results_ns`]: super::Options::keep_results_ns
 
+use super::cluster::Cluster;
+use super::merger::{Extra, Graph};
 use super::message::Share;
 use super::options::Mutant;
-use super::state::Caerus;
-use crate::graph::vertex::{Ref, State};
+use crate::graph::vertex::State;
 use base::txn::{Access, AccessMode, ClientRequest, Granule, StatementResult, Transaction};
 use base::{Datum, Key, PartitionId, Rank, SqlError, SqlState, TableId, TxnId};
 use serde::{Deserialize, Serialize};
@@ -83,35 +84,39 @@ pub(super) fn unknown() -> SqlError {
     .hint("Look at the data before you repeat the request under a new name.")
 }
 
-impl Caerus {
-    fn request_of(&self, at: Ref) -> Option<ClientRequest> {
-        let request = self.graph.live(at).extra.request;
-        request.filter(|_| !self.options.planted(Mutant::ForgetRequests))
-    }
+/// The request that an attempt is of.
+fn request_of(cluster: &Cluster, extra: &Extra) -> Option<ClientRequest> {
+    extra.request.filter(|_| !cluster.options.planted(Mutant::ForgetRequests))
+}
 
-    /// Results at or below this may be forgotten where `collected` is.
-    fn forgotten(&self, collected: Rank) -> Rank {
-        Rank(collected.0.saturating_sub(self.options.keep_results_ns))
-    }
+/// Results at or below this may be forgotten where `collected` is.
+fn forgotten(cluster: &Cluster, collected: Rank) -> Rank {
+    Rank(collected.0.saturating_sub(cluster.options.keep_results_ns))
+}
 
+impl Requests {
     /// An attempt came so late that an earlier one may be forgotten.
-    pub(super) fn is_too_late(&self, at: Ref) -> bool {
-        let forgotten = self.forgotten(self.graph.live(at).extra.collected);
-        let issued = self.request_of(at).map(|request| request.issued_at.rank());
-        forgotten > Rank::ZERO && issued.is_some_and(|issued| issued <= forgotten + self.clock_bound_ns())
+    pub fn is_too_late(&self, cluster: &Cluster, extra: &Extra) -> bool {
+        let forgotten = forgotten(cluster, extra.collected);
+        let issued = request_of(cluster, extra).map(|request| request.issued_at.rank());
+        forgotten > Rank::ZERO && issued.is_some_and(|issued| issued <= forgotten + cluster.clock_bound_ns())
     }
 
     /// Whether another attempt of the request was the first at a partition.
-    pub(super) fn was_done(&self, at: Ref, partition: PartitionId) -> bool {
-        self.request_of(at).is_some_and(|request| self.requests.ended.contains_key(&(partition, request)))
+    pub fn was_done(&self, cluster: &Cluster, extra: &Extra, partition: PartitionId) -> bool {
+        request_of(cluster, extra).is_some_and(|request| self.ended.contains_key(&(partition, request)))
     }
 
     /// How the first attempt ended here, if this one is not the first.
-    pub(super) fn first_attempt(&self, at: Ref, transaction: &Transaction) -> Option<((TxnId, Rank), Share)> {
-        let request = self.request_of(at).filter(|_| !self.is_too_late(at))?;
-        let local = transaction.participants().filter(|p| self.partition(*p).local);
-        let known: Vec<_> =
-            local.filter_map(|p| Some((p, self.requests.ended.get(&(p, request))?))).collect();
+    pub fn first_attempt(
+        &self,
+        cluster: &Cluster,
+        extra: &Extra,
+        transaction: &Transaction,
+    ) -> Option<((TxnId, Rank), Share)> {
+        let request = request_of(cluster, extra).filter(|_| !self.is_too_late(cluster, extra))?;
+        let local = transaction.participants().filter(|p| cluster.is_local(*p));
+        let known: Vec<_> = local.filter_map(|p| Some((p, self.ended.get(&(p, request))?))).collect();
         let (_, Ended { first, rank, .. }) = known.first()?;
         base::sometimes!("a repeated request gets the end of its first attempt");
         let results: Result<Vec<_>, SqlError> =
@@ -124,13 +129,16 @@ impl Caerus {
     }
 
     /// An attempt that is the first of its request ended here.
-    pub(super) fn request_ended(&mut self, at: Ref, txn: TxnId, rank: Rank, share: &Share) {
-        let Some(request) = self.request_of(at) else { return };
-        let transaction = self.graph.live(at).transaction.clone().expect("entries carry whole transactions");
-        for partition in transaction.participants() {
-            if !self.partition(partition).local {
-                continue;
-            }
+    pub fn ended(
+        &mut self,
+        cluster: &Cluster,
+        extra: &Extra,
+        transaction: &Transaction,
+        rank: Rank,
+        share: &Share,
+    ) {
+        let Some(request) = request_of(cluster, extra) else { return };
+        for partition in transaction.participants().filter(|p| cluster.is_local(*p)) {
             let end = match share {
                 Share::Committed(results) => {
                     let own = results.iter().find(|(p, _)| *p == partition);
@@ -141,26 +149,26 @@ impl Caerus {
                 Share::Aborted(error) => Err(error.clone()),
                 Share::Noop => unreachable!("every place has an end"),
             };
-            self.requests.ended.insert((partition, request), Ended { first: txn, rank, end });
-            self.requests.oldest.insert((rank, partition, request));
+            self.ended.insert((partition, request), Ended { first: transaction.id, rank, end });
+            self.oldest.insert((rank, partition, request));
         }
     }
 
-    /// Forgets results that nobody who may still execute here can ask for.
-    pub(super) fn forget_results(&mut self) {
-        if self.requests.oldest.is_empty() {
+    /// Forgets results that nobody who may still execute here can ask for. `given_up`: versions up to there are gone.
+    pub fn forget(&mut self, cluster: &Cluster, graph: &Graph, given_up: Rank) {
+        if self.oldest.is_empty() {
             return;
         }
-        let waiting = self.graph.iter().filter(|(_, vertex)| {
+        let waiting = graph.iter().filter(|(_, vertex)| {
             vertex.extra.request.is_some() && vertex.extra.local && vertex.state < State::Executed
         });
         let held = waiting.map(|(_, vertex)| vertex.extra.collected);
-        let limit = self.forgotten(held.fold(self.given_up, Rank::min));
-        while let Some(&(rank, partition, request)) = self.requests.oldest.first()
+        let limit = forgotten(cluster, held.fold(given_up, Rank::min));
+        while let Some(&(rank, partition, request)) = self.oldest.first()
             && rank <= limit
         {
-            self.requests.oldest.pop_first();
-            self.requests.ended.remove(&(partition, request));
+            self.oldest.pop_first();
+            self.ended.remove(&(partition, request));
         }
     }
 }

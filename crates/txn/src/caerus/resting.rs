@@ -9,6 +9,8 @@
 //!    elsewhere its silence is borne for longer than it rests (see `availability`).
 
 use super::message::Timer;
+use super::options::Options;
+use super::pacing::Pace;
 use super::state::{Caerus, Out};
 use crate::engine::EngineEffect;
 use base::Time;
@@ -16,9 +18,47 @@ use base::Time;
 /// For so many heartbeats after the last thing that happened a node goes on as if more were to come.
 const LINGER: u64 = 250;
 
+/// When this node does something by itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wakes {
+    /// The deadline by which something is sent.
+    flush: Option<Time>,
+    pace: Pace,
+    rest: Rest,
+}
+
+impl Wakes {
+    /// A new life begins: reminders of the former one are gone.
+    pub fn resume(&mut self) {
+        (self.flush, self.rest) = (None, Rest::default());
+    }
+    /// The least time between two messages on one link.
+    pub fn interval_ns(&self, options: &Options) -> u64 {
+        self.pace.interval_ns(options)
+    }
+    /// Something has to be sent at `at`. There is one deadline; reminders that were set for a later one before it was
+    /// known say nothing (see [`Wakes::is_flush_due`]).
+    pub fn flush_by(&mut self, now: Time, at: Time, out: &mut Out) {
+        if self.flush.is_none_or(|armed| at < armed || armed <= now) {
+            self.flush = Some(at);
+            out.push(EngineEffect::Timer { at, timer: Timer::Flush });
+        }
+    }
+    /// Whether a reminder to flush is the one that counts. A host cannot take a reminder back, so each that is set
+    /// earlier than another leaves that one behind; were it heeded, it would set another in its turn, and so on for
+    /// as long as anything waits to be sent.
+    pub fn is_flush_due(&mut self, now: Time) -> bool {
+        let is_due = self.flush.is_some_and(|armed| armed <= now);
+        if is_due {
+            self.flush = None;
+        }
+        is_due
+    }
+}
+
 /// When to look around next.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rest {
+struct Rest {
     /// Ticks that are set and have not come.
     set: u32,
     /// The next one is later than a heartbeat.
@@ -30,72 +70,58 @@ pub(super) struct Rest {
 
 impl Caerus {
     pub(super) fn tick_at(&mut self, at: Time, out: &mut Out) {
-        self.rest.set += 1;
-        self.rest.due = at;
+        self.wakes.rest.set += 1;
+        self.wakes.rest.due = at;
         out.push(EngineEffect::Timer { at, timer: Timer::Tick });
     }
 
     /// A tick has come and was worked off: the next one.
     pub(super) fn ticked(&mut self, now: Time, out: &mut Out) {
-        self.rest.set -= 1;
-        if self.rest.set == 0 {
+        self.wakes.rest.set -= 1;
+        if self.wakes.rest.set == 0 {
             // What stood before it in the node's queue made it wait.
-            self.pace.late(now.since(self.rest.due), &self.options);
+            self.wakes.pace.late(now.since(self.wakes.rest.due), &self.cluster.options);
         }
         if self.is_busy() {
-            self.rest.busy_at = now;
+            self.wakes.rest.busy_at = now;
         }
-        if self.rest.set > 0 {
+        if self.wakes.rest.set > 0 {
             return; // The one that was set before something happened.
         }
-        let heartbeat_ns = self.options.heartbeat_ns;
-        let interval_ns = match self.options.idle_heartbeat_ns {
-            Some(idle_ns) if now.since(self.rest.busy_at) > LINGER * heartbeat_ns => {
-                let bound_ns = match self.survives() {
-                    true => self.options.suspect_after_ns(&self.topology) / 8,
+        let heartbeat_ns = self.cluster.options.heartbeat_ns;
+        let interval_ns = match self.cluster.options.idle_heartbeat_ns {
+            Some(idle_ns) if now.since(self.wakes.rest.busy_at) > LINGER * heartbeat_ns => {
+                let bound_ns = match self.cluster.survives() {
+                    true => self.cluster.options.suspect_after_ns(&self.cluster.topology) / 8,
                     false => u64::MAX,
                 };
                 idle_ns.min(bound_ns).max(heartbeat_ns)
             }
             _ => heartbeat_ns,
         };
-        self.rest.is_long = interval_ns > heartbeat_ns;
+        self.wakes.rest.is_long = interval_ns > heartbeat_ns;
         self.tick_at(now + interval_ns, out);
     }
 
     /// Something may have happened: whoever rests looks around soon.
     pub(super) fn rouse(&mut self, now: Time, out: &mut Out) {
-        if self.rest.is_long && self.is_busy() {
+        if self.wakes.rest.is_long && self.is_busy() {
             base::sometimes!("a node that rested is roused");
-            self.rest.is_long = false;
-            self.rest.busy_at = now;
-            self.tick_at(now + self.options.heartbeat_ns, out);
+            self.wakes.rest.is_long = false;
+            self.wakes.rest.busy_at = now;
+            self.tick_at(now + self.cluster.options.heartbeat_ns, out);
         }
     }
 
     /// Whether something is under way here. Readers that wait do not count: there are always some that follow
     /// the streams.
     fn is_busy(&self) -> bool {
-        !(self.joining.is_none()
-            && self.handed_out.is_empty()
-            && self.outstanding.is_empty()
-            && self.waiting.is_empty()
-            && self.held_back.is_empty()
-            && self.gate.is_empty()
-            && self.unordered == 0
-            && self.pending.is_empty()
-            && self.kept.is_empty()
-            && self.exchanging.is_empty()
-            && self.early_reads.is_empty()
-            && self.candidacies.is_empty()
-            && self.finding.is_empty()
-            && self.links.values().all(|link| link.outbox.is_settled())
-            && self.leading.values().all(|sequencer| {
-                sequencer.is_open
-                    && sequencer.log.is_settled()
-                    && sequencer.preparing.is_empty()
-                    && sequencer.confirming.is_settled()
-            })
-            && self.sequences.iter().all(|sequence| sequence.unmerged().next().is_none()))
+        !(self.life.is_running()
+            && self.donor.is_idle()
+            && self.gateway.is_settled()
+            && self.merger.is_settled()
+            && self.scheduler.is_settled()
+            && self.findings.is_empty()
+            && self.logs.is_settled())
     }
 }

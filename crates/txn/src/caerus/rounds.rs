@@ -11,12 +11,11 @@
 //! KEEPS: nothing outside the machines of its region acts on an entry before two of three have it; with Paxos for
 //! each entry, none is sent before a majority of regions has promised its place.
 
-use super::message::{Message, Named, Term};
-use super::options::{Agreement, Mutant, Options};
-use super::sequencer::Sequencer;
+use super::message::{Message, Named, SequenceId, Term};
+use super::options::Options;
 use super::state::{Caerus, Out};
 use base::topology::Topology;
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What waits for its first round.
@@ -39,6 +38,10 @@ struct Round {
 }
 
 impl Preparing {
+    /// One more that waits for its first round.
+    pub fn add(&mut self, named: Named) {
+        self.waiting.push(named);
+    }
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.asked.is_empty()
     }
@@ -61,55 +64,21 @@ pub(super) fn inside(topology: &Topology, me: NodeId, options: &Options) -> Vec<
     near
 }
 
-impl Sequencer {
-    /// Whether more entries are on a majority of the machines inside.
-    pub fn keep(&mut self) -> bool {
-        let has = self.log.progress().filter(|(node, _)| self.inside.contains(node));
-        // The leader and one of two are a majority.
-        let kept = has.map(|(_, has)| has).max().unwrap_or(self.kept);
-        let more = kept > self.kept;
-        self.kept = self.kept.max(kept);
-        more
-    }
-}
-
 impl Caerus {
-    /// Entries before this may go to others than the machines that keep them.
-    pub(super) fn goes_out(&self, sequence: RegionId) -> u64 {
-        let sequencer = &self.leading[&sequence];
-        match sequencer.inside.is_empty() || self.options.planted(Mutant::CountBeforeKept) {
-            true => sequencer.log.end(),
-            false => sequencer.kept,
-        }
-    }
-
-    /// Whether a place in a sequence has to be promised first.
-    pub(super) fn has_first_round(&self, sequence: RegionId) -> bool {
-        self.options.agreement == Agreement::PaxosPerEntry
-            && self.is_global(sequence)
-            && self.copies_of(sequence) > 0
-            && !self.options.planted(Mutant::SkipFirstRound)
-    }
-
-    pub(super) fn prepare(&mut self, sequence: RegionId, named: Named) {
-        let sequencer = self.leading.get_mut(&sequence).expect("only the leader prepares");
-        sequencer.preparing.waiting.push(named);
-    }
-
     /// Asks for places of what has gathered; answers when it may.
     pub(super) fn flush_prepares(&mut self, now: Time, out: &mut Out) -> Option<Time> {
-        let sequence = self.global?.number;
-        let sequencer = self.leading.get_mut(&sequence)?;
-        let preparing = &mut sequencer.preparing;
+        let sequence = self.cluster.global?.number;
+        let term = self.logs.of(sequence).term()?;
+        let preparing = &mut self.logs.intake(sequence)?.preparing;
         if preparing.waiting.is_empty() {
             return None;
         }
         if now < preparing.flush_at {
             return Some(preparing.flush_at);
         }
-        preparing.flush_at = now + self.pace.interval_ns(&self.options);
+        preparing.flush_at = now + self.wakes.interval_ns(&self.cluster.options);
         preparing.rounds += 1;
-        let (round, term) = (preparing.rounds, sequencer.term);
+        let round = preparing.rounds;
         let named = std::mem::take(&mut preparing.waiting);
         preparing.asked.insert(round, Round { named, promised: BTreeSet::new(), asked_at: now, asks: 0 });
         self.tell_voters(&Message::Prepare { sequence, term, round }, out);
@@ -118,12 +87,12 @@ impl Caerus {
 
     /// Asks again whoever should have answered.
     pub(super) fn prepare_again(&mut self, now: Time, out: &mut Out) {
-        let Some(sequence) = self.global.map(|global| global.number) else { return };
-        let patience_ns = 2 * self.topology.wan.widest_ns() + 2 * self.options.batch_ns;
-        let Some(sequencer) = self.leading.get_mut(&sequence) else { return };
-        let term = sequencer.term;
+        let Some(sequence) = self.cluster.global.map(|global| global.number) else { return };
+        let patience_ns = 2 * self.cluster.topology.wan.widest_ns() + 2 * self.cluster.options.batch_ns;
+        let Some(term) = self.logs.of(sequence).term() else { return };
+        let Some(intake) = self.logs.intake(sequence) else { return };
         let mut again = Vec::new();
-        for (round, asked) in &mut sequencer.preparing.asked {
+        for (round, asked) in &mut intake.preparing.asked {
             if now.since(asked.asked_at) > patience_ns << asked.asks.min(4) {
                 base::sometimes!("a place is asked for again");
                 asked.asked_at = now;
@@ -139,15 +108,15 @@ impl Caerus {
     pub(super) fn on_prepare(
         &mut self,
         from: NodeId,
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         round: u64,
         out: &mut Out,
     ) {
-        if !self.speaks(from, sequence, term) || !self.votes(sequence) {
+        if !self.cluster.speaks(from, sequence, term) || !self.cluster.votes(sequence) {
             return;
         }
-        let promised = self.sequences[usize::from(sequence.0)].promised;
+        let promised = self.logs.of(sequence).promised();
         if term < promised {
             self.send(from, Message::Overtaken { sequence, term: promised }, out);
         } else if term == promised {
@@ -160,17 +129,19 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        sequence: RegionId,
+        sequence: SequenceId,
         term: Term,
         round: u64,
         out: &mut Out,
     ) {
-        let is_voter = self.sequencers[usize::from(self.topology.region_of(from).0)] == Some(from);
-        let copies = if self.exists(sequence) { self.copies_of(sequence) } else { return };
-        let Some(sequencer) = self.leading.get_mut(&sequence).filter(|s| s.term == term && is_voter) else {
+        let is_voter =
+            self.cluster.sequencers[usize::from(self.cluster.topology.region_of(from).0)] == Some(from);
+        let copies = if self.cluster.exists(sequence) { self.cluster.copies_of(sequence) } else { return };
+        if self.logs.of(sequence).term() != Some(term) || !is_voter {
             return;
-        };
-        let asked = &mut sequencer.preparing.asked;
+        }
+        let Some(intake) = self.logs.intake(sequence) else { return };
+        let asked = &mut intake.preparing.asked;
         if let Some(round) = asked.get_mut(&round) {
             round.promised.insert(from);
         }

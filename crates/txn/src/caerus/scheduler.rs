@@ -4,82 +4,170 @@
 //! one that it does not conflict with. The nodes of a region that take part show each other what they
 //! read; no other region is asked anything: it executes the same for itself. Positions of a log are dense.
 
-use super::batcher::is_schema_change;
-use super::homes::{is_bare_move, moved_away};
-use super::merger::cut_of;
+mod queue;
+
+use super::asking::Asking;
+use super::claims::{is_bare_move, moved_away};
+use super::cluster::Cluster;
+use super::merger::{Merger, cut_of};
 use super::message::{Message, Share};
-use super::requests::unknown;
-use super::state::{Caerus, Exchange, Out, Work};
+use super::requests::{Kept, Requests, unknown};
+use super::state::{Todo, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
 use base::order::StreamItem;
 use base::txn::{Gathered, Transaction};
-use base::{NodeId, PartitionId, Place, Rank, SqlError, SqlState, Time, TxnId};
+use base::{LogPosition, NodeId, PartitionId, Place, Rank, SqlError, SqlState, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-impl Caerus {
-    pub(super) fn execute(&mut self, now: Time, at: Ref, executor: &mut dyn Executor, out: &mut Out) {
-        let vertex = self.graph.live(at);
+/// What executes here when, and what others may ask about it.
+#[derive(Clone, Debug)]
+pub(super) struct Scheduler {
+    /// How far each partition's log is.
+    logs: Vec<(LogPosition, Rank)>,
+    groups: BTreeMap<u32, Group>,
+    groups_made: u32,
+    /// Wait for reads of another node of this region, since when; and what is known of those nodes.
+    exchanging: BTreeMap<TxnId, Time>,
+    asking: Asking,
+    /// Reads of other nodes whose transaction is not known here, and since when.
+    early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
+    /// Ends that a gateway elsewhere may ask for.
+    outcomes: BTreeMap<TxnId, ((TxnId, Rank), Share)>,
+    requests: Requests,
+}
+
+/// Reads that nodes of one region show each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exchange {
+    pub reads: BTreeMap<PartitionId, Gathered>,
+    /// Own reads are in it.
+    pub gathered: bool,
+}
+
+/// A component with several members here.
+#[derive(Clone, Debug)]
+struct Group {
+    members: Vec<Ref>,
+    unexecuted: usize,
+}
+
+/// A transaction has executed here.
+pub(super) struct Executed {
+    pub at: Ref,
+    /// What took effect, and its rank.
+    pub end: (TxnId, Rank),
+    pub share: Share,
+}
+
+/// Components of several members, as they travel: number, members, and how many of those have not executed.
+pub(super) type Groups = Vec<(u32, Vec<TxnId>, u64)>;
+
+impl Scheduler {
+    pub fn new(cluster: &Cluster) -> Scheduler {
+        Scheduler {
+            logs: vec![(LogPosition(0), Rank::ZERO); cluster.topology.partitions.len()],
+            groups: BTreeMap::new(),
+            groups_made: 0,
+            exchanging: BTreeMap::new(),
+            asking: Asking::new(&cluster.topology, cluster.region),
+            early_reads: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            requests: Requests::default(),
+        }
+    }
+
+    /// How far a partition's log is: the position of the last record, and the largest rank of any.
+    pub fn log(&self, partition: PartitionId) -> (LogPosition, Rank) {
+        self.logs[usize::from(partition.0)]
+    }
+    /// Nothing waits for reads, and nobody's reads wait.
+    pub fn is_settled(&self) -> bool {
+        self.exchanging.is_empty() && self.early_reads.is_empty()
+    }
+    pub fn outcome_count(&self) -> usize {
+        self.outcomes.len()
+    }
+    #[cfg(test)]
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+    #[cfg(test)]
+    pub fn request_count(&self) -> usize {
+        self.requests.len()
+    }
+    /// How often reads were asked for.
+    pub fn reads_asked(&self) -> u64 {
+        self.asking.count
+    }
+
+    /// Executes a transaction whose predecessors are done, unless it waits for others' reads.
+    pub fn execute(
+        &mut self,
+        now: Time,
+        (cluster, merger): (&Cluster, &mut Merger),
+        at: Ref,
+        executor: &mut dyn Executor,
+        todo: &mut Todo<'_>,
+    ) -> Option<Executed> {
+        let vertex = merger.vertex(at);
         if vertex.state >= State::Executed {
-            return;
+            return None;
         }
         assert_eq!(vertex.state, State::Emitted, "{} executes once its place is known", vertex.id);
         assert_eq!(vertex.waits, 0, "{} waits for its predecessors", vertex.id);
         let transaction = vertex.transaction.clone().expect("entries carry whole transactions");
         if vertex.extra.alone {
-            let reads = self.gather(at, &transaction, executor).into_iter().collect();
-            self.apply(now, at, &transaction, &reads, executor, out);
-            return;
+            let reads = self.gather((cluster, merger), at, &transaction, executor).into_iter().collect();
+            return Some(self.apply((cluster, merger), at, &transaction, &reads, executor, todo));
         }
         let gathered = vertex.extra.exchange.as_ref().is_some_and(|exchange| exchange.gathered);
         if !gathered {
-            let reads = self.gather(at, &transaction, executor);
-            for node in self.nodes_in(self.region, &transaction) {
-                if node != self.me {
-                    let message = Message::Reads { txn: transaction.id, gathered: reads.to_vec() };
-                    self.send(node, message, out);
+            let reads = self.gather((cluster, merger), at, &transaction, executor);
+            for node in cluster.nodes_in(cluster.region, &transaction) {
+                if node != cluster.me {
+                    todo.send(node, Message::Reads { txn: transaction.id, gathered: reads.to_vec() });
                 }
             }
-            let exchange = self.exchange(at);
+            let exchange = exchange(merger, at);
             exchange.gathered = true;
             exchange.reads.extend(reads);
         }
-        let participants = self.graph.live(at).participants.len();
-        let exchange = self.exchange(at);
-        if exchange.reads.len() < participants {
+        let participants = merger.vertex(at).participants.len();
+        let known = exchange(merger, at);
+        if known.reads.len() < participants {
             self.exchanging.insert(transaction.id, now);
-            return;
+            return None;
         }
-        let reads = std::mem::take(&mut exchange.reads);
+        let reads = std::mem::take(&mut known.reads);
         if let Some(since) = self.exchanging.remove(&transaction.id) {
             self.asking.came(now, since);
         }
-        self.apply(now, at, &transaction, &reads, executor, out);
+        let executed = self.apply((cluster, merger), at, &transaction, &reads, executor, todo);
         // Another node may still ask for what was read here.
-        self.exchange(at).reads = reads;
-    }
-
-    fn exchange(&mut self, at: Ref) -> &mut Exchange {
-        self.graph.live_mut(at).extra.exchange.get_or_insert_default()
+        exchange(merger, at).reads = reads;
+        Some(executed)
     }
 
     /// Reads at every partition here that takes part.
     fn gather(
         &self,
+        (cluster, merger): (&Cluster, &Merger),
         at: Ref,
         transaction: &Transaction,
         executor: &mut dyn Executor,
     ) -> SmallVec<[(PartitionId, Gathered); 1]> {
-        let local = transaction.participants().filter(|p| self.partition(*p).local);
-        if self.graph.live(at).extra.stale {
+        let local = transaction.participants().filter(|p| cluster.is_local(*p));
+        let extra = &merger.vertex(at).extra;
+        if extra.stale {
             return local.map(|p| (p, Gathered::Abort(moved_away()))).collect();
         }
         if is_bare_move(transaction) {
             return local.map(|p| (p, Gathered::Values(Vec::new()))).collect();
         }
-        let collected = self.graph.live(at).extra.collected;
+        let collected = extra.collected;
         if let Some(read_at) = cut_of(transaction)
             && read_at < collected
         {
@@ -87,11 +175,11 @@ impl Caerus {
             base::sometimes!("a transaction has read too long ago");
             return local.map(|p| (p, Gathered::Abort(too_old(read_at, collected)))).collect();
         }
-        if self.is_too_late(at) {
+        if self.requests.is_too_late(cluster, extra) {
             base::sometimes!("a repeated request comes too late");
             return local.map(|p| (p, Gathered::Abort(unknown()))).collect();
         }
-        let gather = |p| match self.was_done(at, p) {
+        let gather = |p| match self.requests.was_done(cluster, extra, p) {
             true => (p, Gathered::Abort(unknown())),
             false => (p, executor.gather(p, transaction)),
         };
@@ -101,178 +189,219 @@ impl Caerus {
     /// Everybody's reads are here: the transaction takes effect, or none.
     fn apply(
         &mut self,
-        now: Time,
+        (cluster, merger): (&Cluster, &mut Merger),
         at: Ref,
         transaction: &Transaction,
         reads: &BTreeMap<PartitionId, Gathered>,
         executor: &mut dyn Executor,
-        out: &mut Out,
-    ) {
+        todo: &mut Todo<'_>,
+    ) -> Executed {
         let txn = transaction.id;
-        let rank = self.graph.live(at).rank.expect("what executes has a rank");
+        let extra = &merger.vertex(at).extra;
+        let rank = merger.vertex(at).rank.expect("what executes has a rank");
         let place = Place::new(rank, txn);
         let abort: Option<SqlError> = reads.values().find_map(|gathered| match gathered {
             Gathered::Abort(error) => Some(error.clone()),
             Gathered::Values(_) => None,
         });
-        let (stale, moves) = (self.graph.live(at).extra.stale, is_bare_move(transaction));
+        let moves = is_bare_move(transaction);
         let mut results = Vec::new();
-        for partition in transaction.participants() {
-            let number = partition.0 as usize;
-            if !self.partitions[number].local {
-                continue;
-            }
+        for partition in transaction.participants().filter(|p| cluster.is_local(*p)) {
             let applied = match abort {
                 Some(_) => Applied::default(),
                 None if moves => Applied::default(),
                 None => executor.apply(partition, transaction, place, reads),
             };
             results.push((partition, applied.results));
-            let entry = &mut self.partitions[number];
-            entry.position = entry.position.next();
-            entry.rank_max = entry.rank_max.max(rank);
-            if entry.streams {
-                let record = CommitRecord {
-                    txn,
-                    rank,
-                    partition,
-                    position: entry.position,
-                    writes: applied.writes,
-                    schema: applied.schema,
-                };
-                out.push(EngineEffect::Stream { partition, item: StreamItem::Record(record) });
+            let (position, rank_max) = &mut self.logs[usize::from(partition.0)];
+            (*position, *rank_max) = (position.next(), rank.max(*rank_max));
+            if cluster.is_followed(partition) {
+                let (position, writes, schema) = (*position, applied.writes, applied.schema);
+                let record = CommitRecord { txn, rank, partition, position, writes, schema };
+                todo.effect(EngineEffect::Stream { partition, item: StreamItem::Record(record) });
             }
         }
-        if stale {
-            return self.executed(now, at, (txn, rank), Share::Noop, out);
-        }
-        if let Some((end, share)) = self.first_attempt(at, transaction) {
-            return self.executed(now, at, end, share, out);
-        }
-        let share = match abort {
-            Some(error) => Share::Aborted(error),
-            None => Share::Committed(results),
+        let first = match extra.stale {
+            true => Some(((txn, rank), Share::Noop)),
+            false => self.requests.first_attempt(cluster, extra, transaction),
         };
-        self.request_ended(at, txn, rank, &share);
-        self.executed(now, at, (txn, rank), share, out);
+        let (end, share) = first.unwrap_or_else(|| {
+            let share = match abort {
+                Some(error) => Share::Aborted(error),
+                None => Share::Committed(results),
+            };
+            self.requests.ended(cluster, extra, transaction, rank, &share);
+            ((txn, rank), share)
+        });
+        self.executed(merger, at, rank, todo);
+        Executed { at, end, share }
     }
 
-    /// `end`: what took effect, and its rank.
-    fn executed(&mut self, now: Time, at: Ref, end: (TxnId, Rank), share: Share, out: &mut Out) {
-        let vertex = self.graph.live_mut(at);
-        let rank = vertex.rank.expect("what executes has a rank");
-        vertex.state = State::Executed;
-        let group = vertex.group;
-        let read_at = vertex.transaction.as_ref().and_then(cut_of);
-        let followers = std::mem::take(&mut vertex.followers);
-        if let Some(read_at) = read_at {
-            self.read_below.remove(&(read_at, at.slot));
-        }
+    fn executed(&mut self, merger: &mut Merger, at: Ref, rank: Rank, todo: &mut Todo<'_>) {
+        merger.executed(at);
+        let vertex = merger.scheduled(at);
+        let (group, followers) = (vertex.group, std::mem::take(&mut vertex.followers));
         for follower in followers {
-            self.one_less(follower);
+            one_less(merger, follower, todo);
         }
         match group {
-            None => self.done(at, rank),
+            None => self.done(merger, at, rank, todo),
             Some(number) => {
                 let group = self.groups.get_mut(&number).expect("the component executes");
                 group.unexecuted -= 1;
                 if group.unexecuted == 0 {
                     let group = self.groups.remove(&number).expect("just found");
-                    group.members.into_iter().for_each(|member| self.done(member, rank));
+                    group.members.into_iter().for_each(|member| self.done(merger, member, rank, todo));
                 }
             }
-        }
-        self.show(now, at, end, share, out);
-    }
-
-    /// Shows what has executed to its client and to readers.
-    fn show(&mut self, now: Time, at: Ref, end: (TxnId, Rank), share: Share, out: &mut Out) {
-        let vertex = self.graph.live(at);
-        let (txn, bound, regions) = (vertex.id, vertex.bound, vertex.extra.regions);
-        let everybody = vertex.transaction.as_ref().is_some_and(is_schema_change);
-        self.pending.remove(&(bound, at.slot));
-        self.changed(at, out);
-        let gateway = txn.coordinator;
-        let answers = everybody || self.answering_region(gateway, regions) == self.region;
-        // Where regions may be lost, a gateway may have to be content with its own.
-        let may_ask = self.survives() && self.topology.region_of(gateway) == self.region;
-        if may_ask || answers && gateway != self.me {
-            self.outcomes.insert(txn, (end, share.clone()));
-        }
-        if gateway == self.me && answers {
-            return self.on_executed(now, gateway, txn, end, share);
-        }
-        if answers {
-            self.send(gateway, Message::Executed { txn, end, share }, out);
         }
     }
 
     /// It has executed here, as far as it takes part, and so has its whole component.
-    pub(super) fn done(&mut self, at: Ref, rank: Rank) {
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::Done;
-        let dependents = std::mem::take(&mut vertex.dependents);
-        self.kept.insert((rank, at.slot));
-        for dependent in dependents {
-            self.one_less(dependent);
+    fn done(&mut self, merger: &mut Merger, at: Ref, rank: Rank, todo: &mut Todo<'_>) {
+        merger.done(at, rank);
+        for dependent in std::mem::take(&mut merger.scheduled(at).dependents) {
+            one_less(merger, dependent, todo);
         }
     }
 
-    fn one_less(&mut self, at: Ref) {
-        let vertex = self.graph.live_mut(at);
-        vertex.waits -= 1;
-        if vertex.waits == 0 {
-            self.work.push_back(Work::Execute(at));
+    /// Remembers how a transaction ended, for its gateway.
+    pub fn remember(&mut self, txn: TxnId, end: (TxnId, Rank), share: Share) {
+        self.outcomes.insert(txn, (end, share));
+    }
+    /// How a transaction ended, as far as that is remembered.
+    pub fn outcome(&self, txn: TxnId) -> Option<((TxnId, Rank), Share)> {
+        self.outcomes.get(&txn).cloned()
+    }
+    /// Gateways know how these ended.
+    pub fn forget_outcomes(&mut self, ended: std::ops::Range<TxnId>) {
+        let answered: Vec<TxnId> = self.outcomes.range(ended).map(|(txn, _)| *txn).collect();
+        answered.iter().for_each(|txn| _ = self.outcomes.remove(txn));
+    }
+    /// Forgets results of named requests that nobody who may still execute here can ask for.
+    pub fn forget_results(&mut self, cluster: &Cluster, merger: &Merger, given_up: Rank) {
+        self.requests.forget(cluster, merger.graph(), given_up);
+    }
+    /// Forgets reads of transactions that have not come: of most of them the vertex is gone, and other nodes ask for
+    /// the rest again.
+    pub fn forget_early(&mut self, now: Time, patience_ns: u64) {
+        self.early_reads.retain(|_, (since, _)| now.since(*since) < patience_ns);
+    }
+
+    /// A transaction appears in its first sequence: its reads may have come before.
+    pub fn known(&mut self, now: Time, merger: &mut Merger, txn: TxnId, todo: &mut Todo<'_>) {
+        if let Some((_, gathered)) = self.early_reads.remove(&txn) {
+            self.take_reads(now, merger, txn, gathered, todo);
         }
     }
 
-    pub(super) fn take_reads(&mut self, now: Time, txn: TxnId, gathered: Vec<(PartitionId, Gathered)>) {
-        let Some(at) = self.graph.find(txn) else {
+    /// A node of this region has read this for a transaction.
+    pub fn on_reads(
+        &mut self,
+        now: Time,
+        merger: &mut Merger,
+        from: NodeId,
+        (txn, gathered): (TxnId, Vec<(PartitionId, Gathered)>),
+        todo: &mut Todo<'_>,
+    ) {
+        self.asking.heard(from);
+        self.take_reads(now, merger, txn, gathered, todo);
+    }
+
+    fn take_reads(
+        &mut self,
+        now: Time,
+        merger: &mut Merger,
+        txn: TxnId,
+        gathered: Vec<(PartitionId, Gathered)>,
+        todo: &mut Todo<'_>,
+    ) {
+        let Some(at) = merger.graph().find(txn) else {
             base::sometimes!("reads arrive before their transaction, or long after");
             self.early_reads.entry(txn).or_insert_with(|| (now, Vec::new())).1.extend(gathered);
             return;
         };
-        let vertex = self.graph.live(at);
+        let vertex = merger.vertex(at);
         if vertex.state >= State::Executed || !vertex.extra.local {
             return;
         }
         let participants = vertex.participants.len();
         let ready = vertex.state == State::Emitted && vertex.waits == 0;
-        let exchange = self.exchange(at);
+        let exchange = exchange(merger, at);
         exchange.reads.extend(gathered);
         if ready && exchange.gathered && exchange.reads.len() == participants {
-            self.work.push_back(Work::Execute(at));
+            todo.work(Work::Execute(at));
         }
     }
 
-    pub(super) fn on_reads_wanted(&mut self, from: NodeId, txn: TxnId, out: &mut Out) {
-        let Some(at) = self.graph.find(txn) else { return };
-        let Some(exchange) = &self.graph.live(at).extra.exchange else { return };
+    /// Another node of this region lacks what was read here.
+    pub fn on_reads_wanted(
+        &self,
+        cluster: &Cluster,
+        merger: &Merger,
+        from: NodeId,
+        txn: TxnId,
+        todo: &mut Todo<'_>,
+    ) {
+        let Some(at) = merger.graph().find(txn) else { return };
+        let Some(exchange) = &merger.vertex(at).extra.exchange else { return };
         // Not gathered yet: they will be sent then.
         if exchange.gathered {
-            let own = exchange.reads.iter().filter(|(p, _)| self.partition(**p).local);
+            let own = exchange.reads.iter().filter(|(p, _)| cluster.is_local(**p));
             let gathered = own.map(|(p, gathered)| (*p, gathered.clone())).collect();
-            self.send(from, Message::Reads { txn, gathered }, out);
+            todo.send(from, Message::Reads { txn, gathered });
         }
     }
 
-    pub(super) fn on_outcome_wanted(&mut self, from: NodeId, txn: TxnId, out: &mut Out) {
-        if let Some((end, share)) = self.outcomes.get(&txn).cloned() {
-            return self.send(from, Message::Executed { txn, end, share }, out);
-        }
-        let Some(rejoined) = self.rejoined else { return };
-        let gateway = self.topology.region_of(txn.coordinator);
-        let asks_here = gateway == self.region || self.sequencers[usize::from(gateway.0)].is_none();
-        let known = self.graph.find(txn).map(|at| self.graph.live(at));
-        let has_executed = match known {
-            Some(vertex) => vertex.state >= State::Executed,
-            None => self.sequences.iter().any(|sequence| sequence.seen.contains(txn)),
+    /// Asks for reads that should have come from other nodes of this region.
+    pub fn ask_reads(&mut self, now: Time, cluster: &Cluster, merger: &Merger, todo: &mut Todo<'_>) {
+        self.asking.ask(now, cluster, merger, &self.exchanging, todo);
+    }
+
+    /// What another node goes on from.
+    pub fn image(&self, id_of: &impl Fn(Ref) -> Option<TxnId>) -> (Groups, u32, Vec<Kept>) {
+        let group = |(number, group): (&u32, &Group)| {
+            let members = group.members.iter().filter_map(|at| id_of(*at)).collect();
+            (*number, members, group.unexecuted as u64)
         };
-        if asks_here && has_executed {
-            base::sometimes!("how a transaction ended was forgotten by the region that lost its memory");
-            let end = (txn, known.and_then(|vertex| vertex.rank).unwrap_or(rejoined.at));
-            self.send(from, Message::Executed { txn, end, share: Share::Aborted(unknown()) }, out);
-        }
+        (self.groups.iter().map(group).collect(), self.groups_made, self.requests.image())
+    }
+    /// Forgets what was merged or taken over.
+    pub fn forget_merged(&mut self) {
+        self.groups.clear();
+        self.requests = Requests::default();
+    }
+    /// Goes on from another node's.
+    pub fn take_over(
+        &mut self,
+        logs: Vec<(LogPosition, Rank)>,
+        (groups, groups_made, requests): (Groups, u32, Vec<Kept>),
+        at_of: &impl Fn(TxnId) -> Ref,
+    ) {
+        let group = |(number, members, unexecuted): (u32, Vec<TxnId>, u64)| {
+            let members = members.into_iter().map(at_of).collect();
+            (number, Group { members, unexecuted: unexecuted as usize })
+        };
+        self.groups = groups.into_iter().map(group).collect();
+        self.groups_made = groups_made;
+        self.requests.take_over(requests);
+        self.logs = logs;
+    }
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.is_settled() && self.groups.is_empty() && self.outcomes.is_empty()
+    }
+}
+
+fn exchange(merger: &mut Merger, at: Ref) -> &mut Exchange {
+    merger.scheduled(at).extra.exchange.get_or_insert_default()
+}
+
+fn one_less(merger: &mut Merger, at: Ref, todo: &mut Todo<'_>) {
+    let vertex = merger.scheduled(at);
+    vertex.waits -= 1;
+    if vertex.waits == 0 {
+        todo.work(Work::Execute(at));
     }
 }
 

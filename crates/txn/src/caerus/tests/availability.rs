@@ -139,7 +139,8 @@ fn a_short_silence_delays_and_refuses_nobody() {
 fn a_gateway_takes_more_than_it_could_have_under_way() {
     let mut world = world(0);
     for node in &mut world.nodes {
-        (node.options.outstanding_max, node.options.unordered_max) = (20, 40);
+        let options = node.options_mut();
+        (options.outstanding_max, options.unordered_max) = (20, 40);
     }
     world.run_for_ms(500);
     for n in 0..60 {
@@ -208,13 +209,13 @@ fn a_pause_of_a_node_itself_is_not_held_against_others() {
 }
 
 /// Load and readers everywhere, while regions are lost or cut off one after the other and come back.
-fn random(seed: u64, mutant: Option<Mutant>) -> World {
+pub fn random(seed: u64, mutant: Option<Mutant>) -> World {
     let mut rng = Rng::new(seed).fork("losses");
     let mut world = planted_world(seed, 0, mutant);
     for node in &mut world.nodes {
-        node.options.lost_after_ns = Some(*rng.pick(&[210, 500]) * MS);
-        node.options.outstanding_max = *rng.pick(&[3, 2000]);
-        node.options.unordered_max = *rng.pick(&[5, 4000]);
+        node.options_mut().lost_after_ns = Some(*rng.pick(&[210, 500]) * MS);
+        node.options_mut().outstanding_max = *rng.pick(&[3, 2000]);
+        node.options_mut().unordered_max = *rng.pick(&[5, 4000]);
     }
     world.faults = Faults {
         loss: *rng.pick(&[0.0, 0.05]),

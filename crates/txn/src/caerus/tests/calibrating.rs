@@ -4,14 +4,15 @@ use super::judge::judge;
 use super::random::run_in;
 use super::recovery::turmoil_in;
 use super::{World, planted};
+use crate::caerus::SequenceId;
 use crate::caerus::{Mutant, Options, Protocol};
 use crate::trial::panics;
+use base::NodeId;
 use base::order::CloseTicket;
 use base::time::MS;
 use base::topology::Topology;
 use base::txn::Granule;
 use base::wan::Wan;
-use base::{NodeId, RegionId};
 
 /// Regions 100 ms from each other, one partition each; clocks are this many ms off.
 fn world(copies_elsewhere: usize, off_ms: [i64; 3], mutant: Option<Mutant>) -> World {
@@ -126,7 +127,7 @@ fn a_leader_that_others_do_not_follow_any_more_tells_no_end() {
         let outside = world.submit(1, "w0.1");
         world.run_for_ms(1000);
         assert!(world.has_ended(&outside));
-        assert_ne!(world.nodes[1].leader_of(RegionId(0)), NodeId(0));
+        assert_ne!(world.nodes[1].leader_of(SequenceId(0)), NodeId(0));
         world.find(2, 0, 0, whole());
         world.run_for_ms(1000);
         let found = world.found.contains_key(&CloseTicket(2));

@@ -3,10 +3,12 @@
 use super::World;
 use super::judge::judge;
 use crate::caerus::Options;
+use crate::caerus::SequenceId;
+use crate::engine::Engine;
 use base::time::MS;
 use base::topology::Topology;
 use base::wan::Wan;
-use base::{NodeId, Rank, RegionId, Time};
+use base::{NodeId, Rank, Time};
 
 fn world() -> World {
     let wan = Wan::uniform("test", &["a", "b", "c"], MS, 20 * MS);
@@ -59,7 +61,7 @@ fn collection_goes_on_whichever_region_is_lost_and_never_back() {
         let told: Vec<Rank> = world.watermarks.clone();
         world.heal();
         load(&mut world, None, 400);
-        assert!(world.nodes[0].leading.contains_key(&RegionId(0)), "the first region collects again");
+        assert!(world.nodes[0].logs.leads(SequenceId(0)), "the first region collects again");
         for node in 0..3u16 {
             assert!(told[usize::from(node)] <= world.watermarks[usize::from(node)]);
             let behind_ms = behind_ms(&world, node);
@@ -77,7 +79,7 @@ fn a_collector_that_is_cut_off_gives_up_nothing_that_others_read() {
     load(&mut world, None, 50);
     // A reader of region 2 holds on to what it reads.
     let held = world.now.rank();
-    world.nodes[2].floor = Some(held);
+    world.nodes[2].set_floor(Some(held));
     world.cut_off(0);
     load(&mut world, Some(0), 400);
     assert!(!world.cut_off.contains(&NodeId(1)));
@@ -85,7 +87,7 @@ fn a_collector_that_is_cut_off_gives_up_nothing_that_others_read() {
     world.heal();
     world.run_for_ms(3000);
     assert!(world.watermarks.iter().all(|rank| *rank <= held), "{:?} {held:?}", world.watermarks);
-    world.nodes[2].floor = None;
+    world.nodes[2].set_floor(None);
     load(&mut world, None, 300);
     assert!(world.watermarks.iter().all(|rank| *rank > held));
     world.run_for_ms(5000);

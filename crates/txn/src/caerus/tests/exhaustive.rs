@@ -55,7 +55,7 @@ impl State {
                 // Where nobody waits for copies, acknowledgements do not change what is ordered.
                 EngineEffect::Send { message: Message::SubmitAck { .. }, .. } => {}
                 EngineEffect::Send { message: Message::AppendAck { sequence, .. }, .. }
-                    if node.engine.copies_of(sequence) == 0 => {}
+                    if node.engine.cluster.copies_of(sequence) == 0 => {}
                 EngineEffect::Send { to, message } => self.flying.push((n, to, Rc::new(message))),
                 EngineEffect::Answer(answer) => _ = node.answers.insert(answer.txn, answer),
                 _ => {}
@@ -106,7 +106,7 @@ impl State {
         }
         let answered: usize = self.nodes.iter().map(|node| node.answers.len()).sum();
         // What met a move goes on with the next tick.
-        let again: usize = self.nodes.iter().map(|node| node.engine.held_back.len()).sum();
+        let again: usize = self.nodes.iter().map(|node| node.engine.gateway.held_back_count()).sum();
         let transactions = transactions - again;
         assert_eq!(answered, transactions, "everything is answered");
         let mut places: BTreeMap<TxnId, Place> = BTreeMap::new();

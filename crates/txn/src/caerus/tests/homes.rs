@@ -10,7 +10,7 @@ use base::time::MS;
 use base::topology::{NodeSpec, Topology};
 use base::txn::{Granule, Outcome};
 use base::wan::Wan;
-use base::{NodeId, RegionId, TxnId};
+use base::{NodeId, PartitionId, RegionId, TxnId};
 
 #[test]
 fn a_partition_that_has_moved_is_written_without_a_trip_where_it_is_and_with_one_where_it_was() {
@@ -86,11 +86,14 @@ fn of_two_wishes_for_one_table_the_later_one_stands_in_the_end() {
     world.run_for_ms(3000);
     assert!(moves.iter().all(|txn| world.answer(*txn).outcome.is_committed()));
     let last = moves.into_iter().max_by_key(|txn| world.answer(*txn).rank).unwrap();
-    let home = |world: &World, n: usize| world.nodes[n].partitions[0].home(Some(OTHER)).region;
+    let home = |world: &World, n: usize| world.nodes[n].residences.home(PartitionId(0), Some(OTHER)).region;
     let expected = RegionId(last.coordinator.0);
     assert!((0..3).all(|n| home(&world, n) == expected), "{expected}");
     let moved = world.answer(leaves).outcome.is_committed();
-    assert_eq!(world.nodes[0].partitions[0].home(None).region, RegionId(if moved { 2 } else { 0 }));
+    assert_eq!(
+        world.nodes[0].residences.home(PartitionId(0), None).region,
+        RegionId(if moved { 2 } else { 0 })
+    );
     judge(&world);
     world.check_empty();
 }
@@ -102,7 +105,7 @@ fn a_wrong_count_of_moves_takes_no_effect_anywhere_and_is_tried_again() {
         let world = run(seed, 80, Some(planted(Mutant::WrongHomes)));
         judge(&world);
         again += world.answers.values().filter(|(_, answer)| answer.txn != answer.submitted_as).count();
-        premature += world.nodes.iter().map(|node| node.premature).sum::<u64>();
+        premature += world.nodes.iter().map(|node| node.residences.premature()).sum::<u64>();
     }
     assert!(again > 100 && premature > 100, "{again} {premature}");
 }
@@ -195,7 +198,7 @@ fn of_two_moves_of_one_partition_one_takes_effect() {
     let same = same.iter().flatten().filter(|txn| world.answer(**txn).outcome.is_committed());
     assert_eq!(same.count(), 1);
     // On and back again, where everybody knows the way.
-    let home = |world: &World| world.nodes[0].partitions[0].home(None).region;
+    let home = |world: &World| world.nodes[0].residences.home(PartitionId(0), None).region;
     for to in [0, 1, 2, 0].map(RegionId) {
         if home(&world) != to {
             world.move_home(1, 0, to.0).unwrap();
@@ -251,7 +254,10 @@ fn a_gateway_without_a_copy_is_told_where_a_partition_went() {
     let txn = world.submit(3, "w0.1");
     world.run_for_ms(1000);
     assert!(world.latency_ms(txn) < 10.0, "{}", world.latency_ms(txn));
-    assert_eq!(world.nodes[3].partitions[0].rest.home, world.nodes[0].partitions[0].rest.home);
+    assert_eq!(
+        world.nodes[3].residences.home(PartitionId(0), None),
+        world.nodes[0].residences.home(PartitionId(0), None)
+    );
     judge(&world);
     world.check_empty();
 }
@@ -295,7 +301,7 @@ fn a_lost_home_is_left_and_taken_up_again() {
     }
     world.heal();
     world.run_for_ms(20_000);
-    let home = |n: usize| world.nodes[n].partitions[0].home(None);
+    let home = |n: usize| world.nodes[n].residences.home(PartitionId(0), None);
     assert_eq!(home(0).region, RegionId(1));
     assert!((0..3).all(|n| home(n) == home(0)));
     judge(&world);

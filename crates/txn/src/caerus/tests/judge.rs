@@ -34,8 +34,11 @@ fn nothing_is_implausible(world: &World) {
 
 /// Unless a gateway is wrong, nothing says a home that the home's sequence has not come to.
 fn nothing_precedes_its_move(world: &World) {
-    let is_wrong = |node: &Caerus| node.options.planted(Mutant::WrongHomes);
-    assert!(world.nodes.iter().all(|node| node.premature == 0 || is_wrong(node)), "a move is late");
+    let is_wrong = |node: &Caerus| node.cluster.options.planted(Mutant::WrongHomes);
+    assert!(
+        world.nodes.iter().all(|node| node.residences.premature() == 0 || is_wrong(node)),
+        "a move is late"
+    );
 }
 
 fn everything_is_answered(world: &World) {

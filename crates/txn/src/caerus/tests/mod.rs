@@ -21,11 +21,13 @@ mod repeats;
 mod resting;
 mod rivals;
 mod scenarios;
+mod traces;
 
-use super::{Caerus, Message, Mutant, Options, Timer};
+use super::{Caerus, Message, Mutant, Options, SequenceId, Timer};
 use crate::engine::{Answer, Engine, EngineEffect};
 use crate::trial::executor::Rows;
 use crate::trial::{access, conflict};
+use base::hash::digest;
 use base::order::{Close, CloseTicket, Closed, StreamItem};
 use base::rng::Rng;
 use base::schema::{MoveHome, SchemaAction, SchemaChange};
@@ -86,6 +88,8 @@ struct World {
     streams: BTreeMap<(NodeId, PartitionId), Vec<StreamItem>>,
     watermarks: Vec<Rank>,
     messages: u64,
+    /// A digest of all that nodes have asked of their hosts, in order.
+    trace: u64,
 }
 
 impl World {
@@ -133,6 +137,7 @@ impl World {
             streams: BTreeMap::new(),
             watermarks: vec![Rank::ZERO; count],
             messages: 0,
+            trace: 0,
         };
         for n in 0..count {
             let mut out = Vec::new();
@@ -235,6 +240,9 @@ impl World {
 
     fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message, Timer>>) {
         for effect in out {
+            if !matches!(effect, EngineEffect::Send { .. }) {
+                self.trace = digest(&(self.trace, node, format!("{effect:?}")));
+            }
             match effect {
                 EngineEffect::Send { to, message } => self.send(node, to, message),
                 EngineEffect::Timer { at, timer } => {
@@ -280,6 +288,7 @@ impl World {
             let jitter_ns = self.rng.below(self.faults.jitter_ns + 1);
             let at = self.now + self.topology.one_way_ns(from, to) + jitter_ns;
             let bytes = base::codec::encode(&message);
+            self.trace = digest(&(self.trace, from, to, &bytes));
             let message = base::codec::decode(&bytes).expect("what is written is read");
             self.schedule(at, Event::Message { to, from, message });
         }
@@ -366,7 +375,7 @@ impl World {
     /// A transaction whose gateway lost its memory before it could answer.
     fn is_forgotten(&self, txn: TxnId) -> bool {
         self.forgot.contains(&txn.coordinator)
-            && txn.incarnation < self.nodes[txn.coordinator.0 as usize].born
+            && txn.incarnation < self.nodes[txn.coordinator.0 as usize].life.born()
     }
     fn cut_off(&mut self, region: u16) {
         let nodes = self.nodes_of(region);
@@ -401,24 +410,15 @@ impl World {
     fn check_empty(&mut self) {
         for node in &mut self.nodes {
             assert_eq!(node.vertex_count(), 0);
-            assert!(node.pending.is_empty() && node.outstanding.is_empty() && node.gate.is_empty());
-            assert!(node.deadlines.is_empty() && node.groups.is_empty() && node.exchanging.is_empty());
-            assert!(node.outcomes.is_empty() && node.early_reads.is_empty() && node.waiting.is_empty());
-            assert!(node.closes.is_empty() && node.close_waits.is_empty() && node.finding.is_empty());
-            assert!(node.again.is_empty() && node.held_back.is_empty() && node.moving.is_empty());
-            assert!(node.links.values().all(|link| link.outbox.is_settled()));
-            assert!(node.leading.values().all(|sequencer| sequencer.log.is_settled()));
-            assert!(node.leading.values().all(|s| s.held.is_empty() && s.preparing.is_empty()));
-            for known in &node.sequences {
-                assert!(
-                    known.seen.words() < node.topology.nodes.len() + self.lives as usize
-                        && known.is_settled()
-                );
+            assert!(node.merger.is_settled() && node.gateway.is_empty() && node.scheduler.is_empty());
+            assert!(node.closes.is_empty() && node.findings.is_empty());
+            assert!(node.logs.is_empty());
+            for sequence in (0..node.logs.len() as u16).map(SequenceId) {
+                let words = node.logs.seen(sequence).words();
+                assert!(words < node.cluster.topology.nodes.len() + self.lives as usize);
             }
-            let graph = &node.graph;
-            for known in node.partitions.iter_mut().flat_map(|partition| partition.residences_mut()) {
-                known.eras.iter_mut().for_each(|era| era.index.forget_now(&|at| graph.get(at).is_some()));
-            }
+            let graph = node.merger.graph();
+            node.residences.forget_now(&|at| graph.get(at).is_some());
             assert_eq!(node.granule_count(), 0);
         }
     }

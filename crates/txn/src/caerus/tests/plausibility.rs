@@ -2,6 +2,7 @@
 
 use super::judge::judge;
 use super::{World, access};
+use crate::caerus::SequenceId;
 use crate::caerus::message::{Append, Message, Tail};
 use crate::caerus::{Mutant, Options};
 use crate::engine::Engine;
@@ -9,7 +10,7 @@ use base::time::MS;
 use base::topology::Topology;
 use base::txn::{Transaction, TxnProgram};
 use base::wan::Wan;
-use base::{NodeId, Rank, RegionId, Time, TxnId};
+use base::{NodeId, Rank, Time, TxnId};
 use std::sync::Arc;
 
 /// Three regions 100 ms from each other, clocks within 1 ms.
@@ -53,7 +54,7 @@ fn whatever_is_out_of_range_changes_nothing() {
     world.submit(0, "w0.1 w1.1");
     world.run_for_ms(1000);
     let far = world.clock(NodeId(0)).rank() + 3_600_000 * MS;
-    let sequence = RegionId(1);
+    let sequence = SequenceId(1);
     // Terms that region b leads in.
     let (term, endless) = (4, u64::MAX - u64::MAX % 3 - 2);
     let append = || Append { sequence, term: 1, ..Append::default() };
@@ -74,7 +75,7 @@ fn whatever_is_out_of_range_changes_nothing() {
     };
     let messages = vec![
         Message::Append(Append { term: endless, ..append() }),
-        Message::Append(Append { sequence: RegionId(40), ..append() }),
+        Message::Append(Append { sequence: SequenceId(40), ..append() }),
         Message::Append(Append { first: u64::MAX, entries: vec![entry(Rank(7))], ..append() }),
         Message::Append(Append { first: 1 << 50, entries: vec![entry(Rank(7))], ..append() }),
         Message::Append(Append { first: 1, entries: vec![entry(far)], ..append() }),
@@ -92,7 +93,7 @@ fn whatever_is_out_of_range_changes_nothing() {
             lives: Default::default(),
         },
         Message::Submit {
-            sequence: RegionId(0),
+            sequence: SequenceId(0),
             term: 0,
             incarnation: 1,
             first: 0,
@@ -100,7 +101,7 @@ fn whatever_is_out_of_range_changes_nothing() {
             sent_at: Time(1),
         },
         Message::AppendAck {
-            sequence: RegionId(0),
+            sequence: SequenceId(0),
             term: 0,
             next: u64::MAX,
             merged: u64::MAX,

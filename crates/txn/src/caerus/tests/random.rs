@@ -2,6 +2,7 @@
 
 use super::judge::judge;
 use super::{Faults, World, access};
+use crate::caerus::SequenceId;
 use crate::caerus::{Agreement, FutureRanks, Options, Protocol};
 use crate::engine::Engine;
 use crate::trial::{OTHER, TABLE};
@@ -215,7 +216,7 @@ fn one_hot_key_in_all_regions_drains_and_the_graph_stays_bounded() {
         unordered_max =
             unordered_max.max(world.nodes.iter().map(super::Caerus::unordered_count).max().unwrap());
     }
-    assert!(world.nodes.iter().any(|node| !node.waiting.is_empty()), "gateways hold back");
+    assert!(world.nodes.iter().any(|node| node.gateway.waiting_count() > 0), "gateways hold back");
     assert!((50..=300).contains(&unordered_max), "{unordered_max}");
     world.faults.loss = 0.0;
     world.run_for_ms(60_000);
@@ -248,8 +249,8 @@ fn memory_stays_flat_under_load() {
     assert!(vertices_max[2] < vertices_max[1] * 3 / 2, "{vertices_max:?}");
     assert!(vertices_max[2] < 1000, "{vertices_max:?} at 2000 transactions per second");
     let node = &world.nodes[0];
-    assert!(node.deadlines.len() < 300 && node.outcomes.len() < 500, "{}", node.outcomes.len());
-    let seen = &node.sequences[0].seen;
+    assert!(node.gateway.deadline_count() < 300 && node.scheduler.outcome_count() < 500);
+    let seen = node.logs.seen(SequenceId(0));
     assert!(seen.words() < 50, "{} words", seen.words());
-    assert!(node.groups.len() < 50 && node.close_waits.is_empty());
+    assert!(node.scheduler.group_count() < 50 && node.closes.is_empty());
 }

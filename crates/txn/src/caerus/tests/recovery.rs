@@ -2,6 +2,7 @@
 
 use super::judge::judge;
 use super::{Faults, World, access};
+use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
 use crate::caerus::{Agreement, Mutant, Options, Protocol};
 use crate::trial::TABLE;
@@ -12,7 +13,7 @@ use base::time::MS;
 use base::topology::Topology;
 use base::txn::Granule;
 use base::wan::Wan;
-use base::{NodeId, RegionId, Token, TxnId};
+use base::{NodeId, Token, TxnId};
 
 /// Regions 100 ms from each other, K copies elsewhere, one partition each.
 fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> World {
@@ -30,7 +31,7 @@ fn is_append(message: &Message) -> bool {
 
 /// Who leads a sequence, at the node's knowledge.
 fn leader(world: &World, node: u16, sequence: u16) -> NodeId {
-    world.nodes[node as usize].leader_of(RegionId(sequence))
+    world.nodes[node as usize].leader_of(SequenceId(sequence))
 }
 
 #[test]
@@ -157,8 +158,8 @@ fn a_region_that_is_cut_off_answers_nothing_that_it_could_lose() {
     world.run_for_ms(600);
     assert!(world.answer(outside).outcome.is_committed());
     assert!(inside.iter().all(|txn| !world.has_ended(txn)), "too few acknowledge");
-    assert_eq!(world.nodes[0].sequences[0].merged, 1, "and nothing is executed");
-    assert!(world.nodes[0].sequences[0].end() > 1);
+    assert_eq!(world.nodes[0].logs.of(SequenceId(0)).merged(), 1, "and nothing is executed");
+    assert!(world.nodes[0].logs.of(SequenceId(0)).end() > 1);
     world.heal();
     world.run_for_ms(20_000);
     for txn in inside {
@@ -213,7 +214,7 @@ fn a_reader_waits_while_a_sequence_has_no_leader_and_misses_nothing() {
     assert!(!world.closed.contains_key(&CloseTicket(1)), "nobody guesses");
     world.run_for_ms(TAKE_OVER_MS);
     assert!(world.closed.contains_key(&CloseTicket(1)), "the next leader tells its low");
-    let lows = |world: &World| world.nodes[1].sequences[0].low;
+    let lows = |world: &World| world.nodes[1].logs.of(SequenceId(0)).low();
     let before = lows(&world);
     assert!(before >= cut);
     world.heal();
@@ -238,7 +239,10 @@ fn a_quiet_sequence_is_taken_over_from_a_leader_whose_clock_was_far_ahead() {
     world.run_for_ms(2 * TAKE_OVER_MS);
     let next = leader(&world, 1, 0);
     assert_ne!(next, NodeId(0));
-    assert!(world.nodes[usize::from(next.0)].is_open(RegionId(0)), "K others follow, and have all there is");
+    assert!(
+        world.nodes[usize::from(next.0)].logs.is_open(SequenceId(0)),
+        "K others follow, and have all there is"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::judge::judge;
 use super::{World, access};
+use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
 use crate::caerus::{Mutant, Options};
 use crate::engine::Engine;
@@ -28,7 +29,7 @@ fn is_append(message: &Message) -> bool {
 }
 
 fn is_whole(world: &World, node: u16) -> bool {
-    world.nodes[usize::from(node)].joining.is_none()
+    world.nodes[usize::from(node)].life.is_running()
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn a_region_that_lost_its_memory_comes_back_with_all_that_was_answered_and_leads
         println!("{regions} regions: whole again after {} ms with {bytes} bytes", took_ns / MS);
         assert!(took_ns <= 600 * MS, "a copy and an answer: {took_ns}");
         for node in 0..regions as u16 {
-            assert_eq!(world.nodes[usize::from(node)].leader_of(RegionId(0)), NodeId(0));
+            assert_eq!(world.nodes[usize::from(node)].leader_of(SequenceId(0)), NodeId(0));
         }
         let after = world.submit(0, &all);
         world.run_for_ms(1000);
@@ -91,7 +92,7 @@ fn a_region_that_is_back_at_once_comes_back_all_the_same() {
 fn what_is_kept_for_a_region_that_is_away_is_bounded_and_it_comes_back_with_a_copy() {
     let mut world = world(3, 1, None);
     for node in &mut world.nodes {
-        node.leading.values_mut().for_each(|led| led.log.keep_at_most(200));
+        node.logs.keep_at_most(200);
     }
     world.run_for_ms(500);
     world.cut_off(0);
@@ -101,9 +102,9 @@ fn what_is_kept_for_a_region_that_is_away_is_bounded_and_it_comes_back_with_a_co
     }
     // It is silent three times, longer each time, before it is given up: some hundred entries more.
     for node in [1, 2] {
-        let (kept, led) = (&world.nodes[node].sequences[1].kept().1, &world.nodes[node].leading);
-        assert!(kept.len() < 600, "{} entries are kept in the log of node {node}", kept.len());
-        assert!(led.values().all(|led| led.log.len() < 600));
+        let (kept, _) = world.nodes[node].logs.of(SequenceId(1)).kept_count();
+        assert!(kept < 600, "{kept} entries are kept in the log of node {node}");
+        assert!(world.nodes[node].logs.iter().all(|log| log.kept_count().1 < 600));
     }
     world.heal();
     world.run_for_ms(2000);
@@ -271,7 +272,7 @@ fn loses_nothing_by_a_vote(mutant: Option<Mutant>) -> bool {
     world.run_for_ms(2 * TAKE_OVER_MS);
     let next = world.submit(1, "w0.1");
     world.run_for_ms(2 * TAKE_OVER_MS);
-    let is_led = world.nodes[1].leader_of(RegionId(0)) != NodeId(0);
+    let is_led = world.nodes[1].leader_of(SequenceId(0)) != NodeId(0);
     let is_kept = world.order(1, 0).contains(&last);
     let is_answered = world.has_ended(&next);
     assert!(is_led || !is_answered);
@@ -352,7 +353,7 @@ fn one_of_five_may_lose_its_memory_at_every_message() {
 }
 
 /// Regions lose their memory, or their power only, or are cut off, at any time, never more than K at once.
-fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
+pub fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
     let mut draw = Rng::new(seed).fork("forgetting");
     let (regions, copies_elsewhere) = *draw.pick(&[(3, 1), (3, 1), (4, 1), (5, 2), (5, 2)]);
     let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 20 * MS);
@@ -438,7 +439,7 @@ fn random_worlds_forget_regions_and_nothing_that_was_answered() {
     for seed in 0..60 {
         let world = turmoil(seed, None);
         for node in &world.nodes {
-            assert!(node.joining.is_none(), "seed {seed}: {} is not whole", node.me);
+            assert!(node.life.is_running(), "seed {seed}: {} is not whole", node.cluster.me);
         }
         judge(&world);
         back += world.nodes.iter().filter(|node| node.came_back().is_some()).count();

@@ -87,6 +87,9 @@ fn a_request_whose_result_may_be_forgotten_is_refused_rather_than_repeated() {
         let Outcome::Aborted(error) = &world.answer(late).outcome else { panic!("it was done again") };
         assert_eq!(error.state, SqlState::TRANSACTION_RESOLUTION_UNKNOWN);
     }
-    assert!(world.nodes.iter().all(|node| node.requests.len() == 0), "nothing is remembered for ever");
+    assert!(
+        world.nodes.iter().all(|node| node.scheduler.request_count() == 0),
+        "nothing is remembered for ever"
+    );
     judge(&world);
 }

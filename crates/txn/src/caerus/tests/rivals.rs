@@ -161,7 +161,7 @@ fn two_rounds_ms(mutant: Option<Mutant>) -> f64 {
     let future_ranks = FutureRanks::Off;
     let mut world = world(3, 40, Options { agreement, future_ranks, mutant, ..Options::calvin() });
     world.run_for_ms(200);
-    let leader = world.nodes[0].global.expect("there is a log of all regions").home.0;
+    let leader = world.nodes[0].cluster.global.expect("there is a log of all regions").home.0;
     let txn = world.submit(leader, "w0.1 w1.1 w2.1");
     world.run_for_ms(1000);
     judge(&world);
@@ -240,7 +240,7 @@ fn calvin_loses_its_leader_and_goes_on_and_slog_waits_for_its_own() {
     for protocol in BOTH {
         let mut world = world(3, 40, options(protocol));
         world.run_for_ms(200);
-        let leader = world.nodes[0].global.expect("there is a log of all regions").home.0;
+        let leader = world.nodes[0].cluster.global.expect("there is a log of all regions").home.0;
         let gateway = (leader + 1) % 3;
         let before = world.submit(gateway, "w0.1 w1.1 w2.1");
         world.run_for_ms(500);
@@ -262,7 +262,7 @@ fn calvin_loses_its_leader_and_goes_on_and_slog_waits_for_its_own() {
 fn answered_and_lost(protocol: Protocol, mutant: Option<Mutant>) {
     let mut world = world(3, 40, Options { mutant, ..options(protocol) });
     world.run_for_ms(200);
-    let leader = world.nodes[0].global.expect("there is a log of all regions").home;
+    let leader = world.nodes[0].cluster.global.expect("there is a log of all regions").home;
     world.passes = Box::new(move |from, to, _| from.0 != leader.0 || to.0 == leader.0);
     world.submit(leader.0, "w0.1 w1.1 w2.1");
     world.run_for_ms(100);

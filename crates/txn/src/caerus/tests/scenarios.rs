@@ -2,6 +2,7 @@
 
 use super::judge::judge;
 use super::{Event, World, access, planted};
+use crate::caerus::SequenceId;
 use crate::caerus::message::{Append, Entry, Message};
 use crate::caerus::{Caerus, FutureRanks, Mutant, Options};
 use crate::engine::{Engine, EngineEffect};
@@ -52,7 +53,7 @@ impl Merger {
         self.receive(sequence, first, entries, 0);
     }
     fn receive(&mut self, sequence: u16, first: u64, entries: Vec<Entry>, low: u64) {
-        let (sequence, low, sent_at) = (RegionId(sequence), Rank(low), Time::ZERO);
+        let (sequence, low, sent_at) = (SequenceId(sequence), Rank(low), Time::ZERO);
         let collected = Rank::ZERO;
         let term = u64::from(sequence.0);
         let append = Append { sequence, term, first, entries, low, collected, sent_at, ..Append::default() };
@@ -63,12 +64,12 @@ impl Merger {
     }
     /// Ids in the order of their places as far as known, with ranks; not their order of execution.
     fn places(&self) -> BTreeMap<u64, u64> {
-        let known = self.engine.graph.iter().filter_map(|(_, v)| Some((v.id.sequence, v.rank?.0)));
+        let known = self.engine.merger.graph().iter().filter_map(|(_, v)| Some((v.id.sequence, v.rank?.0)));
         known.collect()
     }
     /// Ids whose vertices have no place.
     fn waiting(&self) -> BTreeSet<u64> {
-        let all = self.engine.graph.iter().filter(|(_, v)| v.rank.is_none());
+        let all = self.engine.merger.graph().iter().filter(|(_, v)| v.rank.is_none());
         all.map(|(_, v)| v.id.sequence).collect()
     }
 }
@@ -212,10 +213,10 @@ fn a_gap_in_a_sequence_holds_back_what_is_behind_it() {
     };
     merger.receive(0, 1, vec![entry(2, 20)], 25);
     assert!(merger.places().is_empty());
-    assert_eq!(merger.engine.sequences[0].low, Rank::ZERO, "the low holds behind the gap only");
+    assert_eq!(merger.engine.logs.of(SequenceId(0)).low(), Rank::ZERO, "the low holds behind the gap only");
     merger.receive(0, 0, vec![entry(1, 10)], 0);
     assert_eq!(merger.places(), [(1, 10), (2, 20)].into());
-    assert_eq!(merger.engine.sequences[0].low, Rank(25));
+    assert_eq!(merger.engine.logs.of(SequenceId(0)).low(), Rank(25));
 }
 
 #[test]
@@ -583,7 +584,7 @@ fn an_entry_between_the_places_of_a_message_is_not_ours() {
             collected: Rank::ZERO,
             request: None,
         }];
-        let (sequence, low, sent_at) = (RegionId(sequence), Rank::ZERO, Time::ZERO);
+        let (sequence, low, sent_at) = (SequenceId(sequence), Rank::ZERO, Time::ZERO);
         let (first, collected) = (0, Rank::ZERO);
         let term = u64::from(sequence.0);
         let append = Append { sequence, term, first, entries, low, collected, sent_at, ..Append::default() };

@@ -1,0 +1,181 @@
+//! Copies of everything, for nodes that have lost their memory (see `rejoin`).
+//!
+//! IN: what such a node asks for, from which block on. OUT: blocks of bounded size, so many at a time. KEEPS: all blocks
+//! of a copy are of the moment when it began, while this node goes on: the executor leaves out what was applied since;
+//! a block that was made is kept until the node has asked for a later one.
+
+use super::cluster::Cluster;
+use super::message::{Message, Part};
+use super::state::{Caerus, Out, Todo};
+use crate::engine::{CopyEnded, Executor};
+use base::codec;
+use base::{NodeId, PartitionId, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes of the merger's state in one block.
+const PART_BYTES: usize = 64 << 10;
+/// Blocks that are on their way at most.
+pub(super) const WINDOW: u32 = 32;
+/// A donor's silence is borne so often twice as long at most.
+pub(super) const SILENCE_DOUBLINGS_MAX: u64 = 7;
+
+/// Copies that other nodes take from here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Donor {
+    copies: BTreeMap<NodeId, HandedOut>,
+}
+
+/// What a node wants of a copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// It has another one since, or this one is not known here any more.
+    Over,
+    Further,
+    Anew,
+}
+
+/// A copy that another node takes.
+#[derive(Clone, Debug)]
+struct HandedOut {
+    life: u32,
+    copy: u64,
+    /// Of the merger's state as it was when the copy began, what has not been sent.
+    state: VecDeque<Vec<u8>>,
+    /// Blocks that were made and may have to be sent again; the number of the first.
+    first: u32,
+    parts: VecDeque<Part>,
+    /// How many there are, once the last one was made.
+    of: Option<u32>,
+    /// From which one on they were sent last, and when.
+    sent: Option<u32>,
+    asked_at: Time,
+}
+
+impl HandedOut {
+    /// Makes the blocks of the window that begins with `from`, and one more, which tells whether that is the last. What
+    /// is before has arrived.
+    fn make(
+        &mut self,
+        from: u32,
+        mut next_block: impl FnMut() -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded>,
+    ) -> Result<(), CopyEnded> {
+        while self.first < from && self.parts.pop_front().is_some() {
+            self.first += 1;
+        }
+        if self.first < from {
+            return Err(CopyEnded); // It asks for what was never sent.
+        }
+        while self.of.is_none() && self.parts.len() <= WINDOW as usize {
+            if let Some(bytes) = self.state.pop_front() {
+                self.parts.push_back(Part::State(bytes));
+                continue;
+            }
+            match next_block()? {
+                Some((partition, bytes)) => self.parts.push_back(Part::Rows { partition, bytes }),
+                None => self.of = Some(self.first + self.parts.len() as u32),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Donor {
+    pub fn is_idle(&self) -> bool {
+        self.copies.is_empty()
+    }
+
+    fn wish(&self, from: NodeId, (life, copy): (u32, u64), first: u32) -> Wish {
+        let known = self.copies.get(&from).map(|known| (known.life, known.copy));
+        match known {
+            Some(known) if known == (life, copy) => Wish::Further,
+            Some(known) if known > (life, copy) => Wish::Over,
+            // It was silent for too long, or this node was: another copy is wanted then.
+            _ if first > 0 => Wish::Over,
+            _ => Wish::Anew,
+        }
+    }
+
+    fn begin(&mut self, now: Time, from: NodeId, (life, copy): (u32, u64), state: &[u8]) {
+        let handed_out = HandedOut {
+            life,
+            copy,
+            state: state.chunks(PART_BYTES).map(<[u8]>::to_vec).collect(),
+            first: 0,
+            parts: VecDeque::new(),
+            of: None,
+            sent: None,
+            asked_at: now,
+        };
+        self.copies.insert(from, handed_out);
+    }
+
+    /// Hands out blocks of a copy from `first` on.
+    fn hand_out(
+        &mut self,
+        now: Time,
+        cluster: &Cluster,
+        (from, first): (NodeId, u32),
+        executor: &mut dyn Executor,
+        todo: &mut Todo<'_>,
+    ) {
+        let patience_ns = cluster.options.retry_after_ns(&cluster.topology);
+        let Some(handed_out) = self.copies.get_mut(&from) else { return };
+        // It may have asked again and again.
+        let is_repeated = handed_out.sent == Some(first) && now.since(handed_out.asked_at) < patience_ns / 2;
+        if is_repeated || first < handed_out.first {
+            return;
+        }
+        (handed_out.asked_at, handed_out.sent) = (now, Some(first));
+        if handed_out.make(first, || executor.next_block(from)).is_err() {
+            base::sometimes!("a copy cannot be finished, and another one is begun");
+            self.copies.remove(&from);
+            return executor.end_copy(from);
+        }
+        let (copy, of) = (handed_out.copy, handed_out.of);
+        if of.is_some_and(|of| first >= of) {
+            // It has all. That it had this copy is remembered: what comes late makes no other.
+            return executor.end_copy(from);
+        }
+        for (number, part) in (first..).zip(handed_out.parts.iter().take(WINDOW as usize).cloned()) {
+            todo.send(from, Message::CopyPart { copy, number, of, part });
+        }
+    }
+
+    /// Lets go of copies that nobody has asked for in a while.
+    pub fn drop_unwanted(&mut self, now: Time, cluster: &Cluster, executor: &mut dyn Executor) {
+        let patience_ns = cluster.options.retry_after_ns(&cluster.topology) << SILENCE_DOUBLINGS_MAX;
+        self.copies.retain(|to, handed_out| {
+            let is_wanted = now.since(handed_out.asked_at) <= patience_ns;
+            if !is_wanted {
+                executor.end_copy(*to);
+            }
+            is_wanted
+        });
+    }
+}
+
+impl Caerus {
+    /// Another node has lost its memory and wants a copy, from a block on.
+    pub(super) fn on_copy_wanted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (life, copy, first): (u32, u64, u32),
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) {
+        match self.donor.wish(from, (life, copy), first) {
+            Wish::Over => return,
+            Wish::Further => {}
+            Wish::Anew => {
+                base::sometimes!("a region gives another one a copy of everything");
+                let state = codec::encode(&self.image());
+                let partitions: Vec<PartitionId> = self.cluster.topology.copies_at(self.cluster.me).collect();
+                executor.begin_copy(from, &partitions);
+                self.donor.begin(now, from, (life, copy), &state);
+            }
+        }
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        self.donor.hand_out(now, &self.cluster, (from, first), executor, &mut todo);
+    }
+}

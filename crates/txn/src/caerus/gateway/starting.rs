@@ -1,0 +1,74 @@
+//! A transaction that waited sets out: it is refused, delayed, or sent to the sequences that order it.
+
+use super::super::message::{Named, Share};
+use super::super::state::{Caerus, Out, sequences_in};
+use base::{NodeId, Rank, Time, TxnId};
+
+impl Caerus {
+    /// Starts transactions that wait, as far as there is room; whether it did.
+    pub(in crate::caerus) fn release(&mut self, now: Time, out: &mut Out) -> bool {
+        let mut any = false;
+        while self.has_room()
+            && let Some((named, submitted_at)) = self.gateway.waiting.pop_front()
+        {
+            any = true;
+            self.begin(now, named, submitted_at, out);
+        }
+        if self.gateway.waiting_count() > 0 {
+            base::sometimes!("a gateway holds transactions back");
+        }
+        any
+    }
+
+    fn begin(&mut self, now: Time, (mut transaction, mut request): Named, submitted_at: Time, out: &mut Out) {
+        let txn = transaction.id;
+        if let Some(error) = self.refusal(&transaction, request) {
+            self.gateway.moving.remove(&txn);
+            return self.gateway.refuse(now, &self.cluster, txn, error, submitted_at);
+        }
+        if self.delays(&transaction, request) {
+            base::sometimes!("a gateway delays what needs a silent region");
+            return self.gateway.held_back.push(((transaction, request), submitted_at));
+        }
+        let (wish, attempt) = (self.gateway.moving.remove(&txn), self.gateway.count);
+        transaction.homes = match self.residences.says(&self.cluster, (&transaction, request), wish, attempt)
+        {
+            Ok(homes) => homes,
+            Err(error) => return self.gateway.refuse(now, &self.cluster, txn, error, submitted_at),
+        };
+        if transaction.homes.as_ref().is_some_and(|homes| !homes.moves.is_empty()) {
+            // Repeated, it finds everything where it should be.
+            request = None;
+        }
+        let regions = self.cluster.regions_of(&transaction);
+        let named = (transaction, request);
+        self.gateway.open(now, &self.cluster, named.clone(), regions, submitted_at);
+        for sequence in sequences_in(self.cluster.entrances(regions)) {
+            if self.logs.is_open(sequence) {
+                self.arrive(now, sequence, named.clone(), out);
+                continue;
+            }
+            let leader = self.leader(sequence);
+            if leader.0 != self.cluster.me {
+                self.gateway.push(&self.cluster, sequence, leader, named.clone());
+            }
+            // Who leads and is not open yet looks here when it is, and who does not any more when it hears
+            // who does.
+        }
+    }
+
+    /// A node of the answering region tells how a transaction of this gateway ended there.
+    pub(in crate::caerus) fn on_executed(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        txn: TxnId,
+        end: (TxnId, Rank),
+        share: Share,
+    ) {
+        let Some(outstanding) = self.gateway.told(from, txn, end, share) else { return };
+        if !self.was_told(txn) {
+            self.gateway.end(now, &self.cluster, end, outstanding);
+        }
+    }
+}
