@@ -443,7 +443,8 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     for id in 0..knobs.sessions {
         let habits = knobs.habits.clone();
         let rng = rng.fork_nth("session", u64::from(id));
-        world.client(Session::new(id, layout.clone(), book.clone(), habits, rng, gateways.clone()));
+        let (layout, book, gateways) = (layout.clone(), book.clone(), gateways.clone());
+        world.client(Session::new(id, layout, book, habits, rng, gateways, &token));
     }
     if knobs.moves > 0 {
         let pause_ns = 2 * knobs.active_ns / u64::from(knobs.moves);
