@@ -195,6 +195,11 @@ impl Catalog {
     pub fn table_named(&self, schema: &str, name: &str) -> Option<&Arc<Table>> {
         self.tables.values().find(|t| t.schema == schema && t.name == name)
     }
+    /// Whether any of these tables was created or altered since an earlier catalog.
+    pub fn has_changed_since(&self, before: &Catalog, is_wanted: impl Fn(TableId) -> bool) -> bool {
+        let mut wanted = self.tables.values().filter(|table| is_wanted(table.id));
+        wanted.any(|table| before.table(table.id).is_none_or(|old| old.version != table.version))
+    }
     /// A table of schema `public`, for procedures that know what they need.
     pub fn require(&self, name: &str) -> SqlResult<&Arc<Table>> {
         self.table_named("public", name).ok_or_else(|| {

@@ -10,7 +10,7 @@ use crate::commit::RowWrite;
 use crate::expr::Expr;
 use crate::key::KeyRange;
 use crate::schema::SchemaChange;
-use crate::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId, Time, Token, TxnId};
+use crate::{Datum, Key, PartitionId, Rank, Row, SqlError, SqlState, TableId, Time, Token, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,6 +82,9 @@ pub enum TxnProgram {
     Schema(SchemaChange),
     /// DDL and rows, in one.
     Migration(Migration),
+    /// Nothing, and that fails: under the name of a request it sees to it that no attempt of it takes effect any more,
+    /// if none has.
+    GiveUp,
 }
 
 /// One statement. Column numbers index the table's columns.
@@ -348,6 +351,18 @@ pub struct Submission {
     /// Present if the client may repeat it, here or at another gateway, and wants it done once.
     pub request: Option<ClientRequest>,
 }
+
+/// How [`TxnProgram::GiveUp`] ends, and attempts that come behind it.
+pub fn given_up() -> SqlError {
+    SqlError::new(GIVEN_UP, "the named request was given up before it took effect")
+        .detail("Its outcome was asked for by SHOW meridian.request_outcome.")
+        .hint("Run the transaction again under a new name.")
+}
+pub fn is_given_up(error: &SqlError) -> bool {
+    error.state == GIVEN_UP
+}
+/// "Transaction rollback"; nothing else answers it.
+const GIVEN_UP: SqlState = SqlState(*b"40000");
 
 /// Names a client's request across its repetitions: whoever repeats it gets the end of the first attempt
 /// that took effect.

@@ -163,6 +163,15 @@ impl ColumnStore {
         self.partitions.keys().copied()
     }
 
+    /// The rank of the last change of any of these tables, as they are in the newest catalog here, if it is above
+    /// this one.
+    pub fn changed_above(&self, rank: Rank, is_wanted: impl Fn(TableId) -> bool) -> Option<Rank> {
+        let newest = &self.catalogs.last().expect("never empty").1;
+        let later = self.catalogs.windows(2).rev().take_while(|pair| pair[1].0 > rank);
+        let last = { later }.find(|pair| newest.has_changed_since(&pair[0].1, &is_wanted));
+        last.map(|pair| pair[1].0)
+    }
+
     /// The catalog at a cut.
     pub fn catalog_at(&self, cut: &Cut) -> SqlResult<Arc<Catalog>> {
         let at = |rank: Rank| self.catalogs.partition_point(|(since, _)| *since <= rank).max(1) - 1;

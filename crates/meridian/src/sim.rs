@@ -2,6 +2,7 @@
 
 mod experiment;
 
+use ::sim::campaign::Campaign;
 use ::sim::command::{RunOptions, SoakOptions};
 use ::sim::experiment::Scale;
 use anyhow::anyhow;
@@ -16,12 +17,16 @@ use txn::any::EngineKind;
 Examples:
   meridian sim run --seed 8831 --plan wan3-lossy    repeat one seed, event by event the same
   meridian sim soak --seconds 600                   seeds, plans and levels in turn until one fails
+  meridian sim campaign --state all.json --seconds 28800
+                                                    everything in turn, and on from there the next night
   meridian sim experiment perseus3-latency          figures in virtual time")]
 pub enum SimCommand {
     /// Run one seed and judge what its clients saw
     Run(RunArgs),
     /// Run seed after seed for a given time
     Soak(SoakArgs),
+    /// Run every engine under every plan, seed after seed, and go on where it was left off
+    Campaign(CampaignArgs),
     /// Take the figures of an experiment
     Experiment(ExperimentArgs),
 }
@@ -60,6 +65,15 @@ pub struct SoakArgs {
     /// Only these levels (default: all)
     #[arg(long, value_delimiter = ',', value_parser = level)]
     levels: Vec<Consistency>,
+}
+
+#[derive(Args, Debug)]
+pub struct CampaignArgs {
+    #[arg(long, default_value_t = 60.0)]
+    seconds: f64,
+    /// What has been run is added up here; a file that is there is gone on with
+    #[arg(long, value_name = "FILE")]
+    state: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -114,9 +128,33 @@ pub fn run(command: SimCommand) -> anyhow::Result<()> {
             let mut tell = |progress: &str| eprintln!("{progress}");
             print!("{}", ::sim::command::soak(&options, &mut elapsed_s, &mut tell).map_err(failed)?);
         }
+        SimCommand::Campaign(args) => campaign(&args)?,
         SimCommand::Experiment(args) => experiment(args)?,
     }
     Ok(())
+}
+
+fn campaign(args: &CampaignArgs) -> anyhow::Result<()> {
+    let mut campaign = match std::fs::read_to_string(&args.state) {
+        Ok(text) => Campaign::from_json(&text).map_err(failed)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Campaign::default(),
+        Err(error) => return Err(error.into()),
+    };
+    let start = Instant::now();
+    let mut unwritten = None;
+    let mut keep = |campaign: &Campaign| {
+        unwritten = std::fs::write(&args.state, campaign.to_json()).err();
+        eprintln!("{} seeds, {} failed", campaign.seeds(), campaign.failures.len());
+    };
+    campaign.go_on(args.seconds, &mut || start.elapsed().as_secs_f64(), &mut keep).map_err(failed)?;
+    if let Some(error) = unwritten {
+        return Err(error.into());
+    }
+    print!("{}", campaign.report());
+    match campaign.is_good() {
+        true => Ok(()),
+        false => Err(anyhow!("a seed failed, or something of the recorded list was never reached")),
+    }
 }
 
 fn experiment(args: ExperimentArgs) -> anyhow::Result<()> {

@@ -26,6 +26,8 @@ mod engines;
 mod expressions;
 #[path = "wire/memory.rs"]
 mod memory;
+#[path = "wire/named.rs"]
+mod named;
 #[path = "wire/pipelines.rs"]
 mod pipelines;
 #[path = "wire/protocol.rs"]

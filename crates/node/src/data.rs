@@ -5,7 +5,7 @@ use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::txn::{AccessMode, Applied, Gathered, Granule, RowRead, Transaction};
-use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, TxnId};
+use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, TableId, TxnId};
 use rowstore::{CopyOutdated, CopyPlan, Counters, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -62,6 +62,11 @@ impl Data {
     /// of them will do.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.stores.values().next().map_or_else(Arc::default, |store| store.catalog().clone())
+    }
+
+    /// The rank of the last change of these tables in [`Data::catalog`], if it is above this one.
+    pub fn changed_above(&self, rank: Rank, is_wanted: impl Fn(TableId) -> bool) -> Option<Rank> {
+        self.stores.values().next().and_then(|store| store.changed_above(rank, is_wanted))
     }
 
     /// Rows of closed reads.

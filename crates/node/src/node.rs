@@ -367,17 +367,19 @@ impl<E: Engine> Node<E> {
             Request::Call(call) => self.call(now, id, call, out),
             Request::OpenSnapshot(open) => self.open_snapshot(now, id, open, out),
             Request::Pin { consistency, token } => {
-                let checked = self.check_token(now, &token).and_then(|()| self.finds_cuts(consistency));
                 let everything = self.topology.partition_ids();
-                match checked {
-                    Ok(true) => {
+                let chosen = self
+                    .check_token(now, &token)
+                    .and_then(|()| self.choose_cut(now, consistency, &token, everything, |_| true));
+                match chosen {
+                    Ok(None) => {
+                        let everything = self.topology.partition_ids();
                         let all = everything.map(|p| (p, vec![Granule::Partition])).collect();
                         let rank = token.rank;
                         self.find_cut(now, id, Request::Pin { consistency, token }, all, rank, out);
                     }
-                    checked => {
-                        let rank = self.cut_of_rows(now, consistency, &token, everything);
-                        let pinned = checked.map(|_| self.pin(id, rank));
+                    chosen => {
+                        let pinned = chosen.map(|rank| self.pin(id, rank.expect("just looked")));
                         out.reply(id, Reply::Pinned(pinned));
                     }
                 }

@@ -202,8 +202,10 @@ impl Outgoing {
             }
         }
         if subscriber.lapsed {
-            // What it lacks may still be there for others.
-            if ack.generation == subscriber.generation && subscriber.needs() >= self.first {
+            // What it lacks of the log may still be there for others; what it lacks of a copy is gone.
+            let known = subscriber.acknowledged.max(ack.next);
+            let has_copy = known >= subscriber.copy_items;
+            if ack.generation == subscriber.generation && has_copy && subscriber.needs() >= self.first {
                 base::sometimes!("a subscriber returns after its lease and goes on");
                 subscriber.lapsed = false;
                 subscriber.sent = subscriber.acknowledged;
@@ -411,6 +413,27 @@ mod tests {
         assert_eq!(deliver(again, &mut inn).0, 0, "repeated items are dropped");
         assert!(!out.acknowledged(Time(11), PEER, inn.ack(), 10));
         assert!(out.is_settled());
+    }
+
+    #[test]
+    fn who_returns_after_its_lease_in_the_middle_of_a_copy_gets_another_one() {
+        let copy = || vec![Feed::CopyEnds { low: Rank(1) }; 4];
+        for (arrived, goes_on) in [(0, false), (3, false), (4, true)] {
+            let mut out = Outgoing::new([PEER].into_iter());
+            out.restart(Time(0), PEER, copy());
+            _ = out.unsent(Time(0), &patience);
+            out.expire(Time(1));
+            let ack = Ack { since: Time(0), generation: 1, next: arrived };
+            assert_eq!(out.acknowledged(Time(20), PEER, ack, 10), !goes_on, "{arrived} items of the copy");
+            if !goes_on {
+                out.restart(Time(20), PEER, copy());
+            }
+            out.push(item(1));
+            let mut sent = out.unsent(Time(21), &patience);
+            sent.extend(out.resend(Time(40), &patience));
+            let (_, generation, first, _) = &sent[0];
+            assert_eq!((*generation, *first), if goes_on { (1, 4) } else { (2, 0) });
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod explain;
 mod inserting;
 mod join;
 mod locking;
+mod named;
 mod pipeline;
 mod plan;
 mod prepared;
@@ -126,6 +127,8 @@ pub struct Session {
     is_analyzing: bool,
     operators: Option<(crate::analytics::Operators, crate::analytics::Timing)>,
     last: Option<Submitted>,
+    /// What the next transaction is called, if its client may repeat it.
+    request: Option<named::NamedRequest>,
 }
 
 impl Session {
@@ -168,6 +171,7 @@ impl Session {
             is_analyzing: false,
             operators: None,
             last: None,
+            request: None,
             gateway,
         }
     }
@@ -282,6 +286,7 @@ impl Session {
             self.queue_is_block = false;
             if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
                 let result = self.end_implicit().await;
+                self.settle_request();
                 return result.err().map(Err);
             }
             return None;
@@ -375,10 +380,14 @@ impl Session {
                     format!("the transaction had been sent when {end}; its outcome is not known"),
                 )
                 .detail(error.into_fields().message)
-                .hint("It takes effect completely or not at all. Read what it would have written."))
+                .hint(match self.is_named() {
+                    true => named::REPEAT,
+                    false => "It takes effect completely or not at all. Read what it would have written.",
+                }))
             }
             other => other,
         };
+        self.settle_request();
         let reading = self.reading.take();
         let result = result.and_then(|response| response.accounted(reading, &self.gateway));
         if result.is_err() {
@@ -604,12 +613,13 @@ impl Session {
         program: base::txn::TxnProgram,
         access: base::txn::AccessSet,
     ) -> SqlResult<Vec<base::txn::StatementResult>> {
-        let submission = base::txn::Submission {
+        let mut submission = base::txn::Submission {
             program: Arc::new(program),
             access: Arc::new(access),
             token: self.token.clone(),
             request: None,
         };
+        self.name_submission(&mut submission);
         self.in_doubt = true;
         let reply = self.gateway.cluster.request(Request::Submit(submission)).await;
         self.in_doubt = reply.is_err();
@@ -617,12 +627,13 @@ impl Session {
             Reply::Submitted(submitted) => submitted?,
             _ => return Err(wrong_reply()),
         };
+        self.note_answer(&submitted);
         self.token.join(&submitted.token);
         let outcome = submitted.outcome.clone();
         self.last = Some(submitted);
         match outcome {
             base::txn::Outcome::Committed { results } => Ok(results),
-            base::txn::Outcome::Aborted(error) => Err(error),
+            base::txn::Outcome::Aborted(error) => Err(self.hint_at_name(error)),
         }
     }
 

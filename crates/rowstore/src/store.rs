@@ -137,6 +137,13 @@ impl Store {
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
+    /// The rank of the last change of any of these tables, if it is above this one: a plan that was made with
+    /// [`Store::catalog`] does not fit the rows at cuts below it.
+    pub fn changed_above(&self, rank: Rank, is_wanted: impl Fn(TableId) -> bool) -> Option<Rank> {
+        let later = self.catalogs.iter().rev().take_while(|(until, _)| until.rank > rank);
+        let last = { later }.find(|(_, before)| self.catalog.has_changed_since(before, &is_wanted));
+        last.map(|(until, _)| until.rank)
+    }
     /// The catalog at a cut.
     pub fn catalog_at(&self, cut: Rank) -> SqlResult<&Arc<Catalog>> {
         self.check_cut(cut)?;

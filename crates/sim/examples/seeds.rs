@@ -1,10 +1,11 @@
 //! `meridian sim run|soak` without the rest of Meridian, which takes longer to build:
 //! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE] [ENGINE]`,
-//! `… -- soak SECONDS FIRST [PLAN] [LEVEL] [ENGINE]`.
+//! `… -- soak SECONDS FIRST [PLAN] [LEVEL] [ENGINE]`, `… -- campaign SECONDS FILE`.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a command has flags and a clock")]
 
 use base::cut::Consistency;
+use sim::campaign::Campaign;
 use sim::command::{RunOptions, SoakOptions, Trouble, run, soak};
 
 fn main() {
@@ -34,7 +35,11 @@ fn main() {
             &mut || begin.elapsed().as_secs_f64(),
             &mut |line| eprintln!("{line}"),
         ),
-        _ => Err(Trouble::Usage("say run or soak".into())),
+        Some("campaign") => {
+            let file = word(2).unwrap_or("campaign.json");
+            campaign(file, number(1).unwrap_or(60) as f64, &mut || begin.elapsed().as_secs_f64())
+        }
+        _ => Err(Trouble::Usage("say run, soak or campaign".into())),
     };
     match result {
         Ok(text) => println!("{text}\n{:.1} s", begin.elapsed().as_secs_f64()),
@@ -43,4 +48,15 @@ fn main() {
             std::process::exit(1)
         }
     }
+}
+
+fn campaign(file: &str, seconds: f64, elapsed_s: &mut dyn FnMut() -> f64) -> Result<String, Trouble> {
+    let mut campaign = match std::fs::read_to_string(file) {
+        Ok(text) => Campaign::from_json(&text)?,
+        Err(_) => Campaign::default(),
+    };
+    let mut keep =
+        |campaign: &Campaign| std::fs::write(file, campaign.to_json()).expect("the file is writable");
+    campaign.go_on(seconds, elapsed_s, &mut keep)?;
+    if campaign.is_good() { Ok(campaign.report()) } else { Err(Trouble::Usage(campaign.report())) }
 }

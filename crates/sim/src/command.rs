@@ -38,7 +38,7 @@ pub const ENGINES: [&str; 11] = [
 pub const PRINTED_ORDER: &str = "perseus+printed-order";
 
 /// Every probe in the crates under test, with the file it stands in.
-static PROBES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/probes.rs"));
+pub(crate) static PROBES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/probes.rs"));
 
 /// `sim run`.
 #[derive(Clone, Debug)]
@@ -190,7 +190,7 @@ pub fn experiment_named(name: &str) -> Result<&'static Experiment, Trouble> {
     })
 }
 
-fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
+pub(crate) fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
     let unknown = || Trouble::Usage(format!("no engine {engine:?}; there is {}", ENGINES.join(", ")));
     if engine == PRINTED_ORDER {
         return Err(Trouble::Usage(format!("{engine} runs in a world of its own: with `sim run` only")));

@@ -6,6 +6,7 @@
 //! nodes under load and faults, held against what they promise), [`experiment`] (figures in virtual time)
 //! and [`command`] (what `meridian sim` calls). How to use it: `docs/simulation.md`.
 
+pub mod campaign;
 pub mod cluster;
 pub mod command;
 pub mod experiment;

@@ -49,11 +49,15 @@ pub enum Mix {
     DriftForgets,
     /// A draw of the above, but of crashes, deaths and clocks that drift, together.
     Mixed,
+    /// The same, while nodes that run no partition crash and come back, without their memory.
+    MixedCrash,
+    /// Regions lose all they know while a clock leaves every bound and links double, reorder and lose a little.
+    MixedForgets,
 }
 
 impl Mix {
     /// What any engine may be put to.
-    pub const ALL: [Mix; 9] = [
+    pub const ALL: [Mix; 10] = [
         Mix::Calm,
         Mix::Lossy,
         Mix::Jittery,
@@ -63,7 +67,10 @@ impl Mix {
         Mix::Deaths,
         Mix::Drift,
         Mix::Mixed,
+        Mix::MixedCrash,
     ];
+    /// And one with a copy of everything in every region, engine `caerus`.
+    pub const REPLICATED: [Mix; 3] = [Mix::Forgets, Mix::DriftForgets, Mix::MixedForgets];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -78,24 +85,26 @@ impl Mix {
             Mix::Forgets => "forgets",
             Mix::DriftForgets => "drift-forgets",
             Mix::Mixed => "mixed",
+            Mix::MixedCrash => "mixed-crash",
+            Mix::MixedForgets => "mixed-forgets",
         }
     }
 
     /// Whether gateways lose their memory, or more.
     pub fn takes_gateways(self) -> bool {
-        matches!(self, Mix::Crash | Mix::Deaths) || self.loses_regions()
+        matches!(self, Mix::Crash | Mix::MixedCrash | Mix::Deaths) || self.loses_regions()
     }
     /// Whether regions lose all they knew.
     pub fn loses_regions(self) -> bool {
-        matches!(self, Mix::Forgets | Mix::DriftForgets)
+        matches!(self, Mix::Forgets | Mix::DriftForgets | Mix::MixedForgets)
     }
     /// Whether a clock leaves every bound.
     pub fn leads_clocks_astray(self) -> bool {
-        matches!(self, Mix::Drift | Mix::DriftForgets)
+        matches!(self, Mix::Drift | Mix::DriftForgets | Mix::MixedForgets)
     }
     /// Whether regions are out of each other's reach for long.
     pub fn separates(self) -> bool {
-        matches!(self, Mix::Partitions | Mix::Mixed)
+        matches!(self, Mix::Partitions | Mix::Mixed | Mix::MixedCrash)
     }
 }
 
@@ -108,9 +117,10 @@ pub struct Plan {
 }
 
 /// First words of plans, and the latency presets they stand for.
-const DISTANCES: [(&str, &str, usize); 6] = [
+const DISTANCES: [(&str, &str, usize); 7] = [
     ("wan2", "perseus3", 2),
     ("wan3", "perseus3", 3),
+    ("wan4", "perseus5", 4),
     ("wan5", "perseus5", 5),
     ("china3", "china3", 3),
     ("azure6", "azure6", 6),
@@ -122,13 +132,13 @@ impl Plan {
     pub fn named(name: &str) -> Result<Plan, String> {
         let parsed = name.split_once('-').and_then(|(distances, mix)| {
             let &(distances, preset, regions) = DISTANCES.iter().find(|d| d.0 == distances)?;
-            let mix =
-                Mix::ALL.into_iter().chain([Mix::Forgets, Mix::DriftForgets]).find(|m| m.name() == mix)?;
+            let mix = Mix::ALL.into_iter().chain(Mix::REPLICATED).find(|m| m.name() == mix)?;
             Some(Plan { distances, wan: Wan::preset(preset)?.truncated(regions), mix })
         });
         parsed.ok_or_else(|| {
             let distances = DISTANCES.map(|d| d.0).join(", ");
-            let mixes = Mix::ALL.map(Mix::name).join(", ");
+            let mixes: Vec<_> = Mix::ALL.into_iter().chain(Mix::REPLICATED).map(Mix::name).collect();
+            let mixes = mixes.join(", ");
             format!("no plan {name:?}; a plan is one of {distances}, a dash, and one of {mixes}")
         })
     }
@@ -141,7 +151,7 @@ impl Plan {
         match self.mix {
             Mix::ClockSkew => *rng.pick(&[5 * MS, 10 * MS, 20 * MS]),
             // What a clock may be off by before it is found out; see `node::clocks`.
-            Mix::Drift | Mix::DriftForgets => {
+            Mix::Drift | Mix::DriftForgets | Mix::MixedForgets => {
                 let between_ns = self.unchecked_max_ns() + 2 * WATCH_EVERY_NS + self.wan.widest_ns();
                 3 * KEPT_NS + self.wan.widest_ns() / 2 + between_ns * DRIFT_MAX_NS_PER_MS / MS
             }
@@ -198,7 +208,16 @@ impl Plan {
                 script.drifts(topology, rng);
                 script.forgets(topology, rng);
             }
-            Mix::Mixed => {
+            Mix::MixedForgets => {
+                script.links = lossy(rng);
+                // A region that comes back has to be whole before the next one is lost.
+                for class in [&mut script.links.inside, &mut script.links.across] {
+                    class.loss = class.loss.min(0.01);
+                }
+                script.drifts(topology, rng);
+                script.forgets(topology, rng);
+            }
+            Mix::Mixed | Mix::MixedCrash => {
                 let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
                 if rng.chance(0.5) {
                     let spread = jittery(&self.wan, rng);
@@ -211,6 +230,9 @@ impl Plan {
                 }
                 if rng.chance(0.5) {
                     script.clocks = ClockModel::Extremes;
+                }
+                if self.mix == Mix::MixedCrash {
+                    script.crashes(topology, rng);
                 }
             }
         }

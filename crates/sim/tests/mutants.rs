@@ -148,3 +148,48 @@ fn a_clock_that_drifts_and_that_nobody_watches_is_found() {
         println!("{}: seed {seed}, {how}", engine.name());
     }
 }
+
+/// Faults in how regions replicate, lose and take over their sequences and move homes. Their own scenarios find each
+/// at once; here nobody knows where to look, which takes minutes: `MERIDIAN_SEEDS=20000 cargo test -p sim --features
+/// mutants --test mutants -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn every_fault_planted_in_the_engine_of_copies_is_found_by_random_runs() {
+    use txn::caerus::Mutant;
+    const SEPARATE: &[&str] = &["wan3-partitions", "wan3-mixed", "wan5-partitions", "wan4-mixed"];
+    const FORGET: &[&str] = &["wan3-forgets", "wan3-mixed-forgets", "wan5-forgets", "wan3-drift-forgets"];
+    const ANY: &[&str] = &["wan3-mixed", "wan3-calm", "wan3-lossy", "wan3-jittery"];
+    let faults = [
+        (Mutant::InvertedWriteWrite, ANY),
+        (Mutant::MissingAntiDependency, ANY),
+        (Mutant::OrderByRecycledIds, ANY),
+        (Mutant::ForgetComponents, ANY),
+        (Mutant::CloseIgnoresUndecided, ANY),
+        (Mutant::PrefixReads, ANY),
+        (Mutant::StampIsNow, ANY),
+        (Mutant::NoReplyGate, ANY),
+        (Mutant::AcceptStaleHomes, ANY),
+        (Mutant::MoveUnheardOf, ANY),
+        (Mutant::CloseAtOldHome, ANY),
+        (Mutant::OwnEntriesOnly, FORGET),
+        (Mutant::ForgetPromises, SEPARATE),
+        (Mutant::LeadAlone, SEPARATE),
+        (Mutant::KeepOwnLog, SEPARATE),
+        (Mutant::NoLease, SEPARATE),
+        (Mutant::AckBeforeWhole, FORGET),
+        (Mutant::VoteBeforeWhole, FORGET),
+        (Mutant::ForgetRequests, FORGET),
+        (Mutant::NoOrphanRule, FORGET),
+        (Mutant::RefuseInFlight, SEPARATE),
+    ];
+    let seeds = std::env::var("MERIDIAN_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
+    let mut missed = Vec::new();
+    for (mutant, plans) in faults {
+        let plant = |case: &mut Case| (case.engine, case.caerus_mutant) = (EngineKind::Caerus, Some(mutant));
+        match finds_in(plans, plant, &[Consistency::Rss], seeds) {
+            Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "{seeds} seeds found nothing wrong with {missed:?}");
+}

@@ -2,12 +2,13 @@
 //!
 //! IN: requests that need to see whatever was answered before they came. OUT: the same requests at a cut. KEEPS: each
 //! copy is asked after the request arrived (`Question::Latest`); the cut is at least what each tells, the session's
-//! token, and what may be collected. Level `rss` is refused: nobody can tell real time there.
+//! token, and what may be collected. Level `rss` is refused: nobody can tell real time there. Levels `session` and
+//! `stale` find theirs so where no columns are that could be read.
 
 use super::*;
 use crate::message::AnswerBody;
 use crate::questions::Owner;
-use base::cut::{Consistency, CutChoice};
+use base::cut::CutChoice;
 use base::order::CloseTicket;
 
 /// A request whose cut is being found.
@@ -19,16 +20,6 @@ pub(super) struct Finding {
 }
 
 impl<E: Engine> Node<E> {
-    /// Whether reads of this level have to find their cut first. Errors: 0A000, the level rests on clocks.
-    pub(super) fn finds_cuts(&self, consistency: Consistency) -> Result<bool, SqlError> {
-        match consistency {
-            _ if !self.topology.unbounded_clocks => Ok(false),
-            Consistency::Rss => Err(rests_on_clocks()),
-            Consistency::Regular => Ok(true),
-            Consistency::Session | Consistency::Stale => Ok(false),
-        }
-    }
-
     /// Finds the cut of a request that reads this, and begins it then.
     pub(super) fn find_cut(
         &mut self,
@@ -106,7 +97,7 @@ impl<E: Engine> Node<E> {
             Request::Call(call) => self.call_at(now, id, (arrived, at), call, out),
             Request::OpenSnapshot(open) => {
                 let open = OpenSnapshot { at: Some(at), ..open };
-                self.gather(now, id, open, CutChoice::Calibrated, out)
+                self.gather(now, id, open, (at, CutChoice::Calibrated), out)
             }
             Request::Pin { .. } => {
                 let pinned = self.pin(id, at);

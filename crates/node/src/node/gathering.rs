@@ -14,7 +14,7 @@ use super::*;
 use crate::message::{Opened, ScanPart, ScanRequest, ScanTable, Scanned};
 use crate::node::scanning::PIECES_AT_ONCE;
 use base::Cut;
-use base::cut::{Consistency, CutChoice};
+use base::cut::CutChoice;
 use colstore::{Received, TableSnapshot};
 
 /// A reader that was silent for so many times what a message there and back may take is given up, if there is another.
@@ -84,35 +84,15 @@ impl<E: Engine> Node<E> {
         .hint("Connect to a node that subscribes to the partition.")
     }
 
-    /// Opens a query some of whose partitions have their columns elsewhere. `found`: how its cut was chosen, if it
-    /// has one.
+    /// Opens a query at a cut, some of whose partitions have their columns elsewhere.
     pub(super) fn gather(
         &mut self,
         now: Time,
         id: RequestId,
         open: OpenSnapshot,
-        found: CutChoice,
+        (at, choice): (Rank, CutChoice),
         out: &mut Effects<Self>,
     ) {
-        let strong = match self.topology.unbounded_clocks {
-            true => self.engine.least_cut(),
-            false => now.rank() + self.topology.clock_bound_ns,
-        };
-        let choice = match (open.at, open.consistency) {
-            (Some(_), _) => found,
-            (None, Consistency::Rss | Consistency::Regular) => CutChoice::Clock,
-            (None, Consistency::Session | Consistency::Stale) => CutChoice::Local,
-        };
-        let at = match (open.at, open.consistency) {
-            (Some(at), _) => at,
-            (None, Consistency::Rss | Consistency::Regular) => open.token.rank.max(strong),
-            (None, Consistency::Session | Consistency::Stale) => {
-                // What is complete here was never collected: see `tell_floor`.
-                let here = self.topology.nodes[self.id.0 as usize].subscribes.iter();
-                let complete = here.map(|p| self.columns.low(*p)).min();
-                open.token.rank.max(complete.unwrap_or(strong))
-            }
-        };
         let tables = open.tables.iter().map(|(table, partitions)| {
             let wanted = open.wanted.get(table).cloned().unwrap_or_default();
             (*table, ScanTable { partitions: partitions.clone(), wanted })

@@ -15,53 +15,75 @@ use reads::snapshot::rank::RankQuery;
 use reads::snapshot::{Ask, QueryMeta, Readable};
 
 impl<E: Engine> Node<E> {
-    /// The cut of a read of rows that arrives now, by its level.
-    pub(super) fn cut_of_rows(
+    /// The cut of a read that arrives now, by its level; `None`: it has to be found by asking (see `finding`).
+    ///
+    /// `session` and `stale` read what is complete in the columns here. Where the columns of a partition are not here,
+    /// or have not come yet, nothing is known to be complete, and the read is a strong one. At every level a cut is
+    /// not below the last change of a table that is read: the statement was planned with the catalog as it is here,
+    /// and the rows of an earlier cut have another shape, or the table is not there at all.
+    ///
+    /// Errors: 0A000, the level rests on clocks that have no bound.
+    pub(super) fn choose_cut(
         &self,
         now: Time,
         consistency: Consistency,
         token: &Token,
-        mut partitions: impl Iterator<Item = PartitionId>,
-    ) -> Rank {
+        partitions: impl Iterator<Item = PartitionId>,
+        is_read: impl Fn(TableId) -> bool,
+    ) -> Result<Option<Rank>, SqlError> {
         let strong = match self.topology.unbounded_clocks {
-            // Found otherwise; see `finding`.
-            true => self.engine.least_cut(),
-            false => now.rank() + self.topology.clock_bound_ns,
+            true => None,
+            false => Some(now.rank() + self.topology.clock_bound_ns),
         };
         let cut = match consistency {
+            Consistency::Rss if strong.is_none() => return Err(rests_on_clocks()),
             Consistency::Rss | Consistency::Regular => strong,
-            // What is complete here was never collected: see `tell_floor`.
-            Consistency::Session | Consistency::Stale => partitions
-                .try_fold(None, |cut: Option<Rank>, p| {
-                    let low = self.subscribes(p).then(|| self.columns.low(p))?;
-                    Some(Some(cut.map_or(low, |cut| cut.min(low))))
-                })
-                .flatten()
-                .map_or(strong, |low| if self.topology.unbounded_clocks { low } else { low.min(strong) }),
+            Consistency::Session | Consistency::Stale => match (self.complete_here(partitions), strong) {
+                (Some(low), Some(strong)) => Some(low.min(strong)),
+                (low, strong) => low.or(strong),
+            },
         };
-        token.rank.max(cut)
+        let Some(cut) = cut.map(|cut| cut.max(token.rank)) else { return Ok(None) };
+        let changed =
+            [self.data.changed_above(cut, &is_read), self.columns.store.changed_above(cut, &is_read)];
+        let changed = changed.into_iter().flatten().max();
+        if changed.is_some() {
+            base::sometimes!("a cut is moved up to the last change of a table that is read");
+        }
+        Ok(Some(changed.unwrap_or(cut)))
+    }
+
+    /// Up to where the columns here have everything of these partitions. (It was never collected: see `tell_floor`.)
+    fn complete_here(&self, partitions: impl Iterator<Item = PartitionId>) -> Option<Rank> {
+        let mut complete = None;
+        for partition in partitions {
+            // Nothing is known of a copy that has not arrived.
+            let low = *self.columns.low.get(&partition)?;
+            complete = Some(complete.map_or(low, |complete: Rank| complete.min(low)));
+        }
+        complete
     }
 
     pub(super) fn read_rows(&mut self, now: Time, id: RequestId, read: ReadRows, out: &mut Effects<Self>) {
         if let Err(error) = self.check_token(now, &read.token) {
             return out.reply(id, Reply::Rows(Err(error)));
         }
-        match self.finds_cuts(read.consistency) {
-            Err(error) if read.at.is_none() => out.reply(id, Reply::Rows(Err(error))),
-            Ok(true) if read.at.is_none() => {
+        let partitions = read.reads.iter().map(|row_read| row_read.partition);
+        let is_read = |table| read.reads.iter().any(|row_read| row_read.table == table);
+        let cut = match read.at {
+            Some(at) => Ok(Some(at)),
+            None => self.choose_cut(now, read.consistency, &read.token, partitions, is_read),
+        };
+        match cut {
+            Err(error) => out.reply(id, Reply::Rows(Err(error))),
+            Ok(Some(at)) => self.read_rows_at(now, id, (now, at), read, out),
+            Ok(None) => {
                 let mut reads: BTreeMap<PartitionId, Vec<Granule>> = BTreeMap::new();
                 for read in &read.reads {
                     reads.entry(read.partition).or_default().push(granule_of(read));
                 }
                 let token = read.token.rank;
                 self.find_cut(now, id, Request::ReadRows(read), reads, token, out);
-            }
-            _ => {
-                let at = read.at.unwrap_or_else(|| {
-                    let partitions = read.reads.iter().map(|row_read| row_read.partition);
-                    self.cut_of_rows(now, read.consistency, &read.token, partitions)
-                });
-                self.read_rows_at(now, id, (now, at), read, out);
             }
         }
     }
@@ -99,13 +121,16 @@ impl<E: Engine> Node<E> {
         if let Err(error) = self.check_token(now, &call.token) {
             return out.reply(id, Reply::Rows(Err(error)));
         }
-        if self.topology.unbounded_clocks {
-            let granules = call.call.access.iter().map(|access| access.granule.clone()).collect();
-            let (reads, token) = ([(call.partition, granules)].into(), call.token.rank);
-            return self.find_cut(now, id, Request::Call(call), reads, token, out);
+        let strong = Consistency::Regular;
+        match self.choose_cut(now, strong, &call.token, std::iter::empty(), |_| true) {
+            Err(error) => out.reply(id, Reply::Rows(Err(error))),
+            Ok(Some(at)) => self.call_at(now, id, (now, at), call, out),
+            Ok(None) => {
+                let granules = call.call.access.iter().map(|access| access.granule.clone()).collect();
+                let (reads, token) = ([(call.partition, granules)].into(), call.token.rank);
+                self.find_cut(now, id, Request::Call(call), reads, token, out);
+            }
         }
-        let at = self.cut_of_rows(now, Consistency::Rss, &call.token, std::iter::empty());
-        self.call_at(now, id, (now, at), call, out);
     }
 
     pub(super) fn call_at(
@@ -233,23 +258,45 @@ impl<E: Engine> Node<E> {
         if let Err(error) = self.check_open(now, &open) {
             return out.reply(id, Reply::Snapshot(Err(error)));
         }
-        let finds = match self.finds_cuts(open.consistency) {
-            Err(error) if open.at.is_none() => return out.reply(id, Reply::Snapshot(Err(error))),
-            finds => finds.unwrap_or(false) && open.at.is_none(),
-        };
         let mut reads: BTreeMap<PartitionId, Vec<Granule>> = BTreeMap::new();
         for (&table, partitions) in &open.tables {
             for &partition in partitions {
                 reads.entry(partition).or_default().push(Granule::Range(table, KeyRange::all()));
             }
         }
-        if open.tables.values().flatten().any(|p| !self.subscribes(*p)) {
+        let is_elsewhere = reads.keys().any(|p| !self.subscribes(*p));
+        // What the columns here have of other partitions says how far a cut may be that other readers give part of.
+        let local: Vec<PartitionId> = match is_elsewhere {
+            true => self.topology.nodes[self.id.0 as usize].subscribes.clone(),
+            false => reads.keys().copied().collect(),
+        };
+        let is_read = |table| open.tables.contains_key(&table);
+        let chosen = match open.at {
+            Some(at) => Ok(Some(at)),
+            None => self.choose_cut(now, open.consistency, &open.token, local.iter().copied(), is_read),
+        };
+        let chosen = match chosen {
+            Ok(chosen) => chosen,
+            Err(error) => return out.reply(id, Reply::Snapshot(Err(error))),
+        };
+        if is_elsewhere {
             let token = open.token.rank;
-            return match finds {
-                true => self.find_cut(now, id, Request::OpenSnapshot(open), reads, token, out),
-                false => self.gather(now, id, open, CutChoice::Given, out),
+            return match chosen {
+                None => self.find_cut(now, id, Request::OpenSnapshot(open), reads, token, out),
+                Some(at) => {
+                    // What came as a copy can be read from there on.
+                    let begins = local.iter().map(|p| self.columns.begins_at(*p)).max().unwrap_or_default();
+                    let at = if open.at.is_some() { at } else { at.max(begins) };
+                    let choice = match (open.at, open.consistency) {
+                        (Some(_), _) => CutChoice::Given,
+                        (None, Consistency::Rss | Consistency::Regular) => CutChoice::Clock,
+                        (None, Consistency::Session | Consistency::Stale) => CutChoice::Local,
+                    };
+                    self.gather(now, id, open, (at, choice), out)
+                }
             };
         }
+        let is_complete = self.complete_here(local.into_iter()).is_some();
         let meta = QueryMeta { arrived: now, token: open.token.clone(), reads };
         let strong = open.at.is_none() && matches!(open.consistency, Consistency::Rss | Consistency::Regular);
         let rival = if strong { self.rival_rule(meta.clone()) } else { None };
@@ -271,18 +318,17 @@ impl<E: Engine> Node<E> {
                 (Box::new(rule), floor)
             }
             (at, consistency) => {
-                let query = match (at, consistency) {
+                let is_local =
+                    is_complete && matches!(consistency, Consistency::Session | Consistency::Stale);
+                let (dynamic, planted) = (self.options.dynamic, self.options.planted());
+                let query = match (at, chosen) {
                     (Some(at), _) => RankQuery::at(meta, at),
-                    _ if finds => {
+                    (None, Some(cut)) if is_local => RankQuery::local(meta, cut, &self.columns),
+                    (None, Some(cut)) => RankQuery::strong(meta, cut, dynamic, &self.columns, planted),
+                    (None, None) => {
                         let least = self.engine.least_cut();
-                        RankQuery::calibrated(meta, least, self.options.dynamic, &self.columns)
+                        RankQuery::calibrated(meta, least, dynamic, &self.columns)
                     }
-                    (None, Consistency::Rss | Consistency::Regular) => {
-                        let bound_ns = self.topology.clock_bound_ns;
-                        let (dynamic, planted) = (self.options.dynamic, self.options.planted());
-                        RankQuery::strong(meta, bound_ns, dynamic, &self.columns, planted)
-                    }
-                    (None, _) => RankQuery::local(meta, &self.columns),
                 };
                 let cut = query.cut();
                 (Box::new(query), cut)

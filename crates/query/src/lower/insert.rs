@@ -442,12 +442,15 @@ impl InsertPlan {
     }
 
     /// The program's statement for these rows, with its access set.
+    ///
+    /// `reports`: the node tells what was inserted, for it may be another attempt's rows.
     pub fn statement(
         &self,
         rows: &[Vec<Datum>],
         binding: &Binding<'_>,
         topology: &Topology,
         access: &mut AccessSet,
+        reports: bool,
     ) -> SqlResult<Statement> {
         let table = &self.table;
         let width = table.columns.len();
@@ -489,7 +492,8 @@ impl InsertPlan {
             rows: rows.iter().map(|values| Row::of(values)).collect(),
             on_conflict,
             returning: match (&self.on_conflict, &self.returning) {
-                (OnConflict::Fail, _) | (_, None) => None,
+                (_, None) => None,
+                (OnConflict::Fail, _) if !reports => None,
                 (_, Some(returning)) => Some(binding.fill_all(&returning.exprs)?),
             },
         })

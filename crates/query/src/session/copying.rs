@@ -96,6 +96,10 @@ impl Session {
         format.names = targets.iter().map(|c| table.columns[*c].name.clone()).collect();
         format.table = table.name.clone();
         let batch_rows = self.settings.get("meridian.copy_batch_rows").parse().unwrap_or(0);
+        if batch_rows > 0 && self.is_named() {
+            return Err(SqlError::unsupported("a named request of several transactions")
+                .hint("SET meridian.copy_batch_rows = 0, or RESET meridian.request."));
+        }
         self.copy = Some(CopyState {
             plan: InsertPlan {
                 table,
@@ -281,7 +285,7 @@ impl Session {
         let mut access = AccessSet::default();
         let mut statements = Vec::new();
         for chunk in rows.chunks(STATEMENT_ROWS) {
-            statements.push(plan.statement(chunk, &binding, topology, &mut access)?);
+            statements.push(plan.statement(chunk, &binding, topology, &mut access, false)?);
         }
         if rows.len() > KEYS_MAX {
             access = coarse(&access, plan);

@@ -171,7 +171,7 @@ impl Session {
                 let mut access = AccessSet::default();
                 if plan.is_one_shot && has_values && plan.explains_without_effect() {
                     let rows = plan.rows(&binding)?;
-                    plan.statement(&rows, &binding, topology, &mut access)?;
+                    plan.statement(&rows, &binding, topology, &mut access, false)?;
                 }
                 let mut partitions: BTreeSet<PartitionId> = access.by_partition.keys().copied().collect();
                 let mut regions = self.homes_of(&access);

@@ -57,6 +57,7 @@ const SPECS: &[Spec] = &[
     Spec("meridian.engine", "", false, false),
     Spec("meridian.freshness", "", false, false),
     Spec("meridian.region", "", false, false),
+    Spec("meridian.request", "", false, true),
     Spec("meridian.token", "", false, true),
     Spec("search_path", "\"$user\", public", false, true),
     Spec("server_encoding", "UTF8", true, false),

@@ -1,5 +1,6 @@
 //! Statements about the session: transaction control, SET and SHOW, PREPARE, and what is refused.
 
+use super::named::{OUTCOME, REQUEST};
 use super::settings::{self, Settings};
 use super::transaction::Transaction;
 use super::{Prepared, Session};
@@ -47,6 +48,7 @@ pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
             }
             match name.as_str() {
                 CLOCKS => Some(Arc::new(clock_columns())),
+                OUTCOME => texts(&[OUTCOME]),
                 "all" => texts(&["name", "setting", "description"]),
                 name => texts(&[Settings::canonical(name).unwrap_or(name)]),
             }
@@ -150,11 +152,13 @@ impl Session {
             }
             Statement::Reset(reset) => {
                 match &reset.reset {
-                    ast::Reset::ALL => self.settings.reset_all(),
+                    ast::Reset::ALL => {
+                        self.settings.reset_all();
+                        self.request = None;
+                    }
                     ast::Reset::ConfigurationParameter(name) => {
                         let name = Settings::canonical(&names::parts(name)?.join("."))?;
-                        self.settings.reset(name)?;
-                        self.report(name);
+                        self.reset(name)?;
                     }
                 }
                 done("RESET")
@@ -171,6 +175,7 @@ impl Session {
                     self.forget_all();
                     self.cursors.clear();
                     self.settings.reset_all();
+                    self.request = None;
                 }
                 done(&format!("DISCARD {object_type}"))
             }
@@ -286,6 +291,7 @@ impl Session {
         // A COMMIT that is cancelled half-way must not keep versions alive.
         let mut pin = Pinned { cluster: self.cluster().clone(), pin: transaction.pin.take() };
         let topology = self.cluster().topology().clone();
+        let is_named = self.is_named();
         let changed = transaction.catalog.as_ref().map(|own| (own.base.clone(), transaction.schema.clone()));
         let result = if transaction.needs_validation()
             && let Err(error) = transaction.check_snapshot()
@@ -293,7 +299,8 @@ impl Session {
             Err(error)
         } else if let Some(program) = transaction.migration(&topology) {
             self.submit(program, super::catalog::everywhere(&topology)).await.map(|_| ())
-        } else if transaction.needs_validation() {
+        } else if transaction.needs_validation() || is_named && transaction.has_reads() {
+            // A repetition may find nothing left to write: how the first attempt ended is known where it is ordered.
             // The rows are encoded for their way, beside the buffer.
             let memory = &transaction.memory;
             match memory.as_ref().map_or(Ok(()), |memory| memory.grow(memory.bytes())) {
@@ -378,9 +385,7 @@ impl Session {
                     && word.quote_style.is_none()
                     && word.value.eq_ignore_ascii_case("default")
                 {
-                    self.settings.reset(name)?;
-                    self.report(name);
-                    return Ok(());
+                    return self.reset(name);
                 }
                 self.set(name, &set_text(values))
             }
@@ -412,6 +417,9 @@ impl Session {
     }
 
     pub(super) fn set(&mut self, name: &'static str, value: &str) -> SqlResult<()> {
+        if name == REQUEST {
+            return self.set_request(value);
+        }
         if let Some(token) = self.settings.set(name, value)? {
             token.check(self.cluster().incarnation())?;
             let now = self.cluster().now();
@@ -435,6 +443,15 @@ impl Session {
         Ok(())
     }
 
+    fn reset(&mut self, name: &'static str) -> SqlResult<()> {
+        if name == REQUEST {
+            self.request = None;
+        }
+        self.settings.reset(name)?;
+        self.report(name);
+        Ok(())
+    }
+
     fn report(&mut self, name: &'static str) {
         if name == "application_name" {
             self.activity.now().application = self.settings.get(name).into();
@@ -449,6 +466,7 @@ impl Session {
     pub(super) fn show(&self, name: &'static str) -> String {
         match name {
             "meridian.token" => settings::show_token(&self.token),
+            REQUEST => self.shown_request(),
             "meridian.freshness" => {
                 self.freshness.map_or_else(String::new, |f| super::explain::freshness(&f))
             }
@@ -489,6 +507,9 @@ impl Session {
             (super::explain::latency_columns(), self.expected_latency(variable)?)
         } else if name == CLOCKS {
             (clock_columns(), self.clocks().await?)
+        } else if name == OUTCOME {
+            let outcome = self.request_outcome().await?;
+            (vec![Column::new(OUTCOME, DataType::Text)], vec![vec![Datum::text(outcome)]])
         } else if name == "all" {
             let rows = self
                 .settings

@@ -61,13 +61,14 @@ impl Session {
             let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
             let rows = plan.rows(&binding)?;
             let mut access = AccessSet::default();
-            let statement = plan.statement(&rows, &binding, &topology, &mut access)?;
+            let is_named = self.is_named();
+            let statement = plan.statement(&rows, &binding, &topology, &mut access, is_named)?;
             let _passed = self.pass_remote(&access).await;
             let results = self.submit(TxnProgram::Statements(vec![statement]), access).await?;
             let mut written = collect(results);
             // Rows as they were given, in their order; with ON CONFLICT only the node knows them.
-            if let Some(returning) = plan.returning.as_ref().filter(|_| plan.on_conflict == OnConflict::Fail)
-            {
+            let is_known = plan.on_conflict == OnConflict::Fail && !is_named;
+            if let Some(returning) = plan.returning.as_ref().filter(|_| is_known) {
                 for values in &rows {
                     written.returned.push(project(returning, &binding, values)?);
                 }

@@ -41,16 +41,16 @@ pub struct RankQuery {
 }
 
 impl RankQuery {
-    /// `rss`: everything answered before the query arrived. `planted`: a fault, in tests.
+    /// `rss`: everything answered before the query arrived lies at or before `cut`. `planted`: a fault, in tests.
     pub fn strong(
         meta: QueryMeta,
-        clock_bound_ns: u64,
+        cut: Rank,
         dynamic: Dynamic,
         view: &dyn ColumnView,
         planted: Option<Mutant>,
     ) -> RankQuery {
         let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
-        let cut = meta.token.rank.max(meta.arrived.rank() + clock_bound_ns).max(begins);
+        let cut = cut.max(meta.token.rank).max(begins);
         let choice = CutChoice::Clock;
         RankQuery { dynamic: dynamic != Dynamic::Off, planted, choice, ..RankQuery::at(meta, cut) }
     }
@@ -80,12 +80,10 @@ impl RankQuery {
         RankQuery { dynamic: dynamic != Dynamic::Off, finding, choice, ..RankQuery::at(meta, cut) }
     }
 
-    /// `session` and `stale`: whatever is complete here already, or the session's token if that is
-    /// later.
-    pub fn local(meta: QueryMeta, view: &dyn ColumnView) -> RankQuery {
-        let low = meta.reads.keys().map(|p| view.low(*p)).min().unwrap_or(meta.arrived.rank());
+    /// `session` and `stale`: `cut` is what is complete here already, or what their plan or token needs.
+    pub fn local(meta: QueryMeta, cut: Rank, view: &dyn ColumnView) -> RankQuery {
         let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
-        let cut = low.max(meta.token.rank).max(begins);
+        let cut = cut.max(meta.token.rank).max(begins);
         RankQuery { choice: CutChoice::Local, ..RankQuery::part(meta, cut, view, None) }
     }
 

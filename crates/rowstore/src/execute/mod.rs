@@ -24,7 +24,7 @@ mod violation;
 use crate::store::{Store, Wrote};
 use base::commit::{Change, RowWrite};
 use base::error::SqlResult;
-use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram};
+use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram, given_up};
 use base::{Datum, Key, PartitionId, Place, TableId, TxnId};
 use migration::Written;
 use overlay::Overlay;
@@ -79,6 +79,7 @@ impl Store {
         let gathered = match &*transaction.program {
             TxnProgram::Procedure { name, args } => self.gather_procedure(transaction, name, args),
             TxnProgram::Schema(change) => self.gather_schema(change, &Written::default()).map(|_| Vec::new()),
+            TxnProgram::GiveUp => Err(given_up()),
             TxnProgram::Statements(_) | TxnProgram::Validated(_) | TxnProgram::Migration(_) => {
                 self.prepare(transaction).map(|prepared| {
                     let values = prepared.departures.clone();
@@ -106,6 +107,7 @@ impl Store {
                 self.apply_procedure(transaction, name, args, place, exchange)
             }
             TxnProgram::Schema(change) => self.apply_schema(change, &Written::default(), place),
+            TxnProgram::GiveUp => unreachable!("it aborts"),
             TxnProgram::Statements(_) | TxnProgram::Validated(_) => {
                 let prepared = self.take_prepared(transaction);
                 self.commit(prepared, place, exchange)

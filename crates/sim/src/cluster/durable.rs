@@ -126,7 +126,8 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     for id in 0..knobs.sessions {
         let habits = knobs.habits.clone();
         let rng = rng.fork_nth("session", u64::from(id));
-        world.client(Session::new(id, layout.clone(), book.clone(), habits, rng, gateways.clone()));
+        let (layout, book, gateways) = (layout.clone(), book.clone(), gateways.clone());
+        world.client(Session::new(id, layout, book, habits, rng, gateways, &token));
     }
     let lost = enact(&mut world, &script, case.trouble, &groups, &mut rng.fork("trouble"));
     let limit = world.now() + 60 * SECOND;

@@ -108,6 +108,11 @@ impl Layout {
         Layout { topology, lists, registers, shelves, keys }
     }
 
+    /// A table like the registers, under another name.
+    pub fn another(&self, id: TableId, name: &str) -> Table {
+        Table { id, name: name.into(), primary_key_name: format!("{name}_pkey"), ..self.registers.clone() }
+    }
+
     pub fn partition_of(&self, shelf: i64) -> PartitionId {
         let found = self.shelves.iter().find(|(s, _)| *s == shelf);
         found.expect("a shelf of this layout").1

@@ -14,6 +14,7 @@
 pub mod agreement;
 pub mod book;
 pub mod columns;
+pub mod definer;
 pub mod durable;
 pub mod layout;
 pub mod mover;

@@ -5,6 +5,7 @@
 
 use super::agreement;
 use super::book::Book;
+use super::definer::Definer;
 use super::layout::Layout;
 use super::mover::Mover;
 use super::procedure::AppendAll;
@@ -127,6 +128,8 @@ pub(super) struct Knobs {
     pub active_ns: u64,
     /// How often something moves to another home.
     pub moves: u32,
+    /// How often the catalog is changed, or a table read by somebody who has just learned of it.
+    pub definitions: u32,
 }
 
 impl Knobs {
@@ -217,6 +220,8 @@ impl Knobs {
                     let patience_ns = [None, Some(topology.wan.widest_ns() + 100 * MS)];
                     options.lost_after_ns = *Rng::new(case.seed).fork("lost").pick(&patience_ns);
                 }
+                // From not at all to twice as long as it takes to the farthest region.
+                options.hold_percent = *Rng::new(case.seed).fork("hold").pick(&[0, 50, 100, 100, 150, 200]);
                 #[cfg(feature = "mutants")]
                 {
                     options.mutant = case.caerus_mutant;
@@ -225,11 +230,13 @@ impl Knobs {
             }
         };
         let topology = case.engine.layout(topology);
+        let names = matches!(case.engine, EngineKind::Perseus | EngineKind::Caerus)
+            && Rng::new(case.seed).fork("named").chance(0.2);
         let habits = Habits {
             may_be_refused: case.plan.mix.leads_clocks_astray()
                 || case.plan.mix.loses_regions()
                 || case.plan.mix.separates() && case.engine != EngineKind::Perseus,
-            may_be_too_late: case.plan.mix == Mix::Crash
+            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::MixedCrash)
                 || case.plan.mix.leads_clocks_astray()
                 || case.plan.mix.loses_regions()
                 || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
@@ -247,15 +254,20 @@ impl Knobs {
             share: *rng.pick(&[0.0, 0.1, 0.3]),
             // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
             weights: [4, 2, 2, 3, *rng.pick(&[3, 6]), 2, u64::from(!case.plan.mix.takes_gateways())],
-            // Names cost bytes; only where gateways are lost does anybody repeat.
-            repeats: case.plan.mix.takes_gateways(),
+            // Names cost bytes; where no gateway is lost few repeat.
+            repeats: case.plan.mix.takes_gateways() || names,
         };
         let moves = match case.engine {
             EngineKind::Caerus | EngineKind::Slog => *Rng::new(case.seed).fork("moves").pick(&[0, 0, 3, 10]),
             EngineKind::Perseus | EngineKind::Calvin => 0,
         };
+        let definitions = match (case.rival, case.printed) {
+            (None, None) => *Rng::new(case.seed).fork("definitions").pick(&[0, 0, 6, 20]),
+            _ => 0,
+        };
         Knobs {
             moves,
+            definitions,
             topology,
             shelves_per_partition: *rng.pick(&[1, 2]),
             keys: *rng.pick(&[2, 2, 4]),
@@ -277,7 +289,9 @@ impl Knobs {
         let subscribes = |n: &NodeId| !self.topology.nodes[n.0 as usize].subscribes.is_empty();
         let nodes = self.topology.node_ids();
         match case.plan.mix {
-            Mix::Crash | Mix::Deaths => nodes.filter(|n| is_idle(n) || subscribes(n)).collect(),
+            Mix::Crash | Mix::MixedCrash | Mix::Deaths => {
+                nodes.filter(|n| is_idle(n) || subscribes(n)).collect()
+            }
             _ => nodes.collect(),
         }
     }
@@ -443,7 +457,13 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     for id in 0..knobs.sessions {
         let habits = knobs.habits.clone();
         let rng = rng.fork_nth("session", u64::from(id));
-        world.client(Session::new(id, layout.clone(), book.clone(), habits, rng, gateways.clone()));
+        let (layout, book, gateways) = (layout.clone(), book.clone(), gateways.clone());
+        world.client(Session::new(id, layout, book, habits, rng, gateways, &token));
+    }
+    if knobs.definitions > 0 {
+        let (layout, book, rng) = (layout.clone(), book.clone(), rng.fork("definer"));
+        let steps = (knobs.definitions, 2 * knobs.active_ns / u64::from(knobs.definitions));
+        world.client(Definer::new(layout, book, rng, gateways.clone(), case.consistency, steps));
     }
     if knobs.moves > 0 {
         let pause_ns = 2 * knobs.active_ns / u64::from(knobs.moves);

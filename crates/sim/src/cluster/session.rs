@@ -135,6 +135,8 @@ enum Part {
 }
 
 impl Session {
+    /// `loaded`: what holds the loaded rows. Strong levels see them without it; a session of another level has to have
+    /// been given it.
     pub fn new(
         id: u32,
         layout: Arc<Layout>,
@@ -142,9 +144,14 @@ impl Session {
         habits: Habits,
         mut rng: Rng,
         gateways: Vec<NodeId>,
+        loaded: &Token,
     ) -> Session {
         let at = *rng.pick(&gateways);
-        let (left, token) = (habits.operations, Token::default());
+        let token = match habits.consistency {
+            Consistency::Rss | Consistency::Regular => Token::default(),
+            Consistency::Session | Consistency::Stale => loaded.clone(),
+        };
+        let left = habits.operations;
         let sources = Vec::new();
         let (doing, analyst) = (Doing::Nothing, at);
         Session {

@@ -98,7 +98,7 @@ impl Default for Options {
             lost_after_ns: None,
             lease_ns: None,
             backlog_max: 1 << 20,
-            keep_results_ns: 60 * SECOND,
+            keep_results_ns: 600 * SECOND,
             outstanding_max: 2000,
             unordered_max: 4000,
             queue_max: 100_000,

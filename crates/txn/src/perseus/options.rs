@@ -54,7 +54,7 @@ impl Default for Options {
             recover_after_ns: None,
             unfinished: Unfinished::Complete,
             measure_graph: false,
-            keep_results_ns: 60 * SECOND,
+            keep_results_ns: 600 * SECOND,
             #[cfg(any(test, feature = "mutants"))]
             mutant: None,
         }
