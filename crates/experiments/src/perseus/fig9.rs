@@ -8,8 +8,8 @@
 use super::deployment::{Analytics, Deployment, Window};
 use super::scenes::{self, Clients, Queries, throughput};
 use super::systems::{self, System};
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Report, Scale, cell, number};
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Report, Scale, cell, number};
 use base::time::MS;
 use serde_json::json;
 

@@ -2,8 +2,8 @@
 
 use super::load::{Done, Kind, Shared};
 use super::scene::{self, CAERUS, Case, LEAN, Place, SLOG, SYSTEMS, Size, System, Workload, conditions};
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Line, Report, Scale, cell, quantile_ms};
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Line, Report, Scale, cell, quantile_ms};
 use base::time::{MS, SECOND};
 use serde_json::json;
 

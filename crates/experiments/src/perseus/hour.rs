@@ -8,12 +8,12 @@ use super::deployment::{Analytics, Deployment, Window};
 use super::load::Cluster;
 use super::scenes::{self, Clients, Queries};
 use super::systems;
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Report, Scale};
-use crate::world::Fault;
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Report, Scale};
 use base::NodeId;
 use base::time::{MS, SECOND};
 use serde_json::json;
+use sim::world::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 use workload::micro::Micro;
 

@@ -7,8 +7,8 @@ use super::deployment::{Analytics, Deployment};
 use super::scenes::{self, breakdown, throughput};
 use super::systems::{self, System};
 use super::table4::Size;
-use crate::experiment::plot::Plot;
-use crate::experiment::{Experiment, Findings, Report, Scale};
+use crate::plot::Plot;
+use crate::{Experiment, Findings, Report, Scale};
 use serde_json::json;
 use workload::tpce;
 

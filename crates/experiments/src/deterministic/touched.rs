@@ -4,8 +4,7 @@
 //! KEEPS: what a transaction sees and writes is what it would be had everything been loaded; each row depends on the
 //! seed and its key alone.
 
-use crate::experiment::populate;
-use crate::world::World;
+use crate::populate;
 use base::error::SqlResult;
 use base::key::KeyRange;
 use base::process::Process;
@@ -15,6 +14,7 @@ use base::txn::AccessSet;
 use base::txn::procedure::{Exchange, Procedure, ProcedureContext, Procedures, RowAccess, RowView};
 use base::{DataType, Datum, Key, Row, TableId};
 use node::request::{Reply, Request};
+use sim::world::World;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use workload::table::Placement;

@@ -3,8 +3,6 @@
 
 use super::tpcc::{Analyst, Asked, Done, Terminals, home_of, load};
 use super::{Line, Scale, quantile_ms, quantile_ns};
-use crate::world::network::{Jitter, LinkFaults, Links};
-use crate::world::{Cost, Setup, World};
 use base::cut::Consistency;
 use base::rng::Rng;
 use base::time::{MS, SECOND, US};
@@ -13,6 +11,8 @@ use base::wan::Wan;
 use base::{NodeId, PartitionId, RegionId};
 use node::Node;
 use serde_json::{Value, json};
+use sim::world::network::{Jitter, LinkFaults, Links};
+use sim::world::{Cost, Setup, World};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

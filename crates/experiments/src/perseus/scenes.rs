@@ -5,15 +5,15 @@ use super::load::{
     Analyst, Calls, Cluster, Measured, Seen, Shared, Terminal, latency_ms, measure, window, world,
 };
 use super::systems::System;
-use crate::experiment::tpcc::{home_of, load};
-use crate::experiment::{Line, populate};
-use crate::world::Fault;
+use crate::tpcc::{home_of, load};
+use crate::{Line, populate};
 use base::rng::Rng;
 use base::schema::{Catalog, Location};
 use base::time::MS;
 use base::topology::Topology;
 use base::{Datum, NodeId, PartitionId, RegionId, TableId};
 use serde_json::{Value, json};
+use sim::world::Fault;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;

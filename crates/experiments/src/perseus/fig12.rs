@@ -7,8 +7,8 @@ use super::deployment::{Analytics, Deployment, Window};
 use super::load::latency_ms;
 use super::scenes::{self, Clients, EVERY_SECOND, throughput};
 use super::systems;
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Report, Scale, cell, number};
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Report, Scale, cell, number};
 use serde_json::json;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -45,7 +45,7 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
         scenes::tpcc(&deployment, &systems::RSS, warehouses, clients, &[], &[], window, seed, tell);
     let (seconds, nodes) = (measured.measured_ns as f64 / 1e9, f64::from(tp_nodes) * 5.0);
     let megabits = |bytes: u64| json!(bytes as f64 * 8.0 / 1e6 / seconds / nodes);
-    let sent = |of: &crate::world::Counters| of.inside.bytes + of.across.bytes;
+    let sent = |of: &sim::world::Counters| of.inside.bytes + of.across.bytes;
     let copies = if shipping == WITH { 5 } else { 0 };
     let [between, streamed] = measured.graph_bytes;
     let latencies = [measured.seen.single_region_us.as_slice(), &measured.seen.multi_region_us].concat();

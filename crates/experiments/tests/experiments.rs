@@ -1,18 +1,21 @@
 //! Experiments run, say under which conditions, and show what the rules about ranks are for.
 
 use base::time::MS;
-use sim::command::{ExperimentOptions, Trouble, experiment};
-use sim::experiment::deterministic::scene;
-use sim::experiment::{Report, Scale};
+use experiments::deterministic::scene;
+use experiments::{Report, Scale};
+
+/// Runs an experiment at its smallest.
+fn experiment(name: &str) -> Report {
+    experiments::named(name).unwrap().run_all(Scale::Small, 1, &mut |_, _| {})
+}
 
 fn latency() -> Report {
-    let options = ExperimentOptions { name: "perseus3-latency".into(), scale: Scale::Small, seed: 1 };
-    experiment(&options).unwrap()
+    experiment("perseus3-latency")
 }
 
 /// A figure of the row of this system and kind.
 fn figure(report: &Report, system: &str, kind: &str, column: &str) -> f64 {
-    let value = |row: &sim::experiment::Line, name: &str| {
+    let value = |row: &experiments::Line, name: &str| {
         row.iter().find(|(column, _)| *column == name).map(|(_, value)| value.clone()).unwrap_or_default()
     };
     let row = report.rows.iter().find(|row| value(row, "system") == system && value(row, "kind") == kind);
@@ -39,8 +42,7 @@ fn ranks_in_the_future_and_lower_bounds_keep_local_queries_from_waiting() {
 
 #[test]
 fn queries_of_a_region_with_full_replicas_wait_for_nothing_but_its_own_nodes() {
-    let options = ExperimentOptions { name: "caerus-latency".into(), scale: Scale::Small, seed: 1 };
-    let report = experiment(&options).unwrap();
+    let report = experiment("caerus-latency");
     let text = report.to_text();
     for distances in ["azure6", "perseus3"] {
         let of = |variant: &str, column: &str| {
@@ -87,16 +89,14 @@ fn a_report_says_under_which_conditions_it_was_taken() {
 
 #[test]
 fn an_unknown_experiment_is_answered_with_the_known_ones() {
-    let options = ExperimentOptions { name: "warp".into(), scale: Scale::Small, seed: 1 };
-    let Err(Trouble::Usage(text)) = experiment(&options) else { panic!("there is no such experiment") };
+    let text = experiments::named("warp").err().expect("there is no such experiment").to_string();
     assert!(text.contains("perseus3-latency"), "{text}");
 }
 
 /// The systems of PERSEUS' third table, as small as they get.
 #[test]
 fn local_queries_are_fresh_and_rivals_pay_where_they_should() {
-    let options = ExperimentOptions { name: "perseus-table3".into(), scale: Scale::Small, seed: 1 };
-    let report = experiment(&options).unwrap();
+    let report = experiment("perseus-table3");
     let text = report.to_text();
     let of = |system: &str, mode: &str, column: &str| {
         report
@@ -129,9 +129,7 @@ fn local_queries_are_fresh_and_rivals_pay_where_they_should() {
 /// Every experiment on PERSEUS runs, at its smallest, and has rows, conditions and something to look at.
 #[test]
 fn global_queries_take_one_round_trip_and_the_others_run() {
-    let of = |name: &str| {
-        experiment(&ExperimentOptions { name: name.into(), scale: Scale::Small, seed: 1 }).unwrap()
-    };
+    let of = |name: &str| experiment(name);
     let table4 = of("perseus-table4");
     let text = table4.to_text();
     let of_mode = |mode| table4.figure(&[("system", "PERSEUS"), ("mode", mode)], "total_ms").unwrap();
@@ -142,19 +140,17 @@ fn global_queries_take_one_round_trip_and_the_others_run() {
         let report = of(name);
         assert!(!report.rows.is_empty() && !report.conditions.is_empty() && !report.plots.is_empty());
         for row in &report.rows {
-            assert!(sim::experiment::number(row, "queries").unwrap() > 0.0, "{}", report.to_text());
+            assert!(experiments::number(row, "queries").unwrap() > 0.0, "{}", report.to_text());
         }
     }
 }
 
 #[test]
 fn the_22_queries_are_fresh_and_isolation_and_throughput_are_told() {
-    let of = |name: &str| {
-        experiment(&ExperimentOptions { name: name.into(), scale: Scale::Small, seed: 1 }).unwrap()
-    };
+    let of = |name: &str| experiment(name);
     let fig6 = of("perseus-fig6");
-    let rows = fig6.rows.iter().filter(|row| sim::experiment::cell(row, "system") == "PERSEUS");
-    let delays: Vec<f64> = rows.filter_map(|row| sim::experiment::number(row, "total_ms")).collect();
+    let rows = fig6.rows.iter().filter(|row| experiments::cell(row, "system") == "PERSEUS");
+    let delays: Vec<f64> = rows.filter_map(|row| experiments::number(row, "total_ms")).collect();
     assert_eq!(delays.len(), 2 * 22);
     assert!(delays.iter().all(|ms| (1.0..15.0).contains(ms)), "{}", fig6.to_text());
 
@@ -162,8 +158,8 @@ fn the_22_queries_are_fresh_and_isolation_and_throughput_are_told() {
     for (saturated, figure) in
         [("transactions while queries", "tp_per_s"), ("queries while transactions", "queries_per_s")]
     {
-        let rows = fig9.rows.iter().filter(|row| sim::experiment::cell(row, "saturated") == saturated);
-        let figures: Vec<f64> = rows.filter_map(|row| sim::experiment::number(row, figure)).collect();
+        let rows = fig9.rows.iter().filter(|row| experiments::cell(row, "saturated") == saturated);
+        let figures: Vec<f64> = rows.filter_map(|row| experiments::number(row, figure)).collect();
         assert!(figures.len() == 15 && figures.iter().all(|per_s| *per_s > 0.0), "{}", fig9.to_text());
     }
 
@@ -181,8 +177,7 @@ fn the_22_queries_are_fresh_and_isolation_and_throughput_are_told() {
 /// Three minutes here; an hour by `--scale paper`.
 #[test]
 fn memory_stays_flat() {
-    let options = ExperimentOptions { name: "perseus-hour".into(), scale: Scale::Small, seed: 1 };
-    let report = experiment(&options).unwrap();
+    let report = experiment("perseus-hour");
     assert!(report.claims.iter().all(|claim| claim.holds()), "{}", report.to_text());
     for entries in
         ["vertices", "row versions", "stream items", "vertices of readers", "words of collected ids"]

@@ -117,9 +117,21 @@ impl Experiment {
     }
 }
 
+/// There is no experiment of this name; says which there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown(String);
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = ALL.iter().map(|e| e.name).collect();
+        write!(f, "no experiment {:?}; there is {}", self.0, names.join(", "))
+    }
+}
+impl std::error::Error for Unknown {}
+
 /// An experiment by its name.
-pub fn named(name: &str) -> Option<&'static Experiment> {
-    ALL.iter().find(|e| e.name == name)
+pub fn named(name: &str) -> Result<&'static Experiment, Unknown> {
+    ALL.iter().find(|e| e.name == name).ok_or_else(|| Unknown(name.into()))
 }
 
 /// One line of figures: column and value, in the order of the table's columns.

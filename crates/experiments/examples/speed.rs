@@ -1,5 +1,5 @@
 //! How many messages a second the world carries on one core: with a handler that does nothing, and with real
-//! nodes at the load of `perseus-table3`: `cargo run -p sim --release --example speed [-- small|paper]`. Seconds
+//! nodes at the load of `perseus-table3`: `cargo run -p experiments --release --example speed [-- small|paper]`. Seconds
 //! are those that this thread had a core, so that others on the machine do not count (where /proc tells; they do
 //! count for what they take of its caches).
 //!
@@ -17,8 +17,8 @@ use base::process::{Effects, Event, Process};
 use base::topology::Topology;
 use base::wan::Wan;
 use base::{NodeId, Time};
-use sim::experiment::perseus::table3;
-use sim::experiment::{Scale, number};
+use experiments::perseus::table3;
+use experiments::{Scale, number};
 use sim::world::{BEGIN, Setup, Wire, World};
 
 /// Sends every message on, and knows nothing.

@@ -3,8 +3,8 @@
 use super::deployment::{Analytics, Deployment, Window};
 use super::scenes::{self, Clients, EVERY_SECOND, Scope, breakdown, throughput};
 use super::systems::{self, System};
-use crate::experiment::plot::Plot;
-use crate::experiment::{Experiment, Findings, Report, Scale};
+use crate::plot::Plot;
+use crate::{Experiment, Findings, Report, Scale};
 use base::time::MS;
 use serde_json::json;
 use workload::micro::Micro;

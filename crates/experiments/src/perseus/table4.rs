@@ -7,8 +7,8 @@
 use super::deployment::{Analytics, Deployment, Window};
 use super::scenes::{self, Clients, EVERY_SECOND, breakdown, throughput};
 use super::systems::{self, System};
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Report, Scale};
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Report, Scale};
 use base::time::MS;
 use serde_json::{Value, json};
 use workload::tpce::{self, Tpce};

@@ -1,12 +1,12 @@
 //! The machines: five data centres of TP nodes and analytical nodes, and what their work costs.
 
-use crate::world::network::{Jitter, LinkFaults, Links};
-use crate::world::{Cost, Setup, Wire};
 use base::time::{MS, SECOND, US};
 use base::topology::{NodeSpec, PartitionSpec, Topology};
 use base::wan::Wan;
 use base::{NodeId, PartitionId, RegionId};
 use serde_json::{Value, json};
+use sim::world::network::{Jitter, LinkFaults, Links};
+use sim::world::{Cost, Setup, Wire};
 
 /// ε of every clock, in ns.
 pub const CLOCK_BOUND_NS: u64 = MS;

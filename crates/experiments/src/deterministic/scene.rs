@@ -2,11 +2,9 @@
 
 use super::load::{Clients, Costs, Kind, Shared};
 use super::touched;
-use crate::experiment::Scale;
-use crate::experiment::populate;
-use crate::experiment::tpcc::home_of;
-use crate::world::network::{Jitter, LinkFaults, Links};
-use crate::world::{Cost, Setup, Wire, World};
+use crate::Scale;
+use crate::populate;
+use crate::tpcc::home_of;
 use base::rng::Rng;
 use base::schema::{Catalog, Location};
 use base::time::{MS, SECOND, US};
@@ -15,6 +13,8 @@ use base::wan::Wan;
 use base::{Datum, NodeId, PartitionId, RegionId};
 use node::Node;
 use serde_json::{Value, json};
+use sim::world::network::{Jitter, LinkFaults, Links};
+use sim::world::{Cost, Setup, Wire, World};
 use std::rc::Rc;
 use std::sync::Arc;
 use txn::caerus::{Agreement, Caerus, FutureRanks, Options, Protocol};

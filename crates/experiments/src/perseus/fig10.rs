@@ -4,8 +4,8 @@
 use super::deployment::{Analytics, Deployment, Window};
 use super::scenes::{self, Clients, EVERY_SECOND, Scope, breakdown, throughput};
 use super::systems::{self, System};
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Report, Scale, number};
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Report, Scale, number};
 use base::time::MS;
 use serde_json::json;
 use workload::micro::Micro;
@@ -58,7 +58,7 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
 
 fn conclude(report: &mut Report) {
     for system in SYSTEMS {
-        let of = report.rows.iter().filter(|row| crate::experiment::cell(row, "mode") == system.mode);
+        let of = report.rows.iter().filter(|row| crate::cell(row, "mode") == system.mode);
         let delays: Vec<f64> = of.filter_map(|row| number(row, "total_ms")).collect();
         let (Some(first), Some(last)) = (delays.first(), delays.last()) else { continue };
         let what = format!("delay with the most TP nodes ÷ with the fewest, {}", system.mode);

@@ -6,12 +6,12 @@
 
 use super::load::Done;
 use super::scene::{self, CAERUS, CALVIN, Case, Place, Size, System, Workload, conditions};
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Line, Scale, number, quantile_ms};
-use crate::world::Fault;
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Line, Scale, number, quantile_ms};
 use base::time::{MS, SECOND};
 use base::{Key, RegionId, Time};
 use serde_json::json;
+use sim::world::Fault;
 use workload::movr::RIDES;
 
 pub const EXPERIMENT: Experiment = Experiment {

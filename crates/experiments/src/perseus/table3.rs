@@ -7,8 +7,8 @@ use super::deployment::{Analytics, Deployment, Window};
 use super::load::Measured;
 use super::scenes::{self, Clients, EVERY_SECOND, breakdown, throughput};
 use super::systems::{self, System};
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Line, Report, Scale, number};
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Line, Report, Scale, number};
 use serde_json::{Value, json};
 
 pub const EXPERIMENT: Experiment = Experiment {

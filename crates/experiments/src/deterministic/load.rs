@@ -1,8 +1,7 @@
 //! Clients in open loops, and what they saw.
 
 use super::scene::kind_of;
-use crate::experiment::populate::submission;
-use crate::world::client::{Client, ClientEffects, ClientEvent};
+use crate::populate::submission;
 use base::process::Process;
 use base::rng::Rng;
 use base::schema::Catalog;
@@ -11,6 +10,7 @@ use base::txn::procedure::Procedures;
 use base::txn::{Outcome, TxnProgram};
 use base::{Datum, NodeId, RegionId, RequestId, Time};
 use node::request::{Reply, Request};
+use sim::world::client::{Client, ClientEffects, ClientEvent};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

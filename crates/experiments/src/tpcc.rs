@@ -1,8 +1,6 @@
 //! TPC-C in a virtual world: its tables by the catalog, its rows, its terminals, and analysts beside them.
 
 use super::populate::{self, submission};
-use crate::world::World;
-use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::cut::{Consistency, Freshness};
 use base::process::Process;
 use base::rng::Rng;
@@ -12,6 +10,8 @@ use base::txn::procedure::Procedures;
 use base::txn::{Outcome, TxnProgram};
 use base::{Datum, NodeId, PartitionId, RequestId, TableId, Time, Token};
 use node::request::{OpenSnapshot, Reply, Request};
+use sim::world::World;
+use sim::world::client::{Client, ClientEffects, ClientEvent};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

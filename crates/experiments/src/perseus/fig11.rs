@@ -4,13 +4,13 @@ use super::deployment::{Analytics, Deployment, Window};
 use super::load::Measured;
 use super::scenes::{self, Clients, EVERY_SECOND, breakdown};
 use super::systems::{self, System};
-use crate::experiment::plot::Plot;
-use crate::experiment::{Experiment, Findings, Line, Report, Scale};
-use crate::world::Fault;
-use crate::world::network::Jitter;
+use crate::plot::Plot;
+use crate::{Experiment, Findings, Line, Report, Scale};
 use base::Freshness;
 use base::time::{MS, SECOND};
 use serde_json::{Value, json};
+use sim::world::Fault;
+use sim::world::network::Jitter;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "perseus-fig11",

@@ -1,5 +1,5 @@
 //! Experiments without the rest of the house, which takes a while to build at full speed:
-//! `cargo run -p sim --release --example experiment -- NAME SCALE SEED DIR [THREADS [PART…]]`.
+//! `cargo run -p experiments --release --example experiment -- NAME SCALE SEED DIR [THREADS [PART…]]`.
 //!
 //! The same figures and files as `meridian sim experiment NAME --scale SCALE --seed SEED --out DIR`. Parts are
 //! numbered from 0; without any, all run. Each leaves `DIR/parts/NAME-SCALE-SEED-PART.json` when it ends; a part
@@ -11,8 +11,7 @@
     reason = "this one is a host: it has threads and files, and says how long it took"
 )]
 
-use sim::command::experiment_named;
-use sim::experiment::{Findings, Scale, files, shown};
+use experiments::{Findings, Scale, files, shown};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +25,7 @@ fn main() {
     let [name, scale, seed, folder, rest @ ..] = args.as_slice() else {
         panic!("arguments are NAME SCALE SEED DIR [THREADS [PART…]]")
     };
-    let experiment = experiment_named(name).unwrap_or_else(|trouble| panic!("{trouble}"));
+    let experiment = experiments::named(name).unwrap_or_else(|trouble| panic!("{trouble}"));
     let scale = Scale::parse(scale).expect("SCALE is small or paper");
     let seed = seed.parse().expect("SEED is a number");
     let numbers: Vec<usize> = rest.iter().map(|n| n.parse().expect("a number")).collect();

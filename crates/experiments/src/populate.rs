@@ -1,7 +1,5 @@
 //! Tables and rows into a world of nodes, through the engine like everything else, many partitions at a time.
 
-use crate::cluster::script_client::ScriptClient;
-use crate::world::World;
 use base::process::Process;
 use base::schema::{Catalog, Location, SchemaAction, SchemaChange};
 use base::time::SECOND;
@@ -9,6 +7,8 @@ use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Outcome, Statement, Submission, TxnProgram};
 use base::{Datum, NodeId, PartitionId, Row, TableId, Token};
 use node::request::{Reply, Request, Submitted};
+use sim::cluster::script_client::ScriptClient;
+use sim::world::World;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use workload::table::{Placement, TableSpec};

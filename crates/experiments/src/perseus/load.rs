@@ -2,9 +2,7 @@
 
 use super::deployment::{Analytics, Deployment, Window};
 use super::systems::System;
-use crate::experiment::populate::submission;
-use crate::world::client::{Client, ClientEffects, ClientEvent};
-use crate::world::{Counters, World};
+use crate::populate::submission;
 use base::cut::{Consistency, Freshness};
 use base::process::Process;
 use base::rng::Rng;
@@ -15,6 +13,8 @@ use base::txn::{Outcome, TxnProgram};
 use base::{Datum, NodeId, PartitionId, TableId, Time, Token};
 use node::Node;
 use node::request::{OpenSnapshot, Reply, Request};
+use sim::world::client::{Client, ClientEffects, ClientEvent};
+use sim::world::{Counters, World};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -9,8 +9,8 @@ use super::load::Measured;
 use super::scenes::{self, Clients, Queries};
 use super::systems::{self, System};
 use super::table3::Size;
-use crate::experiment::plot::Plot;
-use crate::experiment::{Claim, Experiment, Findings, Line, Report, Scale, number};
+use crate::plot::Plot;
+use crate::{Claim, Experiment, Findings, Line, Report, Scale, number};
 use base::time::MS;
 use serde_json::json;
 use workload::ch;
@@ -75,7 +75,7 @@ fn row(system: &System, measured: &Measured, query: usize) -> Line {
 
 fn conclude(report: &mut Report) {
     for mode in ["regular", "rss"] {
-        let of = report.rows.iter().filter(|row| crate::experiment::cell(row, "mode") == mode);
+        let of = report.rows.iter().filter(|row| crate::cell(row, "mode") == mode);
         let found = of.filter_map(|row| number(row, "total_ms")).fold(f64::NAN, f64::max);
         let what = format!("visibility delay of the slowest query, {mode} (ms)");
         report.claims.push(Claim { what, bound: 15.0, found });
