@@ -2,8 +2,8 @@
 //! writes them.
 
 use super::plot::{Plot, Shape};
-use super::{Claim, Experiment, Findings, Line, Report, cell, shown};
-use pages::plot::{Series, linear, stacks};
+use super::{Claim, Experiment, Findings, Line, Report, Scale, cell, shown};
+use pages::plot::{Series, horizontal, linear, stacks};
 use pages::{Page, Undrawable};
 use serde_json::{Value, json};
 
@@ -51,6 +51,29 @@ pub fn found(text: &str) -> Option<Findings> {
     })
 }
 
+/// The report that was written as JSON, so that its plots can be drawn again; `None` if this is something else. Claims are
+/// made anew, and rows that a conclusion had left out are not there.
+pub fn reread(text: &str) -> Option<(&'static Experiment, Report)> {
+    let all: Value = serde_json::from_str(text).ok()?;
+    let experiment = super::named(all["experiment"].as_str()?).ok()?;
+    let mut rows = Vec::new();
+    for row in all["rows"].as_array()? {
+        let mut line = Line::new();
+        for (name, value) in row.as_object()? {
+            // A column `a.b` was written as member `b` of `a`. Columns have names that live as long as the program.
+            match value.as_object() {
+                Some(members) => line
+                    .extend(members.iter().map(|(m, value)| (&*format!("{name}.{m}").leak(), value.clone()))),
+                None => line.push((&*name.clone().leak(), value.clone())),
+            }
+        }
+        rows.push(line);
+    }
+    let scale = Scale::parse(all["scale"].as_str()?)?;
+    let findings = Findings { rows, ..Findings::default() };
+    Some((experiment, experiment.report(scale, all["seed"].as_u64()?, vec![findings])))
+}
+
 /// A plot by itself.
 fn svg(plot: &Plot) -> Result<String, Undrawable> {
     match &plot.shape {
@@ -59,6 +82,7 @@ fn svg(plot: &Plot) -> Result<String, Undrawable> {
             linear(x, y, series.collect())
         }
         Shape::Bars { y, pieces, bars } => stacks(y, pieces, bars),
+        Shape::Groups { y, sides, groups } => horizontal(y, sides, groups),
     }
 }
 
@@ -91,6 +115,21 @@ fn page(experiment: &Experiment, report: &Report) -> Result<String, Undrawable> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_written_report_can_be_drawn_again() {
+        let experiment = super::super::named("caerus-fig8").unwrap();
+        let row = |percent: u32, ms: f64| -> Line {
+            let at = [("system", json!("slog")), ("workload", json!("MovR BeginRide"))];
+            let figures = [("percent", json!(percent)), ("latency_ms", json!(ms)), ("x.y", json!(1))];
+            at.into_iter().chain(figures).collect()
+        };
+        let findings = Findings { rows: vec![row(10, 1.0), row(90, 2.0)], ..Findings::default() };
+        let report = experiment.report(Scale::Small, 1, vec![findings]);
+        let (again, reread) = reread(&report.to_json().to_string()).unwrap();
+        assert_eq!((again.name, &reread.plots), (experiment.name, &report.plots));
+        assert_eq!(cell(&reread.rows[0], "x.y"), "1");
+    }
 
     #[test]
     fn what_a_part_found_can_be_put_away_and_taken_up_again() {

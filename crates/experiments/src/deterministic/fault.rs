@@ -20,10 +20,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     parts: |_| systems().iter().map(|system| system.name.to_string()).collect(),
     run,
     conclude: |report| {
-        let caption = "Commits per 100 ms that touch what was homed in the lost region, by ms after the loss";
+        let caption =
+            "Commits per 100 ms that touch what was homed in the lost region, by time after the loss";
         let rows: Vec<Line> =
             report.rows.iter().filter(|row| number(row, "after_ms").is_some()).cloned().collect();
-        report.plots.push(Plot::lines(caption, &rows, "system", ("after_ms", "commits")));
+        report.plots.push(Plot::lines(caption, &rows, &["system"], ("after_ms", "commits")));
         report.rows.retain(|row| number(row, "after_ms").is_none());
     },
 };

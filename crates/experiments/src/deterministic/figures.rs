@@ -1,7 +1,7 @@
 //! `caerus-fig5` to `caerus-fig10`: latency and throughput against load, by kind of transaction, by placement.
 
 use super::load::{Done, Kind, Shared};
-use super::scene::{self, CAERUS, Case, LEAN, Place, SLOG, SYSTEMS, Size, System, Workload, conditions};
+use super::scene::{self, CAERUS, Case, IDEALISED, Place, SLOG, SYSTEMS, Size, System, Workload, conditions};
 use crate::plot::Plot;
 use crate::{Claim, Experiment, Findings, Line, Report, Scale, cell, quantile_ms};
 use base::time::{MS, SECOND};
@@ -53,7 +53,7 @@ pub const FIG8: Experiment = Experiment {
             let rows: Vec<Line> =
                 report.rows.iter().filter(|row| cell(row, "workload") == workload).cloned().collect();
             let axes = ("latency_ms", "percent");
-            report.plots.push(Plot::lines(&format!("{workload}: {caption}"), &rows, "system", axes));
+            report.plots.push(Plot::lines(&format!("{workload}: {caption}"), &rows, &["system"], axes));
         }
     },
 };
@@ -82,12 +82,18 @@ pub const FIG10: Experiment = Experiment {
     conclude: |report| {
         let label = &["workload", "system", "replicas", "multi_region_pct"];
         let caption = "Mean latency of transactions of one region (ms)";
-        report.plots.push(Plot::stacked(caption, &report.rows, label, "ms", &["latency_ms.mean"]));
+        report.plots.push(Plot::stacked(
+            caption,
+            &report.rows,
+            label,
+            "mean latency, ms",
+            &["latency_ms.mean"],
+        ));
     },
 };
 
 /// Caerus as its paper has it: what spans regions takes its place at once.
-const UNHELD: System = System { name: "caerus, not holding", hold_percent: 0, ..CAERUS };
+const UNDELAYED: System = System { name: "caerus, appends not delayed", hold_percent: 0, ..CAERUS };
 
 fn case(system: System, workload: Workload, clients: u32) -> Case {
     Case { system, workload, place: Place::AndAsia, clients }
@@ -106,9 +112,9 @@ fn against_load(workloads: &[Workload], scale: Scale) -> Vec<Case> {
         for system in SYSTEMS {
             cases.extend(counts(scale).iter().map(|clients| case(system, *workload, *clients)));
         }
-        cases.extend(LEAN.map(|system| case(system, *workload, UNSATURATED)));
+        cases.extend(IDEALISED.map(|system| case(system, *workload, UNSATURATED)));
         let loaded = counts(scale).iter().filter(|clients| **clients >= CLIENTS);
-        cases.extend(loaded.map(|clients| case(UNHELD, *workload, *clients)));
+        cases.extend(loaded.map(|clients| case(UNDELAYED, *workload, *clients)));
     }
     cases
 }
@@ -121,14 +127,19 @@ fn fig6(scale: Scale) -> Vec<Case> {
 
 /// With it, Caerus as it is when queries run beside it, with a copy elsewhere, and as the paper has it.
 fn fig7() -> Vec<Case> {
-    let lean = LEAN[0];
+    let idealised = IDEALISED[0];
     let extra = [
-        System { name: "caerus, lean, future ranks, ε 1 ms", serves_queries: true, ..lean },
-        System { name: "caerus, lean, K 1", copies_elsewhere: 1, ..lean },
-        System { name: "caerus, lean, not holding", hold_percent: 0, ..lean },
-        System { name: "caerus, lean, batches of 10 ms", batch_ns: 10 * MS, batch_max_ns: 10 * MS, ..lean },
+        System { name: "caerus, idealised, future ranks, ε 1 ms", serves_queries: true, ..idealised },
+        System { name: "caerus, idealised, K 1", copies_elsewhere: 1, ..idealised },
+        System { name: "caerus, idealised, appends not delayed", hold_percent: 0, ..idealised },
+        System {
+            name: "caerus, idealised, batches of 10 ms",
+            batch_ns: 10 * MS,
+            batch_max_ns: 10 * MS,
+            ..idealised
+        },
     ];
-    let systems = SYSTEMS.into_iter().chain(LEAN).chain(extra);
+    let systems = SYSTEMS.into_iter().chain(IDEALISED).chain(extra);
     let all = |system| [ORDERS[2], RIDES[1]].map(|workload| case(system, workload, UNSATURATED));
     systems.flat_map(all).collect()
 }
@@ -243,9 +254,9 @@ fn distribution(case: &Case, scale: Scale, seed: u64, tell: Tell) -> Findings {
     }
 }
 
-/// A system and how many times as much it should take, at least; as described, and lean.
+/// A system and how many times as much it should take, at least; as described, and idealised.
 fn ratio_claims(report: &mut Report, what: &str, cells: &[(&str, &str)], rivals: &[(&str, f64)]) {
-    for suffix in ["", ", lean"] {
+    for suffix in ["", ", idealised"] {
         ratio_claims_of(report, what, cells, rivals, suffix);
     }
 }
@@ -297,7 +308,7 @@ fn by_load(report: &mut Report, rivals: &[(&str, f64)]) {
         let is = |row: &&Line| {
             cell(row, "kind") == "all"
                 && cell(row, "multi_region_pct") == *pct
-                && !cell(row, "system").contains("lean")
+                && !cell(row, "system").contains("idealised")
         };
         let rows: Vec<Line> = report.rows.iter().filter(is).cloned().collect();
         let what = format!("{workload}, {pct} % span regions");
@@ -305,11 +316,11 @@ fn by_load(report: &mut Report, rivals: &[(&str, f64)]) {
         report.plots.push(Plot::lines(
             &format!("{what}: mean latency (ms) by clients"),
             &rows,
-            "system",
+            &["system"],
             axes,
         ));
         let axes = ("clients", "throughput");
-        report.plots.push(Plot::lines(&format!("{what}: commits per second"), &rows, "system", axes));
+        report.plots.push(Plot::lines(&format!("{what}: commits per second"), &rows, &["system"], axes));
     }
 }
 
@@ -318,7 +329,9 @@ fn by_kind(report: &mut Report) {
         let workload = values[0].as_str();
         let cells = [("workload", workload), ("kind", "close")];
         ratio_claims(report, &format!("{workload}, close regions"), &cells, &[("slog", 6.0)]);
-        for (system, bound) in [("caerus, lean", 105.0), ("caerus, lean, future ranks, ε 1 ms", 110.0)] {
+        for (system, bound) in
+            [("caerus, idealised", 105.0), ("caerus, idealised, future ranks, ε 1 ms", 110.0)]
+        {
             let cells = [("workload", workload), ("kind", "far"), ("system", system)];
             let found = 100.0 * report.figure(&cells, "round_trips").unwrap_or(f64::NAN);
             let what =
@@ -327,8 +340,7 @@ fn by_kind(report: &mut Report) {
         }
     }
     let rows: Vec<Line> = report.rows.iter().filter(|row| cell(row, "kind") != "all").cloned().collect();
-    let label = &["workload", "system", "kind"];
-    report.plots.push(Plot::stacked("Mean latency (ms) by kind", &rows, label, "ms", &["latency_ms.mean"]));
+    push_by_workload(report, &rows, "by kind", "system", "kind");
 }
 
 fn by_place(report: &mut Report) {
@@ -344,6 +356,16 @@ fn by_place(report: &mut Report) {
         let cells = [("workload", workload.as_str()), ("replicas", place.as_str())];
         ratio_claims(report, &format!("{workload}, {place}"), &cells, rivals);
     }
-    let label = &["workload", "replicas", "system"];
-    report.plots.push(Plot::stacked("Mean latency (ms)", &report.rows, label, "ms", &["latency_ms.mean"]));
+    let rows = report.rows.clone();
+    push_by_workload(report, &rows, "by placement", "replicas", "system");
+}
+
+/// A plot of mean latencies for each workload.
+fn push_by_workload(report: &mut Report, rows: &[Line], what: &str, by: &str, side: &str) {
+    for values in distinct(report, &["workload"]) {
+        let workload = &values[0];
+        let rows: Vec<Line> = rows.iter().filter(|row| cell(row, "workload") == *workload).cloned().collect();
+        let caption = format!("{workload}: mean latency (ms) {what}");
+        report.plots.push(Plot::grouped(&caption, &rows, by, side, "latency_ms.mean"));
+    }
 }

@@ -65,17 +65,17 @@ const fn system(name: &'static str, protocol: Protocol) -> System {
 }
 
 /// Nothing that is not needed: no copies inside a region, one round between regions, batches of 2 ms for everybody.
-pub const LEAN: [System; 3] = [
-    system("caerus, lean", Protocol::Caerus),
-    system("slog, lean", Protocol::Slog),
-    system("calvin, lean", Protocol::Calvin),
+pub const IDEALISED: [System; 3] = [
+    system("caerus, idealised", Protocol::Caerus),
+    system("slog, idealised", Protocol::Slog),
+    system("calvin, idealised", Protocol::Calvin),
 ];
 /// A region's sequence is on three machines, as in the paper.
-pub const CAERUS: System = System { name: "caerus", machines_inside: 3, ..LEAN[0] };
+pub const CAERUS: System = System { name: "caerus", machines_inside: 3, ..IDEALISED[0] };
 /// As its paper and Caerus' describe it: so are a region's logs; batches of 10 ms; Paxos in two rounds.
-pub const SLOG: System = System { name: "slog", machines_inside: 3, ..as_described(LEAN[1]) };
+pub const SLOG: System = System { name: "slog", machines_inside: 3, ..as_described(IDEALISED[1]) };
 /// Likewise; it has no logs of regions.
-pub const CALVIN: System = System { name: "calvin", ..as_described(LEAN[2]) };
+pub const CALVIN: System = System { name: "calvin", ..as_described(IDEALISED[2]) };
 /// As compared throughout.
 pub const SYSTEMS: [System; 3] = [CAERUS, SLOG, CALVIN];
 
@@ -469,12 +469,12 @@ pub fn conditions(size: &Size) -> Vec<(&'static str, Value)> {
         ("clock bound", json!("0, ranks of now (no queries beside), unless said otherwise")),
         (
             "batch ceiling (ms), on every link of the ordering path",
-            json!("caerus 2, up to 20 where a node is behind; slog and calvin 10; lean as caerus"),
+            json!("caerus 2, up to 20 where a node is behind; slog and calvin 10; idealised as caerus"),
         ),
-        ("a region's sequence", json!("on three machines, two have to have an entry; lean: on one")),
+        ("a region's sequence", json!("on three machines, two have to have an entry; idealised: on one")),
         (
             "log of all regions",
-            json!("Paxos, two rounds for what leaves together; lean: one, of a standing leader"),
+            json!("Paxos, two rounds for what leaves together; idealised: one, of a standing leader"),
         ),
         ("transactions per second of one client", json!(size.per_client_per_s)),
         ("cost of an event (µs)", json!(size.cost.event_ns as f64 / 1e3)),

@@ -8,7 +8,7 @@
 use super::deployment::{Analytics, Deployment, Window};
 use super::scenes::{self, Clients, Queries, throughput};
 use super::systems::{self, System};
-use crate::plot::Plot;
+use crate::plot::{Plot, words};
 use crate::{Claim, Experiment, Findings, Report, Scale, cell, number};
 use base::time::MS;
 use serde_json::json;
@@ -123,7 +123,7 @@ fn conclude(report: &mut Report) {
                 report.claims.push(Claim { what, bound: paper, found: 100.0 * (1.0 - least / alone) });
             }
         }
-        let caption = format!("{what} are added: {of} by {by}");
-        report.plots.push(Plot::lines(&caption, &rows, "mode", (by, of)));
+        let caption = format!("{what} are added: {} by {}", words(of), words(by));
+        report.plots.push(Plot::lines(&caption, &rows, &["system", "mode"], (by, of)));
     }
 }

@@ -157,7 +157,7 @@ fn conclude(report: &mut Report) {
         "Visibility delay of local queries: where it comes from",
         &report.rows,
         &["system", "mode"],
-        "ms",
+        "visibility delay, ms",
         &pieces,
     ));
     report.plots.push(Plot::stacked(
@@ -169,7 +169,7 @@ fn conclude(report: &mut Report) {
             .cloned()
             .collect::<Vec<_>>(),
         &["system", "mode"],
-        "ms",
+        "visibility delay, ms",
         &["paper_total_ms"],
     ));
 }

@@ -102,5 +102,11 @@ fn conclude(report: &mut Report) {
     }
     let pieces = ["staleness_ms", "coordination_ms", "wait_ms"];
     let caption = "Visibility delay of Broker Report: where it comes from";
-    report.plots.push(Plot::stacked(caption, &report.rows, &["system", "mode"], "ms", &pieces));
+    report.plots.push(Plot::stacked(
+        caption,
+        &report.rows,
+        &["system", "mode"],
+        "visibility delay, ms",
+        &pieces,
+    ));
 }
