@@ -6,7 +6,7 @@
 
 use crate::house::Kind;
 use crate::lint::{self, cargo};
-use crate::{docs, features, floors, tidy};
+use crate::{docs, features, floors, shape, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -41,6 +41,7 @@ pub fn run() -> Result<bool, String> {
     step("floors", &mut floors::run);
     step("features", &mut features::run);
     step("tidy", &mut tidy::run);
+    step("shape", &mut shape::run);
     step("lint pure", &mut || lint::run(&[Kind::Pure]));
     step("docs", &mut docs::run);
     step("build", &mut || succeeds(&["build", "--workspace", "--locked"]));

@@ -35,28 +35,33 @@ struct Weight {
 const WEIGHTS: &[Weight] = &[
     Weight {
         package: "datafusion",
-        allowed: |c| c == "query" || floor(c) >= 4,
+        allowed: |c| c == "query" || front(c),
         why: "DataFusion enters at query",
     },
-    Weight { package: "sqlparser", allowed: |c| c == "query" || floor(c) >= 4, why: "SQL enters at query" },
+    Weight { package: "sqlparser", allowed: |c| c == "query" || front(c), why: "SQL enters at query" },
     Weight {
         package: "tokio",
-        allowed: |c| floor(c) >= 3 && c != "sim",
+        allowed: is_host,
         why: "nothing below the hosts knows a runtime; the simulator has its own time",
     },
-    Weight {
-        package: "pgwire",
-        allowed: |c| floor(c) >= 3 && c != "sim",
-        why: "the wire is not below query",
-    },
+    Weight { package: "pgwire", allowed: is_host, why: "the wire is not below query" },
     Weight {
         package: "arrow",
         allowed: |c| floor(c) >= 2 || c == "colstore",
         why: "columns are colstore's business",
     },
-    Weight { package: "axum", allowed: |c| floor(c) >= 4, why: "HTTP is the server's business" },
-    Weight { package: "clap", allowed: |c| floor(c) >= 4, why: "flags are the command's business" },
+    Weight { package: "axum", allowed: front, why: "HTTP is the server's business" },
+    Weight { package: "clap", allowed: front, why: "flags are the command's business" },
 ];
+
+fn is_host(name: &str) -> bool {
+    house::place(name).is_some_and(|p| p.kind == Kind::Host)
+}
+
+/// Above the hosts of nodes: what meets people and their programs.
+fn front(name: &str) -> bool {
+    is_host(name) && floor(name) >= 4
+}
 
 fn floor(name: &str) -> u8 {
     house::place(name).map_or(0, |p| p.floor)
@@ -273,6 +278,8 @@ mod tests {
             ("node", "datafusion"),
             ("runtime", "datafusion-common"),
             ("sim", "tokio"),
+            ("experiments", "tokio"),
+            ("experiments", "datafusion"),
             ("node", "tokio-util"),
             ("rowstore", "arrow-array"),
             ("query", "clap"),

@@ -44,6 +44,7 @@ pub const HOUSE: &[Place] = &[
     pure(1, "workload"),
     pure(2, "node"),
     pure(3, "sim"),
+    pure(4, "experiments"),
     host(3, "query"),
     host(3, "runtime"),
     host(4, "server"),

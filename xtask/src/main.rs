@@ -6,6 +6,7 @@ mod features;
 mod floors;
 mod house;
 mod lint;
+mod shape;
 mod tidy;
 
 use std::process::ExitCode;
@@ -15,6 +16,8 @@ cargo xtask ci              everything that has to pass before a change lands
 cargo xtask floors          the house as a table; who imports whom
 cargo xtask features        every way to build resolves the same features
 cargo xtask tidy            what a reader may rely on in every file
+cargo xtask shape           the largest structs, files, functions and import circles, against their ceilings
+cargo xtask shape record    today's figures become the ceilings
 cargo xtask lint [pure|host]  clippy with the lint set of each kind of crate
 cargo xtask docs            rustdoc of the pure crates, links checked
 ";
@@ -27,6 +30,8 @@ fn main() -> ExitCode {
         ["floors"] => floors::run(),
         ["features"] => features::run(),
         ["tidy"] => tidy::run(),
+        ["shape"] => shape::run(),
+        ["shape", "record"] => shape::record(),
         ["lint"] => lint::run(&[house::Kind::Pure, house::Kind::Host]),
         ["lint", "pure"] => lint::run(&[house::Kind::Pure]),
         ["lint", "host"] => lint::run(&[house::Kind::Host]),

@@ -4,10 +4,10 @@ mod experiment;
 
 use ::sim::campaign::Campaign;
 use ::sim::command::{RunOptions, SoakOptions};
-use ::sim::experiment::Scale;
 use anyhow::anyhow;
 use base::cut::Consistency;
 use clap::{Args, Subcommand};
+use experiments::Scale;
 use std::path::PathBuf;
 use std::time::Instant;
 use txn::any::EngineKind;
@@ -159,7 +159,7 @@ fn campaign(args: &CampaignArgs) -> anyhow::Result<()> {
 
 fn experiment(args: ExperimentArgs) -> anyhow::Result<()> {
     let Some(name) = args.name else {
-        for experiment in ::sim::experiment::ALL {
+        for experiment in experiments::ALL {
             println!("{:<20} {}", experiment.name, experiment.question);
         }
         return Ok(());

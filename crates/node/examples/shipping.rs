@@ -1,5 +1,5 @@
 //! What a partition's node pays for shipping its log to five readers, and what a reader pays for taking it: CPU time of
-//! the real code, for the simulator's cost model (`sim::experiment::perseus::deployment`).
+//! the real code, for the simulator's cost model (`experiments::perseus::deployment`).
 //!
 //! `cargo run --release -p node --example shipping -- [warehouses] [transactions]`
 //!

@@ -1,4 +1,17 @@
 //! What nodes say to each other, and every timer with a sentence.
+//!
+//! | command | from | to | carries | when |
+//! |---|---|---|---|---|
+//! | `Engine` | engine | engine | the engine's own message | the engine says so; see its `message` module |
+//! | `Ask` | reader | node with the partition | a [`Question`] and its number | a query needs it; again until answered |
+//! | `Told` | node with the partition | reader | the answer or an error, how long it was held back | the answer is known |
+//! | `Stream` | node with the partition | subscriber | commit records and closed timestamps, numbered | records have gathered, or after a silence, from the last acknowledgement on |
+//! | `StreamAck` | subscriber | node with the partition | the number up to which it has everything | periodically; renews the subscriber's lease |
+//! | `Scan` | coordinator of a query | another reader | open a part at the query's cut, fetch pieces of it, release it | no reader has all columns that the query reads; again until answered |
+//! | `Scanned` | reader | coordinator of a query | waiting, opened, a piece of rows, lost, or an error | answers `Scan` |
+//! | `Clock` | node | node | `Ask`: its clock; `Tell`: both clocks | periodically, so that a node finds out that its clock is wrong |
+//! | `Lock` | gateway, home of rows | home of rows, gateway | row locks wanted, queued, granted, refused or released | a transaction locks rows whose home is another region |
+//! | `Rival` | node with the partition | readers, manager | safe timestamps, or barriers of batches | only with a baseline's rule of reading |
 
 use crate::locks::{LockMessage, WishName};
 use crate::streams::{Ack, Feed};

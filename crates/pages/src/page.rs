@@ -75,9 +75,10 @@ mod tests {
         page.figure("a curve", &plot::linear("x", "ms", vec![ours]).unwrap());
         let bars = [("one".to_string(), vec![1.0, 2.0]), ("two".to_string(), vec![0.0, 0.5])];
         page.figure("bars", &plot::stacks("ms", &["wait".into(), "way".into()], &bars).unwrap());
+        page.figure("groups", &plot::horizontal("ms", &["wait".into(), "way".into()], &bars).unwrap());
         page.figure("no bars", &plot::stacks("ms", &[], &[]).unwrap());
         let html = page.finish();
-        assert_eq!((html.matches("<svg").count(), html.matches("</svg>").count()), (3, 3));
+        assert_eq!((html.matches("<svg").count(), html.matches("</svg>").count()), (4, 4));
         assert!(html.contains("a &lt; b") && html.contains("&lt;x&gt;") && html.contains("two"));
         assert!(!html.contains("<script") && !html.contains("href="));
     }

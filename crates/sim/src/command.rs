@@ -5,7 +5,6 @@
 
 use crate::cluster::run::{self as cluster};
 use crate::cluster::run::{Case, Summary};
-use crate::experiment::{self, Experiment, Report, Scale};
 use crate::plan::{Mix, Plan};
 use crate::replay::{Failure, Replay, guard, run_twice};
 use base::check::probes;
@@ -92,14 +91,6 @@ impl Default for SoakOptions {
     }
 }
 
-/// `sim experiment`.
-#[derive(Clone, Debug)]
-pub struct ExperimentOptions {
-    pub name: String,
-    pub scale: Scale,
-    pub seed: u64,
-}
-
 /// Why a command ends without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -175,19 +166,6 @@ pub fn soak(
         _ = writeln!(text, "              {probe} ({file})");
     }
     Ok(text)
-}
-
-/// Runs an experiment, its parts one after another.
-pub fn experiment(options: &ExperimentOptions) -> Result<Report, Trouble> {
-    Ok(experiment_named(&options.name)?.run_all(options.scale, options.seed, &mut |_, _| {}))
-}
-
-/// An experiment by its name.
-pub fn experiment_named(name: &str) -> Result<&'static Experiment, Trouble> {
-    experiment::named(name).ok_or_else(|| {
-        let names: Vec<&str> = experiment::ALL.iter().map(|e| e.name).collect();
-        Trouble::Usage(format!("no experiment {name:?}; there is {}", names.join(", ")))
-    })
 }
 
 pub(crate) fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {

@@ -1,8 +1,7 @@
 //! Runs an experiment, its parts side by side, and writes what it found: JSON, CSV, text and a page.
 
-use ::sim::command::experiment_named;
-use ::sim::experiment::{Experiment, Findings, Scale, files};
 use anyhow::Context;
+use experiments::{Experiment, Findings, Scale, files};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::sync::Mutex;
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs `name` and prints it; writes it into `folder` if there is one. `threads` parts run at a time.
 pub fn run(name: &str, scale: Scale, seed: u64, threads: usize, folder: Option<&Path>) -> anyhow::Result<()> {
-    let experiment = experiment_named(name).map_err(super::failed)?;
+    let experiment = experiments::named(name)?;
     let report = experiment.report(scale, seed, findings(experiment, scale, seed, threads));
     print!("{}", report.to_text());
     let Some(folder) = folder else { return Ok(()) };

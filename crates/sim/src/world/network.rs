@@ -45,7 +45,7 @@ pub enum Jitter {
 }
 
 impl Jitter {
-    pub(crate) fn draw_ns(self, rng: &mut Rng) -> u64 {
+    pub fn draw_ns(self, rng: &mut Rng) -> u64 {
         match self {
             Jitter::None => 0,
             Jitter::Uniform { max_ns } => rng.below(max_ns + 1),

@@ -2,6 +2,39 @@
 //!
 //! Terms count per sequence. A term belongs to the region `term % regions`, so no two regions ever lead in the
 //! same one; a sequence begins in the term that is its region's number.
+//!
+//! Every message may be lost, repeated or reordered; its sender asks again. "Leader" is the node that leads a sequence,
+//! "replica" a node that keeps it, "candidate" a region that would take a sequence over.
+//!
+//! | command | from | to | carries | when |
+//! |---|---|---|---|---|
+//! | `Submit` | gateway | leader of each of the regions | transactions, numbered on this link | a client submits; again after a silence |
+//! | `SubmitAck` | leader | gateway | the number up to which all have arrived | a `Submit` came |
+//! | `Append` | leader | replicas | entries, what is stable, the closed timestamp | a batch has gathered; as a heartbeat; again after a silence |
+//! | `AppendAck` | replica | leader | what has arrived, what is merged, how far the leader may promise | an `Append` came |
+//! | `LeftBehind` | leader | replica | the first entry that is kept | the replica lacks entries that are gone: it needs a copy |
+//! | `Executed` | node that executed | gateway | the transaction that took effect, its rank, a share of the result | the transaction has executed in the answering region |
+//! | `OutcomeWanted` | gateway | node that executed | id | `Executed` is overdue |
+//! | `Reads` | node | nodes of its region that take part | what its partitions read | a transaction's turn has come there |
+//! | `ReadsWanted` | node | node of its region | id | its reads are overdue |
+//! | `LowWanted` | replica | leader | a rank | a reader waits for a closed timestamp of at least this |
+//! | `Calibrate` | replica | leader | number of the question | a reader needs the end of the sequence (clocks without a bound) |
+//! | `Calibrated` | leader | replica | the end of the sequence | it leads still, as K others have confirmed |
+//! | `Suspect` | region | regions | a later term | it hears nothing of the leader |
+//! | `Agreed` | region | candidate | the term | it hears nothing of the leader either |
+//! | `Elect` | candidate | regions | the term, how far its own log goes | enough regions agree |
+//! | `Promise` | region | candidate | its log's end, what it has granted | it takes nothing of lower terms from now on |
+//! | `Overtaken` | replica | the sender | the term that it has promised | a message of a lower term came |
+//! | `Leads` | leader | nodes that do not keep the sequence | the term | it leads in another region's stead, or hands the sequence back |
+//! | `Prepare` | leader of the log of all regions | regions | term and round | first round of Paxos for each entry (baselines) |
+//! | `Prepared` | region | leader | term and round | second half of that round |
+//! | `Homes` | sequencer | nodes of its region without a copy | homes that have moved | a move has its place |
+//! | `Progress` | node | collector | the rank up to which it has executed, delays measured | periodically |
+//! | `Watermark` | collector | nodes | the rank below which everything may be forgotten, delays between regions | periodically |
+//! | `CopyWanted` | recovering node | donor | number of the next block | it has lost its memory |
+//! | `CopyPart` | donor | recovering node | a block of rows or of the merger's state | `CopyWanted` came |
+//! | `Rejoin` | recovering node | regions | its new life, how far its copy goes | it has a copy |
+//! | `Rejoined` | region | recovering node | promises, grants and the end of each log | it has noted the new life |
 
 use crate::log::{self, Said};
 pub use crate::share::Share;

@@ -1,4 +1,32 @@
 //! What nodes tell each other, and what they remind themselves of.
+//!
+//! One message serves all partitions that a node has in a transaction. Every message may be lost, repeated or reordered;
+//! its sender asks again until it is answered ([`Deadline`]). "Recoverer" is a participant that takes a transaction over
+//! because its coordinator is silent.
+//!
+//! | command | from | to | carries | when |
+//! |---|---|---|---|---|
+//! | `PreAccept` | coordinator | participants | the transaction, ballot, expected time of completion | a client submits; again until answered |
+//! | `PreAcceptOk` | participant | coordinator | dependencies, `pts`, what others may lack of their closure, one-way delay | the transaction has its place in the participant's conflict index |
+//! | `Commit` | coordinator, recoverer | participants | the union of the dependencies, the largest `pts`, no-op or not | every participant has answered |
+//! | `RemoteRead` | participant | participants | what its partitions read | all dependencies have executed there |
+//! | `RemoteReadWanted` | participant | participant | id | its reads are overdue |
+//! | `Executed` | participant | coordinator | rank, its share of the result | the transaction has executed there |
+//! | `Inquire` | any node | participant | vertices by name, watermark | final dependencies of a vertex are missing |
+//! | `InquireReply` | participant | who asked | final dependencies, or "collected" | it knows them |
+//! | `Recover` | recoverer | participants | a ballot above the coordinator's | the coordinator has been silent for too long |
+//! | `RecoverOk` | participant | recoverer | what it knows of the transaction | it has promised the ballot |
+//! | `Accept` | recoverer | participants | the decision to be committed | all reports are there and none is final |
+//! | `AcceptOk` | participant | recoverer | ballot | it has stored the decision |
+//! | `Refused` | participant | coordinator, recoverer | the ballot that it has promised | a message came with a lower ballot |
+//! | `Duplicate` | participant | coordinator | the first attempt of the same request | another attempt of a named request stands there |
+//! | `Attend` | gateway of a repeated request | participant | the request's name | it needs the outcome of the first attempt |
+//! | `Gone` | participant | coordinator | id | the coordinator asks for a transaction that was collected after it was given up |
+//! | `Progress` | node | gatherer of its region | rank up to which it has executed, floors of its ids | periodically |
+//! | `Gathered` | gatherer | collector | the least of its region, one-way delays measured there | periodically |
+//! | `Watermark` | collector | gatherers, then nodes | rank below which everything may be forgotten, delays between regions | periodically |
+//! | `TimestampWanted` | coordinator | oracle | a lower bound | only in the baseline with a central timestamp oracle |
+//! | `Timestamp` | oracle | coordinator | rank | the same |
 
 use crate::graph::participants::Participants;
 pub use crate::share::Share;
@@ -109,7 +137,7 @@ pub struct Floor {
     pub sequence: u64,
 }
 
-/// Between nodes. One message serves all partitions that a node has in a transaction.
+/// Between nodes; the table at the top of this file says who sends what, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// Coordinator → participant: where does it stand with you?
