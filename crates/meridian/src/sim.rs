@@ -2,7 +2,7 @@
 
 mod experiment;
 
-use ::sim::campaign::Campaign;
+use ::sim::campaign::{Campaign, Run};
 use ::sim::command::{RunOptions, SoakOptions};
 use anyhow::anyhow;
 use base::cut::Consistency;
@@ -72,8 +72,11 @@ pub struct CampaignArgs {
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
     /// What has been run is added up here; a file that is there is gone on with
-    #[arg(long, value_name = "FILE")]
-    state: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "seed")]
+    state: Option<PathBuf>,
+    /// Run this seed of a campaign alone
+    #[arg(long)]
+    seed: Option<u64>,
 }
 
 #[derive(Args, Debug)]
@@ -135,7 +138,13 @@ pub fn run(command: SimCommand) -> anyhow::Result<()> {
 }
 
 fn campaign(args: &CampaignArgs) -> anyhow::Result<()> {
-    let mut campaign = match std::fs::read_to_string(&args.state) {
+    if let Some(seed) = args.seed {
+        let run = Run::of(seed);
+        println!("{run:?}: {} operations, as promised", run.run(seed).map_err(failed)?);
+        return Ok(());
+    }
+    let state = args.state.as_ref().expect("required without a seed");
+    let mut campaign = match std::fs::read_to_string(state) {
         Ok(text) => Campaign::from_json(&text).map_err(failed)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Campaign::default(),
         Err(error) => return Err(error.into()),
@@ -143,7 +152,7 @@ fn campaign(args: &CampaignArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut unwritten = None;
     let mut keep = |campaign: &Campaign| {
-        unwritten = std::fs::write(&args.state, campaign.to_json()).err();
+        unwritten = std::fs::write(state, campaign.to_json()).err();
         eprintln!("{} seeds, {} failed", campaign.seeds(), campaign.failures.len());
     };
     campaign.go_on(args.seconds, &mut || start.elapsed().as_secs_f64(), &mut keep).map_err(failed)?;

@@ -1,11 +1,11 @@
 //! `meridian sim run|soak` without the rest of Meridian, which takes longer to build:
 //! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE] [ENGINE]`,
-//! `… -- soak SECONDS FIRST [PLAN] [LEVEL] [ENGINE]`, `… -- campaign SECONDS FILE`.
+//! `… -- soak SECONDS FIRST [PLAN] [LEVEL] [ENGINE]`, `… -- campaign SECONDS FILE`, `… -- campaign-seed SEED`.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a command has flags and a clock")]
 
 use base::cut::Consistency;
-use sim::campaign::Campaign;
+use sim::campaign::{Campaign, Run};
 use sim::command::{RunOptions, SoakOptions, Trouble, run, soak};
 
 fn main() {
@@ -38,6 +38,10 @@ fn main() {
         Some("campaign") => {
             let file = word(2).unwrap_or("campaign.json");
             campaign(file, number(1).unwrap_or(60) as f64, &mut || begin.elapsed().as_secs_f64())
+        }
+        Some("campaign-seed") => {
+            let seed = number(1).unwrap_or(0);
+            Run::of(seed).run(seed).map(|operations| format!("{:?}: {operations} operations", Run::of(seed)))
         }
         _ => Err(Trouble::Usage("say run, soak or campaign".into())),
     };

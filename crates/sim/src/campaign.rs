@@ -103,7 +103,7 @@ impl Run {
     }
 
     /// Runs the seed; answers how many operations clients saw.
-    fn run(&self, seed: u64) -> Result<usize, Trouble> {
+    pub fn run(&self, seed: u64) -> Result<usize, Trouble> {
         match self {
             Run::Plain { engine, plan, level } => {
                 let case = case(seed, plan, engine, *level)?;
@@ -139,7 +139,8 @@ impl Campaign {
             Ok(operations) => count.operations += operations as u64,
             Err(Trouble::Failed(failure)) => {
                 count.failed += 1;
-                self.failures.push(failure.to_string().lines().take(2).collect::<Vec<_>>().join("\n"));
+                let what: Vec<String> = failure.to_string().lines().take(2).map(String::from).collect();
+                self.failures.push(format!("sim campaign --seed {seed}: {}", what.join("\n")));
             }
             Err(usage) => return Err(usage),
         }

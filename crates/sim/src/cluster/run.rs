@@ -110,6 +110,9 @@ pub struct Summary {
     pub lasted_ns: u64,
 }
 
+/// A case takes some 100,000 events.
+const EVENTS_MAX: u64 = 5_000_000;
+
 /// How far from true time clocks without a bound are at most here.
 const APART_NS: u64 = 3 * SECOND;
 
@@ -448,6 +451,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     setup.client_one_way_ns = knobs.client_one_way_ns;
     let mut world = world(setup, knobs.engine.clone(), knobs.node.clone());
     world.keep_trace(case.trace_lines);
+    world.allow_events(EVENTS_MAX);
 
     let token = set_up(&mut world, &layout);
     let book = Rc::new(RefCell::new(Book::default()));

@@ -14,6 +14,7 @@ use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::cut::Consistency;
 use base::process::Process;
 use base::rng::Rng;
+use base::time::MS;
 use base::txn::{ClientRequest, Outcome, Submission};
 use base::{NodeId, RequestId, SqlError, SqlState, Time, Token};
 use node::request::{PinId, ReadRows, Reply, Request, Submitted};
@@ -67,6 +68,10 @@ pub struct Session {
     /// Numbers its requests.
     asked: u64,
 }
+
+/// A request that was refused is repeated so much later; and what its wake is called.
+const REPEAT_AFTER_NS: u64 = 5 * MS;
+const REPEAT: u64 = 1;
 
 /// Waiting has a name.
 enum Doing {
@@ -367,9 +372,9 @@ impl Session {
         if let Doing::OneShot { submission, .. } = &self.doing
             && submission.request.is_some()
         {
-            // It may have taken effect where it was sent first.
+            // It may have taken effect where it was sent first. All may refuse for a while, so it takes its time.
             self.at = *self.rng.pick(&self.gateways);
-            out.ask(self.at, Request::Submit(submission.clone()));
+            out.wake_at(now + REPEAT_AFTER_NS, REPEAT);
             return None;
         }
         let pin = match &self.doing {
@@ -462,6 +467,12 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Session {
     fn step(&mut self, now: Time, event: ClientEvent<P>, out: &mut ClientEffects<P>) {
         match event {
             ClientEvent::Start => out.wake_at(now + self.rng.below(self.habits.think_ns_max + 1), 0),
+            ClientEvent::Wake(REPEAT) => {
+                let Doing::OneShot { submission, .. } = &self.doing else {
+                    unreachable!("it waits to repeat it")
+                };
+                out.ask(self.at, Request::Submit(submission.clone()));
+            }
             ClientEvent::Wake(_) => self.next(now, out),
             ClientEvent::Reply { reply, .. } => self.learn(now, reply, out),
             ClientEvent::Lost { id: RequestId(_) } => {

@@ -144,6 +144,8 @@ pub struct World<P: Process> {
     effects: Effects<P>,
     trace: Trace,
     counters: Counters,
+    /// Events until all clients are done, at most: nodes that keep each other busy make no progress either.
+    events_max: u64,
 }
 
 /// A machine: its clock and disk outlive the node that runs on it.
@@ -281,6 +283,7 @@ impl<P: Process> World<P> {
             effects: Effects::new(),
             trace: Trace::new(setup.seed),
             counters: Counters::default(),
+            events_max: u64::MAX,
             topology: setup.topology,
         };
         for node in world.topology.node_ids() {
@@ -307,6 +310,10 @@ impl<P: Process> World<P> {
     /// Lines of the last `count` events are kept, for whoever reads a failure.
     pub fn keep_trace(&mut self, count: usize) {
         self.trace.keep(count);
+    }
+    /// Takes so many events without an end for no progress; see [`World::run_to_rest`].
+    pub fn allow_events(&mut self, events_max: u64) {
+        self.events_max = events_max;
     }
 
     /// True time.

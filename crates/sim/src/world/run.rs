@@ -45,10 +45,12 @@ impl<P: Process> World<P> {
     }
     /// Runs until every client is done; an error if they are not by `limit`.
     pub fn run_to_rest(&mut self, limit: Time) -> Result<(), Stuck> {
+        let mut events = 0;
         while !self.is_done() {
+            events += 64;
             // Looking at every client after every event would cost more than the events.
             for _ in 0..64 {
-                if self.queue.next_at().is_none_or(|next| next > limit) {
+                if events > self.events_max || self.queue.next_at().is_none_or(|next| next > limit) {
                     return if self.is_done() { Ok(()) } else { Err(self.stuck()) };
                 }
                 self.step();
