@@ -1,6 +1,6 @@
 //! Ordering: transactions of gateways take their places in the sequences that this node leads.
 //!
-//! IN: [`Message::Submit`](super::Message::Submit), orphans that the merger meets. OUT: entries with their stamps. KEEPS:
+//! IN: [`Message::Submit`], orphans that the merger meets. OUT: entries with their stamps. KEEPS:
 //! a transaction occurs at most once in a sequence; no entry is stamped at or below a closed timestamp that was told
 //! before it was appended, by whomever, nor at or below its session's rank.
 

@@ -5,7 +5,7 @@
 //! once one of them has it. Nobody inside leads in the leader's stead: whoever is lost there comes back with what it
 //! knew (a node may be a group of machines), or its region is.
 //!
-//! *Between regions* ([`Agreement::PaxosPerEntry`]). The log of all regions gets an entry by Paxos as the paper counts
+//! *Between regions* ([`PaxosPerEntry`](super::Agreement::PaxosPerEntry)). The log of all regions gets an entry by Paxos as the paper counts
 //! it: a round of promises, then one with the entries, each to a majority. What leaves together shares its rounds.
 //!
 //! KEEPS: nothing outside the machines of its region acts on an entry before two of three have it; with Paxos for
