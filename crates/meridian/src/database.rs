@@ -23,7 +23,7 @@ use runtime::{DataDir, Host, LocalCluster};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -606,6 +606,7 @@ impl Front<'_> {
                 engine: self.args.engine.clone(),
                 copies_elsewhere: usize::from(self.args.survive),
                 incarnation,
+                catalog: PublishedCatalog::of(host),
             };
             let query_threads = QueryThreadsPool::start()?;
             let config = GatewayConfig {
@@ -646,6 +647,32 @@ struct Member<P: Served> {
     engine: String,
     copies_elsewhere: usize,
     incarnation: Incarnation,
+    catalog: PublishedCatalog,
+}
+
+/// A node's catalog as of its last step, for its sessions: each statement looks it up, and none of them waits until
+/// the node has done what it is at.
+#[derive(Clone, Default)]
+struct PublishedCatalog(Arc<RwLock<Arc<Catalog>>>);
+
+const UNBROKEN: &str = "nobody panics while it is written";
+
+impl PublishedCatalog {
+    /// The catalog of this host's node from now on.
+    fn of<P: Served>(host: &Host<P>) -> PublishedCatalog {
+        let published = PublishedCatalog::default();
+        let catalog = published.clone();
+        host.watch(move |served| {
+            let is_known = served.node().has_catalog(&catalog.0.read().expect(UNBROKEN));
+            if !is_known {
+                *catalog.0.write().expect(UNBROKEN) = served.node().catalog();
+            }
+        });
+        published
+    }
+    fn now(&self) -> Arc<Catalog> {
+        self.0.read().expect(UNBROKEN).clone()
+    }
 }
 
 #[async_trait]
@@ -673,7 +700,7 @@ impl<P: Served> Cluster for Member<P> {
         &self.topology
     }
     fn catalog(&self) -> Arc<Catalog> {
-        self.host.inspect(|served| served.node().catalog())
+        self.catalog.now()
     }
     fn regions(&self) -> Vec<RegionHealth> {
         self.host.inspect(|served| served.node().regions())

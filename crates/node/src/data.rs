@@ -69,6 +69,11 @@ impl Data {
         self.stores.values().next().and_then(|store| store.changed_above(rank, is_wanted))
     }
 
+    /// Whether the catalog is still this one.
+    pub fn has_catalog(&self, known: &Arc<Catalog>) -> bool {
+        self.stores.values().next().is_none_or(|store| Arc::ptr_eq(store.catalog(), known))
+    }
+
     /// Rows of closed reads.
     pub fn read(
         &self,

@@ -315,6 +315,10 @@ impl<E: Engine> Node<E> {
     pub fn catalog(&self) -> Arc<base::schema::Catalog> {
         self.data.catalog()
     }
+    /// Whether [`Node::catalog`] is still this one.
+    pub fn has_catalog(&self, known: &Arc<base::schema::Catalog>) -> bool {
+        self.data.has_catalog(known)
+    }
     /// Messages that the engine has refused because no correct node sends them, by sender and reason.
     pub fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
         self.engine.refused_messages()

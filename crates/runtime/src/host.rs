@@ -11,6 +11,9 @@
 //! tries the lock afterwards, and who had it looks for more after letting it go. A node that panics
 //! stops: its host answers `Gone` from then on, it never guesses.
 //!
+//! What a node publishes is read without asking it: a watcher ([`Host::watch`]) looks at the node after each step and
+//! hands out what it saw, so that who wants to know waits for no step.
+//!
 //! A halted node may be replaced by one that knows nothing; what was meant for the former one is dropped.
 //!
 //! A halted node stands still until it is resumed. Messages that reach it meanwhile are lost, and so are those
@@ -26,7 +29,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use tokio::sync::oneshot;
 
 /// The node has stopped or stands still; nothing is known about requests that were under way.
@@ -71,7 +74,11 @@ pub struct Host<P: Process> {
     /// Where long computations go; `None` before the start and after the end.
     workbench: Mutex<Option<mpsc::Sender<(u32, Computation<P>)>>>,
     disk: Mutex<Disk>,
+    watcher: OnceLock<Watcher<P>>,
 }
+
+/// Looks at a node between two steps; must be quick.
+type Watcher<P> = Box<dyn Fn(&P) + Send + Sync>;
 
 /// Where records go.
 enum Disk {
@@ -160,7 +167,16 @@ impl<P: Process + Send + 'static> Host<P> {
             next_request: AtomicU64::new(1),
             workbench: Mutex::new(None),
             disk: Mutex::new(disk),
+            watcher: OnceLock::new(),
         })
+    }
+
+    /// Has `watcher` look at the node now and after each step, before anybody is told what came of the step. There is
+    /// one: later ones are ignored.
+    pub fn watch(&self, watcher: impl Fn(&P) + Send + Sync + 'static) {
+        let running = self.running.lock();
+        self.watcher.get_or_init(|| Box::new(watcher))(&running.process);
+        self.let_go(running);
     }
 
     pub fn id(&self) -> NodeId {
@@ -408,6 +424,9 @@ impl<P: Process + Send + 'static> Host<P> {
         while let Some(event) = next.pop_front() {
             let now = self.clock.now();
             running.process.step(now, event, &mut effects);
+            if let Some(watcher) = self.watcher.get() {
+                watcher(&running.process);
+            }
             for effect in effects.drain() {
                 match effect {
                     Effect::Send { to, message } if to == self.id => {

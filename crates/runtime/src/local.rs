@@ -113,6 +113,7 @@ mod tests {
     /// Answers a request after a round trip to another node.
     struct Echo {
         other: NodeId,
+        steps: u64,
     }
 
     impl Process for Echo {
@@ -122,6 +123,7 @@ mod tests {
         type Reply = Time;
         type Computed = ();
         fn step(&mut self, now: Time, event: Event<Self>, out: &mut Effects<Self>) {
+            self.steps += 1;
             match event {
                 Event::Request { request: "panic", .. } => panic!("as asked"),
                 Event::Request { id, request: "here" } => out.reply(id, now),
@@ -135,7 +137,7 @@ mod tests {
 
     fn cluster() -> LocalCluster<Echo> {
         let topology = Topology::one_node_per_region(Wan::uniform("t", &["a", "b"], MS, 30 * MS), 1);
-        LocalCluster::start(Arc::new(topology), |id| Echo { other: NodeId(1 - id.0) })
+        LocalCluster::start(Arc::new(topology), |id| Echo { other: NodeId(1 - id.0), steps: 0 })
     }
 
     #[tokio::test]
@@ -147,6 +149,21 @@ mod tests {
         host.request("here").await.unwrap();
         let answered = host.request("there").await.unwrap();
         assert!(answered.since(start) >= 30 * MS, "{}", answered.since(start));
+    }
+
+    #[tokio::test]
+    async fn what_a_node_publishes_is_known_before_the_answer_and_read_while_it_is_busy() {
+        let cluster = cluster();
+        let host = cluster.host(NodeId(0)).clone();
+        let published = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let seen = published.clone();
+        host.watch(move |echo| seen.store(echo.steps, std::sync::atomic::Ordering::SeqCst));
+        let steps = || published.load(std::sync::atomic::Ordering::SeqCst);
+        let before = steps();
+        host.request("here").await.unwrap();
+        assert!(steps() > before, "whoever is answered finds what the step published");
+        // While somebody has the node, which a look at the node itself would wait for.
+        host.inspect(|echo| assert_eq!(steps(), echo.steps));
     }
 
     #[tokio::test]
@@ -189,7 +206,7 @@ mod tests {
     async fn a_killed_region_may_go_on_with_nodes_that_know_nothing() {
         let cluster = cluster();
         cluster.kill(RegionId(1));
-        cluster.begin_again(RegionId(1), |_| Echo { other: NodeId(1) });
+        cluster.begin_again(RegionId(1), |_| Echo { other: NodeId(1), steps: 0 });
         let host = cluster.host(NodeId(1)).clone();
         assert!(host.request("here").await.is_ok());
         // This one talks to itself.
