@@ -93,7 +93,8 @@ impl Token {
     }
 }
 
-/// How queries read. Levels change how queries read, never how writers commit.
+/// How reads choose their cut. Levels change what is read, never how writers commit: what a transaction reads that may
+/// write is validated, so its gateway asks for a strong level.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum Consistency {
     /// Regular sequential serializability: one serial order, every answered transaction included.
@@ -102,9 +103,10 @@ pub enum Consistency {
     /// Per query: a cut closed under dependencies that includes every conflicting answered
     /// transaction. Two queries may see non-conflicting writers in different orders.
     Regular,
-    /// What this session has seen, else whatever is closed here already. No waiting for other regions.
+    /// What this session has seen, else whatever is closed here already. Other regions are waited for only where the
+    /// session has seen more than that.
     Session,
-    /// Whatever is closed here already.
+    /// Whatever is closed here already, even if the session has seen more.
     Stale,
 }
 

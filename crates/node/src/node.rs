@@ -206,8 +206,7 @@ struct Query {
 }
 
 struct RowReadState {
-    at: Rank,
-    arrived: Time,
+    cut: reading::RowCut,
     /// Per question, which of the request's reads it carries.
     open: BTreeMap<QuestionId, Vec<usize>>,
     rows: Vec<Vec<(base::Key, base::Row)>>,
@@ -442,7 +441,7 @@ impl<E: Engine> Node<E> {
             self.floors.release(query.floor);
         }
         if let Some(read) = self.row_reads.remove(&id) {
-            self.floors.release(read.at);
+            self.floors.release(read.cut.at);
         }
         self.findings.remove(&id);
         self.drop_gather(id);

@@ -59,8 +59,20 @@ pub struct Questions {
     next: u64,
     pub asked: BTreeMap<QuestionId, Asked>,
     pub serving: BTreeMap<CloseTicket, Serving>,
+    /// Other nodes that were asked on behalf of a request.
+    nodes_asked: BTreeMap<RequestId, BTreeSet<NodeId>>,
     /// So that a repeated question is not served twice at once.
     pub serving_for: BTreeSet<(NodeId, QuestionId)>,
+}
+
+impl Owner {
+    /// The request of this node's client that it is asked for; calibrations serve several.
+    pub fn request(self) -> Option<RequestId> {
+        match self {
+            Owner::Query(id) | Owner::Read(id) | Owner::Cut(id) => Some(id),
+            Owner::Scan(..) | Owner::Copies(_) | Owner::Calibration(_) => None,
+        }
+    }
 }
 
 impl Questions {
@@ -86,8 +98,17 @@ impl Questions {
         let is_it = |owner: Owner| matches!(owner, Owner::Calibration(at) if at == sent_at);
         self.asked.retain(|_, asked| asked.partition != partition || !is_it(asked.owner));
     }
+    /// Another node is asked on behalf of a request.
+    pub fn note_asked(&mut self, request: RequestId, node: NodeId) {
+        self.nodes_asked.entry(request).or_default().insert(node);
+    }
+    /// Which other nodes were asked on behalf of a request that is about to be answered.
+    pub fn take_asked(&mut self, request: RequestId) -> BTreeSet<NodeId> {
+        self.nodes_asked.remove(&request).unwrap_or_default()
+    }
     /// Forgets everything asked on behalf of a request.
     pub fn forget(&mut self, request: RequestId) {
+        self.nodes_asked.remove(&request);
         self.asked.retain(|_, asked| match asked.owner {
             Owner::Query(id) | Owner::Read(id) | Owner::Cut(id) => id != request,
             Owner::Copies(_) | Owner::Calibration(_) | Owner::Scan(..) => true,

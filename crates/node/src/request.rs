@@ -35,8 +35,8 @@ pub enum Request {
     OpenSnapshot(OpenSnapshot),
     /// Fixes a cut for an interactive transaction and keeps its versions alive until [`Request::Unpin`].
     /// At `rss` and `regular` the cut holds everything answered before; at `session` and `stale` it is the latest
-    /// that is complete at this node already, or the session's token if that is later: reading it waits for
-    /// nobody's decision.
+    /// that is complete at this node already, or at `session` the session's token if that is later: reading what is
+    /// complete waits for nobody's decision.
     Pin {
         consistency: Consistency,
         token: Token,
@@ -88,12 +88,12 @@ pub struct Locked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PinId(pub u64);
 
-/// A strong read of rows: exact at the cut, like everything else here.
+/// A read of rows: exact at the cut, like everything else here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadRows {
-    /// A pinned cut; `None` chooses a strong one, not before `token`.
+    /// A pinned cut; `None` chooses one by `consistency` and `token`.
     pub at: Option<Rank>,
-    /// As for [`Request::Pin`]. Rows are read where they are ordered, whatever the level.
+    /// As for [`Request::Pin`]. Rows are read at the nearest copy, whatever the level.
     pub consistency: Consistency,
     pub token: Token,
     pub reads: Vec<RowRead>,
@@ -158,6 +158,8 @@ pub struct Rows {
     pub reads: Vec<Vec<(Key, Row)>>,
     pub token: Token,
     pub freshness: Freshness,
+    /// Other nodes that were asked.
+    pub asked: BTreeSet<NodeId>,
 }
 
 /// Immutable columns at one cut.
@@ -172,6 +174,8 @@ pub struct Snapshot {
     pub freshness: Freshness,
     /// Who gave what, if other readers took part.
     pub sources: Vec<Source>,
+    /// Other nodes that were asked: readers, or who runs the partitions.
+    pub asked: BTreeSet<NodeId>,
 }
 
 /// One reader's part in a query over several.

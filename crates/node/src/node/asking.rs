@@ -26,6 +26,9 @@ impl<E: Engine> Node<E> {
             self.questions.asked.insert(question, Asked { partition, what: None, owner });
             return self.serve(now, self.id, question, partition, what, out);
         }
+        if let Some(id) = owner.request() {
+            self.questions.note_asked(id, node);
+        }
         self.questions.asked.insert(question, Asked { partition, what: Some(what.clone()), owner });
         let rank = match &what {
             Question::Close(close) => Some(close.rank),
@@ -237,7 +240,7 @@ impl<E: Engine> Node<E> {
             }
             (Owner::Read(id), Ok(AnswerBody::Rows(rows))) => {
                 let Some(state) = self.row_reads.get_mut(&id) else { return };
-                let on_the_way_ns = now.since(state.arrived).saturating_sub(waited_ns);
+                let on_the_way_ns = now.since(state.cut.arrived).saturating_sub(waited_ns);
                 state.coordination_ns = state.coordination_ns.max(on_the_way_ns);
                 state.waited_ns = state.waited_ns.max(waited_ns);
                 let slots = state.open.remove(&question).unwrap_or_default();

@@ -17,6 +17,10 @@ impl<E: Engine> Node<E> {
         query: RequestId,
         out: &mut Effects<Self>,
     ) {
+        let node = self.topology.copy_near(partition, self.id);
+        if node != self.id {
+            self.questions.note_asked(query, node);
+        }
         // At most so many questions are under way to one partition.
         let gap_ns = 2 * self.columns.delays.one_way_ns(partition) / CALIBRATIONS_UNDER_WAY;
         match self.calibrations.want(now, gap_ns, partition, query) {

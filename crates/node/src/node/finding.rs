@@ -5,6 +5,7 @@
 //! token, and what may be collected. Level `rss` is refused: nobody can tell real time there. Levels `session` and
 //! `stale` find theirs so where no columns are that could be read.
 
+use super::reading::RowCut;
 use super::*;
 use crate::message::AnswerBody;
 use crate::questions::Owner;
@@ -92,9 +93,10 @@ impl<E: Engine> Node<E> {
         }
         let Finding { what, arrived, at, .. } = self.findings.remove(&id).expect("just found");
         let at = at.max(self.engine.least_cut());
+        let cut = RowCut { arrived, at, choice: CutChoice::Calibrated };
         match what {
-            Request::ReadRows(read) => self.read_rows_at(now, id, (arrived, at), read, out),
-            Request::Call(call) => self.call_at(now, id, (arrived, at), call, out),
+            Request::ReadRows(read) => self.read_rows_at(now, id, cut, read, out),
+            Request::Call(call) => self.call_at(now, id, cut, call, out),
             Request::OpenSnapshot(open) => {
                 let open = OpenSnapshot { at: Some(at), ..open };
                 self.gather(now, id, open, (at, CutChoice::Calibrated), out)

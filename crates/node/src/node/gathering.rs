@@ -389,8 +389,9 @@ impl<E: Engine> Node<E> {
 
     fn finish_gather(&mut self, now: Time, id: RequestId, out: &mut Effects<Self>) {
         let gather = self.drop_gather(id).expect("it is under way");
-        let snapshot = assembled(now, self.id, gather).map(|snapshot| {
+        let snapshot = assembled(now, self.id, gather).map(|mut snapshot| {
             let token = snapshot.token.of(self.options.incarnation);
+            snapshot.asked.extend(self.questions.take_asked(id));
             Snapshot { token, ..snapshot }
         });
         out.reply(id, Reply::Snapshot(snapshot));
@@ -485,5 +486,6 @@ fn assembled(now: Time, coordinator: NodeId, gather: Gather) -> Result<Snapshot,
     });
     freshness.choice = choice;
     freshness.other_readers = sources.iter().filter(|s| s.reader != coordinator).count() as u16;
-    Ok(Snapshot { tables, catalog, cut: Cut::Rank(at), token: Token::at(at), freshness, sources })
+    let asked = sources.iter().map(|source| source.reader).filter(|reader| *reader != coordinator).collect();
+    Ok(Snapshot { tables, catalog, cut: Cut::Rank(at), token: Token::at(at), freshness, sources, asked })
 }

@@ -14,6 +14,31 @@ use reads::snapshot::printed::PrintedQuery;
 use reads::snapshot::rank::RankQuery;
 use reads::snapshot::{Ask, QueryMeta, Readable};
 
+/// The cut of a read of rows, and how it was chosen.
+#[derive(Clone, Copy)]
+pub(super) struct RowCut {
+    /// When the read arrived.
+    pub arrived: Time,
+    pub at: Rank,
+    pub choice: CutChoice,
+}
+
+impl RowCut {
+    /// Freshness of rows that are handed out now.
+    fn freshness(&self, now: Time, coordination_ns: u64) -> base::Freshness {
+        // A rank that was found by asking says nothing about time, but everything that was answered is in there.
+        let complete_until = match self.choice {
+            CutChoice::Calibrated => self.arrived,
+            _ => self.at.time(),
+        };
+        let newest = now.rank();
+        let choice = self.choice;
+        let freshness =
+            reads::snapshot::freshness(self.arrived, now, newest, complete_until, coordination_ns);
+        base::Freshness { choice, ..freshness }
+    }
+}
+
 impl<E: Engine> Node<E> {
     /// The cut of a read that arrives now, by its level; `None`: it has to be found by asking (see `finding`).
     ///
@@ -43,7 +68,12 @@ impl<E: Engine> Node<E> {
                 (low, strong) => low.or(strong),
             },
         };
-        let Some(cut) = cut.map(|cut| cut.max(token.rank)) else { return Ok(None) };
+        let seen = match consistency {
+            // It waits for nothing, not even for what its own session has written.
+            Consistency::Stale => Rank::ZERO,
+            _ => token.rank,
+        };
+        let Some(cut) = cut.map(|cut| cut.max(seen)) else { return Ok(None) };
         let changed =
             [self.data.changed_above(cut, &is_read), self.columns.store.changed_above(cut, &is_read)];
         let changed = changed.into_iter().flatten().max();
@@ -64,6 +94,16 @@ impl<E: Engine> Node<E> {
         complete
     }
 
+    /// How the cut of a read of rows is chosen.
+    fn choice_of_rows(&self, given: Option<Rank>, consistency: Consistency) -> CutChoice {
+        match consistency {
+            _ if given.is_some() => CutChoice::Given,
+            Consistency::Session | Consistency::Stale => CutChoice::Local,
+            _ if self.topology.unbounded_clocks => CutChoice::Calibrated,
+            Consistency::Rss | Consistency::Regular => CutChoice::Clock,
+        }
+    }
+
     pub(super) fn read_rows(&mut self, now: Time, id: RequestId, read: ReadRows, out: &mut Effects<Self>) {
         if let Err(error) = self.check_token(now, &read.token) {
             return out.reply(id, Reply::Rows(Err(error)));
@@ -76,7 +116,10 @@ impl<E: Engine> Node<E> {
         };
         match cut {
             Err(error) => out.reply(id, Reply::Rows(Err(error))),
-            Ok(Some(at)) => self.read_rows_at(now, id, (now, at), read, out),
+            Ok(Some(at)) => {
+                let choice = self.choice_of_rows(read.at, read.consistency);
+                self.read_rows_at(now, id, RowCut { arrived: now, at, choice }, read, out)
+            }
             Ok(None) => {
                 let mut reads: BTreeMap<PartitionId, Vec<Granule>> = BTreeMap::new();
                 for read in &read.reads {
@@ -93,7 +136,7 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        (arrived, at): (Time, Rank),
+        cut: RowCut,
         read: ReadRows,
         out: &mut Effects<Self>,
     ) {
@@ -101,8 +144,8 @@ impl<E: Engine> Node<E> {
         if let Some(first) = read.reads.first().map(|row_read| row_read.partition)
             && read.reads.iter().all(|row_read| row_read.partition == first)
         {
-            let question = Question::Rows { at, reads: read.reads };
-            return self.read_partition(now, id, (arrived, at), slots, (first, question), out);
+            let question = Question::Rows { at: cut.at, reads: read.reads };
+            return self.read_partition(now, id, cut, slots, (first, question), out);
         }
         let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<RowRead>)> = BTreeMap::new();
         for (slot, row_read) in read.reads.into_iter().enumerate() {
@@ -112,8 +155,8 @@ impl<E: Engine> Node<E> {
         }
         let questions = by_partition
             .into_iter()
-            .map(|(partition, (slots, reads))| (partition, slots, Question::Rows { at, reads }));
-        self.read_at(now, id, (arrived, at), slots, questions.collect(), out);
+            .map(|(partition, (slots, reads))| (partition, slots, Question::Rows { at: cut.at, reads }));
+        self.read_at(now, id, cut, slots, questions.collect(), out);
     }
 
     /// A call reads at the cut of a strong read: whatever was answered before it came is in there.
@@ -124,7 +167,10 @@ impl<E: Engine> Node<E> {
         let strong = Consistency::Regular;
         match self.choose_cut(now, strong, &call.token, std::iter::empty(), |_| true) {
             Err(error) => out.reply(id, Reply::Rows(Err(error))),
-            Ok(Some(at)) => self.call_at(now, id, (now, at), call, out),
+            Ok(Some(at)) => {
+                let choice = self.choice_of_rows(None, strong);
+                self.call_at(now, id, RowCut { arrived: now, at, choice }, call, out)
+            }
             Ok(None) => {
                 let granules = call.call.access.iter().map(|access| access.granule.clone()).collect();
                 let (reads, token) = ([(call.partition, granules)].into(), call.token.rank);
@@ -137,12 +183,12 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        (arrived, at): (Time, Rank),
+        cut: RowCut,
         call: ReadingCall,
         out: &mut Effects<Self>,
     ) {
-        let question = Question::Call { at, call: call.call };
-        self.read_partition(now, id, (arrived, at), 1, (call.partition, question), out);
+        let question = Question::Call { at: cut.at, call: call.call };
+        self.read_partition(now, id, cut, 1, (call.partition, question), out);
     }
 
     /// A read of one partition. Where that is here and nobody holds it up, which is the usual case, it is answered
@@ -151,7 +197,7 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        (arrived, at): (Time, Rank),
+        cut: RowCut,
         slots: usize,
         (partition, what): (PartitionId, Question),
         out: &mut Effects<Self>,
@@ -164,25 +210,25 @@ impl<E: Engine> Node<E> {
         };
         let Some(granules) = granules else {
             let questions = vec![(partition, (0..slots).collect(), what)];
-            return self.read_at(now, id, (arrived, at), slots, questions, out);
+            return self.read_at(now, id, cut, slots, questions, out);
         };
         let ticket = self.questions.next_ticket();
         let mut effects = std::mem::take(&mut self.effects);
-        self.engine.close(now, ticket, Close { partition, rank: at, granules }, &mut effects);
+        self.engine.close(now, ticket, Close { partition, rank: cut.at, granules }, &mut effects);
         let answers = |effect: &EngineEffect<E::Message, E::Timer>| matches!(effect, EngineEffect::Closed { ticket: closed, .. } if *closed == ticket);
         if let Some(nth) = effects.iter().rposition(answers)
             && let EngineEffect::Closed { result, .. } = effects.remove(nth)
         {
             self.engine_effects(now, effects, out);
             let rows = result.and_then(|_| self.rows_of(partition, &what));
-            let coordination_ns = now.since(arrived);
-            let freshness = base::Freshness { coordination_ns, arrived_at: arrived, ..Default::default() };
-            let token = Token::at(at).of(self.options.incarnation);
-            return out.reply(id, Reply::Rows(rows.map(|reads| Rows { at, reads, token, freshness })));
+            let freshness = cut.freshness(now, now.since(cut.arrived));
+            let (at, token) = (cut.at, Token::at(cut.at).of(self.options.incarnation));
+            let asked = self.questions.take_asked(id);
+            return out.reply(id, Reply::Rows(rows.map(|reads| Rows { at, reads, token, freshness, asked })));
         }
         base::sometimes!("a read of rows waits for a writer here");
         let question = self.questions.next_question();
-        self.hold_read(now, id, (arrived, at), slots, [(question, (0..slots).collect())].into());
+        self.hold_read(now, id, cut, slots, [(question, (0..slots).collect())].into());
         self.questions.asked.insert(question, Asked { partition, what: None, owner: Owner::Read(id) });
         self.begin_serving(now, self.id, question, ticket, partition, what);
         self.engine_effects(now, effects, out);
@@ -193,15 +239,15 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        (arrived, at): (Time, Rank),
+        cut: RowCut,
         slots: usize,
         open: BTreeMap<QuestionId, Vec<usize>>,
     ) {
-        self.floors.hold(at);
+        self.floors.hold(cut.at);
         self.tell_floor();
         let rows = vec![Vec::new(); slots];
-        let coordination_ns = now.since(arrived);
-        let state = RowReadState { at, arrived, open, rows, coordination_ns, waited_ns: 0 };
+        let coordination_ns = now.since(cut.arrived);
+        let state = RowReadState { cut, open, rows, coordination_ns, waited_ns: 0 };
         self.row_reads.insert(id, state);
     }
 
@@ -210,7 +256,7 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        (arrived, at): (Time, Rank),
+        cut: RowCut,
         slots: usize,
         questions: Vec<(PartitionId, Vec<usize>, Question)>,
         out: &mut Effects<Self>,
@@ -222,7 +268,7 @@ impl<E: Engine> Node<E> {
             open.insert(question, slots);
             asks.push((question, partition, what));
         }
-        self.hold_read(now, id, (arrived, at), slots, open);
+        self.hold_read(now, id, cut, slots, open);
         for (question, partition, what) in asks {
             self.ask(now, question, partition, what, Owner::Read(id), out);
         }
@@ -234,17 +280,13 @@ impl<E: Engine> Node<E> {
             return;
         }
         let state = self.row_reads.remove(&id).expect("was found");
-        self.floors.release(state.at);
+        let at = state.cut.at;
+        self.floors.release(at);
         self.tell_floor();
-        let total_ns = now.since(state.arrived);
-        let freshness = base::Freshness {
-            coordination_ns: state.coordination_ns,
-            wait_ns: total_ns.saturating_sub(state.coordination_ns),
-            arrived_at: state.arrived,
-            ..Default::default()
-        };
-        let token = Token::at(state.at).of(self.options.incarnation);
-        let rows = Rows { at: state.at, reads: state.rows, token, freshness };
+        let freshness = state.cut.freshness(now, state.coordination_ns);
+        let token = Token::at(at).of(self.options.incarnation);
+        let asked = self.questions.take_asked(id);
+        let rows = Rows { at, reads: state.rows, token, freshness, asked };
         out.reply(id, Reply::Rows(Ok(rows)));
     }
 
@@ -297,7 +339,12 @@ impl<E: Engine> Node<E> {
             };
         }
         let is_complete = self.complete_here(local.into_iter()).is_some();
-        let meta = QueryMeta { arrived: now, token: open.token.clone(), reads };
+        // `stale` waits for nothing, not even for what its own session has written.
+        let token = match open.consistency {
+            Consistency::Stale => Token::default(),
+            _ => open.token.clone(),
+        };
+        let meta = QueryMeta { arrived: now, token, reads };
         let strong = open.at.is_none() && matches!(open.consistency, Consistency::Rss | Consistency::Regular);
         let rival = if strong { self.rival_rule(meta.clone()) } else { None };
         let (rule, floor): (Box<dyn SnapshotRule>, Rank) = match (open.at, open.consistency) {
@@ -322,7 +369,8 @@ impl<E: Engine> Node<E> {
                     is_complete && matches!(consistency, Consistency::Session | Consistency::Stale);
                 let (dynamic, planted) = (self.options.dynamic, self.options.planted());
                 let query = match (at, chosen) {
-                    (Some(at), _) => RankQuery::at(meta, at),
+                    // Of an old cut, most is complete here.
+                    (Some(at), _) => RankQuery::part(meta, at, &self.columns, None),
                     (None, Some(cut)) if is_local => RankQuery::local(meta, cut, &self.columns),
                     (None, Some(cut)) => RankQuery::strong(meta, cut, dynamic, &self.columns, planted),
                     (None, None) => {
@@ -398,7 +446,8 @@ impl<E: Engine> Node<E> {
                 let tables = tables.collect::<Result<BTreeMap<_, _>, _>>();
                 tables.and_then(|tables| {
                     let catalog = store.catalog_at(&cut)?;
-                    Ok(Snapshot { tables, catalog, cut, token, freshness, sources: Vec::new() })
+                    let asked = self.questions.take_asked(id);
+                    Ok(Snapshot { tables, catalog, cut, token, freshness, sources: Vec::new(), asked })
                 })
             }
             Err(error) => Err(error),
