@@ -34,6 +34,8 @@ mod pipelines;
 mod protocol;
 #[path = "wire/raw.rs"]
 mod raw;
+#[path = "wire/reads.rs"]
+mod reads;
 #[path = "wire/regions.rs"]
 mod regions;
 #[path = "wire/scripts.rs"]

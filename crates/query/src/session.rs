@@ -39,7 +39,7 @@ use crate::activity::{self, Activity};
 use crate::cluster::Cluster;
 use crate::gateway::Gateway;
 use crate::response::{Notice, ParameterType, Response, TransactionStatus};
-use base::cut::Freshness;
+use base::cut::{Consistency, Freshness};
 use base::error::{SqlResult, SqlState};
 use base::schema::Catalog;
 use base::{Datum, SqlError, Token};
@@ -123,8 +123,8 @@ pub struct Session {
     freshness: Option<Freshness>,
     /// Who gave which partitions of the last query, if other readers took part.
     sources: Vec<node::request::Source>,
-    /// EXPLAIN ANALYZE is running: operators are kept. Otherwise not, for they hold hash tables.
-    is_analyzing: bool,
+    /// EXPLAIN ANALYZE is running: what it measures. Only then operators are kept, for they hold hash tables.
+    measured: Option<explain::Measured>,
     operators: Option<(crate::analytics::Operators, crate::analytics::Timing)>,
     last: Option<Submitted>,
     /// What the next transaction is called, if its client may repeat it.
@@ -168,7 +168,7 @@ impl Session {
             known: cluster.catalog(),
             freshness: None,
             sources: Vec::new(),
-            is_analyzing: false,
+            measured: None,
             operators: None,
             last: None,
             request: None,
@@ -314,6 +314,8 @@ impl Session {
         self.refuse_if_failed(&statement)?;
         if self.queue_is_block && self.transaction.is_none() && utility::joins_block(&statement) {
             self.begin(self.settings.read_only, true);
+            let only_reads = std::iter::once(&statement).chain(&self.queue).all(utility::only_reads);
+            self.open().only_reads = only_reads;
         }
         let mut retries = 0;
         // A COMMIT that failed is no transaction's end any more: it is not said again.
@@ -594,12 +596,42 @@ impl Session {
             user: &self.user,
             process_id: self.activity.process,
             cancel: &self.cancel,
+            reads_here: self.reads_here(),
         }
+    }
+
+    /// Whether what is complete at this node will do, and rows may be elsewhere.
+    fn reads_here(&self) -> bool {
+        matches!(self.level(), Consistency::Session | Consistency::Stale)
+            && !self.cluster().topology().is_replicated()
     }
 
     /// Waits until the node knows a catalog at least as new as any it has seen in order.
     async fn refresh_catalog(&mut self) -> SqlResult<()> {
         self.gateway.cluster.request(Request::Catalog).await.map(|_| ())
+    }
+
+    /// The level that a statement reads at. What a transaction that may write reads is validated when it commits: at
+    /// an older cut it would fail wherever somebody else writes.
+    fn level(&self) -> Consistency {
+        match &self.transaction {
+            Some(open) if !open.read_only && !open.only_reads => self.settings.strong_level(),
+            _ => self.settings.consistency,
+        }
+    }
+
+    /// Asks the node something that a statement reads.
+    async fn read_from_node(&mut self, request: Request) -> SqlResult<Reply> {
+        let since = self.measured.as_ref().map(|_| self.gateway.cluster.now());
+        let reply = self.gateway.cluster.request(request).await;
+        if let (Some(measured), Some(since)) = (&mut self.measured, since) {
+            measured.has_read = true;
+            measured.waited_ns += self.gateway.cluster.now().since(since);
+            if let Ok(Reply::Rows(Ok(rows))) = &reply {
+                measured.asked.extend(&rows.asked);
+            }
+        }
+        reply
     }
 
     /// µs since 2000-01-01: the open transaction's start, or now.

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls};
 
 /// A demo whose prompt can be typed at; dropping it ends it.
-struct Demo {
+pub struct Demo {
     process: Child,
     ports: Vec<u16>,
 }
 
 impl Demo {
-    fn start(arguments: &[&str]) -> Demo {
+    pub fn start(arguments: &[&str]) -> Demo {
         let mut process = Command::new(env!("CARGO_BIN_EXE_meridian"))
             .args(["demo", "--plain", "--port", "0", "--shrink", "300", "--wan", "local", "--rate", "20"])
             .args(arguments)
@@ -38,10 +38,10 @@ impl Demo {
         std::thread::spawn(move || lines.for_each(drop));
         Demo { process, ports }
     }
-    fn type_in(&mut self, line: &str) {
+    pub fn type_in(&mut self, line: &str) {
         writeln!(self.process.stdin.as_mut().expect("piped"), "{line}").expect("it listens");
     }
-    async fn session(&self, region: usize) -> Client {
+    pub async fn session(&self, region: usize) -> Client {
         let config = format!("host=127.0.0.1 port={} user=tester dbname=meridian", self.ports[region]);
         let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("it accepts");
         tokio::spawn(connection);

@@ -12,7 +12,7 @@ use crate::response::{BatchStream, RowStream};
 use crate::session::CancelHandle;
 use base::cut::{Consistency, Freshness};
 use base::error::SqlResult;
-use base::{Datum, PartitionId, Rank, SqlError, TableId, Token};
+use base::{Datum, NodeId, PartitionId, Rank, SqlError, TableId, Token};
 use colstore::{TableSnapshot, Wanted};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::default_table_source::source_as_provider;
@@ -53,6 +53,8 @@ pub(crate) struct Answer {
     pub reads: BTreeMap<TableId, BTreeSet<PartitionId>>,
     /// Who gave which partitions, if other readers took part.
     pub sources: Vec<Source>,
+    /// Other nodes that the node asked.
+    pub asked: BTreeSet<NodeId>,
     /// What runs, and counts while it does.
     pub operators: Operators,
     pub timing: Timing,
@@ -109,8 +111,8 @@ pub(crate) async fn run(
         let operators = Operators(physical.clone());
         let stream = execute(gateway, plan, physical, cell)?;
         let timing = Timing::default();
-        let sources = Vec::new();
-        return Ok(Answer { stream, token: None, freshness: None, reads, sources, operators, timing });
+        let (sources, asked) = (Vec::new(), BTreeSet::new());
+        return Ok(Answer { stream, token: None, freshness: None, reads, sources, asked, operators, timing });
     }
     if let Some(transaction) = how.transaction {
         for id in transaction.written_tables() {
@@ -161,7 +163,8 @@ pub(crate) async fn run(
     let operators = Operators(physical.clone());
     let stream = execute(gateway, plan, physical, cell)?;
     let (token, freshness, sources) = (Some(snapshot.token), Some(snapshot.freshness), snapshot.sources);
-    Ok(Answer { stream, token, freshness, reads, sources, operators, timing })
+    let asked = snapshot.asked;
+    Ok(Answer { stream, token, freshness, reads, sources, asked, operators, timing })
 }
 
 /// The plan that would run, and what it would read.

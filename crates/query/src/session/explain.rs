@@ -1,4 +1,9 @@
-//! EXPLAIN: where a statement goes, how many WAN round trips it takes, rows or columns.
+//! EXPLAIN: where a statement goes, whom it asks, how many WAN round trips it takes, rows or columns; with ANALYZE
+//! what it took.
+
+mod claims;
+mod document;
+mod options;
 
 use super::Session;
 use super::plan::{self, Plan};
@@ -11,10 +16,36 @@ use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
 use base::txn::{AccessSet, Granule};
-use base::{DataType, Datum, PartitionId, RegionId, SqlError, TableId};
+use base::{DataType, Datum, NodeId, PartitionId, RegionId, SqlError, TableId};
+use claims::{Claim, Reading, Touched};
 use datafusion::sql::sqlparser::ast::{self, Statement};
-use std::collections::{BTreeMap, BTreeSet};
+use document::{Document, Json};
+use options::ExplainOptions;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// What the reads of a running EXPLAIN ANALYZE have asked of other nodes.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub asked: BTreeSet<NodeId>,
+    /// From questions to the node until its answers.
+    pub waited_ns: u64,
+    pub has_read: bool,
+}
+
+/// Object id of type json.
+const JSON_OID: u32 = 114;
+
+/// The one column of its answer.
+fn column(is_json: bool) -> Column {
+    let text = Column::new("QUERY PLAN", DataType::Text);
+    if is_json { Column { type_oid: JSON_OID, ..text } } else { text }
+}
+
+/// Columns of its answer, as its options ask for; a wrong option is told when it runs.
+pub(super) fn columns(explain: &Statement) -> Vec<Column> {
+    vec![column(ExplainOptions::of(explain).is_ok_and(|options| options.is_json))]
+}
 
 /// A freshness report in one line, for people and programs: `name=…ms`, blank between.
 pub(super) fn freshness(f: &Freshness) -> String {
@@ -65,7 +96,7 @@ impl Session {
         })?;
         let ms = |ns: u64| Datum::Float(ns as f64 / base::time::MS as f64);
         let is_replicated = table.placement == Placement::Replicated;
-        let homes = self.homes(table, &table.partitions(topology).into_iter().collect());
+        let homes = self.homes(table.id, &table.partitions(topology).into_iter().collect());
         let mut rows = Vec::new();
         let mut add = |operation: &str, home: &str, trips: i64, ns: u64| {
             rows.push(vec![Datum::text(operation), Datum::text(home), Datum::Int(trips), ms(ns)]);
@@ -91,28 +122,33 @@ impl Session {
 
     pub(super) async fn run_explain(
         &mut self,
+        explain: &Statement,
         statement: &Statement,
-        analyze: bool,
         parameters: &[Datum],
     ) -> SqlResult<Response> {
+        let options = ExplainOptions::of(explain)?;
         let catalog = self.catalog();
         let mut types = ParameterTypes(parameters.iter().map(super::prepared::type_of).collect());
         let plan = plan::plan(&self.context(&catalog), statement, &mut types)?;
-        let mut lines = self.describe(&plan, parameters, &types).await?;
-        if analyze {
-            self.analyze(&plan, parameters, &mut lines).await?;
+        let (mut document, claim) = self.describe(&plan, parameters, &types)?;
+        if options.analyze {
+            self.analyze(&plan, parameters, &claim, options.summary, &mut document).await?;
         }
-        let rows = lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
-        let columns = Arc::new(vec![Column::new("QUERY PLAN", DataType::Text)]);
+        let rows = match options.is_json {
+            true => vec![vec![Datum::text(document.json())]],
+            false => document.text().into_iter().map(|line| vec![Datum::text(line)]).collect(),
+        };
+        let columns = Arc::new(vec![column(options.is_json)]);
         Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "EXPLAIN" }))
     }
 
-    async fn describe(
+    /// What a plan will do, and what it will ask of other nodes.
+    fn describe(
         &self,
         plan: &Plan,
         parameters: &[Datum],
         types: &ParameterTypes,
-    ) -> SqlResult<Vec<String>> {
+    ) -> SqlResult<(Document, Claim)> {
         let (gateway, catalog) = (&self.gateway, self.catalog());
         let topology = gateway.cluster.topology();
         // A plan with open parameters is shown with nulls in their place.
@@ -120,54 +156,88 @@ impl Session {
         let has_values = parameters.len() >= types.0.len();
         let values = if has_values { parameters } else { &nulls };
         let binding = Binding { parameters: values, now_us: self.now_us(), gateway, catalog: &catalog };
-        let reached = |table: &Table, path: &KeyPath, reader| -> SqlResult<BTreeSet<PartitionId>> {
-            if !has_values {
-                return Ok(table.partitions(topology).into_iter().collect());
-            }
-            let reached = path.reach(table, &binding, topology, reader)?;
-            Ok(reached.reaches.into_iter().flat_map(|r| r.partitions).collect())
+        let reached = |table: &Table, path: &KeyPath, reader| -> SqlResult<Touched> {
+            let partitions = match has_values {
+                true => {
+                    let reached = path.reach(table, &binding, topology, reader)?;
+                    reached.reaches.into_iter().flat_map(|r| r.partitions).collect()
+                }
+                false => table.partitions(topology).into_iter().collect(),
+            };
+            Ok([(table.id, partitions)].into())
         };
-        let mut lines = Vec::new();
-        match plan {
-            Plan::Constant(_) => lines.push("Constants, computed here".into()),
+        let near = Some(gateway.cluster.region());
+        Ok(match plan {
+            Plan::Constant(_) => (Document::titled("Constants, computed here"), Claim::default()),
             Plan::Rows(plan) => {
                 let way = match (&plan.index, plan.path.is_point()) {
                     (Some(index), _) => format!("index {}", index.name),
                     (None, true) => "primary key".into(),
                     (None, false) => "primary key range".into(),
                 };
-                lines.push(format!("Read rows of {} by {way}", plan.table.name));
-                lines.push(format!("  Home: {}", self.home(&plan.table)));
-                let partitions = reached(&plan.table, &plan.path, Some(gateway.cluster.region()))?;
-                lines.extend(self.way(&partitions, &self.homes(&plan.table, &partitions), false));
+                let mut document = Document::titled(format!("Read rows of {} by {way}", plan.table.name));
+                self.describe_home(&[&plan.table], &mut document);
+                let touched = reached(&plan.table, &plan.path, near)?;
+                let reading = self.reading();
+                let claim = self.claim_of_rows(reading, &touched);
+                self.describe_places(&touched, &claim, &mut document);
+                self.describe_cut(reading, false, &mut document);
+                self.describe_claim(&claim, false, &mut document);
+                (document, claim)
             }
             Plan::Join(plan) => {
                 let way = plan.outer_index.as_ref().map_or("primary key", |i| i.name.as_str());
-                lines.push(format!("Read rows of {} by {way}", plan.outer.name));
-                lines.push(format!("  and for each the row of {} by primary key", plan.inner.name));
-                lines.push(format!("  Home: {}, {}", self.home(&plan.outer), self.home(&plan.inner)));
-                let near = Some(gateway.cluster.region());
-                let partitions = reached(&plan.outer, &plan.outer_path, near)?;
-                lines.extend(self.way(&partitions, &self.homes(&plan.outer, &partitions), false));
+                let mut document = Document::titled(format!("Read rows of {} by {way}", plan.outer.name));
+                let inner = format!("and for each the row of {} by primary key", plan.inner.name);
+                document.plan(inner, "Inner Relation Name", plan.inner.name.as_str());
+                self.describe_home(&[&plan.outer, &plan.inner], &mut document);
+                let outer = reached(&plan.outer, &plan.outer_path, near)?;
+                // Which inner rows there are is known once the outer ones are.
+                let inner: Touched =
+                    [(plan.inner.id, plan.inner.partitions(topology).into_iter().collect())].into();
+                let both: Touched = outer.clone().into_iter().chain(inner.clone()).collect();
+                let reading = Reading { is_block: true, ..self.reading() };
+                let claim = match topology.is_replicated() {
+                    // One cut for both: once it is complete, inner rows are here.
+                    true => self.claim_of_rows(reading, &both),
+                    false => self.claim_of_rows(reading, &outer).then(self.claim_of_rows(reading, &inner)),
+                };
+                self.describe_places(&both, &claim, &mut document);
+                self.describe_cut(reading, false, &mut document);
+                self.describe_claim(&claim, false, &mut document);
+                (document, claim)
             }
             Plan::Modify(plan) => {
                 let word = if plan.set.is_some() { "Update" } else { "Delete" };
+                let reads = plan.must_read || plan.index.is_some();
                 let kind = match (plan.must_read, &plan.index) {
-                    (true, _) => "read at a cut, validated at commit".to_string(),
+                    _ if self.transaction.is_some() => "in a transaction, validated at commit".to_string(),
+                    (true, _) => "read at a cut, validated at commit".into(),
                     (false, Some((index, _))) => {
                         format!("rows found through index {}, validated at commit", index.name)
                     }
                     (false, None) => "one-shot, never a conflict abort".into(),
                 };
-                lines.push(format!("{word} {} ({kind})", plan.table.name));
-                lines.push(format!("  Home: {}", self.home(&plan.table)));
-                let partitions = reached(&plan.table, &plan.path, None)?;
-                lines.extend(self.way(&partitions, &self.homes(&plan.table, &partitions), true));
+                let mut document = Document::titled(format!("{word} {} ({kind})", plan.table.name));
+                self.describe_home(&[&plan.table], &mut document);
+                let touched = reached(&plan.table, &plan.path, None)?;
+                let order = self.claim_of_order(self.homes(plan.table.id, &touched[&plan.table.id]));
+                let claim = match reads || self.transaction.is_some() {
+                    true => self.claim_of_rows(self.reading_to_write(), &touched).then(order),
+                    false => order,
+                };
+                self.describe_places(&touched, &claim, &mut document);
+                self.describe_claim(&claim, true, &mut document);
+                (document, claim)
             }
             Plan::Insert(plan, _) => {
-                let kind = if plan.is_one_shot { "one-shot, never a conflict abort" } else { "from a query" };
-                lines.push(format!("Insert into {} ({kind})", plan.table.name));
-                lines.push(format!("  Home: {}", self.home(&plan.table)));
+                let kind = match plan.is_one_shot {
+                    _ if self.transaction.is_some() => "in a transaction, validated at commit",
+                    true => "one-shot, never a conflict abort",
+                    false => "from a query",
+                };
+                let mut document = Document::titled(format!("Insert into {} ({kind})", plan.table.name));
+                self.describe_home(&[&plan.table], &mut document);
                 let mut access = AccessSet::default();
                 if plan.is_one_shot && has_values && plan.explains_without_effect() {
                     let rows = plan.rows(&binding)?;
@@ -177,30 +247,48 @@ impl Session {
                 let mut regions = self.homes_of(&access);
                 if partitions.is_empty() {
                     partitions = plan.table.partitions(topology).into_iter().collect();
-                    regions = self.homes(&plan.table, &partitions);
+                    regions = self.homes(plan.table.id, &partitions);
                 }
-                lines.extend(self.way(&partitions, &regions, true));
-                let remote: Vec<&str> = plan
-                    .table
-                    .indexes
-                    .iter()
-                    .filter(|i| !plan.table.index_is_local(i, topology))
-                    .map(|i| i.name.as_str())
-                    .collect();
+                let claim = self.claim_of_order(regions);
+                self.describe_places(&[(plan.table.id, partitions)].into(), &claim, &mut document);
+                self.describe_claim(&claim, true, &mut document);
+                let indexes = plan.table.indexes.iter();
+                let remote = indexes.filter(|i| !plan.table.index_is_local(i, topology));
+                let remote: Vec<&str> = remote.map(|i| i.name.as_str()).collect();
                 if !remote.is_empty() {
-                    lines.push(format!("  Unique entries homed by value: {}", remote.join(", ")));
+                    let line = format!("Unique entries homed by value: {}", remote.join(", "));
+                    document.plan_lines(vec![line], "Unique Entries Homed By Value", Json::texts(remote));
                 }
+                (document, claim)
             }
             Plan::Query(plan) => {
                 let (text, reads) = analytics::explain(gateway, plan, values, &self.cancel)?;
-                lines.push("Query over columns".into());
-                lines.extend(self.reads(&reads));
-                lines.push(format!("  Cut: {}", self.cut_rule(self.usual_cut())));
-                lines.extend(text.lines().map(|l| format!("  {l}")));
+                let mut document = Document::titled("Query over columns");
+                self.describe_tables(&reads, &mut document);
+                let reading = self.reading();
+                let claim = self.claim_of_columns(reading, &reads);
+                if !reads.is_empty() {
+                    self.describe_cut(reading, true, &mut document);
+                }
+                self.describe_claim(&claim, false, &mut document);
+                document.operators(&text);
+                (document, claim)
             }
-            Plan::Rich(plan) => lines.push(plan.explained()),
+            Plan::Rich(plan) => {
+                let mut document = Document::titled(plan.explained());
+                let table = plan.table();
+                self.describe_home(&[table], &mut document);
+                let touched: Touched = [(table.id, table.partitions(topology).into_iter().collect())].into();
+                let order = self.claim_of_order(self.homes(table.id, &touched[&table.id]));
+                // The query may read other tables as well.
+                let claim = self.claim_of_columns(self.reading_to_write(), &touched).then(order);
+                self.describe_places(&touched, &claim, &mut document);
+                self.describe_claim(&claim, true, &mut document);
+                (document, claim)
+            }
             Plan::Call(plan) => {
-                lines.push(format!("Call {}", plan.procedure.name()));
+                let mut document = Document::titled(format!("Call {}", plan.procedure.name()));
+                let mut claim = Claim::default();
                 if has_values {
                     let args = plan
                         .arguments
@@ -208,13 +296,43 @@ impl Session {
                         .map(|(e, t)| t.coerce(binding.value(e)?))
                         .collect::<SqlResult<Vec<_>>>()?;
                     let access = plan.procedure.declare(&args, &catalog, topology)?;
-                    let partitions = access.by_partition.keys().copied().collect();
-                    lines.extend(self.way(&partitions, &self.homes_of(&access), true));
+                    claim = self.claim_of_order(self.homes_of(&access));
+                    let partitions: BTreeSet<PartitionId> = access.by_partition.keys().copied().collect();
+                    self.describe_partitions(&partitions, &claim, &mut document);
+                    self.describe_claim(&claim, true, &mut document);
                 }
+                (document, claim)
             }
-            Plan::Utility(statement) => lines.push(crate::ddl::first_words(statement)),
-        }
-        Ok(lines)
+            Plan::Utility(statement) => {
+                (Document::titled(crate::ddl::first_words(statement)), Claim::default())
+            }
+        })
+    }
+
+    fn describe_home(&self, tables: &[&Table], document: &mut Document) {
+        let homes: Vec<String> = tables.iter().map(|table| self.home(table)).collect();
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        document.plan_lines(Vec::new(), "Relation Name", names[0].into());
+        document.plan(format!("Home: {}", homes.join(", ")), "Home", Json::texts(homes));
+    }
+
+    fn describe_places(&self, touched: &Touched, claim: &Claim, document: &mut Document) {
+        let partitions: BTreeSet<PartitionId> = touched.values().flatten().copied().collect();
+        self.describe_partitions(&partitions, claim, document);
+    }
+
+    fn describe_partitions(
+        &self,
+        partitions: &BTreeSet<PartitionId>,
+        claim: &Claim,
+        document: &mut Document,
+    ) {
+        let topology = self.cluster().topology();
+        let list: Vec<String> = partitions.iter().map(|p| p.to_string()).collect();
+        let line = format!("Partitions: {} ({})", partitions.len(), list.join(" "));
+        document.plan(line, "Partitions", Json::texts(list));
+        let names: Vec<&str> = claim.homes.iter().map(|r| topology.region_name(*r)).collect();
+        document.plan(format!("Regions: {}", names.join(", ")), "Regions", Json::texts(names));
     }
 
     fn home(&self, table: &Table) -> String {
@@ -228,9 +346,9 @@ impl Session {
     }
 
     /// Where these partitions' rows of a table are ordered.
-    fn homes(&self, table: &Table, partitions: &BTreeSet<PartitionId>) -> BTreeSet<RegionId> {
+    pub(super) fn homes(&self, table: TableId, partitions: &BTreeSet<PartitionId>) -> BTreeSet<RegionId> {
         let (catalog, topology) = (self.catalog(), self.cluster().topology());
-        partitions.iter().map(|p| catalog.home_of(table.id, *p, topology)).collect()
+        partitions.iter().map(|p| catalog.home_of(table, *p, topology)).collect()
     }
 
     /// Where what is declared is ordered.
@@ -245,78 +363,27 @@ impl Session {
         declared.map(home).collect()
     }
 
-    /// Partitions, regions and the WAN between here and them.
-    fn way(
-        &self,
-        partitions: &BTreeSet<PartitionId>,
-        regions: &BTreeSet<RegionId>,
-        is_write: bool,
-    ) -> Vec<String> {
-        let cluster = self.cluster();
-        let topology = cluster.topology();
-        let here = cluster.region();
-        let names: Vec<&str> = regions.iter().map(|r| topology.region_name(*r)).collect();
-        let is_local = regions.iter().all(|r| *r == here);
-        let widest = regions.iter().map(|r| topology.wan.round_trip_ns(here, *r)).max().unwrap_or(0);
-        let trips = match (is_local, is_write, regions.len()) {
-            (true, ..) => "0".to_string(),
-            // The copy here is read once the other region has said that it is complete.
-            (false, false, _) if topology.is_replicated() => "0.5".into(),
-            (false, true, _) if topology.is_replicated() => "1".into(),
-            (false, false, _) => "1".into(),
-            (false, true, 1) => "1 to 2".into(),
-            (false, true, _) => "2".into(),
-        };
-        let list: Vec<String> = partitions.iter().map(|p| p.to_string()).collect();
-        let mut lines = vec![
-            format!("  Partitions: {} ({})", partitions.len(), list.join(" ")),
-            format!("  Regions: {}", names.join(", ")),
-        ];
-        let copies = cluster.copies_elsewhere();
-        lines.push(match is_local {
-            true if is_write && copies > 0 => format!(
-                "  WAN round trips: 1 (round trip {:.1} ms, until {copies} more {} it)",
-                self.kth_nearest_ns(here, copies) as f64 / base::time::MS as f64,
-                if copies == 1 { "region has" } else { "regions have" },
-            ),
-            true => "  WAN round trips: 0".into(),
-            false => format!(
-                "  WAN round trips: {trips} (round trip {:.1} ms)",
-                widest as f64 / base::time::MS as f64
-            ),
-        });
-        lines
-    }
-
-    /// Round trip from a region to the K-th nearest of the others that keep copies.
-    fn kth_nearest_ns(&self, here: RegionId, k: usize) -> u64 {
-        let topology = self.cluster().topology();
-        let all = (0..topology.wan.region_count() as u16).map(RegionId);
-        let others = all.filter(|region| *region != here && topology.sequencer_of(*region).is_some());
-        let mut round_trips: Vec<u64> =
-            others.map(|region| topology.wan.round_trip_ns(here, region)).collect();
-        round_trips.sort_unstable();
-        round_trips.get(k - 1).copied().unwrap_or(0)
-    }
-
-    fn reads(&self, reads: &BTreeMap<TableId, BTreeSet<PartitionId>>) -> Vec<String> {
+    fn describe_tables(&self, reads: &Touched, document: &mut Document) {
         let catalog = self.catalog();
         let topology = self.cluster().topology();
-        reads
-            .iter()
-            .map(|(id, partitions)| {
-                let name = catalog.table(*id).map_or("?", |t| t.name.as_str());
-                let homes = partitions.iter().map(|p| catalog.home_of(*id, *p, topology));
-                let regions: BTreeSet<&str> = homes.map(|region| topology.region_name(region)).collect();
-                let regions: Vec<&str> = regions.into_iter().collect();
-                format!(
-                    "  Table {name}: {} of {} partitions, regions {}",
-                    partitions.len(),
-                    topology.partitions.len(),
-                    regions.join(", ")
-                )
-            })
-            .collect()
+        let (mut lines, mut tables) = (Vec::new(), Vec::new());
+        for (id, partitions) in reads {
+            let name = catalog.table(*id).map_or("?", |t| t.name.as_str());
+            let homes = self.homes(*id, partitions);
+            let regions: Vec<&str> = homes.iter().map(|region| topology.region_name(*region)).collect();
+            lines.push(format!(
+                "Table {name}: {} of {} partitions, regions {}",
+                partitions.len(),
+                topology.partitions.len(),
+                regions.join(", ")
+            ));
+            tables.push(Json::Fields(vec![
+                ("Relation Name", name.into()),
+                ("Partitions", Json::texts(partitions)),
+                ("Regions", Json::texts(regions)),
+            ]));
+        }
+        document.plan_lines(lines, "Tables", Json::List(tables));
     }
 
     /// Which rule chose the cut, and whom it waited for.
@@ -332,31 +399,20 @@ impl Session {
                 ms(waited_ns)
             )
         });
-        format!("Cut: {chosen}{}", last.unwrap_or_default())
+        format!("{chosen}{}", last.unwrap_or_default())
     }
 
-    fn cut_rule(&self, choice: CutChoice) -> String {
+    pub(super) fn cut_rule(&self, choice: CutChoice) -> String {
         let bound = self.cluster().topology().clock_bound_ns as f64 / base::time::MS as f64;
         match choice {
-            CutChoice::Given => "as given to the query".into(),
-            CutChoice::Clock => format!("by the clock, now + {bound:.3} ms; nobody is asked"),
+            CutChoice::Given => "the transaction's".into(),
+            CutChoice::Clock => format!("by the clock, now + {bound:.3} ms"),
             CutChoice::Calibrated => {
                 "by calibration: those who order what is read are asked where their sequences end".into()
             }
             CutChoice::ClosedSet => "by calibration: partitions are asked how far they have executed".into(),
-            CutChoice::Local => "what is complete here, or the session has seen".into(),
-        }
-    }
-
-    /// The rule by which a query of this session chooses its cut now.
-    fn usual_cut(&self) -> CutChoice {
-        let topology = self.cluster().topology();
-        match self.settings.consistency {
-            _ if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) => CutChoice::Given,
-            Consistency::Session | Consistency::Stale => CutChoice::Local,
-            Consistency::Rss | Consistency::Regular if topology.unbounded_clocks => CutChoice::Calibrated,
-            Consistency::Regular if !topology.is_replicated() => CutChoice::ClosedSet,
-            Consistency::Rss | Consistency::Regular => CutChoice::Clock,
+            CutChoice::Local if self.level() == Consistency::Stale => "what is complete here".into(),
+            CutChoice::Local => "what is complete here, or what the session has seen if that is later".into(),
         }
     }
 
@@ -382,10 +438,17 @@ impl Session {
     }
 
     /// Runs it and says what happened.
-    async fn analyze(&mut self, plan: &Plan, parameters: &[Datum], lines: &mut Vec<String>) -> SqlResult<()> {
-        self.is_analyzing = true;
-        let outcome = self.analyze_now(plan, parameters, lines).await;
-        self.is_analyzing = false;
+    async fn analyze(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Datum],
+        claim: &Claim,
+        summary: bool,
+        document: &mut Document,
+    ) -> SqlResult<()> {
+        self.measured = Some(Measured::default());
+        let outcome = self.analyze_now(plan, parameters, claim, summary, document).await;
+        self.measured = None;
         self.operators = None;
         outcome
     }
@@ -394,7 +457,9 @@ impl Session {
         &mut self,
         plan: &Plan,
         parameters: &[Datum],
-        lines: &mut Vec<String>,
+        claim: &Claim,
+        summary: bool,
+        document: &mut Document,
     ) -> SqlResult<()> {
         let ms = |ns: u64| ns as f64 / base::time::MS as f64;
         self.last = None;
@@ -416,44 +481,86 @@ impl Session {
             }
         }
         let took = self.cluster().now().since(start);
-        lines.push(format!("Rows: {count}"));
+        document.measured(format!("Rows: {count}"), "Actual Rows", Json::Whole(count as u64));
+        let measured = self.measured.take().unwrap_or_default();
+        let mut claim = claim.clone();
+        claim.asked.extend(&measured.asked);
+        let mut on_the_way_ns = measured.waited_ns;
         if let Some(last) = &self.last {
             let topology = self.cluster().topology();
             let names: Vec<&str> = last.regions.iter().map(|r| topology.region_name(*r)).collect();
-            lines.push(format!(
-                "Transaction {} at rank {}, regions {}",
-                last.txn,
-                last.rank,
-                names.join(", ")
-            ));
-            let here = self.cluster().region();
-            let widest = last.regions.iter().map(|r| topology.wan.round_trip_ns(here, *r)).max().unwrap_or(0);
-            if last.regions.iter().any(|r| *r != here) && widest > 0 {
-                lines.push(format!("WAN round trips: {:.2}", last.latency_ns as f64 / widest as f64));
-            } else {
-                lines.push("WAN round trips: 0".into());
-            }
-            for (phase, ns) in &last.phases {
-                lines.push(format!("  {phase}: {:.3} ms", ms(*ns)));
-            }
+            let (txn, rank) = (last.txn.to_string(), last.rank.to_string());
+            let line = format!("Transaction {txn} at rank {rank}, regions {}", names.join(", "));
+            let fields =
+                vec![("Id", Json::from(txn)), ("Rank", Json::from(rank)), ("Regions", Json::texts(names))];
+            document.measured_lines(vec![line], "Transaction", Json::Fields(fields));
+            claim.homes.extend(&last.regions);
+            on_the_way_ns += last.latency_ns;
+        }
+        if measured.has_read {
+            let asked = self.shown_nodes(&measured.asked);
+            let shown = if asked.is_empty() { "none".into() } else { asked.join(", ") };
+            document.measured(format!("Nodes asked: {shown}"), "Nodes Asked", Json::texts(asked));
+        }
+        if measured.has_read || self.last.is_some() {
+            let round_trip_ns = self.round_trip_ns(&claim).max(1);
+            let trips = on_the_way_ns as f64 / round_trip_ns as f64;
+            document.measured(
+                format!("WAN round trips: {trips:.2}"),
+                "WAN Round Trips",
+                Json::rounded(trips),
+            );
+        }
+        if let Some(last) = &self.last {
+            let lines = last.phases.iter().map(|(phase, ns)| format!("  {phase}: {:.3} ms", ms(*ns)));
+            let phases = last.phases.iter().map(|(phase, ns)| (*phase, Json::rounded(ms(*ns))));
+            document.measured_lines(lines.collect(), "Phases", Json::Fields(phases.collect()));
         }
         if let Some(f) = &self.freshness {
-            lines.push(format!("Freshness: {}", freshness(f)));
-            lines.push(self.cut_line(f));
-            lines.push(format!(
-                "Newest transaction in the cut: {:.3} ms old when the query began to run",
-                ms(f.newest_age_ns)
-            ));
+            let fields = vec![
+                ("Visibility Delay", Json::rounded(ms(f.visibility_delay_ns()))),
+                ("Staleness", Json::rounded(ms(f.staleness_ns))),
+                ("Coordination", Json::rounded(ms(f.coordination_ns))),
+                ("Wait", Json::rounded(ms(f.wait_ns))),
+            ];
+            let line = format!("Freshness: {}", freshness(f));
+            document.measured_lines(vec![line], "Freshness", Json::Fields(fields));
+            let cut = self.cut_line(f);
+            document.measured(format!("Cut: {cut}"), "Cut", cut);
+            // Of rows, only those that were asked for are looked at.
+            if let Plan::Query(_) = plan {
+                document.measured(
+                    format!(
+                        "Newest transaction in the cut: {:.3} ms old when the query began to run",
+                        ms(f.newest_age_ns)
+                    ),
+                    "Newest Transaction Age",
+                    Json::rounded(ms(f.newest_age_ns)),
+                );
+            }
         }
-        lines.extend(self.readers());
+        if !self.sources.is_empty() {
+            document.measured_lines(self.readers(), "Readers", Json::texts(self.readers()));
+        }
         if let Some((operators, timing)) = self.operators.take() {
             let (planned, opened) = (ms(timing.planned_ns), ms(timing.opened_ns));
-            lines.push(format!("Planned after {planned:.3} ms, snapshot open after {opened:.3} ms"));
-            lines.push("Operators:".into());
-            lines.extend(operators.lines().into_iter().map(|line| format!("  {line}")));
+            document.measured_lines(
+                vec![format!("Planned after {planned:.3} ms, snapshot open after {opened:.3} ms")],
+                "Planning Time",
+                Json::rounded(planned),
+            );
+            document.measured_lines(Vec::new(), "Snapshot Time", Json::rounded(opened));
+            let shown = operators.lines();
+            let tree = Json::List(document::tree(&shown));
+            let lines = std::iter::once("Operators:".to_string())
+                .chain(shown.into_iter().map(|line| format!("  {line}")));
+            document.measured_lines(lines.collect(), "Operators", tree);
         }
         self.freshness = self.freshness.or(before);
-        lines.push(format!("Execution time: {:.3} ms", ms(took)));
+        if summary {
+            let took = ms(took);
+            document.measured(format!("Execution time: {took:.3} ms"), "Execution Time", Json::rounded(took));
+        }
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crate::names;
 use crate::response::Column;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::Catalog;
+use base::schema::{Catalog, Placement, Table};
 use base::txn::procedure::Procedure;
 use base::{DataType, SqlError};
 use datafusion::sql::sqlparser::ast::{self, Statement};
@@ -73,6 +73,8 @@ pub struct PlanContext<'a> {
     pub process_id: i32,
     /// Ends the statement, its planning too.
     pub cancel: &'a super::CancelHandle,
+    /// Rows that are kept elsewhere are read from the columns here: what is complete here will do.
+    pub reads_here: bool,
 }
 
 /// The same for what outlives the call: a function that asks for it, a thread that the statement may not wait for.
@@ -84,6 +86,7 @@ pub struct OwnedContext {
     pub user: String,
     pub process_id: i32,
     pub cancel: super::CancelHandle,
+    pub reads_here: bool,
 }
 
 impl PlanContext<'_> {
@@ -96,7 +99,24 @@ impl PlanContext<'_> {
             user: self.user.to_string(),
             process_id: self.process_id,
             cancel: self.cancel.clone(),
+            reads_here: self.reads_here,
         }
+    }
+
+    /// Whether some rows of a table are elsewhere, and all its columns here.
+    fn has_only_columns(&self, table: &Table) -> bool {
+        let cluster = &self.gateway.cluster;
+        let (topology, me) = (cluster.topology(), cluster.node());
+        if table.placement == Placement::Replicated {
+            return false;
+        }
+        let partitions = table.partitions(topology);
+        let kept = &topology.nodes[usize::from(me.0)].subscribes;
+        partitions.iter().any(|p| !topology.holds(me, *p)) && partitions.iter().all(|p| kept.contains(p))
+    }
+    /// Whether a plan over rows has to leave the house for nothing.
+    fn prefers_columns(&self, tables: &[&Table]) -> bool {
+        self.reads_here && tables.iter().any(|table| self.has_only_columns(table))
     }
 }
 
@@ -110,6 +130,7 @@ impl OwnedContext {
             user: &self.user,
             process_id: self.process_id,
             cancel: &self.cancel,
+            reads_here: self.reads_here,
         }
     }
 }
@@ -181,7 +202,10 @@ fn plan_query(
     }
     let locks = !query.locks.is_empty();
     match lowering.row_select(query) {
-        Ok(plan) if plan.is_narrow || plan.is_locking => return Ok(Plan::Rows(plan)),
+        Ok(plan) if plan.is_locking => return Ok(Plan::Rows(plan)),
+        Ok(plan) if plan.is_narrow && !context.prefers_columns(&[&plan.table]) => {
+            return Ok(Plan::Rows(plan));
+        }
         Ok(_) => {}
         Err(Refusal::TooRich) if locks => {
             return Err(SqlError::unsupported("FOR UPDATE of anything but rows of one table"));
@@ -189,9 +213,11 @@ fn plan_query(
         Err(Refusal::TooRich) => {
             *lowering.parameters = declared.clone();
             match lowering.row_join(query) {
-                Ok(plan) => return Ok(Plan::Join(plan)),
+                Ok(plan) if !context.prefers_columns(&[&plan.outer, &plan.inner]) => {
+                    return Ok(Plan::Join(plan));
+                }
                 // What is wrong with a join is better said by who plans all joins.
-                Err(_) => *parameters = declared,
+                _ => *parameters = declared,
             }
         }
         // Its own message is better than the analytical planner's.

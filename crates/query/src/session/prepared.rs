@@ -38,6 +38,7 @@ struct Planned {
     /// The catalog is an open transaction's own: its version may come to mean another.
     is_own: bool,
     settings_epoch: u64,
+    reads_here: bool,
     plan: Arc<Plan>,
 }
 
@@ -77,6 +78,7 @@ impl Prepared {
             catalog: catalog.clone(),
             is_own: session.has_own_catalog(),
             settings_epoch: session.settings.epoch,
+            reads_here: session.reads_here(),
             plan: Arc::new(plan),
         };
         Ok(Prepared {
@@ -114,19 +116,26 @@ impl Prepared {
             arrays::bind(&mut bound, &self.arrays, &types, values)?;
             return plan::plan(&session.context(&catalog), &bound, &mut parameters).map(Arc::new);
         }
-        let is_own = session.has_own_catalog();
+        let (is_own, reads_here) = (session.has_own_catalog(), session.reads_here());
         let mut planned = self.planned.lock().expect("planning does not panic while it holds the lock");
         if let Some(planned) = planned.as_ref()
             && (Arc::ptr_eq(&planned.catalog, &catalog)
                 || (!planned.is_own && !is_own && planned.catalog.version == catalog.version))
             && planned.settings_epoch == epoch
+            && planned.reads_here == reads_here
         {
             return Ok(planned.plan.clone());
         }
-        let plan = Arc::new(plan::plan(&session.context(&catalog), statement, &mut parameters)?);
+        let mut context = session.context(&catalog);
+        let mut plan = Arc::new(plan::plan(&context, statement, &mut parameters.clone())?);
+        if reads_here && self.refuse_other_columns(&plan).is_err() {
+            // Columns type some results otherwise than rows, which the client was told of.
+            context.reads_here = false;
+            plan = Arc::new(plan::plan(&context, statement, &mut parameters)?);
+        }
         self.refuse_other_columns(&plan)?;
-        *planned =
-            Some(Planned { catalog: catalog.clone(), is_own, settings_epoch: epoch, plan: plan.clone() });
+        let catalog = catalog.clone();
+        *planned = Some(Planned { catalog, is_own, settings_epoch: epoch, reads_here, plan: plan.clone() });
         Ok(plan)
     }
 

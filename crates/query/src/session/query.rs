@@ -54,7 +54,7 @@ impl Session {
     ) -> SqlResult<Answer> {
         let how = How {
             at,
-            consistency: self.settings.consistency,
+            consistency: self.level(),
             token: self.token.clone(),
             cancel: self.cancel.clone(),
             transaction: self.transaction.as_ref(),
@@ -67,7 +67,11 @@ impl Session {
         }
         self.freshness = answer.freshness.or(self.freshness);
         self.sources = std::mem::take(&mut answer.sources);
-        if self.is_analyzing {
+        if let Some(measured) = &mut self.measured {
+            measured.has_read |= !answer.reads.is_empty();
+            measured.asked.extend(&answer.asked);
+            let on_the_way_ns = |f: base::Freshness| f.coordination_ns + f.wait_ns;
+            measured.waited_ns += answer.freshness.map_or(0, on_the_way_ns);
             self.operators = Some((answer.operators.clone(), answer.timing));
         }
         if let Some(transaction) = &mut self.transaction {

@@ -253,13 +253,9 @@ impl Session {
         reads: Vec<RowRead>,
         at: Option<Rank>,
     ) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
-        let request = Request::ReadRows(ReadRows {
-            at,
-            consistency: self.settings.consistency,
-            token: self.token.clone(),
-            reads,
-        });
-        match self.gateway.cluster.request(request).await? {
+        let request =
+            Request::ReadRows(ReadRows { at, consistency: self.level(), token: self.token.clone(), reads });
+        match self.read_from_node(request).await? {
             Reply::Rows(rows) => {
                 let rows = rows?;
                 self.count_read(&rows.reads)?;
@@ -289,8 +285,8 @@ impl Session {
             open.check_snapshot()?;
             return Ok((pin, open.cut));
         }
-        let request = Request::Pin { consistency: self.settings.consistency, token: self.token.clone() };
-        match self.gateway.cluster.request(request).await? {
+        let request = Request::Pin { consistency: self.level(), token: self.token.clone() };
+        match self.read_from_node(request).await? {
             Reply::Pinned(pin) => {
                 let pin = pin?;
                 let since = self.gateway.cluster.now();

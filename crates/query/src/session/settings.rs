@@ -114,6 +114,14 @@ impl NoticeLevel {
 }
 
 impl Settings {
+    /// The session's level for what a transaction reads that may write: it is never below `regular`.
+    pub fn strong_level(&self) -> Consistency {
+        match self.consistency {
+            Consistency::Session | Consistency::Stale => self.usual_consistency,
+            level => level,
+        }
+    }
+
     pub fn new(user: &str, engine: &str, region: &str) -> Settings {
         let mut values: BTreeMap<&'static str, String> =
             SPECS.iter().map(|s| (s.0, s.1.to_string())).collect();

@@ -29,6 +29,8 @@ pub struct Transaction {
     /// The newest cut that rows were read at.
     pub cut: Rank,
     pub read_only: bool,
+    /// None of the statements that it will have writes, as far as they are known.
+    pub only_reads: bool,
     /// Made by a simple query of several statements, or by one statement that has to read before it writes.
     pub is_implicit: bool,
     /// An error happened; only ROLLBACK is left.
@@ -146,6 +148,7 @@ impl Transaction {
             snapshot: None,
             cut: Rank::ZERO,
             read_only,
+            only_reads: false,
             is_implicit,
             has_failed: false,
             now_us,

@@ -35,6 +35,26 @@ pub(super) fn joins_block(statement: &Statement) -> bool {
     ) || crate::ddl::is_ddl(statement)
 }
 
+/// Whether a statement of a simple query leaves everything but the session as it is.
+pub(super) fn only_reads(statement: &Statement) -> bool {
+    match statement {
+        Statement::Query(query) => {
+            query.locks.is_empty()
+                && !super::create_as::is_select_into(query)
+                && matches!(
+                    query.body.as_ref(),
+                    ast::SetExpr::Select(_)
+                        | ast::SetExpr::SetOperation { .. }
+                        | ast::SetExpr::Values(_)
+                        | ast::SetExpr::Query(_)
+                )
+        }
+        Statement::Set(_) | Statement::Reset(_) | Statement::ShowVariable { .. } => true,
+        Statement::Explain { statement, .. } => only_reads(statement),
+        _ => false,
+    }
+}
+
 /// Columns that a utility statement answers with.
 pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
     let texts = |names: &[&str]| {
@@ -53,7 +73,7 @@ pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
                 name => texts(&[Settings::canonical(name).unwrap_or(name)]),
             }
         }
-        Statement::Explain { .. } => texts(&["QUERY PLAN"]),
+        Statement::Explain { .. } => Some(Arc::new(super::explain::columns(statement))),
         _ => None,
     }
 }
@@ -206,12 +226,8 @@ impl Session {
                 self.forget(&folded);
                 done("DEALLOCATE")
             }
-            Statement::Explain { analyze, statement, options, .. } => {
-                let by_option = options.iter().flatten().any(|o| {
-                    o.name.value.eq_ignore_ascii_case("analyze")
-                        && o.arg.as_ref().is_none_or(|a| settings::boolean(&a.to_string()) != Some(false))
-                });
-                self.run_explain(statement, *analyze || by_option, parameters).await
+            explain @ Statement::Explain { statement, .. } => {
+                self.run_explain(explain, statement, parameters).await
             }
             Statement::Declare { stmts } => match stmts.as_slice() {
                 [declare] => self.declare(declare, parameters).await,

@@ -246,7 +246,7 @@ impl Session {
     /// A procedure that only reads needs no place in the order: it reads a strong cut.
     async fn call_reading(&mut self, partition: PartitionId, call: Call) -> SqlResult<Vec<Row>> {
         let request = Request::Call(ReadingCall { partition, call, token: self.token.clone() });
-        match self.gateway.cluster.request(request).await? {
+        match self.read_from_node(request).await? {
             Reply::Rows(rows) => {
                 let rows = rows?;
                 self.token.join(&rows.token);

@@ -1,0 +1,166 @@
+//! What EXPLAIN has to say, as lines of text or as JSON in PostgreSQL's outer shape.
+//!
+//! KEEPS: both forms are made from the same facts, so neither says more than the other.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// A value as JSON shows it. Fields keep their order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Json {
+    Text(String),
+    Whole(u64),
+    Number(f64),
+    List(Vec<Json>),
+    Fields(Vec<(&'static str, Json)>),
+}
+
+impl Json {
+    pub fn texts<T: ToString>(all: impl IntoIterator<Item = T>) -> Json {
+        Json::List(all.into_iter().map(|one| Json::Text(one.to_string())).collect())
+    }
+    /// A number with as many digits as the text shows.
+    pub fn rounded(value: f64) -> Json {
+        Json::Number((value * 1000.0).round() / 1000.0)
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Json {
+        Json::Text(text.into())
+    }
+}
+
+impl From<String> for Json {
+    fn from(text: String) -> Json {
+        Json::Text(text)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Json::Text(text) => to.serialize_str(text),
+            Json::Whole(number) => to.serialize_u64(*number),
+            Json::Number(number) => to.serialize_f64(*number),
+            Json::List(all) => to.collect_seq(all),
+            Json::Fields(fields) => {
+                let mut map = to.serialize_map(Some(fields.len()))?;
+                for (name, value) in fields {
+                    map.serialize_entry(name, value)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+/// One fact: lines for people, a field for programs.
+struct Fact {
+    lines: Vec<String>,
+    name: &'static str,
+    value: Json,
+}
+
+/// What EXPLAIN says of one statement.
+#[derive(Default)]
+pub(super) struct Document {
+    title: String,
+    plan: Vec<Fact>,
+    /// Operators over columns, one a line, indented by their depth.
+    operators: Vec<String>,
+    /// What was measured while it ran.
+    measured: Vec<Fact>,
+}
+
+impl Document {
+    pub fn titled(title: impl Into<String>) -> Document {
+        Document { title: title.into(), ..Document::default() }
+    }
+    pub fn plan(&mut self, line: String, name: &'static str, value: impl Into<Json>) {
+        self.plan.push(Fact { lines: vec![line], name, value: value.into() });
+    }
+    pub fn plan_lines(&mut self, lines: Vec<String>, name: &'static str, value: Json) {
+        self.plan.push(Fact { lines, name, value });
+    }
+    pub fn operators(&mut self, text: &str) {
+        self.operators = text.lines().map(str::to_string).collect();
+    }
+    pub fn measured(&mut self, line: String, name: &'static str, value: impl Into<Json>) {
+        self.measured.push(Fact { lines: vec![line], name, value: value.into() });
+    }
+    pub fn measured_lines(&mut self, lines: Vec<String>, name: &'static str, value: Json) {
+        self.measured.push(Fact { lines, name, value });
+    }
+
+    pub fn text(self) -> Vec<String> {
+        let mut lines = vec![self.title];
+        lines.extend(self.plan.into_iter().flat_map(|fact| fact.lines).map(|line| format!("  {line}")));
+        lines.extend(self.operators.into_iter().map(|line| format!("  {line}")));
+        lines.extend(self.measured.into_iter().flat_map(|fact| fact.lines));
+        lines
+    }
+
+    /// An array of one object, whose `Plan` has nested `Plans`, and what was measured beside it.
+    pub fn json(self) -> String {
+        let mut plan = vec![("Node Type", Json::Text(self.title))];
+        plan.extend(self.plan.into_iter().map(|fact| (fact.name, fact.value)));
+        let operators = tree(&self.operators);
+        if !operators.is_empty() {
+            plan.push(("Plans", Json::List(operators)));
+        }
+        let mut whole = vec![("Plan", Json::Fields(plan))];
+        whole.extend(self.measured.into_iter().map(|fact| (fact.name, fact.value)));
+        serde_json::to_string_pretty(&[Json::Fields(whole)]).expect("texts, numbers and lists of them")
+    }
+}
+
+/// Operators as nested objects.
+pub(super) fn tree(lines: &[String]) -> Vec<Json> {
+    let depth = |line: &String| line.len() - line.trim_start().len();
+    let Some(top) = lines.first().map(depth) else { return Vec::new() };
+    let mut nodes = Vec::new();
+    let mut rest = lines;
+    while let Some((first, below)) = rest.split_first() {
+        let children = below.iter().take_while(|line| depth(line) > top).count();
+        let (name, details) = first.trim().split_once(": ").unwrap_or((first.trim(), ""));
+        let mut node = vec![("Node Type", Json::from(name))];
+        if !details.is_empty() {
+            node.push(("Details", Json::from(details)));
+        }
+        let inner = tree(&below[..children]);
+        if !inner.is_empty() {
+            node.push(("Plans", Json::List(inner)));
+        }
+        nodes.push(Json::Fields(node));
+        rest = &below[children..];
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_say_the_same_and_operators_nest() {
+        let document = || {
+            let mut document = Document::titled("Query over columns");
+            document.plan("WAN round trips: 0.5".into(), "WAN Round Trips", Json::Number(0.5));
+            document.operators("Join: on=[(a, b)]\n  Scan: table=\"a\"\n  Scan: table=b\n    Empty");
+            document.measured("Rows: 3".into(), "Actual Rows", Json::Whole(3));
+            document
+        };
+        let text = document().text();
+        assert_eq!(text[..3], ["Query over columns", "  WAN round trips: 0.5", "  Join: on=[(a, b)]"]);
+        assert_eq!(text.last().unwrap(), "Rows: 3");
+        let parsed: serde_json::Value = serde_json::from_str(&document().json()).unwrap();
+        let plan = &parsed[0]["Plan"];
+        assert_eq!(
+            (&plan["Node Type"], &plan["WAN Round Trips"]),
+            (&"Query over columns".into(), &0.5.into())
+        );
+        assert_eq!(plan["Plans"][0]["Plans"][0]["Details"], "table=\"a\"");
+        assert_eq!(plan["Plans"][0]["Plans"][1]["Plans"][0]["Node Type"], "Empty");
+        assert_eq!(parsed[0]["Actual Rows"], 3);
+    }
+}
