@@ -49,6 +49,8 @@ pub enum Message<M> {
     Stream {
         partition: PartitionId,
         generation: u32,
+        /// The sender has collected up to here: what the items say of dependencies, they say of those above it.
+        collected: Rank,
         first: u64,
         items: Vec<Feed>,
     },

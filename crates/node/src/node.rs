@@ -698,8 +698,8 @@ impl<E: Engine> Process for Node<E> {
                 Message::Told { question, partition, waited_ns, answer } => {
                     self.told(now, question, partition, waited_ns, answer, out)
                 }
-                Message::Stream { partition, generation, first, items } => {
-                    self.receive_stream(now, partition, generation, first, items, out)
+                Message::Stream { partition, generation, collected, first, items } => {
+                    self.receive_stream(now, partition, (generation, collected), first, items, out)
                 }
                 Message::Scan { scan, what } => self.on_scan(now, from, scan, what, out),
                 Message::Scanned { scan, what } => self.on_scanned(now, from, scan, what, out),

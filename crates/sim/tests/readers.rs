@@ -34,9 +34,12 @@ impl Scene {
         topology.nodes.iter_mut().for_each(|node| node.subscribes.clear());
         topology.nodes.push(NodeSpec { region: RegionId(0), subscribes: all });
         topology.nodes.push(NodeSpec { region: RegionId(1), subscribes: vec![SECOND_PARTITION] });
-        let layout = Arc::new(Layout::new(Arc::new(topology.clone()), 1, 1));
         let engine = txn::perseus::Options { lease_ns, ..Default::default() };
         let node = node::Options { lease_ns, dynamic, ..Default::default() };
+        Scene::of(topology, engine, node)
+    }
+    fn of(topology: Topology, engine: txn::perseus::Options, node: node::Options) -> Scene {
+        let layout = Arc::new(Layout::new(Arc::new(topology.clone()), 1, 1));
         let mut world = world(Setup::calm(topology, 1), engine, node);
         set_up(&mut world, &layout);
         Scene { world, layout, written: 0 }
@@ -61,11 +64,15 @@ impl Scene {
     fn items(&self) -> Vec<Item> {
         self.layout.shelves.iter().map(|&(shelf, _)| Item { kind: Kind::List, shelf, key: 0 }).collect()
     }
-    /// Appends one value to both lists, in one transaction.
+    /// Appends one value to all lists, in one transaction.
     fn write(&mut self) {
+        self.write_to(&self.all());
+    }
+    /// Appends one value to the lists of some partitions, in one transaction.
+    fn write_to(&mut self, partitions: &[PartitionId]) {
         self.written += 1;
-        let appends =
-            self.items().into_iter().map(|i| (i.shelf, self.layout.append(&i, self.written))).collect();
+        let items = partitions.iter().map(|p| self.items()[usize::from(p.0)]);
+        let appends = items.map(|i| (i.shelf, self.layout.append(&i, self.written))).collect();
         let submission = self.layout.one_shot(appends, Token::default());
         match self.ask(NodeId(0), Request::Submit(submission)) {
             Some(Reply::Submitted(Ok(answer))) => assert!(answer.outcome.is_committed()),
@@ -93,14 +100,7 @@ impl Scene {
     fn query(&mut self, node: NodeId, level: Consistency) -> Option<BTreeMap<Item, Vec<u64>>> {
         let of = self.layout.topology.nodes[node.0 as usize].subscribes.clone();
         match self.open(node, level, Token::default(), &of)? {
-            Reply::Snapshot(Ok(snapshot)) => {
-                let rows = rows_of(&snapshot.tables[&LISTS]).into_iter();
-                let lists = rows.map(|values| match read_row(Kind::List, &values) {
-                    (item, Content::List(list)) => (item, list),
-                    _ => unreachable!(),
-                });
-                Some(lists.collect())
-            }
+            Reply::Snapshot(Ok(snapshot)) => Some(lists(&snapshot)),
             Reply::Snapshot(Err(error)) => panic!("refused: {error}"),
             _ => unreachable!(),
         }
@@ -127,6 +127,81 @@ impl Scene {
             Some(Reply::Status(status)) => *status,
             _ => panic!("no status"),
         }
+    }
+}
+
+fn lists(snapshot: &node::request::Snapshot) -> BTreeMap<Item, Vec<u64>> {
+    let rows = rows_of(&snapshot.tables[&LISTS]).into_iter();
+    let lists = rows.map(|values| match read_row(Kind::List, &values) {
+        (item, Content::List(list)) => (item, list),
+        _ => unreachable!(),
+    });
+    lists.collect()
+}
+
+/// A query is open at a reader while the others give the reader up and forget what depends on what. What one stream
+/// then brings says nothing of dependencies that were forgotten, and the other stream, which would have brought them,
+/// is silent still. The first stream tells how far the others have forgotten; the reader has heard it from nobody else.
+#[test]
+fn a_reader_that_was_given_up_does_not_answer_from_what_it_has() {
+    const AWAY: PartitionId = PartitionId(2);
+    let reader = NodeId(3);
+    for dynamic in [Dynamic::Off, Dynamic::Essential] {
+        let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 1);
+        topology.nodes.iter_mut().for_each(|node| node.subscribes.clear());
+        let subscribes = vec![PartitionId(0), SECOND_PARTITION];
+        topology.nodes.push(NodeSpec { region: RegionId(0), subscribes: subscribes.clone() });
+        let engine = txn::perseus::Options {
+            lease_ns: 12 * SECOND,
+            collect_every_ns: 10 * SECOND,
+            ..Default::default()
+        };
+        let node = node::Options { lease_ns: 200 * SECOND, dynamic, ..Default::default() };
+        let mut scene = Scene::of(topology, engine, node);
+        scene.write();
+        scene.expect_all(reader);
+        let cut = |scene: &mut Scene, other| {
+            scene.fault(Fault::CutOneWay { from: reader, to: other });
+            scene.fault(Fault::CutOneWay { from: other, to: reader });
+        };
+        cut(&mut scene, NodeId(0));
+        let open = OpenSnapshot {
+            at: None,
+            consistency: Consistency::Regular,
+            token: Token::default(),
+            tables: [(LISTS, subscribes.into_iter().collect())].into(),
+            wanted: BTreeMap::new(),
+        };
+        let mut request = Some((reader, Request::OpenSnapshot(open)));
+        let (client, replies) = ScriptClient::<Subject>::new(move |_| request.take());
+        scene.world.client(client);
+        // The second partition tells how far it is, and then falls silent.
+        scene.run(SECOND);
+        cut(&mut scene, NodeId(1));
+        scene.write_to(&[SECOND_PARTITION, AWAY]);
+        let (ancestor, written_at) = (scene.written, scene.world.now().rank());
+        while scene.status(NodeId(0)).collected_below < written_at {
+            scene.run(SECOND);
+        }
+        // It depends on what was forgotten.
+        scene.write_to(&[AWAY, PartitionId(0)]);
+        let descendant = scene.written;
+        scene.fault(Fault::Reconnect);
+        cut(&mut scene, NodeId(1));
+        scene.run(4 * SECOND);
+        match replies.borrow_mut().pop() {
+            Some(Reply::Snapshot(Ok(snapshot))) => {
+                let holds = |value| lists(&snapshot).values().any(|list| list.contains(&value));
+                assert!(holds(ancestor) || !holds(descendant), "{:?}", lists(&snapshot));
+            }
+            Some(Reply::Snapshot(Err(error))) => assert_eq!(error.state, SqlState::SNAPSHOT_TOO_OLD),
+            Some(_) => unreachable!(),
+            None => panic!("the stream has been silent for longer than this test assumes"),
+        }
+        scene.fault(Fault::Reconnect);
+        scene.run(4 * SECOND);
+        let lists = scene.query(reader, Consistency::Regular).expect("it reads again");
+        assert!(lists.values().any(|list| list.contains(&ancestor)), "{lists:?}");
     }
 }
 

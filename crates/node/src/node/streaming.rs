@@ -59,13 +59,14 @@ impl<E: Engine> Node<E> {
     /// time.
     pub(super) fn send_batches(&mut self, now: Time, again: bool, out: &mut Effects<Self>) {
         let (topology, me, options) = (self.topology.clone(), self.id, &self.options);
+        let collected = self.columns.collected_below;
         let patience_ns = |node| stream_patience_ns(&topology, options, me, node);
         let mut messages = Vec::new();
         for (&partition, outgoing) in &mut self.streams.outgoing {
             let batches =
                 if again { outgoing.resend(now, &patience_ns) } else { outgoing.unsent(now, &patience_ns) };
             for (nodes, generation, first, items) in batches {
-                messages.push((nodes, Message::Stream { partition, generation, first, items }));
+                messages.push((nodes, Message::Stream { partition, generation, collected, first, items }));
             }
         }
         messages.into_iter().for_each(|(nodes, message)| self.send_all(nodes, message, out));
@@ -75,7 +76,7 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         partition: PartitionId,
-        generation: u32,
+        (generation, collected): (u32, Rank),
         first: u64,
         items: Vec<Feed>,
         out: &mut Effects<Self>,
@@ -100,6 +101,8 @@ impl<E: Engine> Node<E> {
             self.unacknowledged.insert(partition);
         }
         if !ready.is_empty() {
+            // The others may have gone on without this node, before it has heard so otherwise.
+            self.check_lease(now, collected, out);
             self.finish_queries(now, out);
         }
     }
