@@ -160,6 +160,8 @@ pub enum Question {
     Batches,
     /// Told once every copy of the partition has this transaction.
     Replicated(TxnId),
+    /// Told once the partition has logged this transaction, behind its record on the stream.
+    Record(TxnId),
     /// Close `at` for what the reads touch, then read.
     Rows {
         at: Rank,
@@ -193,6 +195,8 @@ pub enum AnswerBody {
     Timestamp(Rank),
     Batches(Rank),
     Replicated,
+    /// The record is on its way, ahead of this.
+    Streamed,
     /// Per read, rows in its order.
     Rows(Vec<Vec<(Key, Row)>>),
 }

@@ -10,6 +10,7 @@
 //! sender until every subscriber within its lease has acknowledged it; a subscriber beyond its lease holds
 //! up nobody; one that is silent within it is sent a probe, and not its whole backlog, until it answers.
 
+use crate::message::QuestionId;
 use base::order::StreamItem;
 use base::schema::Catalog;
 use base::{Key, LogPosition, NodeId, PartitionId, Rank, Row, TableId, Time, TxnId};
@@ -368,9 +369,19 @@ pub struct Streams {
     /// What was said on streams of partitions whose columns are not kept here, for copies.
     pub published: BTreeMap<PartitionId, DependencyGraph>,
     pub incoming: BTreeMap<PartitionId, Incoming>,
+    /// Records that readers lack and that are not logged yet: who asked last as which question, and when.
+    pub wanted: BTreeMap<(PartitionId, TxnId), BTreeMap<(NodeId, QuestionId), Time>>,
 }
 
 impl Streams {
+    /// Forgets who has not asked for a record since this instant.
+    pub fn forget_wanted(&mut self, asked_before: Time) {
+        self.wanted.retain(|_, readers| {
+            readers.retain(|_, asked_at| *asked_at >= asked_before);
+            !readers.is_empty()
+        });
+    }
+
     pub fn is_settled(&self) -> bool {
         self.outgoing.values().all(Outgoing::is_settled)
     }

@@ -124,6 +124,11 @@ impl DependencyGraph {
         self.logs.entry(partition).or_default().insert(position, txn, rank);
     }
 
+    /// Whether a partition has said that it logged a transaction; not known of what was collected.
+    pub fn has_logged(&self, partition: PartitionId, txn: TxnId) -> bool {
+        self.vertices.get(&txn).is_some_and(|state| state.logged.contains(partition))
+    }
+
     /// Entries of a log up to a position that are ranked above `base`.
     pub fn entries_above(
         &self,

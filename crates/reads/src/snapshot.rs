@@ -16,7 +16,7 @@ use crate::graph::DependencyGraph;
 use base::cut::CutChoice;
 use base::order::{Calibration, Close, Closed};
 use base::txn::Granule;
-use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, Time, Token};
+use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A query, as far as choosing its cut is concerned.
@@ -35,6 +35,8 @@ pub enum Ask {
     Calibrate(PartitionId),
     /// How late a cut has to be to hold everything that was answered and writes these granules.
     Latest(PartitionId, Vec<Granule>),
+    /// To send the record of a transaction as soon as the partition has it, with whatever is before it.
+    Record(PartitionId, TxnId),
     /// The oracle's next timestamp.
     Timestamp,
     /// The last barrier below which every partition is complete.
@@ -45,7 +47,7 @@ impl Ask {
     pub fn partition(&self) -> PartitionId {
         match self {
             Ask::Close(close) => close.partition,
-            Ask::Calibrate(partition) | Ask::Latest(partition, _) => *partition,
+            Ask::Calibrate(partition) | Ask::Latest(partition, _) | Ask::Record(partition, _) => *partition,
             Ask::Timestamp | Ask::Batches => PartitionId(0),
         }
     }
@@ -160,7 +162,7 @@ pub trait SnapshotRule: Send {
     fn asks(&self) -> Vec<Ask>;
     /// Takes an answer; repeated ones are ignored.
     fn told(&mut self, now: Time, told: Told);
-    /// Questions that the last answer led to, each handed out once.
+    /// Questions that the last answer led to, or the last look at what is here, each handed out once.
     fn follow_up(&mut self) -> Vec<Ask> {
         Vec::new()
     }

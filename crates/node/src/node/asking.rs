@@ -92,6 +92,7 @@ impl<E: Engine> Node<E> {
             Question::Timestamp | Question::Batches | Question::Replicated(_) => {
                 return self.serve_rival(now, from, question, partition, &what, out);
             }
+            Question::Record(txn) => return self.serve_record(now, from, question, partition, *txn, out),
             Question::Latest(granules) => {
                 let granules = granules.clone();
                 return self.serve_latest(now, from, question, partition, granules, out);
@@ -227,7 +228,10 @@ impl<E: Engine> Node<E> {
                     AnswerBody::Latest(rank) => query.rule.told(now, Told::Latest { partition, rank }),
                     AnswerBody::Timestamp(rank) => query.rule.told(now, Told::Timestamp { rank }),
                     AnswerBody::Batches(published) => query.rule.told(now, Told::Batches { published }),
-                    AnswerBody::Calibrated(_) | AnswerBody::Rows(_) | AnswerBody::Replicated => return,
+                    AnswerBody::Calibrated(_)
+                    | AnswerBody::Rows(_)
+                    | AnswerBody::Replicated
+                    | AnswerBody::Streamed => return,
                 }
                 self.ask_on(now, id, out);
                 self.finish_query(now, id, out);

@@ -30,6 +30,7 @@ impl<E: Engine> Node<E> {
         for outgoing in self.streams.outgoing.values_mut() {
             outgoing.expire(now - self.options.lease_ns);
         }
+        self.streams.forget_wanted(now - self.options.lease_ns);
         self.expire_scans(now);
         // Each word is an event of a log where nodes are durable, so not more often than a lease needs.
         out.timer(Timer::Lease, now + (self.options.lease_ns / 8).min(250 * MS));

@@ -397,6 +397,11 @@ impl<E: Engine> Node<E> {
                 self.want_calibration(now, partition, id, out);
                 continue;
             }
+            // What runs here brings its records by itself.
+            if matches!(ask, Ask::Record(partition, _) if self.topology.copy_near(partition, self.id) == self.id)
+            {
+                continue;
+            }
             let (partition, what) = Self::question_of(ask);
             let question = self.questions.next_question();
             self.ask(now, question, partition, what, Owner::Query(id), out);
@@ -424,7 +429,7 @@ impl<E: Engine> Node<E> {
     pub(super) fn finish_query(&mut self, now: Time, id: RequestId, out: &mut Effects<Self>) {
         let Some(query) = self.queries.get_mut(&id) else { return };
         let result = match query.rule.ready(now, &self.columns) {
-            Ok(None) => return,
+            Ok(None) => return self.ask_on(now, id, out),
             Ok(Some(Readable { cut, token, freshness })) => {
                 let token = token.of(self.options.incarnation);
                 if let Cut::Set(set) = &cut {

@@ -131,6 +131,7 @@ impl<E: Engine> Node<E> {
             Ask::Close(close) => Question::Close(close),
             Ask::Calibrate(_) => Question::Calibrate,
             Ask::Latest(_, granules) => Question::Latest(granules),
+            Ask::Record(_, txn) => Question::Record(txn),
             Ask::Timestamp => Question::Timestamp,
             Ask::Batches => Question::Batches,
         };

@@ -1,6 +1,7 @@
 //! Order streams: out of this node's partitions, into its columns and to other nodes.
 
 use super::*;
+use crate::message::AnswerBody;
 use crate::streams::Feed;
 use base::LogPosition;
 use base::order::StreamItem;
@@ -27,6 +28,10 @@ impl<E: Engine> Node<E> {
         } else if let Some(graph) = self.streams.published.get_mut(&partition) {
             graph.receive(now, partition, &item);
         }
+        let wanted = match &item {
+            StreamItem::Record(record) => self.streams.wanted.remove(&(partition, record.txn)),
+            _ => None,
+        };
         let outgoing = self.streams.outgoing.get_mut(&partition).expect("streams only its own partitions");
         if let Some(rival) = &mut self.rival {
             let index = outgoing.has_subscribers().then(|| outgoing.end());
@@ -45,6 +50,31 @@ impl<E: Engine> Node<E> {
             self.flush_armed = true;
             out.timer(Timer::Flush, now + self.options.flush_ns);
         }
+        if let Some(readers) = wanted {
+            base::sometimes!("a record that a reader waits for is sent at once");
+            self.flush(now, out);
+            for (reader, question) in readers.into_keys() {
+                self.answer(now, reader, question, partition, 0, Ok(AnswerBody::Streamed), out);
+            }
+        }
+    }
+
+    /// A reader lacks the record of a transaction.
+    pub(super) fn serve_record(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        question: QuestionId,
+        partition: PartitionId,
+        txn: TxnId,
+        out: &mut Effects<Self>,
+    ) {
+        let graph = self.streams.published.get(&partition).unwrap_or(&self.columns.graph);
+        if graph.has_logged(partition, txn) {
+            self.flush(now, out);
+            return self.answer(now, from, question, partition, 0, Ok(AnswerBody::Streamed), out);
+        }
+        self.streams.wanted.entry((partition, txn)).or_default().insert((from, question), now);
     }
 
     pub(super) fn flush(&mut self, now: Time, out: &mut Effects<Self>) {

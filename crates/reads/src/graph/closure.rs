@@ -63,6 +63,26 @@ impl DependencyGraph {
         Closure::Closed(Members { base, above })
     }
 
+    /// All records that the least closed set lacks, as far as its members are known here.
+    pub fn lacking(
+        &self,
+        required: impl IntoIterator<Item = TxnId>,
+        known: &Known<'_>,
+    ) -> BTreeSet<(PartitionId, TxnId)> {
+        let mut lacking = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut stack: Vec<TxnId> = required.into_iter().collect();
+        while let Some(txn) = stack.pop() {
+            let Some(state) = self.vertices.get(&txn) else { continue };
+            if state.at_most <= known.base || !seen.insert(txn) {
+                continue;
+            }
+            lacking.extend(self.lacks(txn, state, known).map(|missing| (missing.partition, txn)));
+            stack.extend_from_slice(&state.dependencies);
+        }
+        lacking
+    }
+
     /// Records of this transaction that have not come from partitions read. (Of one that is complete there by
     /// rank none is missing: its vertex came again, with a later child from elsewhere, after its collection.)
     pub(super) fn lacks<'a>(

@@ -5,7 +5,8 @@
 //! writer that was answered before is in there. The required transactions are extended until they are a closed
 //! set ([`crate::graph`]), under ancestors and under what the writers' sessions had seen; then by whatever else
 //! has arrived and fits ([`Dynamic`]). What a required transaction lacks at another partition was committed
-//! when it was logged here, so it is on its way there: the wait is about one one-way delay.
+//! when it was logged here, so it is on its way there: the wait is about one one-way delay. Streams gather records
+//! for a while; those that are lacking are asked for.
 //!
 //! A token carries a rank. It stands for what the session has seen and for ancestors that may have to be seen
 //! at partitions which it never touched: no ancestor is ranked above its descendant. A partition whose answer
@@ -59,6 +60,10 @@ pub struct RegularQuery {
     /// Once everything is known that it depends on.
     required: Option<Required>,
     waiting: Option<Missing>,
+    /// Records that it lacks: their partitions send them when somebody asks, or with the next low. Those to ask for,
+    /// and all that were asked for.
+    to_fetch: Vec<(PartitionId, TxnId)>,
+    fetched: BTreeSet<(PartitionId, TxnId)>,
     error: Option<SqlError>,
     coordination_ns: u64,
     planted: Option<Mutant>,
@@ -102,6 +107,8 @@ impl RegularQuery {
             closing: BTreeSet::new(),
             required: None,
             waiting: None,
+            to_fetch: Vec::new(),
+            fetched: BTreeSet::new(),
             error: None,
             coordination_ns: 0,
             planted,
@@ -158,7 +165,9 @@ impl SnapshotRule for RegularQuery {
     fn follow_up(&mut self) -> Vec<Ask> {
         let rank = self.meta.token.rank;
         let close = |p| Ask::Close(Close { partition: p, rank, granules: self.meta.reads[&p].clone() });
-        std::mem::take(&mut self.to_close).into_iter().map(close).collect()
+        let closes = std::mem::take(&mut self.to_close).into_iter().map(close);
+        let fetches = std::mem::take(&mut self.to_fetch).into_iter().map(|(p, txn)| Ask::Record(p, txn));
+        closes.chain(fetches).collect()
     }
 
     fn told(&mut self, now: Time, told: Told) {
@@ -211,6 +220,8 @@ impl SnapshotRule for RegularQuery {
             Closure::Waiting(missing) => {
                 base::sometimes!("a regular query waits for an ancestor");
                 self.waiting = Some(missing);
+                let lacking = graph.lacking(required.above(base, graph).map(|(.., txn)| txn), &known);
+                self.to_fetch = lacking.into_iter().filter(|record| self.fetched.insert(*record)).collect();
                 return Ok(None);
             }
             Closure::Closed(least) => least,
