@@ -6,7 +6,7 @@ use std::path::Path;
 use std::{env, fs};
 
 /// Whose probes count.
-const CRATES: [&str; 6] = ["base", "txn", "reads", "rowstore", "colstore", "node"];
+const CRATES: [&str; 8] = ["base", "consensus", "txn", "reads", "rowstore", "colstore", "node", "sim"];
 
 fn main() {
     let mut found = Vec::new();
@@ -31,12 +31,13 @@ fn search(folder: &Path, found: &mut Vec<(String, String)>) {
         } else if path.extension().is_some_and(|e| e == "rs") {
             let text = fs::read_to_string(&path).expect("sources are text");
             // Those in documentation are no calls.
-            for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-                for (at, call) in line.match_indices("sometimes!(\"") {
-                    let rest = &line[at + call.len()..];
-                    let probe = rest.split('"').next().expect("a literal ends");
-                    found.push((probe.into(), path.display().to_string().trim_start_matches("../").into()));
-                }
+            let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+            let code = code.join("\n");
+            for (at, call) in code.match_indices("sometimes!(") {
+                // The name may stand in the next line.
+                let Some(rest) = code[at + call.len()..].trim_start().strip_prefix('"') else { continue };
+                let probe = rest.split('"').next().expect("a literal ends");
+                found.push((probe.into(), path.display().to_string().trim_start_matches("../").into()));
             }
         }
     }

@@ -28,17 +28,27 @@ impl GivingBack {
     /// Errors: no thread to be had.
     pub fn start() -> std::io::Result<GivingBack> {
         let (stop, stopped) = channel::<()>();
-        // SAFETY: sets a number; the allocator reads it atomically.
-        unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, PURGE_DELAY_MS) };
+        set_purge_delay();
         let give_back = move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
-                // SAFETY: frees only what nobody has allocated; any thread may call it at any time.
-                unsafe { libmimalloc_sys::mi_collect(false) };
+                collect();
             }
         };
         let thread = std::thread::Builder::new().name("freed memory".into()).spawn(give_back)?;
         Ok(GivingBack { stop: Some(stop), thread: Some(thread) })
     }
+}
+
+#[allow(unsafe_code, reason = "the allocator is set by calls of its own")]
+fn set_purge_delay() {
+    // SAFETY: sets a number; the allocator reads it atomically.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, PURGE_DELAY_MS) };
+}
+
+#[allow(unsafe_code, reason = "the allocator gives memory back by a call of its own")]
+fn collect() {
+    // SAFETY: frees only what nobody has allocated; any thread may call it at any time.
+    unsafe { libmimalloc_sys::mi_collect(false) };
 }
 
 impl Drop for GivingBack {
@@ -54,14 +64,17 @@ impl Drop for GivingBack {
 mod tests {
     use super::*;
 
+    #[allow(unsafe_code, reason = "the allocator tells its settings by a call of its own")]
+    fn purge_delay_ms() -> i64 {
+        // SAFETY: reads a number.
+        unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) }
+    }
+
     #[test]
     fn the_setting_is_the_one_that_is_meant() {
-        // SAFETY: reads a number.
-        let before = unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
-        assert_eq!(before, 1_000, "the allocator's default");
+        assert_eq!(purge_delay_ms(), 1_000, "the allocator's default");
         let giving_back = GivingBack::start().unwrap();
-        // SAFETY: reads a number.
-        assert_eq!(unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) }, PURGE_DELAY_MS);
+        assert_eq!(purge_delay_ms(), PURGE_DELAY_MS);
         drop(giving_back);
     }
 }

@@ -315,7 +315,9 @@ fn operation(message: &str) -> Option<&str> {
     ] {
         if let Some((_, rest)) = message.split_once(mark) {
             let line = rest.lines().next().unwrap_or_default();
-            return Some(line.split(": ").next().unwrap_or_default().trim_end_matches('.'));
+            return Some(
+                line.split(": Invalid argument error").next().unwrap_or_default().trim_end_matches('.'),
+            );
         }
     }
     between(message, "Cannot coerce arithmetic expression ", " to valid types")
