@@ -103,6 +103,10 @@ impl Response {
     }
 }
 
+/// Rows of a batch that are made values at once: other connections of the thread have their turn in between, and a
+/// client that reads slowly holds no more.
+const UNPACKED_ROWS: usize = 1_024;
+
 /// Values of a batch that are built at once, in bytes; one row at least.
 const UNPACKED_BYTES: usize = 1 << 20;
 
@@ -165,6 +169,7 @@ impl BatchStream {
     fn unpack(&mut self) -> SqlResult<()> {
         let Some((batch, first)) = self.rest.take() else { return Ok(()) };
         let (count, bytes) = crate::analytics::rows_within(&batch, first, UNPACKED_BYTES);
+        let count = count.min(UNPACKED_ROWS);
         self.memory.clear();
         if bytes > UNPACKED_BYTES {
             // The value, its text and the message that carries it.

@@ -76,6 +76,16 @@ fn tree_bytes(sql: &str) -> usize {
     3 * sql.len() + 1024 * signs + (28 << 10) * selects
 }
 
+/// Rows that a statement works on before other connections of its thread have their turn.
+const ROWS_A_TURN: usize = 256;
+
+/// Lets other connections of this thread go on after every so many rows.
+async fn give_way(row: usize) {
+    if row % ROWS_A_TURN == ROWS_A_TURN - 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Computes for a statement, aside if its text is long.
 fn computing<T: Send>(
     gateway: &Gateway,

@@ -51,6 +51,8 @@ pub async fn send_rows(
             Ok(n) => count += n as u64,
             Err(error) => return Ok(Err(error)),
         }
+        // A client that takes all that it is sent would keep the thread from other connections.
+        tokio::task::yield_now().await;
     }
     stream.send(Out::CommandComplete(CommandComplete::new(rows.complete(count))))?;
     Ok(Ok(()))

@@ -31,7 +31,7 @@ impl Session {
             crate::lower::insert::Source::Values(_) => plan.rows(&binding)?,
             crate::lower::insert::Source::Query(query, _) => {
                 let given = self.query_values(query, parameters).await?;
-                plan.rows_from(&binding, given)?
+                crate::interrupt::aside(&gateway, || plan.rows_from(&binding, given))?
             }
         };
         let mut written = Written::default();
@@ -52,7 +52,8 @@ impl Session {
         let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
         // Rows of this statement, for DO UPDATE.
         let mut touched = BTreeSet::new();
-        for (values, at_cut) in rows.into_iter().zip(existing) {
+        for (n, (values, at_cut)) in rows.into_iter().zip(existing).enumerate() {
+            super::give_way(n).await;
             let key = table.key_of(&values);
             match self.met(table, &key, &values, at_cut) {
                 None => {

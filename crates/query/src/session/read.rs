@@ -79,6 +79,9 @@ struct Found<'a> {
     is_own: bool,
 }
 
+/// Reads of rows that a node is asked for in one step.
+const READS_AT_ONCE: usize = 1_000;
+
 impl Session {
     /// Runs a SELECT that is answered from rows.
     pub(super) async fn run_rows(
@@ -248,7 +251,31 @@ impl Session {
         Ok((at, all))
     }
 
+    /// The same. Thousands of reads at a cut that is pinned are sent one part after another: the node answers a part
+    /// in one step, during which nobody else is answered. Reads of other nodes' rows go at once, since each part would
+    /// cost a round trip.
     async fn ask_rows(
+        &mut self,
+        mut reads: Vec<RowRead>,
+        at: Option<Rank>,
+    ) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
+        let (Some(cut), true) = (at, reads.len() > READS_AT_ONCE) else {
+            return self.ask_rows_at_once(reads, at).await;
+        };
+        let (topology, here) = (self.cluster().topology().clone(), self.cluster().node());
+        if !reads.iter().all(|read| topology.copy_near(read.partition, here) == here) {
+            return self.ask_rows_at_once(reads, at).await;
+        }
+        let mut all = Vec::with_capacity(reads.len());
+        while !reads.is_empty() {
+            let rest = reads.split_off(reads.len().min(READS_AT_ONCE));
+            let part = std::mem::replace(&mut reads, rest);
+            all.extend(self.ask_rows_at_once(part, at).await?.1);
+        }
+        Ok((cut, all))
+    }
+
+    async fn ask_rows_at_once(
         &mut self,
         reads: Vec<RowRead>,
         at: Option<Rank>,

@@ -338,7 +338,8 @@ impl Session {
         };
         let rows = self.read_locked(&wanted, Contended::Wait).await?;
         let mut written = Written::default();
-        for mut seen in rows {
+        for (n, mut seen) in rows.into_iter().enumerate() {
+            super::give_way(n).await;
             if let Some(stored) = seen.packed.as_ref().filter(|_| plan.columns.is_some()) {
                 if let Some((new, row)) = plan.apply_packed(&binding, &seen.values, stored)? {
                     if let Some(returning) = &plan.returning {
