@@ -10,7 +10,7 @@
 //! on whose statements have ended.
 
 use crate::gateway::{Gateway, QueryThreads};
-use crate::session::CancelHandle;
+use crate::session::{CancelHandle, SHORT_BYTES};
 use base::SqlError;
 use base::error::SqlResult;
 use std::cell::{Cell, RefCell};
@@ -119,6 +119,19 @@ pub(crate) fn aside<T: Send>(gateway: &Gateway, work: impl FnOnce() -> T + Send)
         return work();
     }
     tokio::task::block_in_place(|| on_thread(threads.as_ref(), work))
+}
+
+/// Computes for a statement, aside if its text is long.
+pub(crate) fn for_text<T: Send>(
+    gateway: &Gateway,
+    handle: &CancelHandle,
+    text_bytes: usize,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    during(handle, || match text_bytes <= SHORT_BYTES {
+        true => work(),
+        false => aside(gateway, work),
+    })
 }
 
 /// Whether this thread serves connections that another one can take over.

@@ -27,6 +27,7 @@ mod rich;
 mod settings;
 mod timeouts;
 mod transaction;
+mod turns;
 mod utility;
 mod write;
 
@@ -50,54 +51,13 @@ use settings::Settings;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use transaction::Transaction;
+use turns::{give_way, tree_bytes};
 
 pub(crate) use cursor::MOVE;
 pub(crate) use plan::{OwnedContext, PlanContext as Context};
 pub(crate) use prepared::type_of;
 pub(crate) use transaction::Transaction as OpenTransaction;
-
-/// A text of so many bytes is read and lowered in well under a millisecond.
-const SHORT_BYTES: usize = 2048;
-
-/// What a text takes while it is planned, with its tokens and copies of its tree: each sign outside of literals ends a
-/// token. Measured from 1.0 to 1.2 KiB a sign for long lists of values, conditions and rows, and 28 KiB a SELECT, of which
-/// there are two trees.
-fn tree_bytes(sql: &str) -> usize {
-    const SELECT: &[u8] = b"select";
-    let (mut signs, mut selects, mut is_quoted) = (0, 0, false);
-    for (at, byte) in sql.bytes().enumerate() {
-        is_quoted ^= byte == b'\'';
-        signs += usize::from(!is_quoted && !byte.is_ascii_alphanumeric());
-        if !is_quoted && matches!(byte, b's' | b'S') {
-            let word = sql.as_bytes().get(at..at + SELECT.len());
-            selects += usize::from(word.is_some_and(|word| word.eq_ignore_ascii_case(SELECT)));
-        }
-    }
-    3 * sql.len() + 1024 * signs + (28 << 10) * selects
-}
-
-/// Rows that a statement works on before other connections of its thread have their turn.
-const ROWS_A_TURN: usize = 256;
-
-/// Lets other connections of this thread go on after every so many rows.
-async fn give_way(row: usize) {
-    if row % ROWS_A_TURN == ROWS_A_TURN - 1 {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Computes for a statement, aside if its text is long.
-fn computing<T: Send>(
-    gateway: &Gateway,
-    cancel: &CancelHandle,
-    text_bytes: usize,
-    work: impl FnOnce() -> T + Send,
-) -> T {
-    crate::interrupt::during(cancel, || match text_bytes <= SHORT_BYTES {
-        true => work(),
-        false => crate::interrupt::aside(gateway, work),
-    })
-}
+pub(crate) use turns::SHORT_BYTES;
 
 /// One client's session.
 pub struct Session {
@@ -193,9 +153,9 @@ impl Session {
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
         let gateway = self.gateway.clone();
-        let result = self
-            .reserve_tree(sql)
-            .and_then(|()| computing(&gateway, &cancel, sql.len(), || self.prepare_now(sql, hints)));
+        let result = self.reserve_tree(sql).and_then(|()| {
+            crate::interrupt::for_text(&gateway, &cancel, sql.len(), || self.prepare_now(sql, hints))
+        });
         cancel.hold(None);
         if result.is_err() {
             self.note_failure();
@@ -254,8 +214,9 @@ impl Session {
         for attempt in 0.. {
             self.look_up_catalog();
             let cancel = self.cancel.clone();
-            let plan =
-                computing(&self.gateway, &cancel, prepared.sql.len(), || prepared.plan(self, parameters))?;
+            let plan = crate::interrupt::for_text(&self.gateway, &cancel, prepared.sql.len(), || {
+                prepared.plan(self, parameters)
+            })?;
             match self.run(&plan, &prepared.scalars(parameters)).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && attempt < 16 => {
@@ -273,9 +234,9 @@ impl Session {
         self.note_statement(&activity::kept_text(sql));
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
-        let parsed = self
-            .reserve_tree(sql)
-            .and_then(|()| computing(&self.gateway, &cancel, sql.len(), || crate::parse::parse(sql)));
+        let parsed = self.reserve_tree(sql).and_then(|()| {
+            crate::interrupt::for_text(&self.gateway, &cancel, sql.len(), || crate::parse::parse(sql))
+        });
         self.queue = match parsed {
             Ok(statements) => statements.into(),
             Err(error) => {
@@ -333,7 +294,7 @@ impl Session {
         loop {
             self.look_up_catalog();
             let cancel = self.cancel.clone();
-            let plan = computing(&self.gateway, &cancel, self.queue_bytes, || {
+            let plan = crate::interrupt::for_text(&self.gateway, &cancel, self.queue_bytes, || {
                 Prepared::plan_once(self, &statement)
             })?;
             match self.run(&plan, &[]).await {

@@ -1,6 +1,7 @@
 //! Reads by rows, at a cut of their own or at the open transaction's.
 
 use super::transaction::{SeenRow, Transaction};
+use super::turns::READS_AT_ONCE;
 use super::{Session, wrong_reply};
 use crate::lower::Projection;
 use crate::lower::bind::Binding;
@@ -78,9 +79,6 @@ struct Found<'a> {
     /// The transaction's own buffer says all; nothing was asked.
     is_own: bool,
 }
-
-/// Reads of rows that a node is asked for in one step.
-const READS_AT_ONCE: usize = 1_000;
 
 impl Session {
     /// Runs a SELECT that is answered from rows.
@@ -251,26 +249,22 @@ impl Session {
         Ok((at, all))
     }
 
-    /// The same. Thousands of reads at a cut that is pinned are sent one part after another: the node answers a part
-    /// in one step, during which nobody else is answered. Reads of other nodes' rows go at once, since each part would
-    /// cost a round trip.
+    /// The same. Many reads of this node's rows at a pinned cut go in parts: a node answers nobody else during a step.
     async fn ask_rows(
         &mut self,
-        mut reads: Vec<RowRead>,
+        reads: Vec<RowRead>,
         at: Option<Rank>,
     ) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
         let (Some(cut), true) = (at, reads.len() > READS_AT_ONCE) else {
             return self.ask_rows_at_once(reads, at).await;
         };
         let (topology, here) = (self.cluster().topology().clone(), self.cluster().node());
-        if !reads.iter().all(|read| topology.copy_near(read.partition, here) == here) {
+        if reads.iter().any(|read| topology.copy_near(read.partition, here) != here) {
             return self.ask_rows_at_once(reads, at).await;
         }
         let mut all = Vec::with_capacity(reads.len());
-        while !reads.is_empty() {
-            let rest = reads.split_off(reads.len().min(READS_AT_ONCE));
-            let part = std::mem::replace(&mut reads, rest);
-            all.extend(self.ask_rows_at_once(part, at).await?.1);
+        for part in reads.chunks(READS_AT_ONCE) {
+            all.extend(self.ask_rows_at_once(part.to_vec(), at).await?.1);
         }
         Ok((cut, all))
     }
