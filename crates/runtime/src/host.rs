@@ -363,7 +363,7 @@ impl<P: Process + Send + 'static> Host<P> {
     /// no client works for all others for ever.
     fn let_go<'a>(&'a self, mut running: MutexGuard<'a, Running<P>>) {
         for _ in 0..LEFT_AT_ONCE_MAX {
-            let Some(Left { id, request, sender }) = self.take_left() else {
+            if !self.step_one_left(&mut running) {
                 drop(running);
                 // Somebody may have found the node taken after the look. Whoever has it now will look again.
                 if self.left.lock().is_empty() {
@@ -371,18 +371,23 @@ impl<P: Process + Send + 'static> Host<P> {
                 }
                 let Some(again) = self.running.try_lock() else { return };
                 running = again;
-                continue;
-            };
-            match self.step(&mut running, Event::Request { id, request }, Some(id)) {
-                // The client may have gone meanwhile.
-                Some(reply) => _ = sender.send(reply),
-                None if self.is_gone() || self.is_halted() => drop(sender),
-                None => _ = running.pending.insert(id, sender),
             }
         }
         drop(running);
         let _inbox = self.inbox.lock();
         self.wake.notify_one();
+    }
+
+    /// Steps the request that was left first; false if there was none.
+    fn step_one_left(&self, running: &mut Running<P>) -> bool {
+        let Some(Left { id, request, sender }) = self.take_left() else { return false };
+        match self.step(running, Event::Request { id, request }, Some(id)) {
+            // The client may have gone meanwhile.
+            Some(reply) => _ = sender.send(reply),
+            None if self.is_gone() || self.is_halted() => drop(sender),
+            None => _ = running.pending.insert(id, sender),
+        }
+        true
     }
 
     fn take_left(&self) -> Option<Left<P>> {
@@ -531,6 +536,12 @@ impl<P: Process + Send + 'static> Host<P> {
                     self.deliver_to(Some(life), Time::ZERO, event);
                 } else {
                     self.step(&mut running, event, None);
+                    // A client waits for one step of the others', not for all that are due.
+                    for _ in 0..LEFT_AT_ONCE_MAX {
+                        if !self.step_one_left(&mut running) {
+                            break;
+                        }
+                    }
                 }
             }
             self.let_go(running);

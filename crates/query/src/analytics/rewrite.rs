@@ -12,6 +12,7 @@ mod rows;
 mod shapes;
 mod subqueries;
 mod ties;
+mod values;
 mod windows;
 
 pub(super) use relations::shown;
@@ -37,6 +38,7 @@ use std::ops::ControlFlow;
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
 pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
     let _ = statement.visit(&mut CallsInFrom { analytics });
+    values::settle_intervals(statement);
     let is_scalar = |name: &str| {
         analytics.state.scalar_functions().contains_key(name)
             && !analytics.state.aggregate_functions().contains_key(name)
@@ -90,6 +92,7 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
             // The part that the parentheses match, or the whole match.
             crate::lower::insert::parse_expr(&format!("(regexp_match({expr}, {pattern}))[1]")).map(Some)
         }
+        Expr::Value(value) => Ok(plain_number(&value.value)),
         Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
         Expr::Function(function) => {
@@ -279,6 +282,25 @@ fn exact_numeric(e: &Expr) -> Option<ast::DataType> {
     let scale = base::decimal::Decimal::parse(text.trim())?.scale();
     let precision = u64::from(base::decimal::PRECISION_MAX);
     Some(ast::DataType::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, i64::from(scale))))
+}
+
+/// A number with an exponent or very many digits, as the planner can calculate with it: with all its digits and no
+/// exponent, whose negative scales overflow there, or as a `double precision` if they are too many.
+fn plain_number(value: &ast::Value) -> Option<Expr> {
+    let ast::Value::Number(text, is_long) = value else { return None };
+    let has_exponent = text.contains(['e', 'E']);
+    if !has_exponent && text.len() <= usize::from(base::decimal::PRECISION_MAX) {
+        return None;
+    }
+    let Some(decimal) = base::decimal::Decimal::parse(text) else {
+        let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
+        let cast = || crate::lower::insert::parse_expr(&format!("CAST('{text}' AS double precision)")).ok();
+        return is_finite.then(cast).flatten();
+    };
+    // With its point a whole number stays a numeric.
+    let digits = decimal.to_string();
+    let digits = if has_exponent && decimal.scale() == 0 { format!("{digits}.") } else { digits };
+    Some(Expr::value(ast::Value::Number(digits, *is_long)))
 }
 
 /// A pattern whose escape character is not the backslash, in the words of one whose is.

@@ -11,7 +11,7 @@ use base::key::KeyRange;
 use base::schema::{Identity, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Statement};
-use base::{Datum, Row, SqlError, TableId};
+use base::{DataType, Datum, Row, SqlError, TableId};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
@@ -106,7 +106,9 @@ impl Lowering<'_> {
                         targets.iter_mut().filter(|t| is_identity(t)).for_each(|t| *t = NOWHERE);
                     }
                 }
-                Source::Query(query.clone(), targets)
+                let mut query = query.clone();
+                settle_literals(&mut query.body, &table, &targets);
+                Source::Query(query, targets)
             }
         };
         let mut plan = self.finish_insert(insert, table, source, defaults)?;
@@ -359,6 +361,53 @@ fn refuse_missing(columns: &[ast::ObjectName], targets: &[usize], values: usize)
     Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
 }
 
+/// Gives literals and parameters of a select list the types of the columns that they go to.
+fn settle_literals(body: &mut ast::SetExpr, table: &Table, targets: &[usize]) {
+    match body {
+        ast::SetExpr::Query(inner) => settle_literals(&mut inner.body, table, targets),
+        ast::SetExpr::Select(select) if select.distinct.is_none() => {
+            for (item, target) in select.projection.iter_mut().zip(targets) {
+                let (ast::SelectItem::UnnamedExpr(e) | ast::SelectItem::ExprWithAlias { expr: e, .. }) = item
+                else {
+                    // A star has any number of columns.
+                    return;
+                };
+                if is_untyped(e)
+                    && let Some(name) = table.columns.get(*target).and_then(|c| cast_target(c.data_type))
+                    && let Ok(typed) = parse_expr(&format!("CAST({e} AS {name})"))
+                {
+                    *e = typed;
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether an expression has the type that its surroundings ask for.
+fn is_untyped(e: &ast::Expr) -> bool {
+    match e {
+        ast::Expr::Nested(inner) => is_untyped(inner),
+        ast::Expr::Value(value) => matches!(
+            value.value,
+            ast::Value::SingleQuotedString(_)
+                | ast::Value::EscapedStringLiteral(_)
+                | ast::Value::DollarQuotedString(_)
+                | ast::Value::Placeholder(_)
+        ),
+        _ => false,
+    }
+}
+
+/// What a literal is cast to before it is assigned; lengths and digits are the assignment's business, texts stay.
+fn cast_target(data_type: DataType) -> Option<String> {
+    match data_type {
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => None,
+        DataType::Numeric { .. } => Some("numeric".into()),
+        other => Some(other.name()),
+    }
+}
+
 /// How many columns a query has, if its text says so.
 fn width_of(body: &ast::SetExpr) -> Option<usize> {
     let mut body = body;
@@ -566,14 +615,15 @@ pub fn assign(value: Datum, column: &base::schema::Column) -> SqlResult<Datum> {
         (_, T::Text | T::Varchar { .. } | T::Char { .. }) => base::expr::cast(value, T::Text)?,
         _ => value,
     };
-    to.coerce(value).map_err(|e| in_column(e, &column.name))
-}
-
-fn in_column(error: SqlError, column: &str) -> SqlError {
-    match error.state {
-        SqlState::DATATYPE_MISMATCH => error.column(column),
-        _ => error,
-    }
+    let from = value.kind();
+    to.coerce(value).map_err(|mut error| {
+        if error.state == SqlState::DATATYPE_MISMATCH {
+            let (column, to) = (&column.name, super::expr::type_name(to));
+            error.message = format!("column \"{column}\" is of type {to} but expression is of type {from}");
+            error = error.column(column);
+        }
+        error
+    })
 }
 
 /// Size, NOT NULL and CHECK. Errors: 54000, 23502, 23514, and whatever a check itself raises.
