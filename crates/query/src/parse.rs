@@ -35,6 +35,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
         return Ok(Vec::new());
     }
     complexity::check(&tokens)?;
+    complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let dialect = BoundedDialect::new(tokens.len());
@@ -49,8 +50,31 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
         Failure::TooComplex => too_deep(),
         Failure::Interrupted(error) => error,
     })?;
+    statements.iter().try_for_each(refuse_wrapped)?;
     statements.iter_mut().for_each(chains::balance);
     Ok(statements)
+}
+
+/// Whether EXPLAIN and PREPARE are about statements that they are for. Errors: 42601.
+fn refuse_wrapped(statement: &Statement) -> SqlResult<()> {
+    use Statement as S;
+    let is_plain =
+        |inner: &S| matches!(inner, S::Query(_) | S::Insert(_) | S::Update(_) | S::Delete(_) | S::Merge(_));
+    let (inner, is_fine) = match statement {
+        S::Prepare { statement: inner, .. } => (inner, is_plain(inner)),
+        S::Explain { statement: inner, .. } => {
+            let makes = |s: &S| matches!(s, S::CreateTable(_) | S::CreateView(_));
+            let runs = |s: &S| matches!(s, S::Execute { .. } | S::Declare { .. });
+            (inner, is_plain(inner) || makes(inner) || runs(inner))
+        }
+        _ => return Ok(()),
+    };
+    if is_fine {
+        return Ok(());
+    }
+    let text = inner.to_string();
+    let word = text.split_whitespace().next().unwrap_or_default();
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{word}\"")))
 }
 
 /// An expression: one that is kept as text in the catalog, or made here.
@@ -229,6 +253,29 @@ fn position(sql: &str, place: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_has_few_parts() {
+        let name = |parts: usize| format!("SELECT {} FROM t", vec!["t"; parts].join("."));
+        assert!(parse(&name(50)).is_ok());
+        assert_eq!(parse(&name(20_000)).unwrap_err().state, SqlState::SYNTAX_ERROR);
+    }
+
+    #[test]
+    fn what_is_prepared_and_explained_is_no_utility() {
+        for refused in ["EXPLAIN EXPLAIN SELECT 1", "PREPARE p AS PREPARE q AS SELECT 1", "EXPLAIN SET a = 1"]
+        {
+            assert_eq!(parse(refused).unwrap_err().state, SqlState::SYNTAX_ERROR, "{refused}");
+        }
+        for taken in [
+            "EXPLAIN ANALYZE SELECT 1",
+            "EXPLAIN EXECUTE p",
+            "EXPLAIN CREATE TABLE t AS SELECT 1",
+            "PREPARE p AS VALUES (1)",
+        ] {
+            assert!(parse(taken).is_ok(), "{taken}");
+        }
+    }
 
     #[test]
     fn a_syntax_error_says_where_and_what() {

@@ -22,6 +22,28 @@ pub(super) const NESTING_MAX: usize = 500;
 /// Operands of one chain of AND, OR, `||` or UNION.
 const CHAIN_MAX: usize = 100_000;
 
+/// Parts of one dotted name. No name has more than four; the parser looks at all that follow from each of them.
+const NAME_PARTS_MAX: usize = 100;
+
+/// Refuses names of very many parts. Errors: 42601.
+pub(super) fn check_names(tokens: &[TokenWithSpan]) -> SqlResult<()> {
+    let mut parts = 0;
+    let mut since_point = 0;
+    for token in tokens.iter().map(|t| &t.token).filter(|t| !matches!(t, Token::Whitespace(_))) {
+        if matches!(token, Token::Period) {
+            parts = if since_point == 1 { parts + 1 } else { 1 };
+            since_point = 0;
+        } else {
+            since_point += 1;
+        }
+        if parts > NAME_PARTS_MAX {
+            let message = "improper qualified name (too many dotted names)";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+    }
+    Ok(())
+}
+
 /// What one level of parentheses has had so far.
 #[derive(Clone, Copy, Default)]
 struct Level {
