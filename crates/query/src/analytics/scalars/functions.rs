@@ -4,7 +4,7 @@ use super::evaluated::{Computation, call};
 use super::kinds::{Family, Kind, kind_of};
 use super::typing::{self, Settled, as_text, no_function};
 use base::DataType;
-use base::expr::{Expr as Scalar, Function};
+use base::expr::{BinaryOperator, Expr as Scalar, Function};
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
@@ -96,6 +96,7 @@ pub(super) fn function(
         }
         ("power" | "pow", [a, b]) => power(name, a, b, schema),
         ("sqrt" | "exp" | "ln" | "log10" | "log", [a]) => of_double(name, a, kinds[0]),
+        ("log", [base, of]) => logarithm(base, of, &kinds),
         ("chr", [Expr::Literal(ScalarValue::Int64(Some(0)), _)]) => {
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
@@ -275,6 +276,22 @@ pub(super) fn power(name: &str, a: &Expr, b: &Expr, schema: &dyn ExprSchema) -> 
         return Ok(Some(call(Computation::Scalar(scalar), vec![(a, ka), (b, kb)], returns)));
     }
     let arguments = vec![(double(&a, ka), DOUBLE), (double(&b, kb), DOUBLE)];
+    Ok(Some(call(Computation::Scalar(scalar), arguments, DOUBLE)))
+}
+
+/// `log(base, of)` of numerics, computed as doubles. Errors: 42883; where it is computed 2201E, 22012.
+fn logarithm(base: &Expr, of: &Expr, kinds: &[Kind]) -> Settled {
+    if kinds.contains(&Kind::Foreign) {
+        return Ok(None);
+    }
+    let settled = |e: &Expr, kind: Kind| match kind.family() {
+        Family::Unknown => typing::literal(e, DOUBLE).map(|e| (e, DOUBLE)),
+        Family::Integer | Family::Numeric => Ok((double(e, kind), DOUBLE)),
+        _ => Err(no_function("log", kinds)),
+    };
+    let natural = |column| Box::new(Scalar::Call(Function::Ln, vec![Scalar::Column(column)]));
+    let scalar = Scalar::Binary(BinaryOperator::Divide, natural(1), natural(0));
+    let arguments = vec![settled(base, kinds[0])?, settled(of, kinds[1])?];
     Ok(Some(call(Computation::Scalar(scalar), arguments, DOUBLE)))
 }
 
