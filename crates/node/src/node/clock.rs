@@ -119,18 +119,15 @@ impl<E: Engine> Node<E> {
 
     /// Ends what clients wait for.
     fn refuse_all(&mut self, reason: &SqlError, out: &mut Effects<Self>) {
-        for id in self.queries.keys().chain(self.gathers.keys()).copied().collect::<Vec<_>>() {
-            self.vanished(id);
-            out.reply(id, Reply::Snapshot(Err(reason.clone())));
-        }
-        for id in self.row_reads.keys().copied().collect::<Vec<_>>() {
-            self.vanished(id);
-            out.reply(id, Reply::Rows(Err(reason.clone())));
+        for id in self.reads.of_clients() {
+            if let Some(read) = self.give_up(ReadId::Client(id)) {
+                out.reply(id, read.refused(reason.clone()));
+            }
         }
         for wish in std::mem::take(&mut self.locks.wishes).into_values() {
             out.reply(wish.request, Reply::Locked(Err(reason.clone())));
         }
-        for (id, _) in std::mem::take(&mut self.submitted).into_values() {
+        for id in self.gateway.take_all() {
             let unknown = SqlError::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
                 "the outcome of the transaction is not known: its gateway has taken itself out",

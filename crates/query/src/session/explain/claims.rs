@@ -85,15 +85,11 @@ impl Session {
 
     /// The rule by which a statement of this session chooses its cut now.
     pub(super) fn cut_choice(&self, reading: Reading, over_columns: bool) -> CutChoice {
-        let topology = self.cluster().topology();
-        match reading.level {
-            _ if self.transaction.as_ref().is_some_and(|t| t.pin.is_some()) => CutChoice::Given,
-            Consistency::Session | Consistency::Stale => CutChoice::Local,
-            Consistency::Rss | Consistency::Regular if topology.unbounded_clocks => CutChoice::Calibrated,
-            Consistency::Regular if over_columns && !topology.is_replicated() && !reading.is_block => {
-                CutChoice::ClosedSet
+        match self.transaction.as_ref().is_some_and(|t| t.pin.is_some()) {
+            true => CutChoice::Given,
+            false => {
+                node::choice_at(reading.level, self.cluster().topology(), over_columns && !reading.is_block)
             }
-            Consistency::Rss | Consistency::Regular => CutChoice::Clock,
         }
     }
 

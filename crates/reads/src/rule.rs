@@ -1,22 +1,22 @@
-//! Snapshot rules: from a query's arrival to a cut that may be read.
+//! Rules: how the cut of one read is chosen, and when it is complete.
 //!
 //! IN: what partitions answered, what has been applied here. OUT: questions to partitions, then one
 //! [`Cut`] with its [`Freshness`] ([`Readable`]). KEEPS: a cut is handed out only when everything in it that touches
 //! the query's partitions is decided and applied to the local columns.
+//!
+//! Which rule a read gets is decided in one place: [`levels`], by its level, and [`crate::protocol`], by how the nodes of
+//! its cluster read.
 
-pub mod batch_cut;
-pub mod central_timestamp;
+pub mod levels;
 pub mod perseus;
 pub mod printed;
 pub mod rank;
-pub mod safe_timestamp;
-pub mod synchronous_replica;
 
 use crate::graph::DependencyGraph;
 use base::cut::CutChoice;
 use base::order::{Calibration, Close, Closed};
 use base::txn::Granule;
-use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, Time, Token, TxnId};
+use base::{Cut, Freshness, LogPosition, PartitionId, Rank, SqlError, TableId, Time, Token, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A query, as far as choosing its cut is concerned.
@@ -90,8 +90,8 @@ impl Told {
     }
 }
 
-/// The node's column copies, as rules see them.
-pub trait ColumnView {
+/// What a node knows of its copies, as rules see it.
+pub trait View {
     /// Last log position of a partition that is applied here.
     fn applied(&self, partition: PartitionId) -> LogPosition;
     /// Largest rank applied here.
@@ -118,6 +118,20 @@ pub trait ColumnView {
     }
     /// Cuts below this rank cannot be read from this copy: its history begins here.
     fn begins_at(&self, _partition: PartitionId) -> Rank {
+        Rank::ZERO
+    }
+    /// Older versions of columns than at this rank may be gone.
+    fn collected_below(&self) -> Rank {
+        Rank::ZERO
+    }
+    /// Up to where the columns here have everything of this partition; `None`: its copy is not here, or arrives.
+    fn complete(&self, partition: PartitionId) -> Option<Rank>;
+    /// The rank of the last change of tables that are read, if it is above this one.
+    fn changed_above(&self, _rank: Rank, _is_read: &dyn Fn(TableId) -> bool) -> Option<Rank> {
+        None
+    }
+    /// No cut below it may be chosen, where clocks have no bound.
+    fn least_cut(&self) -> Rank {
         Rank::ZERO
     }
 }
@@ -156,8 +170,9 @@ pub enum Mutant {
     OwnCutAtEachReader,
 }
 
-/// One query on its way to a cut.
-pub trait SnapshotRule: Send {
+/// The cut of one read: how it is chosen, closed and waited for. The steps follow each other in the order of
+/// [`Progress`]; a rule may skip some, and never goes back.
+pub trait Rule: Send {
     /// Questions that are still open; the node repeats them until they are answered.
     fn asks(&self) -> Vec<Ask>;
     /// Takes an answer; repeated ones are ignored.
@@ -166,12 +181,42 @@ pub trait SnapshotRule: Send {
     fn follow_up(&mut self) -> Vec<Ask> {
         Vec::new()
     }
+    /// The rank at which data is read that other nodes close and read by themselves, once it is known. `None` as well:
+    /// such a read cannot follow this rule.
+    fn chosen(&self, _view: &dyn View) -> Option<Chosen> {
+        None
+    }
     /// Only for [`printed`]: what has to be merged before the query runs.
     fn to_merge(&self) -> Option<&BTreeSet<(PartitionId, LogPosition)>> {
         None
     }
-    /// The cut, once it may be read. Errors: the token asks for something that cannot exist.
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError>;
+    /// How far the cut is in the columns here. Errors: the token asks for something that cannot exist.
+    fn progress(&mut self, now: Time, view: &dyn View) -> Result<Progress, SqlError>;
+}
+
+/// How far a read over columns is.
+#[derive(Clone, Debug)]
+pub enum Progress {
+    /// Nobody knows yet which cut it will be.
+    Choosing,
+    /// Some partition has not said that nothing can be added to the cut any more.
+    Closing,
+    /// Something in the cut has not arrived here.
+    Applying,
+    Readable(Readable),
+}
+
+/// A cut that is one rank, and how it was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    pub rank: Rank,
+    pub choice: CutChoice,
+}
+
+/// A rule, and the rank from which on nothing may be collected while it is followed.
+pub struct Followed {
+    pub rule: Box<dyn Rule>,
+    pub floor: Rank,
 }
 
 /// A cut that may be read now.
@@ -185,13 +230,13 @@ pub struct Readable {
 
 impl Readable {
     /// A rank cut.
-    fn at(
+    pub(crate) fn at(
         meta: &QueryMeta,
         now: Time,
         rank: Rank,
         complete_until: Time,
         coordination_ns: u64,
-        view: &dyn ColumnView,
+        view: &dyn View,
     ) -> Readable {
         let newest = |p: &PartitionId| view.graph().newest(*p, |_, logged| logged <= rank).min(rank);
         let newest = meta.reads.keys().map(newest).max().unwrap_or_default();

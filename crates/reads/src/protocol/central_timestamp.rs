@@ -4,9 +4,24 @@
 //! whatever is pre-accepted after a partition has closed it. So the cut is an initial segment that includes
 //! every answered writer; its price is the way to the oracle and the wait for whatever is in flight.
 
-use super::rank::RankQuery;
-use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told};
+use super::ReadProtocol;
+use crate::rule::rank::RankQuery;
+use crate::rule::{Ask, Followed, Progress, QueryMeta, Rule, Told, View};
 use base::{SqlError, Time};
+
+/// Queries ask the oracle; nodes do nothing else for them.
+pub struct CentralTimestamps;
+
+impl ReadProtocol for CentralTimestamps {
+    fn strong(&self, meta: QueryMeta, clock_bound_ns: u64, _: &dyn View) -> Option<Followed> {
+        // Whatever the oracle will say lies above the true time of the arrival.
+        let floor = (meta.arrived - 2 * clock_bound_ns).rank();
+        Some(Followed { rule: Box::new(CentralTimestampQuery::new(meta)), floor })
+    }
+    fn is_local(&self) -> bool {
+        true
+    }
+}
 
 /// A query at the oracle's timestamp.
 pub struct CentralTimestampQuery {
@@ -23,7 +38,7 @@ impl CentralTimestampQuery {
     }
 }
 
-impl SnapshotRule for CentralTimestampQuery {
+impl Rule for CentralTimestampQuery {
     fn asks(&self) -> Vec<Ask> {
         match &self.query {
             None => vec![Ask::Timestamp],
@@ -48,10 +63,10 @@ impl SnapshotRule for CentralTimestampQuery {
         std::mem::take(&mut self.open)
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
+    fn progress(&mut self, now: Time, view: &dyn View) -> Result<Progress, SqlError> {
         match &mut self.query {
-            None => Ok(None),
-            Some(query) => query.ready(now, view),
+            None => Ok(Progress::Choosing),
+            Some(query) => query.progress(now, view),
         }
     }
 }

@@ -15,7 +15,7 @@
 //! up to the largest rank that is closed and applied at every partition by then: any later initial segment
 //! is as good, and this one costs no time ([`Dynamic`]).
 
-use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, Readable, SnapshotRule, Told};
+use super::{Ask, Chosen, Dynamic, Mutant, Progress, QueryMeta, Readable, Rule, Told, View};
 use base::cut::CutChoice;
 use base::order::Close;
 use base::{LogPosition, PartitionId, Rank, SqlError, Time};
@@ -46,7 +46,7 @@ impl RankQuery {
         meta: QueryMeta,
         cut: Rank,
         dynamic: Dynamic,
-        view: &dyn ColumnView,
+        view: &dyn View,
         planted: Option<Mutant>,
     ) -> RankQuery {
         let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
@@ -71,17 +71,23 @@ impl RankQuery {
         }
     }
 
-    /// `regular` where clocks have no bound. `least`: below it nothing may be left.
-    pub fn calibrated(meta: QueryMeta, least: Rank, dynamic: Dynamic, view: &dyn ColumnView) -> RankQuery {
-        let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
-        let cut = meta.token.rank.max(least).max(begins);
+    /// Where clocks have no bound: the cut is found by asking those who order what is read.
+    pub fn found(meta: QueryMeta) -> RankQuery {
+        let cut = meta.token.rank;
         let finding = Some(meta.reads.keys().copied().collect());
-        let choice = CutChoice::Calibrated;
-        RankQuery { dynamic: dynamic != Dynamic::Off, finding, choice, ..RankQuery::at(meta, cut) }
+        RankQuery { finding, choice: CutChoice::Calibrated, ..RankQuery::at(meta, cut) }
+    }
+
+    /// `regular` over columns where clocks have no bound. Below [`View::least_cut`] nothing may be left.
+    pub fn calibrated(meta: QueryMeta, dynamic: Dynamic, view: &dyn View) -> RankQuery {
+        let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
+        let query = RankQuery::found(meta);
+        let cut = query.cut.max(view.least_cut()).max(begins);
+        RankQuery { cut, dynamic: dynamic != Dynamic::Off, ..query }
     }
 
     /// `session` and `stale`: `cut` is what is complete here already, or what their plan or token needs.
-    pub fn local(meta: QueryMeta, cut: Rank, view: &dyn ColumnView) -> RankQuery {
+    pub fn local(meta: QueryMeta, cut: Rank, view: &dyn View) -> RankQuery {
         let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
         let cut = cut.max(meta.token.rank).max(begins);
         RankQuery { choice: CutChoice::Local, ..RankQuery::part(meta, cut, view, None) }
@@ -89,7 +95,7 @@ impl RankQuery {
 
     /// A given cut, of which nobody is asked for what is complete here already: a part of a query over several
     /// readers. `planted`: a fault, in tests.
-    pub fn part(meta: QueryMeta, cut: Rank, view: &dyn ColumnView, planted: Option<Mutant>) -> RankQuery {
+    pub fn part(meta: QueryMeta, cut: Rank, view: &dyn View, planted: Option<Mutant>) -> RankQuery {
         let mut query = RankQuery::at(meta, cut);
         for &partition in query.meta.reads.keys() {
             if view.low(partition) >= cut || planted == Some(Mutant::CloseAtCoordinatorOnly) {
@@ -105,7 +111,7 @@ impl RankQuery {
     }
 }
 
-impl SnapshotRule for RankQuery {
+impl Rule for RankQuery {
     fn asks(&self) -> Vec<Ask> {
         if let Some(finding) = self.finding.as_ref().filter(|finding| !finding.is_empty()) {
             return finding.iter().map(|p| Ask::Latest(*p, self.meta.reads[p].clone())).collect();
@@ -134,15 +140,26 @@ impl SnapshotRule for RankQuery {
         }
     }
 
+    fn chosen(&self, view: &dyn View) -> Option<Chosen> {
+        if self.finding.as_ref().is_some_and(|finding| !finding.is_empty()) {
+            return None;
+        }
+        Some(Chosen { rank: self.cut.max(view.least_cut()), choice: self.choice })
+    }
+
     fn follow_up(&mut self) -> Vec<Ask> {
         if std::mem::take(&mut self.just_found) { self.asks() } else { Vec::new() }
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
-        let all_closed = self.closed.len() == self.meta.reads.len();
-        let ready = all_closed && self.closed.iter().all(|(p, (end, _))| view.applied(*p) >= *end);
-        if !ready {
-            return Ok(None);
+    fn progress(&mut self, now: Time, view: &dyn View) -> Result<Progress, SqlError> {
+        if self.finding.as_ref().is_some_and(|finding| !finding.is_empty()) {
+            return Ok(Progress::Choosing);
+        }
+        if self.closed.len() < self.meta.reads.len() {
+            return Ok(Progress::Closing);
+        }
+        if self.closed.iter().any(|(p, (end, _))| view.applied(*p) < *end) {
+            return Ok(Progress::Applying);
         }
         if self.dynamic {
             // Applied up to its log end, a partition has everything that it closed by then.
@@ -161,6 +178,6 @@ impl SnapshotRule for RankQuery {
         let complete_until = if self.finding.is_some() { meta.arrived } else { self.cut.time() };
         let mut readable = Readable::at(meta, now, self.cut, complete_until, self.coordination_ns, view);
         (readable.freshness.choice, readable.freshness.last) = (self.choice, self.last);
-        Ok(Some(readable))
+        Ok(Progress::Readable(readable))
     }
 }

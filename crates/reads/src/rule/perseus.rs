@@ -20,7 +20,7 @@
 //! cut is closed. The paper claims regular sequential serializability for this; it takes rank cuts
 //! ([`super::rank`]) to get it.
 
-use super::{Ask, ColumnView, Dynamic, Mutant, QueryMeta, Readable, SnapshotRule, Told, freshness};
+use super::{Ask, Dynamic, Mutant, Progress, QueryMeta, Readable, Rule, Told, View, freshness};
 use crate::graph::{Closure, DependencyGraph, Known, Missing, Vector};
 use base::cut::CutChoice;
 use base::order::{Calibration, Close};
@@ -139,7 +139,7 @@ impl RegularQuery {
     }
 
     /// What this query needs, from the moment on at which every partition has answered.
-    fn require(&mut self, view: &dyn ColumnView) -> &Required {
+    fn require(&mut self, view: &dyn View) -> &Required {
         let (token, calibrated) = (&self.meta.token.positions, &self.calibrated);
         self.required.get_or_insert_with(|| {
             let needed = |(p, calibration): (&PartitionId, &Calibration)| {
@@ -156,7 +156,7 @@ impl RegularQuery {
     }
 }
 
-impl SnapshotRule for RegularQuery {
+impl Rule for RegularQuery {
     fn asks(&self) -> Vec<Ask> {
         let open = self.meta.reads.keys().filter(|p| !self.calibrated.contains_key(p));
         open.map(|p| Ask::Calibrate(*p)).collect()
@@ -186,15 +186,18 @@ impl SnapshotRule for RegularQuery {
         self.coordination_ns = self.coordination_ns.max(on_the_way_ns);
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
+    fn progress(&mut self, now: Time, view: &dyn View) -> Result<Progress, SqlError> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        if self.calibrated.len() < self.partitions.len() || !self.closing.is_empty() {
-            return Ok(None);
+        if self.calibrated.len() < self.partitions.len() {
+            return Ok(Progress::Choosing);
+        }
+        if !self.closing.is_empty() {
+            return Ok(Progress::Closing);
         }
         if self.require(view).upto.iter().any(|(p, position)| view.applied(*p) < *position) {
-            return Ok(None);
+            return Ok(Progress::Applying);
         }
         // All that was asked for has arrived, so what the answers called complete is.
         let answered = |p: &PartitionId| self.calibrated[p].low;
@@ -207,13 +210,13 @@ impl SnapshotRule for RegularQuery {
         let begins = self.partitions.iter().map(|p| view.begins_at(*p)).max();
         let base = complete.max(begins).unwrap_or_default();
         if self.partitions.iter().any(|p| low(*p) < base) {
-            return Ok(None);
+            return Ok(Progress::Applying);
         }
         let sessions = self.planted != Some(Mutant::NoSessionEdges);
         let known = Known { partitions: &self.partitions, base, low: &low, sessions };
         let graph = view.graph();
         if self.waiting.as_ref().is_some_and(|missing| graph.is_missing(missing, &known)) {
-            return Ok(None);
+            return Ok(Progress::Applying);
         }
         let required = self.required.as_ref().expect("made above");
         let least = match graph.close(required.above(base, graph).map(|(.., txn)| txn), &known) {
@@ -222,7 +225,7 @@ impl SnapshotRule for RegularQuery {
                 self.waiting = Some(missing);
                 let lacking = graph.lacking(required.above(base, graph).map(|(.., txn)| txn), &known);
                 self.to_fetch = lacking.into_iter().filter(|record| self.fetched.insert(*record)).collect();
-                return Ok(None);
+                return Ok(Progress::Applying);
             }
             Closure::Closed(least) => least,
         };
@@ -239,7 +242,7 @@ impl SnapshotRule for RegularQuery {
                     let eta = |p, since, exchanges| view.eta(p, since, exchanges);
                     if now < until && graph.plan(&applied, &known, (until, &eta)) != extended {
                         base::sometimes!("a regular query waits for what it need not see");
-                        return Ok(None);
+                        return Ok(Progress::Applying);
                     }
                 }
                 if extended != least {
@@ -267,6 +270,6 @@ impl SnapshotRule for RegularQuery {
         let complete_until = self.meta.arrived.max(set.base.time());
         let mut freshness = freshness(self.meta.arrived, now, newest, complete_until, self.coordination_ns);
         freshness.choice = CutChoice::ClosedSet;
-        Ok(Some(Readable { cut: Cut::Set(set), token, freshness }))
+        Ok(Progress::Readable(Readable { cut: Cut::Set(set), token, freshness }))
     }
 }

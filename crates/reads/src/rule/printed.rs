@@ -12,7 +12,8 @@
 //! What that loses: a transaction that had been answered, and whose order was confirmed, may be left out;
 //! so may one on which another depends that stays; and what other queries had merged is read along.
 
-use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told, freshness};
+use super::{Ask, Followed, Progress, QueryMeta, Readable, Rule, Told, View, freshness};
+use crate::protocol::ReadProtocol;
 use base::{Cut, LogPosition, PartitionId, Rank, SqlError, Time, Token};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,20 @@ impl Default for Printed {
     }
 }
 
+impl ReadProtocol for Printed {
+    fn strong(&self, meta: QueryMeta, _: u64, view: &dyn View) -> Option<Followed> {
+        let rule = Box::new(PrintedQuery::new(meta, *self, view));
+        Some(Followed { rule, floor: view.collected_below() })
+    }
+    fn is_local(&self) -> bool {
+        true
+    }
+    /// They are merged in another order.
+    fn ships_whole_records(&self) -> bool {
+        true
+    }
+}
+
 /// A query by the printed algorithm.
 pub struct PrintedQuery {
     meta: QueryMeta,
@@ -44,14 +59,14 @@ pub struct PrintedQuery {
 }
 
 impl PrintedQuery {
-    pub fn new(meta: QueryMeta, printed: Printed, view: &dyn ColumnView) -> PrintedQuery {
+    pub fn new(meta: QueryMeta, printed: Printed, view: &dyn View) -> PrintedQuery {
         let confirmed = meta.reads.keys().map(|p| (*p, view.applied(*p))).collect();
         let calibrated = BTreeMap::new();
         PrintedQuery { meta, printed, confirmed, calibrated, coordination_ns: 0, waitlist: None }
     }
 
     /// Alg. 2, `CalculateSnap`.
-    fn calculate(&self, now: Time, view: &dyn ColumnView) -> (BTreeSet<(PartitionId, LogPosition)>, Time) {
+    fn calculate(&self, now: Time, view: &dyn View) -> (BTreeSet<(PartitionId, LogPosition)>, Time) {
         let mut waitlist = BTreeSet::new();
         let mut here_at = now;
         for &partition in self.meta.reads.keys() {
@@ -70,7 +85,7 @@ impl PrintedQuery {
     }
 }
 
-impl SnapshotRule for PrintedQuery {
+impl Rule for PrintedQuery {
     fn asks(&self) -> Vec<Ask> {
         let open = self.meta.reads.keys().filter(|p| !self.calibrated.contains_key(p));
         open.map(|p| Ask::Calibrate(*p)).collect()
@@ -82,20 +97,23 @@ impl SnapshotRule for PrintedQuery {
         self.coordination_ns = self.coordination_ns.max(now.since(self.meta.arrived));
     }
 
-    fn ready(&mut self, now: Time, view: &dyn ColumnView) -> Result<Option<Readable>, SqlError> {
+    fn progress(&mut self, now: Time, view: &dyn View) -> Result<Progress, SqlError> {
         let orders_known = |(p, position): (&PartitionId, &LogPosition)| view.applied(*p) >= *position;
-        if self.calibrated.len() < self.meta.reads.len() || !self.calibrated.iter().all(orders_known) {
-            return Ok(None);
+        if self.calibrated.len() < self.meta.reads.len() {
+            return Ok(Progress::Choosing);
+        }
+        if !self.calibrated.iter().all(orders_known) {
+            return Ok(Progress::Closing);
         }
         if self.waitlist.is_none() {
             self.waitlist = Some(self.calculate(now, view));
         }
         if self.waitlist.as_ref().is_some_and(|(_, here_at)| now < *here_at) {
-            return Ok(None);
+            return Ok(Progress::Applying);
         }
         let newest = self.calibrated.iter().map(|(p, upto)| view.graph().newest(*p, |at, _| at <= *upto));
         let newest = newest.max().unwrap_or_default();
-        Ok(Some(Readable {
+        Ok(Progress::Readable(Readable {
             cut: Cut::Rank(Rank::MAX),
             token: Token { positions: self.calibrated.clone(), ..Token::at(newest) },
             freshness: freshness(self.meta.arrived, now, newest, self.meta.arrived, self.coordination_ns),
