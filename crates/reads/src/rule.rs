@@ -213,6 +213,17 @@ pub struct Chosen {
     pub choice: CutChoice,
 }
 
+impl Chosen {
+    /// Up to when everything is in the cut, for a read that arrived then.
+    pub fn complete_until(&self, arrived: Time) -> Time {
+        match self.choice {
+            // A rank that was found by asking says nothing about time, but whatever had been answered is in there.
+            CutChoice::Calibrated => arrived,
+            _ => self.rank.time(),
+        }
+    }
+}
+
 /// A rule, and the rank from which on nothing may be collected while it is followed.
 pub struct Followed {
     pub rule: Box<dyn Rule>,

@@ -23,11 +23,11 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         id: RequestId,
-        chosen: Chosen,
+        (arrived, chosen): (Time, Chosen),
         open: OpenSnapshot,
         out: &mut Effects<Self>,
     ) {
-        let gather = Gather::new(open, chosen, now);
+        let gather = Gather::new(open, chosen, arrived);
         let shares = match self.shares(&gather.whole(), &BTreeSet::new()) {
             Ok(shares) => shares,
             Err(partition) => {
@@ -36,7 +36,7 @@ impl<E: Engine> Node<E> {
                 return out.reply(id, Reply::Snapshot(Err(error)));
             }
         };
-        self.reads.begin(ReadId::Client(id), Read::pieces(now, gather));
+        self.reads.begin(ReadId::Client(id), Read::pieces(arrived, gather));
         self.tell_floor();
         self.begin_parts(now, id, shares, &BTreeSet::new(), out);
     }

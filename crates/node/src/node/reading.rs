@@ -20,17 +20,16 @@ impl<E: Engine> Node<E> {
         if let Err(error) = self.check_token(now, goal.token()) {
             return out.reply(id, goal.refused(error));
         }
-        let is_elsewhere = match &goal {
-            Goal::Columns(open) => match self.is_elsewhere(open) {
-                Ok(is_elsewhere) => is_elsewhere,
-                Err(error) => return out.reply(id, goal.refused(error)),
-            },
-            Goal::Rows(_) | Goal::Call(_) | Goal::Pin { .. } => true,
+        let is_kept_here = match &goal {
+            Goal::Columns(open) => self.keeps_all(open),
+            Goal::Rows(_) | Goal::Call(_) | Goal::Pin { .. } => Ok(false),
         };
-        if !is_elsewhere {
-            return self.read_columns(now, id, goal, out);
-        }
-        match self.choose_cut(now, &goal) {
+        let chosen = match is_kept_here {
+            Ok(true) => return self.read_columns(now, id, goal, out),
+            Ok(false) => self.choose_cut(now, &goal),
+            Err(error) => Err(error),
+        };
+        match chosen {
             Err(error) => out.reply(id, goal.refused(error)),
             Ok(Some(chosen)) => self.fetch(now, id, now, chosen, goal, out),
             Ok(None) => {
@@ -41,11 +40,11 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    /// Whether a query needs columns that this node does not keep.
-    fn is_elsewhere(&self, open: &OpenSnapshot) -> Result<bool, SqlError> {
+    /// Whether this node keeps all columns that a query reads.
+    fn keeps_all(&self, open: &OpenSnapshot) -> Result<bool, SqlError> {
         match open.tables.values().flatten().find(|p| !self.subscribes(**p)) {
             Some(partition) if self.protocol.is_local() => Err(self.keeps_no_columns(*partition)),
-            lacking => Ok(lacking.is_some()),
+            lacking => Ok(lacking.is_none()),
         }
     }
 
@@ -139,6 +138,8 @@ impl<E: Engine> Node<E> {
                     self.advance(now, id, out);
                 }
             }
+            // What is open does not change any more.
+            Err(_) if read.shipment().is_some() => {}
             Err(error) => self.fail_read(now, id, error, out),
         }
     }
@@ -204,7 +205,7 @@ impl<E: Engine> Node<E> {
                 let question = Question::Call { at: chosen.rank, call: call.call };
                 self.fetch_one(now, id, (arrived, chosen), 1, (call.partition, question), out);
             }
-            Goal::Columns(open) => self.gather(now, id, chosen, open, out),
+            Goal::Columns(open) => self.gather(now, id, (arrived, chosen), open, out),
             Goal::Pin { .. } => {
                 let pin = self.questions.next_pin();
                 self.reads.pin(pin, chosen.rank, id);

@@ -360,8 +360,13 @@ impl Gather {
             tables.insert(*table, Arc::new(whole));
         }
         let ready_at = (arrived + ready_ns).min(now);
-        let mut freshness =
-            ::reads::rule::freshness(arrived, ready_at, newest.min(at), at.time(), on_the_way_ns);
+        let mut freshness = ::reads::rule::freshness(
+            arrived,
+            ready_at,
+            newest.min(at),
+            chosen.complete_until(arrived),
+            on_the_way_ns,
+        );
         let last = parts.values().max_by_key(|part| part.opened.as_ref().map(|(_, since_ns)| *since_ns));
         freshness.last = last.and_then(|part| {
             let partition = part.what.tables.values().flat_map(|t| t.partitions.iter()).next()?;

@@ -6,7 +6,7 @@
 use crate::message::{Question, QuestionId};
 use crate::request::{ReadRows, Rows};
 use ::reads::rule::Chosen;
-use base::cut::{CutChoice, Incarnation};
+use base::cut::Incarnation;
 use base::txn::RowRead;
 use base::{Freshness, Key, NodeId, PartitionId, Rank, Row, Time, Token};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,11 +84,7 @@ pub fn rows_at(
     asked: BTreeSet<NodeId>,
 ) -> Rows {
     let Chosen { rank, choice } = chosen;
-    // A rank that was found by asking says nothing about time, but everything that was answered is in there.
-    let complete_until = match choice {
-        CutChoice::Calibrated => arrived,
-        _ => rank.time(),
-    };
+    let complete_until = chosen.complete_until(arrived);
     let newest = now.rank();
     let freshness = ::reads::rule::freshness(arrived, now, newest, complete_until, coordination_ns);
     let freshness = Freshness { choice, ..freshness };

@@ -179,3 +179,29 @@ fn rows_of_several_partitions_are_complete_once_each_has_answered() {
     assert_eq!(rows.reads, [row(1), row(3), row(2)]);
     assert_eq!(rows.freshness.coordination_ns, 8, "the slowest way, without what it was held back");
 }
+
+#[test]
+fn a_distributed_query_counts_the_time_that_it_took_to_find_its_cut() {
+    let (me, other, scan) = (NodeId(0), NodeId(1), QuestionId(4));
+    // As a time, the rank lies far behind: clocks have no bound here.
+    let chosen = Chosen { rank: Rank(7), choice: CutChoice::Calibrated };
+    let part = ScanPart { at: Rank(7), tables: BTreeMap::new() };
+    let mut gather = Gather::new(OpenSnapshot { tables: BTreeMap::new(), ..open(&[]) }, chosen, Time(100));
+    gather.begin(Time(140), scan, other, part, BTreeSet::new());
+    assert!(!gather.heard(Time(150), me, scan), "another reader was asked");
+    assert!(gather.heard(Time(150), other, scan));
+    let opened = crate::message::Opened {
+        pieces: 0,
+        catalog: Default::default(),
+        statistics: BTreeMap::new(),
+        newest: Rank(7),
+        waited_ns: 5,
+    };
+    assert!(gather.opened(Time(160), other, scan, opened, BTreeMap::new()).is_some());
+    let going = gather.go_on(scan).expect("it is open");
+    assert!(going.is_complete && going.are_all && going.fetches.is_empty());
+    let freshness = gather.assembled(Time(160), me).expect("it has a part").freshness;
+    assert_eq!((freshness.coordination_ns, freshness.wait_ns), (55, 5));
+    assert_eq!(freshness.staleness_ns, 0, "whatever was answered before it came is in there");
+    assert_eq!((freshness.choice, freshness.other_readers), (CutChoice::Calibrated, 1));
+}

@@ -154,6 +154,47 @@ impl RegularQuery {
             Required { issued: upto.iter().map(issued).collect(), upto }
         })
     }
+
+    /// The base of the set: everything at or below it is in. `low`: so far partitions are complete here.
+    fn base(&self, low: &dyn Fn(PartitionId) -> Rank, view: &dyn View) -> Rank {
+        let complete = match self.dynamic {
+            Dynamic::Off => self.partitions.iter().map(|p| self.calibrated[p].low).min(),
+            _ => self.partitions.iter().map(|p| low(*p)).min(),
+        };
+        // A copy of a partition cannot be read below its beginning.
+        let begins = self.partitions.iter().map(|p| view.begins_at(*p)).max();
+        complete.max(begins).unwrap_or_default()
+    }
+
+    /// Required ⊆ set ⊆ what has arrived, and it is closed.
+    fn check(&self, set: &ClosedSet, applied: &Vector, known: &Known, view: &dyn View) {
+        let (graph, required) = (view.graph(), self.required.as_ref().expect("made before"));
+        let is_in = |p: PartitionId, at: LogPosition| set.above[&p].contains(&at);
+        assert!(required.above(set.base, graph).all(|(p, at, _)| is_in(p, at)), "a cut holds what it must");
+        let has_arrived = |(p, positions): (&PartitionId, &BTreeSet<LogPosition>)| {
+            positions.last().is_none_or(|last| *last <= applied[p])
+        };
+        assert!(set.above.iter().all(has_arrived), "a cut holds only what arrived");
+        debug_assert!(self.planted.is_some() || graph.is_closed(set, known), "a cut is closed");
+    }
+
+    /// A set that may be read now.
+    fn readable(&self, now: Time, set: ClosedSet, view: &dyn View) -> Readable {
+        let (graph, required) = (view.graph(), self.required.as_ref().expect("made before"));
+        let is_in = |p: PartitionId, at: LogPosition| set.above[&p].contains(&at);
+        let newest = |p: &PartitionId| graph.newest(*p, |at, rank| rank <= set.base || is_in(*p, at));
+        // Ancestors of what was seen are ranked no higher than it.
+        let newest = self.partitions.iter().map(newest).max().unwrap_or_default();
+        let seen = |(p, upto): (&PartitionId, &LogPosition)| {
+            (*p, set.above[p].last().copied().unwrap_or_default().max(*upto))
+        };
+        let positions = required.upto.iter().map(seen).collect();
+        let token = Token { positions, ..Token::at(newest) };
+        let complete_until = self.meta.arrived.max(set.base.time());
+        let mut freshness = freshness(self.meta.arrived, now, newest, complete_until, self.coordination_ns);
+        freshness.choice = CutChoice::ClosedSet;
+        Readable { cut: Cut::Set(set), token, freshness }
+    }
 }
 
 impl Rule for RegularQuery {
@@ -200,15 +241,8 @@ impl Rule for RegularQuery {
             return Ok(Progress::Applying);
         }
         // All that was asked for has arrived, so what the answers called complete is.
-        let answered = |p: &PartitionId| self.calibrated[p].low;
-        let low = |p: PartitionId| view.low(p).max(answered(&p));
-        let complete = match self.dynamic {
-            Dynamic::Off => self.partitions.iter().map(answered).min(),
-            _ => self.partitions.iter().map(|p| low(*p)).min(),
-        };
-        // A copy of a partition cannot be read below its beginning.
-        let begins = self.partitions.iter().map(|p| view.begins_at(*p)).max();
-        let base = complete.max(begins).unwrap_or_default();
+        let low = |p: PartitionId| view.low(p).max(self.calibrated[&p].low);
+        let base = self.base(&low, view);
         if self.partitions.iter().any(|p| low(*p) < base) {
             return Ok(Progress::Applying);
         }
@@ -252,24 +286,7 @@ impl Rule for RegularQuery {
             }
         };
         let set = graph.places(&members, &self.partitions);
-        let is_in = |p: PartitionId, at: LogPosition| set.above[&p].contains(&at);
-        assert!(required.above(set.base, graph).all(|(p, at, _)| is_in(p, at)), "a cut holds what it must");
-        let has_arrived = |(p, positions): (&PartitionId, &BTreeSet<LogPosition>)| {
-            positions.last().is_none_or(|last| *last <= applied[p])
-        };
-        assert!(set.above.iter().all(has_arrived), "a cut holds only what arrived");
-        debug_assert!(self.planted.is_some() || graph.is_closed(&set, &known), "a cut is closed");
-        let newest = |p: &PartitionId| graph.newest(*p, |at, rank| rank <= set.base || is_in(*p, at));
-        // Ancestors of what was seen are ranked no higher than it.
-        let newest = self.partitions.iter().map(newest).max().unwrap_or_default();
-        let seen = |(p, upto): (&PartitionId, &LogPosition)| {
-            (*p, set.above[p].last().copied().unwrap_or_default().max(*upto))
-        };
-        let positions = required.upto.iter().map(seen).collect();
-        let token = Token { positions, ..Token::at(newest) };
-        let complete_until = self.meta.arrived.max(set.base.time());
-        let mut freshness = freshness(self.meta.arrived, now, newest, complete_until, self.coordination_ns);
-        freshness.choice = CutChoice::ClosedSet;
-        Ok(Progress::Readable(Readable { cut: Cut::Set(set), token, freshness }))
+        self.check(&set, &applied, &known, view);
+        Ok(Progress::Readable(self.readable(now, set, view)))
     }
 }

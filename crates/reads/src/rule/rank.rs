@@ -174,8 +174,8 @@ impl Rule for RankQuery {
             }
         }
         let meta = &self.meta;
-        // Whatever had been answered is in there: what the rank says as a time may be anything.
-        let complete_until = if self.finding.is_some() { meta.arrived } else { self.cut.time() };
+        let chosen = Chosen { rank: self.cut, choice: self.choice };
+        let complete_until = chosen.complete_until(meta.arrived);
         let mut readable = Readable::at(meta, now, self.cut, complete_until, self.coordination_ns, view);
         (readable.freshness.choice, readable.freshness.last) = (self.choice, self.last);
         Ok(Progress::Readable(readable))
