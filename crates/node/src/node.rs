@@ -44,7 +44,7 @@ use crate::locks::RemoteLocks;
 use crate::message::{AnswerBody, Message, Question, QuestionId, ScanRequest, Scanned, Timer};
 use crate::questions::Questions;
 use crate::read::goal::Goal;
-use crate::read::reads::Reads;
+use crate::read::under_way::Reads;
 use crate::read::{Read, ReadId};
 use crate::request::*;
 use crate::streams::{Outgoing, Streams};

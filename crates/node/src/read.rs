@@ -17,19 +17,19 @@
 pub mod floors;
 pub mod gather;
 pub mod goal;
-pub mod reads;
 pub mod rows;
 pub mod shipment;
+pub mod under_way;
 
 #[cfg(test)]
 mod tests;
 
 use crate::message::{AnswerBody, QuestionId, ScanPart};
 use crate::request::OpenSnapshot;
-use ::reads::rule::{Ask, Chosen, Followed, Progress, Readable, Rule, Told, View};
 use base::{LogPosition, NodeId, PartitionId, Rank, RequestId, SqlError, Time};
 use gather::Gather;
 use goal::Goal;
+use reads::rule::{Ask, Chosen, Followed, Progress, Readable, Rule, Told, View};
 use rows::RowFetch;
 use shipment::Shipment;
 use std::collections::BTreeSet;

@@ -12,10 +12,10 @@
 use super::shipment::PIECES_AT_ONCE;
 use crate::message::{Opened, QuestionId, ScanPart, ScanRequest, ScanTable};
 use crate::request::{OpenSnapshot, Snapshot, Source};
-use ::reads::rule::Chosen;
 use base::topology::Topology;
 use base::{Cut, NodeId, PartitionId, Rank, SqlError, SqlState, TableId, Time, Token};
 use colstore::{Received, TableSnapshot};
+use reads::rule::Chosen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -360,7 +360,7 @@ impl Gather {
             tables.insert(*table, Arc::new(whole));
         }
         let ready_at = (arrived + ready_ns).min(now);
-        let mut freshness = ::reads::rule::freshness(
+        let mut freshness = reads::rule::freshness(
             arrived,
             ready_at,
             newest.min(at),

@@ -5,10 +5,10 @@
 
 use crate::message::{Question, QuestionId};
 use crate::request::{ReadRows, Rows};
-use ::reads::rule::Chosen;
 use base::cut::Incarnation;
 use base::txn::RowRead;
 use base::{Freshness, Key, NodeId, PartitionId, Rank, Row, Time, Token};
+use reads::rule::Chosen;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A question to a partition, and which of the reads it carries.
@@ -86,7 +86,7 @@ pub fn rows_at(
     let Chosen { rank, choice } = chosen;
     let complete_until = chosen.complete_until(arrived);
     let newest = now.rank();
-    let freshness = ::reads::rule::freshness(arrived, now, newest, complete_until, coordination_ns);
+    let freshness = reads::rule::freshness(arrived, now, newest, complete_until, coordination_ns);
     let freshness = Freshness { choice, ..freshness };
     Rows { at: rank, reads, token: Token::at(rank).of(of), freshness, asked }
 }

@@ -3,10 +3,6 @@
 use super::*;
 use crate::message::Question;
 use crate::request::ReadRows;
-use ::reads::graph::DependencyGraph;
-use ::reads::protocol::ByLevel;
-use ::reads::rule::Dynamic;
-use ::reads::rule::levels::{Levels, Wish};
 use base::cut::{Consistency, CutChoice, Incarnation};
 use base::key::KeyRange;
 use base::order::Closed;
@@ -14,6 +10,10 @@ use base::topology::Topology;
 use base::txn::{Granule, RowRead};
 use base::wan::Wan;
 use base::{Key, Row, TableId, Token};
+use reads::graph::DependencyGraph;
+use reads::protocol::ByLevel;
+use reads::rule::Dynamic;
+use reads::rule::levels::{Levels, Wish};
 use std::collections::BTreeMap;
 
 const TABLE: TableId = TableId(1);

@@ -10,9 +10,9 @@ use super::shipment::Shipment;
 use super::{Phase, Read, ReadId};
 use crate::message::QuestionId;
 use crate::request::PinId;
-use ::reads::calibration::{Calibrations, Want};
-use ::reads::rule::levels::Levels;
 use base::{NodeId, PartitionId, Rank, RequestId, Time};
+use reads::calibration::{Calibrations, Want};
+use reads::rule::levels::Levels;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The reads of one node.
