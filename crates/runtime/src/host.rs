@@ -20,6 +20,8 @@
 //! that had come and were not stepped; its clients are told. To the others it is a machine that lost its power
 //! and comes back with what its disk has: a durable node's state is what it stepped, no more and no less.
 
+mod vanishing;
+
 use crate::clock::Clock;
 use crate::log_file::LogFile;
 use base::process::{Computation, Effect, Effects, Event, PersistToken, Process};
@@ -31,6 +33,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, mpsc};
 use tokio::sync::oneshot;
+use vanishing::Vanishing;
 
 /// The node has stopped or stands still; nothing is known about requests that were under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -550,40 +553,5 @@ impl<P: Process + Send + 'static> Host<P> {
         let mut running = self.running.lock();
         running.pending.clear();
         self.let_go(running);
-    }
-}
-
-/// Tells the node when a client stops waiting.
-struct Vanishing<'a, P: Process + Send + 'static> {
-    host: &'a Arc<Host<P>>,
-    id: RequestId,
-    answered: bool,
-}
-
-impl<P: Process + Send + 'static> Vanishing<'_, P> {
-    fn answered(mut self) {
-        self.answered = true;
-    }
-}
-
-impl<P: Process + Send + 'static> Drop for Vanishing<'_, P> {
-    fn drop(&mut self) {
-        if !self.answered {
-            let mut running = self.host.running.lock();
-            let mut left = self.host.left.lock();
-            let stepped = left.iter().all(|request| request.id != self.id);
-            left.retain(|request| request.id != self.id);
-            drop(left);
-            if stepped {
-                running.pending.remove(&self.id);
-                let vanished = Event::Vanished { id: self.id };
-                if self.host.is_halted() {
-                    self.host.deliver(Time::ZERO, vanished);
-                } else {
-                    self.host.step(&mut running, vanished, None);
-                }
-            }
-            self.host.let_go(running);
-        }
     }
 }
