@@ -71,7 +71,7 @@ impl Token {
         };
         Err(SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
-            "the token was given by another cluster, or by a former life of this one",
+            "the token was given by another cluster, or by an earlier incarnation of this one",
         )
         .detail(format!(
             "It speaks of {}; the logs here began at {} ns.",

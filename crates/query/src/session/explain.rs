@@ -63,12 +63,20 @@ pub(super) fn freshness(f: &Freshness) -> String {
     }
 }
 
+/// What a phase of an engine is called in an answer.
+fn phase_name(phase: &'static str) -> &'static str {
+    match phase {
+        "gate" => "commit wait",
+        phase => phase,
+    }
+}
+
 /// Columns of `SHOW EXPECTED LATENCY`.
 pub(super) fn latency_columns() -> Vec<Column> {
     vec![
         Column::new("operation", DataType::Text),
         Column::new("home", DataType::Text),
-        Column::new("wan_round_trips", DataType::Integer),
+        Column::new("wan_round_trips", DataType::Double),
         Column::new("latency_ms", DataType::Double),
     ]
 }
@@ -98,23 +106,24 @@ impl Session {
         let is_replicated = table.placement == Placement::Replicated;
         let homes = self.homes(table.id, &table.partitions(topology).into_iter().collect());
         let mut rows = Vec::new();
-        let mut add = |operation: &str, home: &str, trips: i64, ns: u64| {
-            rows.push(vec![Datum::text(operation), Datum::text(home), Datum::Int(trips), ms(ns)]);
+        let mut add = |operation: &str, home: &str, trips: f64, ns: u64| {
+            rows.push(vec![Datum::text(operation), Datum::text(home), Datum::Float(trips), ms(ns)]);
         };
         if is_replicated {
             let widest = homes.iter().map(|h| topology.wan.round_trip_ns(from, *h)).max().unwrap_or(0);
-            add("read of a row", "replicated", 0, 0);
+            add("read of a row", "replicated", 0.0, 0);
             let trips = if topology.is_replicated() { 1 } else { 2 };
-            add("write of a row", "replicated", trips, trips as u64 * widest);
+            add("write of a row", "replicated", trips as f64, trips as u64 * widest);
         } else {
             for home in homes {
                 let name = topology.region_name(home);
                 let away = home != from;
                 let ns = if away { topology.wan.round_trip_ns(from, home) } else { 0 };
-                // A copy here is read after one way.
-                let read_ns = if topology.is_replicated() { ns / 2 } else { ns };
-                add("read of a row", name, i64::from(away), read_ns);
-                add("write of a row", name, i64::from(away), ns);
+                let trips = if away { 1.0 } else { 0.0 };
+                // A copy here is read once the home's closed timestamp has come: one way.
+                let reads_after = if topology.is_replicated() { 2 } else { 1 };
+                add("read of a row", name, trips / reads_after as f64, ns / reads_after);
+                add("write of a row", name, trips, ns);
             }
         }
         Ok(rows)
@@ -512,8 +521,9 @@ impl Session {
             );
         }
         if let Some(last) = &self.last {
-            let lines = last.phases.iter().map(|(phase, ns)| format!("  {phase}: {:.3} ms", ms(*ns)));
-            let phases = last.phases.iter().map(|(phase, ns)| (*phase, Json::rounded(ms(*ns))));
+            let lines =
+                last.phases.iter().map(|(phase, ns)| format!("  {}: {:.3} ms", phase_name(phase), ms(*ns)));
+            let phases = last.phases.iter().map(|(phase, ns)| (phase_name(phase), Json::rounded(ms(*ns))));
             document.measured_lines(lines.collect(), "Phases", Json::Fields(phases.collect()));
         }
         if let Some(f) = &self.freshness {

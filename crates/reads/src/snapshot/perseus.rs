@@ -126,7 +126,7 @@ impl RegularQuery {
             self.error = Some(
                 SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("the token names a position that {partition} never had"))
                     .detail(format!("It asks for position {wanted}, the log ends at {position}."))
-                    .hint("The token was given by another cluster, or by a former life of this one; reset it with SET meridian.token."),
+                    .hint("The token was given by another cluster, or by an earlier incarnation of this one; reset it with SET meridian.token."),
             );
         }
         if calibration.low < token.rank && self.planted != Some(Mutant::TokenWithoutAncestors) {
