@@ -1,4 +1,4 @@
-//! The order, emitted as data: analytics, replicas, change feeds and backup consume one stream.
+//! Commit records: the serial order as a stream of data, which column copies consume (and change feeds could).
 
 use crate::row::Buffer;
 use crate::schema::SchemaChange;

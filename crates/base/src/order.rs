@@ -1,6 +1,6 @@
-//! Where ordering and reading meet: what a partition streams, and what a reader may ask of it.
+//! The interface between ordering and reading: what a partition streams, and what a reader may ask of it.
 //!
-//! `txn` produces, `reads` and the column copies consume; neither sees the other.
+//! `txn` produces these types, `reads` and the column copies consume them; neither crate depends on the other.
 
 use crate::commit::CommitRecord;
 use crate::txn::Granule;

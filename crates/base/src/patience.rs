@@ -1,12 +1,12 @@
-//! How long a peer's silence is taken for delay rather than loss: from measured round trips, with back-off.
+//! The time-out for a peer's answer: from measured round trips, with back-off.
 //!
-//! IN: round trips as they are measured, silences that were not borne any longer. OUT: how long to wait before
-//! something is sent again. KEEPS: what is waited is never shorter than the round trip is on average, and a peer that
-//! stays silent is waited for twice as long each time, up to [`MOST_NS`].
+//! IN: measured round trips, time-outs that have expired. OUT: how long to wait before a message is sent
+//! again. KEEPS: the time-out is never shorter than the mean round trip, and doubles each time that the
+//! peer stays silent, up to [`MOST_NS`].
 //!
-//! The estimate is the one of RFC 6298: a mean and a mean deviation. It has no fixed minimum; half the mean is added
-//! at least, since a node that falls behind for a moment delays everything it answers. Whoever measures tells round
-//! trips by the time that the answer repeats, so that an answer to something sent twice measures the right one.
+//! The estimate is that of RFC 6298: a mean and a mean deviation. It has no fixed minimum, but adds at least half
+//! the mean, since a node that falls behind for a moment delays everything that it answers. An answer repeats the
+//! time at which its question was sent, so that the answer to a repeated question gives the right round trip.
 
 use crate::Time;
 use crate::time::{MS, SECOND};

@@ -1,4 +1,4 @@
-//! Who is where: regions, partitions, nodes, and how good their clocks are.
+//! The cluster's layout: regions, partitions, nodes, and the bound of their clocks.
 
 use crate::time::SECOND;
 use crate::wan::Wan;

@@ -1,8 +1,8 @@
-//! What travels and is executed deterministically at every participant: programs and access sets.
+//! Transactions as they are sent to every participant and executed deterministically there: programs and access sets.
 //!
 //! A program runs in two halves. *Gather* reads at one participant, decides whether the transaction
-//! must abort there, and hands values to the others; *apply* has everybody's values and writes. All
-//! aborts are decided by what was gathered, so every participant reaches the same verdict.
+//! must abort there, and sends values to the others; *apply* has the values of all participants and writes. All
+//! aborts are decided by what was gathered, so every participant comes to the same decision.
 
 pub mod procedure;
 

@@ -1,5 +1,5 @@
-//! Merging: chunks leave the delta; their rows go back to where their keys stand, or into new segments
-//! together with segments that are small or stale, without what nobody can see.
+//! Merging: chunks leave the delta. Their rows replace older rows with the same keys, or go into new segments
+//! together with small or outdated segments; versions that no reader can see are dropped.
 //!
 //! IN: chunks, all segments of the shard, and the writes whose older versions have not been looked for, as
 //! they were when the job was planned. OUT: which rows of segments have ended; segments patched in the

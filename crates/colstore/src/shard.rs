@@ -1,9 +1,9 @@
 //! One table in one partition: a delta, segments, and the merge that may be under way.
 //!
-//! A write ends the older version of its key. If that one is in the delta it ends at once; if it is not, it
-//! may live in a segment, and looking for it costs more than all the rest of a write. So the write is only
-//! noted, and the row is looked for by whoever needs to know: the next snapshot or, on a thread of its own
-//! and in the order of keys, the next merge.
+//! A write ends the older version of its key. If that version is in the delta it ends at once. Otherwise it
+//! may be in a segment, and the look-up would cost more than the rest of the write. So the write is only
+//! noted, and the look-up is done when the result is needed: by the next snapshot or, on a thread of its own
+//! and in the order of keys, by the next merge.
 //!
 //! KEEPS: of all versions of a key, in delta and segments, at most one has not ended once the noted writes
 //! have been looked up. Chunks leave the delta oldest first, so a key's newer version is never in a segment

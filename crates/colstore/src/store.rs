@@ -5,7 +5,7 @@
 //! KEEPS: per partition everything up to `applied` and nothing after it; for every cut that is not
 //! older than what was collected, exactly the versions that the cut sees.
 //!
-//! What the host owes: before it takes a snapshot at a cut, all records in the cut have been applied
+//! Requirements on the host: before it takes a snapshot at a cut, all records in the cut have been applied
 //! for what the query reads; the cut holds everything up to its rank or base, and a set holds, with a
 //! transaction, whatever wrote the same rows before it; and a rank is passed as `collected_below` only if every
 //! cut still to be read includes everything at or below it.

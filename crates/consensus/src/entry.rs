@@ -1,4 +1,4 @@
-//! Entries and where they stand.
+//! Log entries and their positions.
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

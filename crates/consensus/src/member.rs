@@ -5,8 +5,8 @@
 //! message speaks of are on stable storage before the message leaves (an `Append` excepted: the leader's
 //! own copy counts only once it is stored); a committed entry is never truncated.
 //!
-//! One write is under way at a time; what happens meanwhile gathers for the next one. That is the group
-//! commit, and it makes a torn write the last one.
+//! One write is under way at a time; records that arrive meanwhile are gathered for the next one. This is group
+//! commit, and it means that only the last write can be torn.
 
 mod election;
 mod replication;

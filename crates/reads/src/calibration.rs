@@ -1,7 +1,7 @@
 //! Calibrations shared between queries.
 //!
-//! IN: queries that need to know how far a partition is; answers. OUT: when to ask, and whom an answer
-//! serves. KEEPS: an answer serves only queries that had arrived before its question was *sent* (the first
+//! IN: queries that need to know how far a partition has executed; answers. OUT: when to ask, and which queries an
+//! answer serves. KEEPS: an answer serves only queries that had arrived before its question was *sent* (the first
 //! time; a repetition is later still): what had been answered to clients before a query arrived is then
 //! executed at the partition, and counted. Questions to one partition are a gap apart, so their number does not
 //! grow with the number of queries; a query waits for its question no longer than the gap.

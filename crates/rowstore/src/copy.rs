@@ -1,4 +1,4 @@
-//! A whole partition in blocks, for a copy that begins with nothing.
+//! A partition in blocks, for a copy that starts empty.
 //!
 //! IN: blocks of another copy of the same partition, in order. OUT: the blocks of this one, of bounded size each, one at
 //! a time: versions that were written since the copy began are left out, so all blocks are of one moment.

@@ -1,4 +1,4 @@
-//! Columns at rest: an encoding per kind of value, chosen by what the values are like.
+//! Encoded columns: an encoding for each kind of value, chosen by the values themselves.
 
 mod bits;
 mod ints;

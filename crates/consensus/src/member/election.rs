@@ -1,4 +1,4 @@
-//! Who leads: soundings, votes, promises, the lease.
+//! Leader election: pre-votes, votes, promises, the lease.
 //!
 //! The lease. An append sent at reading s of the leader's clock and answered is a promise of the answering
 //! member: no vote for another, and no campaign, before its own clock shows more than s + L + 2ε. The

@@ -11,7 +11,7 @@
 //! those in flight there. Cuts are initial segments of one order as ever, so the queries are serializable; what clocks
 //! gave beyond that is real time between writers that do not conflict.
 //!
-//! While a query waits for its farthest partition, the others go on. When all has arrived, the cut is moved
+//! While a query waits for its farthest partition, the others advance. When everything has arrived, the cut is moved
 //! up to the largest rank that is closed and applied at every partition by then: any later initial segment
 //! is as good, and this one costs no time ([`Dynamic`]).
 
