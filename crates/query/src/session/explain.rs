@@ -416,9 +416,7 @@ impl Session {
         match choice {
             CutChoice::Given => "the transaction's".into(),
             CutChoice::Clock => format!("by the clock, now + {bound:.3} ms"),
-            CutChoice::Calibrated => {
-                "by calibration: those who order what is read are asked where their sequences end".into()
-            }
+            CutChoice::Calibrated => "by calibration: leaders of sequences are asked where these end".into(),
             CutChoice::ClosedSet => "by calibration: partitions are asked how far they have executed".into(),
             CutChoice::Local if self.level() == Consistency::Stale => "what is complete here".into(),
             CutChoice::Local => "what is complete here, or what the session has seen if that is later".into(),
