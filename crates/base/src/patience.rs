@@ -68,7 +68,7 @@ impl Patience {
         self.least_ns.0 = self.least_ns.0.min(sample_ns);
     }
 
-    /// The peer has said something, whatever it was.
+    /// A message of the peer has arrived.
     pub fn heard(&mut self) {
         self.silences = 0;
     }
@@ -98,7 +98,7 @@ impl Patience {
         self.mean_ns.unwrap_or(self.nominal_ns)
     }
 
-    /// Whether answers take much longer than they could: somebody on the way has more to do than it gets done.
+    /// Whether answers take much longer than they could: a node or a link on the path is overloaded.
     pub fn is_queueing(&self) -> bool {
         let least_ns = self.least_ns.0.min(self.least_ns.1);
         self.mean_ns.is_some_and(|mean_ns| mean_ns > (least_ns + least_ns / 2).saturating_add(JITTER_NS))

@@ -37,7 +37,7 @@ pub struct Home {
     pub moves: u32,
 }
 
-/// What has one home: a table or an index of a partition that has moved by itself, or (`None`) everything else in
+/// What has one home: a table or an index of a partition that was moved separately, or (`None`) everything else in
 /// the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Homed {
@@ -46,7 +46,7 @@ pub struct Homed {
 }
 
 impl Homed {
-    /// All of a partition that has not moved by itself.
+    /// All of a partition that was not moved separately.
     pub fn rest_of(partition: PartitionId) -> Homed {
         Homed { partition, table: None }
     }
@@ -364,7 +364,7 @@ pub fn is_given_up(error: &SqlError) -> bool {
 /// "Transaction rollback"; nothing else answers it.
 const GIVEN_UP: SqlState = SqlState(*b"40000");
 
-/// Names a client's request across its repetitions: whoever repeats it gets the end of the first attempt
+/// Names a client's request across its repetitions: each repetition gets the end of the first attempt
 /// that took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClientRequest {

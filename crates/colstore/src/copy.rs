@@ -5,7 +5,7 @@
 //!
 //! Catalogs are numbered densely and kept once for all partitions. A copy names the version that its
 //! partition had reached, which may leave a gap to what is known here. Gaps are filled with the nearest later
-//! catalog; nobody can read at a cut that falls into one, except through a partition whose own records or
+//! catalog; no query can read at a cut that falls into one, except through a partition whose own records or
 //! copy then bring the real one.
 
 use crate::shard::Shard;

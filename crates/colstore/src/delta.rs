@@ -17,7 +17,7 @@ use base::{Key, Row};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Immutable versions, with their columns once somebody needed them.
+/// Immutable versions, with their columns once a reader needed them.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     /// As it was when the newest of these rows was written; older rows may end earlier.

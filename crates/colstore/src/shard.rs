@@ -39,7 +39,7 @@ pub(crate) struct Shard {
 
 /// A shard that was asked so often without having grown is at rest: its delta is merged as if it was read.
 const AT_REST: u32 = 20;
-/// So many writes are looked up even if there is nothing to merge; of a shard that nobody reads, as many as
+/// So many writes are looked up even if there is nothing to merge; of a shard that no query reads, as many as
 /// would be merged.
 const UNFOUND_MIN: usize = 1024;
 
@@ -244,7 +244,7 @@ impl Shard {
     }
 
     /// What a merge would do now; chunks first, then segments that are small or full of garbage. If it is
-    /// not urgent, there has to be more in the delta than if it is, above all if nobody reads it.
+    /// not urgent, there has to be more in the delta than if it is, above all if no query reads it.
     pub fn plan(
         &mut self,
         table: &Arc<Table>,

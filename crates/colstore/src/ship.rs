@@ -38,7 +38,7 @@ impl Wanted {
 }
 
 impl TableSnapshot {
-    /// The blocks in which somebody who wants this may find something, in a fixed order.
+    /// The blocks that may contain rows for this request, in a fixed order.
     pub fn blocks_for<'a>(&'a self, wanted: &'a Wanted) -> impl Iterator<Item = Block> + 'a {
         let columns = self.table().columns.len();
         let known = wanted.predicates.iter().all(|p| p.column() < columns);

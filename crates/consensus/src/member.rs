@@ -319,7 +319,7 @@ impl Member {
         self.finish(now, out);
     }
 
-    /// The next reading at which something happens by itself.
+    /// The next clock reading at which a timer fires.
     pub fn wake_at(&self) -> Time {
         match &self.role {
             Role::Leader(_) if self.members.len() == 1 => Time::MAX,
@@ -361,7 +361,7 @@ impl Member {
     }
 
     /// Lets go of entries that were handed out here and that every member has stored, or that a checkpoint
-    /// holds: nobody will ask for them again. Without it the log stays in memory whole.
+    /// holds: they will not be needed again. Without it the whole log stays in memory.
     pub fn release(&mut self) {
         let held = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.at.index.0);
         let needless = self.everywhere.max(Index(held.saturating_sub(self.options.entries_kept)));

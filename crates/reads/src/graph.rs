@@ -18,7 +18,7 @@
 //! Closure has two kinds of edges: dependencies, which also ordered the execution, and what a writer's
 //! session had seen (`after`), which did not. The second is a rank: everything in a session's past is
 //! ranked at or below it, so "everything at or below this rank" covers that past at partitions that the
-//! session never touched. Ranks also cut every search short: nobody is ranked above its descendants, so
+//! session never touched. Ranks also cut every search short: no transaction is ranked above its descendants, so
 //! below the base there is nothing to look for.
 //!
 //! Reading order: [`closure`] (what a set must include), [`extension`] (what it may), `table` (where it is kept).

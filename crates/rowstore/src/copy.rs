@@ -170,7 +170,7 @@ impl Store {
         }
     }
 
-    /// Takes the next block of another store's copy; with the first, whatever is here is forgotten. Errors: it is
+    /// Takes the next block of another store's copy; with the first, the present contents are dropped. Errors: it is
     /// no such block.
     pub fn restore(&mut self, block: &[u8]) -> Result<(), DecodeError> {
         match codec::decode(block)? {

@@ -11,7 +11,7 @@
 use super::*;
 
 impl Member {
-    /// Nobody was heard for a while: would the others follow? In a group of one there is nobody to ask.
+    /// No leader was heard for a while: would the others vote for this member? A group of one need not ask.
     pub(super) fn sound(&mut self, now: Time) {
         self.expect_leader(now);
         if now <= self.promised_until {

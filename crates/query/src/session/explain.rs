@@ -112,8 +112,8 @@ impl Session {
         if is_replicated {
             let widest = homes.iter().map(|h| topology.wan.round_trip_ns(from, *h)).max().unwrap_or(0);
             add("read of a row", "replicated", 0.0, 0);
-            let trips = if topology.is_replicated() { 1 } else { 2 };
-            add("write of a row", "replicated", trips as f64, trips as u64 * widest);
+            let trips: u32 = if topology.is_replicated() { 1 } else { 2 };
+            add("write of a row", "replicated", f64::from(trips), u64::from(trips) * widest);
         } else {
             for home in homes {
                 let name = topology.region_name(home);
@@ -121,8 +121,9 @@ impl Session {
                 let ns = if away { topology.wan.round_trip_ns(from, home) } else { 0 };
                 let trips = if away { 1.0 } else { 0.0 };
                 // A copy here is read once the home's closed timestamp has come: one way.
-                let reads_after = if topology.is_replicated() { 2 } else { 1 };
-                add("read of a row", name, trips / reads_after as f64, ns / reads_after);
+                let halves: u32 = if topology.is_replicated() { 1 } else { 2 };
+                let (read_trips, read_ns) = (trips * f64::from(halves) / 2.0, ns * u64::from(halves) / 2);
+                add("read of a row", name, read_trips, read_ns);
                 add("write of a row", name, trips, ns);
             }
         }
@@ -520,8 +521,8 @@ impl Session {
         }
         if let Some(last) = &self.last {
             let lines =
-                last.phases.iter().map(|(phase, ns)| format!("  {}: {:.3} ms", phase_name(phase), ms(*ns)));
-            let phases = last.phases.iter().map(|(phase, ns)| (phase_name(phase), Json::rounded(ms(*ns))));
+                last.phases.iter().map(|(phase, ns)| format!("  {}: {:.3} ms", phase_name(*phase), ms(*ns)));
+            let phases = last.phases.iter().map(|(phase, ns)| (phase_name(*phase), Json::rounded(ms(*ns))));
             document.measured_lines(lines.collect(), "Phases", Json::Fields(phases.collect()));
         }
         if let Some(f) = &self.freshness {

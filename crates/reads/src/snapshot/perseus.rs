@@ -60,7 +60,7 @@ pub struct RegularQuery {
     /// Once everything is known that it depends on.
     required: Option<Required>,
     waiting: Option<Missing>,
-    /// Records that it lacks: their partitions send them when somebody asks, or with the next low. Those to ask for,
+    /// Records that it lacks: their partitions send them on request, or with the next closed timestamp. Those to ask for,
     /// and all that were asked for.
     to_fetch: Vec<(PartitionId, TxnId)>,
     fetched: BTreeSet<(PartitionId, TxnId)>,

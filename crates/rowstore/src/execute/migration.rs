@@ -80,7 +80,7 @@ impl Store {
     }
 
     fn changed_table(&self, desc: &Arc<Table>, written: &Written<'_>) -> TableStore {
-        // Nobody asks when: the store is thrown away when the rows are checked.
+        // The place is irrelevant: the store is dropped once the rows are checked.
         let place = Place::new(Rank::ZERO, TxnId::MIN);
         let mut made = TableStore::new(desc.clone(), &self.topology, place);
         let Some(old) = self.table(desc.id) else { return made };
