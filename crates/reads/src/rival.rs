@@ -1,10 +1,10 @@
-//! Baselines: other systems' ways of choosing a query's snapshot, on the same nodes, partitions and streams.
+//! Other systems' ways of choosing a query's snapshot, on the same nodes, partitions and streams.
 //!
 //! A cluster runs one of them, chosen when its nodes are made, because some change what a writer has to do
 //! before it is answered. The places that they give to transactions are the ordering engine's; what differs is
 //! where a query's cut comes from:
 //!
-//! | baseline | after | a query reads | what it costs |
+//! | rival | after | a query reads | what it costs |
 //! |---|---|---|---|
 //! | [`Rival::SafeTimestamp`] | F1 Lightning | at the least rank that every partition of the cluster has announced as safe | staleness |
 //! | [`Rival::CentralTimestamp`] | TiDB | at a timestamp from the cluster's oracle, once everything below is there | a trip to the oracle, and waiting |

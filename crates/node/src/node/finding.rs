@@ -125,5 +125,5 @@ impl<E: Engine> Node<E> {
 pub fn rests_on_clocks() -> SqlError {
     SqlError::unsupported("level rss where clocks have no bound")
         .detail("Real time between transactions that do not conflict cannot be told without clocks.")
-        .hint("SET meridian.consistency = 'regular': one serial order that includes every conflicting transaction answered before.")
+        .hint("SET meridian.consistency = 'regular': one serial order, and whatever was answered before is in there.")
 }

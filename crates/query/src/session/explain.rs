@@ -63,14 +63,6 @@ pub(super) fn freshness(f: &Freshness) -> String {
     }
 }
 
-/// What a phase of an engine is called in an answer.
-fn phase_name(phase: &'static str) -> &'static str {
-    match phase {
-        "gate" => "commit wait",
-        phase => phase,
-    }
-}
-
 /// Columns of `SHOW EXPECTED LATENCY`.
 pub(super) fn latency_columns() -> Vec<Column> {
     vec![
@@ -571,6 +563,14 @@ impl Session {
             document.measured(format!("Execution time: {took:.3} ms"), "Execution Time", Json::rounded(took));
         }
         Ok(())
+    }
+}
+
+/// What a phase of an engine is called in an answer.
+fn phase_name(phase: &'static str) -> &'static str {
+    match phase {
+        "gate" => "commit wait",
+        phase => phase,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Batch cuts (Janus-HTAP): fetch the last barrier that is closed everywhere, wait until it is applied.
 //!
-//! See [`crate::batches`]. Each barrier is an initial segment of the serial order, so queries are serializable. A transaction that was answered after the last batch was closed is not in it, and a session's token is
-//! ignored.
+//! See [`crate::batches`]. Each barrier is an initial segment of the serial order, so queries are serializable. What was answered after the last batch closed is not in it, and a session's token is not
+//! looked at.
 
 use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told};
 use crate::batches::HOLD_NS;

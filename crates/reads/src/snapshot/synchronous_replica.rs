@@ -1,8 +1,8 @@
 //! Synchronous replicas (Spanner-RSS with replicas for analytics): read what is here.
 //!
-//! A writer is answered only after every column copy of its partitions has applied it. So every answered transaction
+//! A writer is answered only after every column copy of its partitions has applied it. So whatever was answered
 //! is here already, and the newest rank applied here is a cut that includes it; what remains is to wait until
-//! nothing at or below that rank can follow. Queries ask no other node; writers wait instead.
+//! nothing at or below that rank can follow. Queries ask nobody. Writers pay.
 
 use super::{Ask, ColumnView, QueryMeta, Readable, SnapshotRule, Told};
 use base::{Rank, SqlError, Time};
