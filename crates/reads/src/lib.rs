@@ -1,4 +1,4 @@
-//! Who may see what: how a query's cut is chosen, closed and waited for.
+//! Visibility: how a query's cut is chosen, and when it is closed and may be read.
 //!
 //! One theorem stands behind every rule here. Let ≺ be a total order of committed transactions that
 //! agrees with the execution order of every conflicting pair and with real time between writers. If a

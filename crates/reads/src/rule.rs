@@ -141,7 +141,7 @@ pub trait View {
 pub enum Dynamic {
     /// Not at all: the least cut that the level allows.
     Off,
-    /// To whatever has arrived when all that is needed has: waiting for the rest ends at that moment, and the
+    /// To what else has arrived when all that is needed has: waiting for the rest ends at that moment, and the
     /// longest essential delay is the threshold.
     #[default]
     Essential,

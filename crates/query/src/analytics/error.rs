@@ -47,8 +47,8 @@ fn from_ref(error: &DataFusionError) -> SqlError {
         E::NotImplemented(what) => wording::unsupported(what),
         E::SchemaError(inner, _) => schema(inner),
         E::ResourcesExhausted(what) => SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
-            .detail(first_line(what))
-            .hint("The query needs more memory than analytical queries may take; read less of the tables."),
+            .detail(reservation(what).unwrap_or_else(|| first_line(what)))
+            .hint("Read less of the tables, or start the server with a higher --query-memory-mib."),
         E::Plan(what) => planning(what),
         E::Execution(what) => execution(what),
         other => defects::error(&other.to_string()),
@@ -210,4 +210,32 @@ fn execution(what: &str) -> SqlError {
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim_end_matches('.').to_string()
+}
+
+/// What the memory pool refused, as a sentence.
+fn reservation(what: &str) -> Option<String> {
+    let (asked, rest) = what.split_once("Failed to allocate additional ")?.1.split_once(" for ")?;
+    let (operator, rest) = rest.split_once(" with ")?;
+    let (has, rest) = rest.split_once(" already allocated for this reservation - ")?;
+    let (free, _) = rest.split_once(" remain available")?;
+    Some(format!("{operator} has {has} and needs {asked} more; {free} of --query-memory-mib are free."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_refused_reservation_names_operator_and_sizes_and_no_pool() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(100));
+        let reservation = MemoryConsumer::new("repeat").register(&pool);
+        let error = sql_error(reservation.try_grow(150).unwrap_err());
+        assert_eq!((error.state, error.message.as_str()), (SqlState::OUT_OF_MEMORY, "out of memory"));
+        assert_eq!(
+            error.detail.as_deref(),
+            Some("repeat has 0.0 B and needs 150.0 B more; 100.0 B of --query-memory-mib are free.")
+        );
+    }
 }

@@ -68,7 +68,7 @@ pub(super) fn latency_columns() -> Vec<Column> {
     vec![
         Column::new("operation", DataType::Text),
         Column::new("home", DataType::Text),
-        Column::new("wan_round_trips", DataType::Integer),
+        Column::new("wan_round_trips", DataType::Double),
         Column::new("latency_ms", DataType::Double),
     ]
 }
@@ -98,23 +98,25 @@ impl Session {
         let is_replicated = table.placement == Placement::Replicated;
         let homes = self.homes(table.id, &table.partitions(topology).into_iter().collect());
         let mut rows = Vec::new();
-        let mut add = |operation: &str, home: &str, trips: i64, ns: u64| {
-            rows.push(vec![Datum::text(operation), Datum::text(home), Datum::Int(trips), ms(ns)]);
+        let mut add = |operation: &str, home: &str, trips: f64, ns: u64| {
+            rows.push(vec![Datum::text(operation), Datum::text(home), Datum::Float(trips), ms(ns)]);
         };
         if is_replicated {
             let widest = homes.iter().map(|h| topology.wan.round_trip_ns(from, *h)).max().unwrap_or(0);
-            add("read of a row", "replicated", 0, 0);
-            let trips = if topology.is_replicated() { 1 } else { 2 };
-            add("write of a row", "replicated", trips, trips as u64 * widest);
+            add("read of a row", "replicated", 0.0, 0);
+            let trips: u32 = if topology.is_replicated() { 1 } else { 2 };
+            add("write of a row", "replicated", f64::from(trips), u64::from(trips) * widest);
         } else {
             for home in homes {
                 let name = topology.region_name(home);
                 let away = home != from;
                 let ns = if away { topology.wan.round_trip_ns(from, home) } else { 0 };
-                // A copy here is read after one way.
-                let read_ns = if topology.is_replicated() { ns / 2 } else { ns };
-                add("read of a row", name, i64::from(away), read_ns);
-                add("write of a row", name, i64::from(away), ns);
+                let trips = if away { 1.0 } else { 0.0 };
+                // A copy here is read once the home's closed timestamp has come: one way.
+                let halves: u32 = if topology.is_replicated() { 1 } else { 2 };
+                let (read_trips, read_ns) = (trips * f64::from(halves) / 2.0, ns * u64::from(halves) / 2);
+                add("read of a row", name, read_trips, read_ns);
+                add("write of a row", name, trips, ns);
             }
         }
         Ok(rows)
@@ -407,9 +409,7 @@ impl Session {
         match choice {
             CutChoice::Given => "the transaction's".into(),
             CutChoice::Clock => format!("by the clock, now + {bound:.3} ms"),
-            CutChoice::Calibrated => {
-                "by calibration: those who order what is read are asked where their sequences end".into()
-            }
+            CutChoice::Calibrated => "by calibration: leaders of sequences are asked where these end".into(),
             CutChoice::ClosedSet => "by calibration: partitions are asked how far they have executed".into(),
             CutChoice::Local if self.level() == Consistency::Stale => "what is complete here".into(),
             CutChoice::Local => "what is complete here, or what the session has seen if that is later".into(),
@@ -512,8 +512,9 @@ impl Session {
             );
         }
         if let Some(last) = &self.last {
-            let lines = last.phases.iter().map(|(phase, ns)| format!("  {phase}: {:.3} ms", ms(*ns)));
-            let phases = last.phases.iter().map(|(phase, ns)| (*phase, Json::rounded(ms(*ns))));
+            let lines =
+                last.phases.iter().map(|(phase, ns)| format!("  {}: {:.3} ms", phase_name(*phase), ms(*ns)));
+            let phases = last.phases.iter().map(|(phase, ns)| (phase_name(*phase), Json::rounded(ms(*ns))));
             document.measured_lines(lines.collect(), "Phases", Json::Fields(phases.collect()));
         }
         if let Some(f) = &self.freshness {
@@ -562,6 +563,14 @@ impl Session {
             document.measured(format!("Execution time: {took:.3} ms"), "Execution Time", Json::rounded(took));
         }
         Ok(())
+    }
+}
+
+/// What a phase of an engine is called in an answer.
+fn phase_name(phase: &'static str) -> &'static str {
+    match phase {
+        "gate" => "commit wait",
+        phase => phase,
     }
 }
 

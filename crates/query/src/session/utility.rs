@@ -502,7 +502,7 @@ impl Session {
         let topology = self.cluster().topology();
         let region = |node| Datum::text(topology.region_name(topology.region_of(node)));
         let ms = |ns: i64| Datum::Float(ns as f64 / base::time::MS as f64);
-        let state = status.out.as_ref().map_or("in its bound", |_| "has taken itself out");
+        let state = status.out.as_ref().map_or("within bound", |_| "fenced");
         let rows = status.clocks.iter().map(|clock| {
             vec![
                 region(self.cluster().node()),

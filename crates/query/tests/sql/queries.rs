@@ -111,7 +111,7 @@ async fn constants_are_typed_and_checked_as_in_postgresql() {
         "select date '2026-02-31', interval '1 day'" => "22008 date/time field value out of range: \"2026-02-31\"",
         "select mod(v, 3), array[v, 2] from generate_series(4, 5) as g(v) order by 1" => "1|{4,2}\n2|{5,2}",
         "create table t (a int primary key)" => "CREATE TABLE",
-        "show expected latency for table t in region eu" => "read of a row|us|1|50\nwrite of a row|us|1|100",
+        "show expected latency for table t in region eu" => "read of a row|us|0.5|50\nwrite of a row|us|1|100",
         "show expected latency for table t in region mars" => "22023 region \"mars\" does not exist",
     );
 }

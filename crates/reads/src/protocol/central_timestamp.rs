@@ -1,8 +1,8 @@
 //! Central timestamps (TiDB): fetch a timestamp, close it, wait for everything below.
 //!
-//! The oracle's timestamp is above the rank of whatever was answered before it was asked, and below that of
-//! whatever is pre-accepted after a partition has closed it. So the cut is an initial segment that includes
-//! every answered writer; its price is the way to the oracle and the wait for whatever is in flight.
+//! The oracle's timestamp is above the rank of every transaction answered before it was asked, and below that of
+//! every transaction pre-accepted after a partition has closed it. So the cut is an initial segment that includes
+//! every answered writer; it costs the trip to the oracle and the wait for transactions in flight.
 
 use super::ReadProtocol;
 use crate::rule::rank::RankQuery;

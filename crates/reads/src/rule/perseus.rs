@@ -60,7 +60,7 @@ pub struct RegularQuery {
     /// Once everything is known that it depends on.
     required: Option<Required>,
     waiting: Option<Missing>,
-    /// Records that it lacks: their partitions send them when somebody asks, or with the next low. Those to ask for,
+    /// Records that it lacks: their partitions send them on request, or with the next closed timestamp. Those to ask for,
     /// and all that were asked for.
     to_fetch: Vec<(PartitionId, TxnId)>,
     fetched: BTreeSet<(PartitionId, TxnId)>,
@@ -126,7 +126,7 @@ impl RegularQuery {
             self.error = Some(
                 SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("the token names a position that {partition} never had"))
                     .detail(format!("It asks for position {wanted}, the log ends at {position}."))
-                    .hint("The token was given by another cluster, or by a former life of this one; reset it with SET meridian.token."),
+                    .hint("The token was given by another cluster, or by an earlier incarnation of this one; reset it with SET meridian.token."),
             );
         }
         if calibration.low < token.rank && self.planted != Some(Mutant::TokenWithoutAncestors) {

@@ -1,4 +1,4 @@
-//! PERSEUS' Alg. 2 and 3 as printed, for comparison only: never a level of SQL. It gives no guarantee at all,
+//! PERSEUS' Alg. 2 and 3 as published, for comparison only: never a level of SQL. It gives no guarantee at all,
 //! which `crates/sim/tests/matrix.rs` shows column by column.
 //!
 //! The order of a transaction arrives ahead of its updates. A query asks every partition for what was

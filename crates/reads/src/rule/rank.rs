@@ -1,6 +1,6 @@
 //! Rank cuts: `rss`, and `session`/`stale` as the same with a lower cut.
 //!
-//! With clocks bounded by ε, t = max(token, now + ε) needs no message to choose: whatever was answered
+//! With clocks bounded by ε, t = max(token, now + ε) needs no message to choose: a transaction that was answered
 //! before the query arrived was answered at a true time after its rank, so its rank is ≤ t. What
 //! remains is closing t at the partitions read (and only for the granules read), then applying up to
 //! there. Cuts are totally ordered, so queries never fork.
@@ -11,7 +11,7 @@
 //! those in flight there. Cuts are initial segments of one order as ever, so the queries are serializable; what clocks
 //! gave beyond that is real time between writers that do not conflict.
 //!
-//! While a query waits for its farthest partition, the others go on. When all has arrived, the cut is moved
+//! While a query waits for its farthest partition, the others advance. When everything has arrived, the cut is moved
 //! up to the largest rank that is closed and applied at every partition by then: any later initial segment
 //! is as good, and this one costs no time ([`Dynamic`]).
 
@@ -27,7 +27,7 @@ pub struct RankQuery {
     cut: Rank,
     /// Of the partitions that have closed the cut: log end, and the rank up to which it is closed.
     closed: BTreeMap<PartitionId, (LogPosition, Rank)>,
-    /// Partitions that have not told how late the cut has to be; `None`: nobody is asked.
+    /// Partitions that have not answered how late the cut has to be; `None`: none is asked.
     finding: Option<BTreeSet<PartitionId>>,
     /// All have told just now.
     just_found: bool,
