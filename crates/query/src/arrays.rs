@@ -6,7 +6,7 @@
 //! for all of them once it is bound.
 
 use crate::names;
-use crate::response::ParameterType;
+use crate::types::ParameterType;
 use base::error::SqlResult;
 use base::{DataType, Datum};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, Statement, Value};

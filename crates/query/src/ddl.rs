@@ -6,6 +6,7 @@
 mod create_table;
 pub mod placement;
 
+use crate::generators::Generators;
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::lower::{Lowering, Refusal, bind};
 use crate::names;
@@ -25,7 +26,7 @@ pub struct DdlContext<'a> {
     pub topology: &'a Topology,
     /// Where tables live that do not say.
     pub region: RegionId,
-    pub gateway: &'a crate::Gateway,
+    pub generators: &'a Generators,
     pub now_us: i64,
 }
 
@@ -414,7 +415,7 @@ impl DdlContext<'_> {
         let binding = bind::Binding {
             parameters: &[],
             now_us: self.now_us,
-            gateway: self.gateway,
+            generators: self.generators,
             catalog: self.catalog,
         };
         crate::lower::insert::assign(binding.value(&expr)?, column)

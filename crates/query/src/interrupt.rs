@@ -9,8 +9,7 @@
 //! KEEPS: 1. a statement is only ever ended by its own session's cancel handle; 2. at most [`LEFT_MAX`] computations go
 //! on whose statements have ended.
 
-use crate::gateway::{Gateway, QueryThreads};
-use crate::session::{CancelHandle, SHORT_BYTES};
+use crate::cancel::CancelHandle;
 use base::SqlError;
 use base::error::SqlResult;
 use std::cell::{Cell, RefCell};
@@ -20,6 +19,27 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Threads of analytical queries. Each running query has its own: the system's scheduler shares the cores among them,
+/// and a query that computes for seconds without a pause delays no other.
+pub trait QueryThreads: Send + Sync {
+    /// Threads for one query, given back when dropped.
+    fn lease(&self) -> Box<dyn QueryThreadsLease>;
+
+    /// Calls `work` once, on a thread of its own, and comes back when it is done.
+    fn compute(&self, work: &mut (dyn FnMut() + Send));
+
+    /// Has a thread of its own do `work`, and does not wait. `false`: no more threads to be had, and nothing is done.
+    fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool;
+}
+
+/// Threads that one query has.
+pub trait QueryThreadsLease: Send {
+    fn handle(&self) -> &tokio::runtime::Handle;
+}
+
+/// A text of so many bytes is read and lowered in well under a millisecond.
+pub(crate) const SHORT_BYTES: usize = 2048;
 
 /// Computations of a process that go on though their statements have ended; the next statements wait for theirs.
 const LEFT_MAX: usize = 4;
@@ -113,24 +133,24 @@ pub(crate) fn check() -> SqlResult<()> {
 
 /// Does work that may take longer than a millisecond, on a thread that gives way to those that serve nodes and
 /// connections. Other connections that this thread serves are taken over by another one until the work is done.
-pub(crate) fn aside<T: Send>(gateway: &Gateway, work: impl FnOnce() -> T + Send) -> T {
-    let Some(threads) = &gateway.config.query_threads_pool else { return work() };
+pub(crate) fn aside<T: Send>(threads: Option<&dyn QueryThreads>, work: impl FnOnce() -> T + Send) -> T {
+    let Some(threads) = threads else { return work() };
     if IS_ASIDE.get() || !has_others() {
         return work();
     }
-    tokio::task::block_in_place(|| on_thread(threads.as_ref(), work))
+    tokio::task::block_in_place(|| on_thread(threads, work))
 }
 
 /// Computes for a statement, aside if its text is long.
 pub(crate) fn for_text<T: Send>(
-    gateway: &Gateway,
+    threads: Option<&dyn QueryThreads>,
     handle: &CancelHandle,
     text_bytes: usize,
     work: impl FnOnce() -> T + Send,
 ) -> T {
     during(handle, || match text_bytes <= SHORT_BYTES {
         true => work(),
-        false => aside(gateway, work),
+        false => aside(threads, work),
     })
 }
 
@@ -158,13 +178,13 @@ fn on_thread<T: Send>(threads: &dyn QueryThreads, work: impl FnOnce() -> T + Sen
 
 /// The same for work that owns what it needs: the statement ends when it has to, wherever the work is.
 pub(crate) fn apart<T: Send + 'static>(
-    gateway: &Gateway,
+    threads: Option<&dyn QueryThreads>,
     work: impl FnOnce() -> SqlResult<T> + Send + 'static,
 ) -> SqlResult<T> {
-    let Some(threads) = &gateway.config.query_threads_pool else { return work() };
+    let Some(threads) = threads else { return work() };
     match (IS_ASIDE.get(), has_others()) {
-        (true, _) => on_own_thread(threads.as_ref(), work),
-        (false, true) => tokio::task::block_in_place(|| on_own_thread(threads.as_ref(), work)),
+        (true, _) => on_own_thread(threads, work),
+        (false, true) => tokio::task::block_in_place(|| on_own_thread(threads, work)),
         (false, false) => work(),
     }
 }
@@ -222,7 +242,7 @@ mod tests {
     struct Threads;
 
     impl QueryThreads for Threads {
-        fn lease(&self) -> Box<dyn crate::gateway::QueryThreadsLease> {
+        fn lease(&self) -> Box<dyn QueryThreadsLease> {
             unreachable!("nothing is run")
         }
         fn compute(&self, work: &mut (dyn FnMut() + Send)) {

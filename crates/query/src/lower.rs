@@ -18,7 +18,7 @@ pub mod select;
 mod texts;
 
 use crate::names;
-use crate::response::Column;
+use crate::types::Column;
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::schema::{Catalog, Table};

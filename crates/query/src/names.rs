@@ -113,7 +113,7 @@ pub fn data_type(ast: &Ast) -> SqlResult<DataType> {
 
 fn numeric(info: &ExactNumberInfo) -> SqlResult<DataType> {
     let (precision, scale) = match info {
-        ExactNumberInfo::None => return Ok(crate::response::NUMERIC),
+        ExactNumberInfo::None => return Ok(crate::types::NUMERIC),
         ExactNumberInfo::Precision(precision) => (*precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
     };

@@ -6,12 +6,10 @@
 //! snapshot was given up reads nothing at it any more (72000), and commits nothing that rests on it; a snapshot
 //! is given up for memory only if it is the one that holds collection back.
 
+use crate::analytics::HeldSnapshot;
 use crate::gateway::Gateway;
-use base::{Rank, SqlError, SqlState, Time};
-use node::request::{PinId, Reply, Request, Status};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use node::request::{Reply, Request, Status};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How much open transactions may hold back.
@@ -29,84 +27,10 @@ const EVERY: Duration = Duration::from_millis(250);
 /// while to collect what it held back.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An open transaction's snapshot.
-#[derive(Debug)]
-pub(crate) struct HeldSnapshot {
-    pub pin: PinId,
-    pub rank: Rank,
-    /// Since when, by the node's clock.
-    pub since: Time,
-    pub user: String,
-    pub application: String,
-    is_too_old: AtomicBool,
-}
-
-impl HeldSnapshot {
-    pub fn is_too_old(&self) -> bool {
-        self.is_too_old.load(Ordering::Acquire)
-    }
-}
-
-/// Those of one gateway, the oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct Snapshots(Mutex<BTreeMap<(Rank, PinId), Arc<HeldSnapshot>>>);
-
-impl Snapshots {
-    /// A transaction has a snapshot until the answer is dropped.
-    pub fn hold(
-        self: &Arc<Snapshots>,
-        (pin, rank): (PinId, Rank),
-        since: Time,
-        user: &str,
-        application: String,
-    ) -> SnapshotGuard {
-        let user = user.to_string();
-        let held = HeldSnapshot { pin, rank, since, user, application, is_too_old: AtomicBool::new(false) };
-        let held = Arc::new(held);
-        self.0.lock().expect("no panic while noting").insert((rank, pin), held.clone());
-        SnapshotGuard { held, all: self.clone() }
-    }
-
-    pub fn all(&self) -> Vec<Arc<HeldSnapshot>> {
-        self.0.lock().expect("no panic while listing").values().cloned().collect()
-    }
-}
-
-/// Notes that a snapshot is held, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct SnapshotGuard {
-    held: Arc<HeldSnapshot>,
-    all: Arc<Snapshots>,
-}
-
-impl SnapshotGuard {
-    /// Errors: the snapshot was given up (72000).
-    pub fn check(&self) -> Result<(), SqlError> {
-        match self.held.is_too_old() {
-            false => Ok(()),
-            true => Err(SqlError::new(SqlState::SNAPSHOT_TOO_OLD, "snapshot too old")
-                .detail(
-                    "The transaction was open for so long that the versions it may read were given up, for \
-                     their age or their memory.",
-                )
-                .hint(
-                    "Run the transaction again. The limits are --old-versions-mib and --old-versions-age.",
-                )),
-        }
-    }
-}
-
-impl Drop for SnapshotGuard {
-    fn drop(&mut self) {
-        let mut all = self.all.0.lock().expect("no panic while forgetting");
-        all.remove(&(self.held.rank, self.held.pin));
-    }
-}
-
 impl Gateway {
     /// The node may forget what only this snapshot sees.
     fn give_up(&self, snapshot: &HeldSnapshot) {
-        snapshot.is_too_old.store(true, Ordering::Release);
+        snapshot.give_up();
         self.cluster.tell(Request::Unpin(snapshot.pin));
     }
 
@@ -129,7 +53,7 @@ pub async fn limit_old_versions(gateways: Vec<Arc<Gateway>>, limits: OldVersions
         let mut oldest: Option<(&Arc<Gateway>, Arc<HeldSnapshot>, Duration)> = None;
         for gateway in &gateways {
             let now = gateway.cluster.now();
-            for held in gateway.snapshots.all().into_iter().filter(|held| !held.is_too_old()) {
+            for held in gateway.node.snapshots.all().into_iter().filter(|held| !held.is_too_old()) {
                 let age = Duration::from_nanos(now.since(held.since));
                 if age > limits.age_max {
                     gateway.give_up(&held);

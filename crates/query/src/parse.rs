@@ -20,6 +20,9 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 use dialect::{BoundedDialect, Failure};
 
+/// Stands in a FETCH for MOVE, which the parser does not know.
+pub(crate) const MOVE: &str = "meridian move";
+
 /// The parser's own recursion for one level of parentheses: a subquery is read as an expression, a query and a table.
 const RECURSION_PER_LEVEL: usize = 5;
 
@@ -142,7 +145,7 @@ fn with_whole_fetches(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         parts.extend(direction);
         parts.extend([word("FROM"), (*name).clone()]);
         if is_word(verb, "move") {
-            let place = Token::make_word(crate::session::MOVE, Some('"'));
+            let place = Token::make_word(MOVE, Some('"'));
             parts.extend([word("INTO"), TokenWithSpan { token: place, span }]);
         }
         for part in parts {

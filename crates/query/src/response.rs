@@ -1,72 +1,14 @@
 //! What a statement answers: columns, rows, command tags, copies.
 //!
 //! Rows come in two shapes: values (transactional reads) and Arrow batches (analytics), both behind
-//! [`RowStream`]. The front end asks for values or batches and never sees a type beyond [`DataType`].
+//! [`RowStream`]. The front end asks for values and never sees a type beyond [`DataType`].
 
-use crate::analytics::RowsMemory;
+use crate::analytics::{BatchStream, RowsMemory, UNPACKED_BYTES, row_bytes};
 use crate::gateway::Gateway;
+use crate::types::Column;
 use base::error::SqlResult;
 use base::{DataType, Datum};
-use datafusion::arrow::record_batch::RecordBatch;
-use futures::StreamExt;
-use futures::stream::BoxStream;
 use std::sync::Arc;
-
-/// The type of a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ParameterType {
-    /// Of the value, or of each element.
-    pub data_type: DataType,
-    /// An array travels as text: `{1,2}`.
-    pub is_array: bool,
-    /// Object id of a type that has none of ours: an interval, a time of day (text here), an object id.
-    pub announced: Option<u32>,
-}
-
-/// Object ids of intervals and times of day, which are announced and are text here.
-pub const INTERVAL_OID: u32 = 1186;
-pub const TIME_OID: u32 = 1083;
-pub const OBJECT_ID_OID: u32 = 26;
-
-impl From<DataType> for ParameterType {
-    fn from(data_type: DataType) -> ParameterType {
-        ParameterType { data_type, is_array: false, announced: None }
-    }
-}
-
-impl ParameterType {
-    /// PostgreSQL's object id.
-    pub fn oid(self) -> u32 {
-        let of = self.announced.unwrap_or(type_oid(self.data_type));
-        if self.is_array { array_oid(of) } else { of }
-    }
-}
-
-/// A column of a result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Column {
-    pub name: String,
-    /// How its values are written; types beyond these are shown as text.
-    pub data_type: DataType,
-    /// Object id of the type that is announced: usually [`type_oid`] of `data_type`.
-    pub type_oid: u32,
-    /// Type modifier as PostgreSQL sends it, −1 for none.
-    pub type_modifier: i32,
-    /// Object id of the table and number (from 1) of the column it comes straight from.
-    pub origin: Option<(u32, i16)>,
-}
-
-impl Column {
-    pub fn new(name: impl Into<String>, data_type: DataType) -> Column {
-        Column {
-            name: name.into(),
-            data_type,
-            type_oid: type_oid(data_type),
-            type_modifier: type_modifier(data_type),
-            origin: None,
-        }
-    }
-}
 
 /// A statement's answer.
 pub enum Response {
@@ -88,7 +30,7 @@ impl Response {
         let Response::Rows(Rows { columns, stream: RowStream::Values(rows, before), tag }) = self else {
             return Ok(self);
         };
-        let bytes: usize = rows.as_slice().iter().map(|row| crate::analytics::row_bytes(row)).sum();
+        let bytes: usize = rows.as_slice().iter().map(|row| row_bytes(row)).sum();
         let memory = match reading.or(before) {
             None if bytes < UNPACKED_BYTES => None,
             memory => {
@@ -102,13 +44,6 @@ impl Response {
         Ok(Response::Rows(Rows { columns, stream: RowStream::Values(rows, memory), tag }))
     }
 }
-
-/// Rows of a batch that are made values at once: other connections of the thread have their turn in between, and a
-/// client that reads slowly holds no more.
-const UNPACKED_ROWS: usize = 1_024;
-
-/// Values of a batch that are built at once, in bytes; one row at least.
-const UNPACKED_BYTES: usize = 1 << 20;
 
 /// Rows on their way, and the tag that follows them.
 pub struct Rows {
@@ -135,65 +70,6 @@ pub enum RowStream {
     Batches(BatchStream),
 }
 
-/// Arrow batches, with the types their columns are shown as.
-pub struct BatchStream {
-    pub(crate) batches: BoxStream<'static, SqlResult<RecordBatch>>,
-    pub(crate) types: Vec<DataType>,
-    /// Ends the query when it is canceled or out of time.
-    pub(crate) guard: Option<Guard>,
-    /// The rest of a batch that was asked for row by row.
-    pub(crate) pending: std::vec::IntoIter<Vec<Datum>>,
-    /// What is left of the batch that they are of, from a row on.
-    rest: Option<(RecordBatch, usize)>,
-    /// What the values take on their way out.
-    memory: RowsMemory,
-}
-
-/// What may end a query between its batches.
-pub(crate) struct Guard {
-    pub cancel: crate::session::CancelHandle,
-    pub deadline: Option<tokio::time::Instant>,
-}
-
-impl BatchStream {
-    pub(crate) fn new(
-        batches: BoxStream<'static, SqlResult<RecordBatch>>,
-        types: Vec<DataType>,
-        memory: RowsMemory,
-    ) -> BatchStream {
-        let pending = Vec::new().into_iter();
-        BatchStream { batches, types, guard: None, pending, rest: None, memory }
-    }
-
-    /// Builds the next values of a batch, as many as may be long at once. Errors: 53200.
-    fn unpack(&mut self) -> SqlResult<()> {
-        let Some((batch, first)) = self.rest.take() else { return Ok(()) };
-        let (count, bytes) = crate::analytics::rows_within(&batch, first, UNPACKED_BYTES);
-        let count = count.min(UNPACKED_ROWS);
-        self.memory.clear();
-        if bytes > UNPACKED_BYTES {
-            // The value, its text and the message that carries it.
-            self.memory.grow(bytes.saturating_mul(3))?;
-        }
-        let rows = crate::analytics::types::rows_of(&batch.slice(first, count), &self.types)?;
-        self.pending = rows.into_iter();
-        if first + count < batch.num_rows() {
-            self.rest = Some((batch, first + count));
-        }
-        Ok(())
-    }
-
-    /// The next batch; 57014 when the query is canceled.
-    async fn next_batch(&mut self) -> Option<SqlResult<RecordBatch>> {
-        let Some(guard) = &self.guard else { return self.batches.next().await };
-        tokio::select! {
-            biased;
-            error = guard.cancel.wait_until(guard.deadline) => Some(Err(error)),
-            batch = self.batches.next() => batch,
-        }
-    }
-}
-
 impl RowStream {
     pub fn values(rows: Vec<Vec<Datum>>) -> RowStream {
         RowStream::Values(rows.into_iter(), None)
@@ -205,22 +81,7 @@ impl RowStream {
     pub async fn next_rows(&mut self, limit: usize) -> SqlResult<Vec<Vec<Datum>>> {
         match self {
             RowStream::Values(rows, _) => Ok(rows.by_ref().take(limit).collect()),
-            RowStream::Batches(stream) => loop {
-                let rows: Vec<_> = stream.pending.by_ref().take(limit).collect();
-                if !rows.is_empty() || limit == 0 {
-                    return Ok(rows);
-                }
-                if stream.rest.is_none() {
-                    match stream.next_batch().await {
-                        Some(batch) => stream.rest = Some((batch?, 0)),
-                        None => {
-                            stream.memory.clear();
-                            return Ok(Vec::new());
-                        }
-                    }
-                }
-                stream.unpack()?;
-            },
+            RowStream::Batches(stream) => stream.next_rows(limit).await,
         }
     }
     /// Every row that is left, counted. Errors: there is no memory for them (53200).
@@ -231,7 +92,7 @@ impl RowStream {
             if rows.is_empty() {
                 return Ok(all);
             }
-            memory.grow(rows.iter().map(|row| crate::analytics::row_bytes(row)).sum())?;
+            memory.grow(rows.iter().map(|row| row_bytes(row)).sum())?;
             all.extend(rows);
         }
     }
@@ -331,91 +192,4 @@ pub struct Notice {
     pub severity: &'static str,
     pub state: base::SqlState,
     pub message: String,
-}
-
-/// Types with their arrays, by PostgreSQL's object ids.
-const ARRAYS: [(u32, u32); 18] = [
-    (16, 1000),
-    (17, 1001),
-    (19, 1003),
-    (20, 1016),
-    (21, 1005),
-    (23, 1007),
-    (25, 1009),
-    (26, 1028),
-    (700, 1021),
-    (701, 1022),
-    (1042, 1014),
-    (1043, 1015),
-    (1082, 1182),
-    (1114, 1115),
-    (1184, 1185),
-    (1186, 1187),
-    (1700, 1231),
-    (2950, 2951),
-];
-
-/// Object id of an array of a type; text's for types without one.
-pub fn array_oid(of: u32) -> u32 {
-    ARRAYS.iter().find(|(element, _)| *element == of).map_or(1009, |(_, array)| *array)
-}
-
-/// Object id of an array's elements; `None` if the type is no array.
-pub fn element_oid(array: u32) -> Option<u32> {
-    ARRAYS.iter().find(|(_, a)| *a == array).map(|(element, _)| *element)
-}
-
-/// PostgreSQL's object id of a type.
-pub fn type_oid(data_type: DataType) -> u32 {
-    match data_type {
-        DataType::Boolean => 16,
-        DataType::Bytea => 17,
-        DataType::BigInt => 20,
-        DataType::SmallInt => 21,
-        DataType::Integer => 23,
-        DataType::Text => 25,
-        DataType::Real => 700,
-        DataType::Double => 701,
-        DataType::Char { .. } => 1042,
-        DataType::Varchar { .. } => 1043,
-        DataType::Date => 1082,
-        DataType::Timestamp => 1114,
-        DataType::TimestampTz => 1184,
-        DataType::Numeric { .. } => 1700,
-        DataType::Uuid => 2950,
-    }
-}
-
-/// The type of an object id, as a parameter may have it. 705 (unknown) and 0 are no type.
-pub fn type_of_oid(oid: u32) -> Option<DataType> {
-    Some(match oid {
-        16 => DataType::Boolean,
-        17 => DataType::Bytea,
-        20 => DataType::BigInt,
-        21 => DataType::SmallInt,
-        23 | 26 => DataType::Integer,
-        25 | 18 | 19 => DataType::Text,
-        700 => DataType::Real,
-        701 => DataType::Double,
-        1042 | 1043 => DataType::Text,
-        1082 => DataType::Date,
-        1114 => DataType::Timestamp,
-        1184 => DataType::TimestampTz,
-        1700 => NUMERIC,
-        2950 => DataType::Uuid,
-        _ => return None,
-    })
-}
-
-/// `numeric` without limits: as wide as values get.
-pub const NUMERIC: DataType = DataType::Numeric { precision: 38, scale: 10 };
-
-/// PostgreSQL's modifier of a type: length or precision and scale, −1 for none.
-pub fn type_modifier(data_type: DataType) -> i32 {
-    match data_type {
-        NUMERIC => -1,
-        DataType::Numeric { precision, scale } => (i32::from(precision) << 16 | i32::from(scale)) + 4,
-        DataType::Varchar { length } | DataType::Char { length } => length as i32 + 4,
-        _ => -1,
-    }
 }

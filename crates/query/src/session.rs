@@ -5,7 +5,6 @@
 //! nothing runs until ROLLBACK.
 
 mod calling;
-mod cancel;
 mod catalog;
 mod computed;
 mod copying;
@@ -25,39 +24,37 @@ mod read;
 mod returning;
 mod rich;
 mod settings;
+mod shapes;
 mod timeouts;
 mod transaction;
 mod turns;
 mod utility;
 mod write;
 
-pub use cancel::CancelHandle;
 pub use prepared::{OTHER_RESULT_TYPE, Prepared};
 pub use settings::durations::shown_ms;
 pub use timeouts::Deadline;
 
 use crate::activity::{self, Activity};
+use crate::analytics::Context;
+use crate::cancel::CancelHandle;
 use crate::cluster::Cluster;
 use crate::gateway::Gateway;
-use crate::response::{Notice, ParameterType, Response, TransactionStatus};
+use crate::interrupt::{self, SHORT_BYTES};
+use crate::response::{Notice, Response, TransactionStatus};
+use crate::types::ParameterType;
 use base::cut::{Consistency, Freshness};
 use base::error::{SqlResult, SqlState};
 use base::schema::Catalog;
 use base::{Datum, SqlError, Token};
 use datafusion::sql::sqlparser::ast::Statement;
 use node::request::{Reply, Request, Submitted};
-use plan::{Plan, PlanContext};
+use plan::Plan;
 use settings::Settings;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use transaction::Transaction;
 use turns::{give_way, tree_bytes};
-
-pub(crate) use cursor::MOVE;
-pub(crate) use plan::{OwnedContext, PlanContext as Context};
-pub(crate) use prepared::type_of;
-pub(crate) use transaction::Transaction as OpenTransaction;
-pub(crate) use turns::SHORT_BYTES;
 
 /// One client's session.
 pub struct Session {
@@ -105,7 +102,7 @@ impl Session {
     pub fn new(gateway: Arc<Gateway>, user: &str, database: &str) -> Session {
         let cluster = &gateway.cluster;
         let region = cluster.topology().region_name(cluster.region()).to_string();
-        let activity = gateway.sessions.open(
+        let activity = gateway.node.sessions.open(
             cluster.node().0,
             cluster.topology().nodes.len(),
             user,
@@ -154,7 +151,7 @@ impl Session {
         cancel.begin(self.settings.statement_timeout_ms);
         let gateway = self.gateway.clone();
         let result = self.reserve_tree(sql).and_then(|()| {
-            crate::interrupt::for_text(&gateway, &cancel, sql.len(), || self.prepare_now(sql, hints))
+            interrupt::for_text(gateway.threads(), &cancel, sql.len(), || self.prepare_now(sql, hints))
         });
         cancel.hold(None);
         if result.is_err() {
@@ -214,7 +211,7 @@ impl Session {
         for attempt in 0.. {
             self.look_up_catalog();
             let cancel = self.cancel.clone();
-            let plan = crate::interrupt::for_text(&self.gateway, &cancel, prepared.sql.len(), || {
+            let plan = interrupt::for_text(self.gateway.threads(), &cancel, prepared.sql.len(), || {
                 prepared.plan(self, parameters)
             })?;
             match self.run(&plan, &prepared.scalars(parameters)).await {
@@ -235,7 +232,7 @@ impl Session {
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
         let parsed = self.reserve_tree(sql).and_then(|()| {
-            crate::interrupt::for_text(&self.gateway, &cancel, sql.len(), || crate::parse::parse(sql))
+            interrupt::for_text(self.gateway.threads(), &cancel, sql.len(), || crate::parse::parse(sql))
         });
         self.queue = match parsed {
             Ok(statements) => statements.into(),
@@ -294,7 +291,7 @@ impl Session {
         loop {
             self.look_up_catalog();
             let cancel = self.cancel.clone();
-            let plan = crate::interrupt::for_text(&self.gateway, &cancel, self.queue_bytes, || {
+            let plan = interrupt::for_text(self.gateway.threads(), &cancel, self.queue_bytes, || {
                 Prepared::plan_once(self, &statement)
             })?;
             match self.run(&plan, &[]).await {
@@ -558,9 +555,9 @@ impl Session {
         self.known = self.gateway.cluster.catalog();
     }
 
-    fn context<'a>(&'a self, catalog: &'a Arc<Catalog>) -> PlanContext<'a> {
-        PlanContext {
-            gateway: &self.gateway,
+    fn context<'a>(&'a self, catalog: &'a Arc<Catalog>) -> Context<'a> {
+        Context {
+            analytics: &self.gateway.analytics,
             catalog,
             search_path: &self.settings.search_path,
             database: &self.database,
@@ -651,7 +648,7 @@ impl Session {
 impl Drop for Session {
     /// A session that was not closed, since its connection broke, holds nothing at its node either.
     fn drop(&mut self) {
-        self.gateway.sessions.close(self.activity.process);
+        self.gateway.node.sessions.close(self.activity.process);
         if let Some((pin, _)) = self.transaction.take().and_then(|t| t.pin) {
             self.gateway.cluster.tell(Request::Unpin(pin));
         }

@@ -3,7 +3,7 @@
 //! They are announced as what they are and travel in that form; in here intervals and times are text, which a cast
 //! turns into what the query computes with, and object ids are integers. KEEPS: what the client declared is what it is told.
 
-use crate::response::{INTERVAL_OID, OBJECT_ID_OID, ParameterType, TIME_OID};
+use crate::types::{INTERVAL_OID, OBJECT_ID_OID, ParameterType, TIME_OID};
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement, Value};
 use datafusion::sql::sqlparser::ast::{visit_expressions, visit_expressions_mut};
 use std::collections::BTreeMap;

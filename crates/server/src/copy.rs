@@ -166,7 +166,7 @@ impl Reader {
 
 /// Bytes of every value of a type, if they are always as many.
 fn fixed_size(data_type: DataType) -> Option<usize> {
-    let size = crate::values::type_size(query::response::type_oid(data_type));
+    let size = crate::values::type_size(query::types::type_oid(data_type));
     usize::try_from(size).ok()
 }
 

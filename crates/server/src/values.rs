@@ -7,7 +7,7 @@ use base::decimal::Decimal;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::{DataType, Datum};
 use bytes::{Buf, BufMut, BytesMut};
-use query::response::{INTERVAL_OID, NUMERIC, OBJECT_ID_OID, TIME_OID, element_oid};
+use query::types::{INTERVAL_OID, NUMERIC, OBJECT_ID_OID, TIME_OID, element_oid};
 use query::{Column, ParameterType};
 use std::sync::Arc;
 

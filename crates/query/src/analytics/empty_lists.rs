@@ -1,6 +1,5 @@
 //! A list without elements in the place of none: what `ARRAY(SELECT …)` of no rows is.
 
-use super::rewrite::OR_EMPTY;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt64Array};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::take;
@@ -10,6 +9,9 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::Arc;
+
+/// The function of a list that is empty rather than NULL.
+pub(super) const OR_EMPTY: &str = "meridian_or_empty";
 
 /// The function for a planner.
 pub(super) fn function() -> ScalarUDF {

@@ -1,6 +1,5 @@
 //! The aggregate of one row at most: what a subquery as a value is.
 
-use super::rewrite::ONLY;
 use base::{SqlError, SqlState};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -9,6 +8,9 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use std::sync::Arc;
+
+/// The function that takes one row at most.
+pub(super) const ONLY: &str = "meridian_only";
 
 /// The function for a planner.
 pub(super) fn function() -> AggregateUDF {

@@ -1,8 +1,7 @@
 //! A transaction's own rows, laid over a column snapshot.
 
-use crate::session::OpenTransaction;
 use base::schema::Table;
-use base::{Datum, Key};
+use base::{Datum, Key, TableId};
 use datafusion::arrow::array::{Array, BooleanArray};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -10,6 +9,14 @@ use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The writes of an open transaction, which its own queries see.
+pub trait OwnRows: Sync {
+    /// Tables with written rows.
+    fn written_tables(&self) -> BTreeSet<TableId>;
+    /// Calls `each` with the key and the new values of each written row, `None` for deleted ones.
+    fn each_written(&self, table: TableId, each: &mut dyn FnMut(&Key, Option<&Arc<Vec<Datum>>>));
+}
 
 /// What a transaction has written to one table.
 pub(super) struct Overlay {
@@ -23,13 +30,13 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    pub fn of(table: &Arc<Table>, transaction: &OpenTransaction) -> Overlay {
+    pub fn of(table: &Arc<Table>, transaction: &dyn OwnRows) -> Overlay {
         let mut written = BTreeSet::new();
         let mut rows = Vec::new();
-        for (key, new) in transaction.buffer_of(table.id) {
+        transaction.each_written(table.id, &mut |key, new| {
             written.insert(key.clone());
             rows.extend(new.cloned());
-        }
+        });
         Overlay { table: table.clone(), written, rows, is_whole: false }
     }
 

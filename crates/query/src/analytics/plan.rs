@@ -1,23 +1,21 @@
-//! A query's logical plan and the shape of its answer.
+//! From a statement to a query's logical plan and the shape of its answer.
 
-use super::context::Names;
+use super::context::Context;
 use super::error::sql_error;
+use super::lookup::Names;
+use super::query_plan::{QueryPlan, optimize};
 use super::types;
 use crate::interrupt;
 use crate::lower::output_name;
 use crate::lower::scope::ParameterTypes;
 use crate::names;
-use crate::response::{Column, array_oid, type_modifier, type_oid};
-use crate::session::Context;
+use crate::types::{Column, array_oid, type_modifier, type_oid};
 use base::error::SqlResult;
 use base::schema::Table;
-use base::{DataType, Datum, SqlError, TableId};
+use base::{DataType, TableId};
 use datafusion::catalog::default_table_source::source_as_provider;
-use datafusion::common::ParamValues;
-use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
-use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
@@ -27,33 +25,20 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A planned query.
-#[derive(Clone)]
-pub struct QueryPlan {
-    /// As written, parameters and all.
-    pub(super) written: LogicalPlan,
-    /// Optimized, if nothing in it waits for parameters or for the hour.
-    pub(super) optimized: Option<LogicalPlan>,
-    pub(super) parameters: Vec<DataType>,
-    pub columns: Arc<Vec<Column>>,
-    /// Tables it reads, as they were when it was planned.
-    pub(super) tables: BTreeMap<TableId, Arc<Table>>,
-}
-
 /// Plans a statement that returns rows, or finds the plan of the same text over the same catalog.
 pub(crate) fn plan(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Arc<QueryPlan>> {
-    let plans = &context.gateway.analytics.plans;
+    let plans = &context.analytics.plans;
     let key = (context.search_path.join(","), statement.to_string());
     let version = context.catalog.version;
     if parameters.0.is_empty() {
         let plans = plans.lock().expect("no panic while looking up");
         if let Some((known, plan)) = plans.get(&key)
             && *known == version
-            && plan.same_tables(context)
+            && plan.same_tables(context.catalog)
         {
             return Ok(plan.clone());
         }
@@ -86,7 +71,8 @@ pub(crate) fn plan_with(
     let work = move || {
         plan_apart(&owned.context(), &statement, &mut typed, with_hidden).map(|planned| (planned, typed))
     };
-    let (planned, typed) = interrupt::during(context.cancel, || interrupt::apart(context.gateway, work))?;
+    let (planned, typed) =
+        interrupt::during(context.cancel, || interrupt::apart(context.analytics.node.threads(), work))?;
     *parameters = typed;
     Ok(planned)
 }
@@ -122,7 +108,7 @@ fn plan_now(
     parameters: &mut ParameterTypes,
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
-    let analytics = &context.gateway.analytics;
+    let analytics = context.analytics;
     let bytes = super::complexity::check_statement(statement)?;
     // Given back once the plan is there.
     let planning = super::memory::reserve(&analytics.memory, "a plan", bytes).map_err(sql_error)?;
@@ -201,71 +187,6 @@ fn plan_now(
         columns: Arc::new(columns),
         tables,
     })
-}
-
-pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
-    // What a parameter is, its value says.
-    let settled = super::scalars::settle(plan.clone(), false).map_err(sql_error)?;
-    let optimized = super::memory::folding(|| state.optimize(&settled)).and_then(super::collapse::collapse);
-    optimized.and_then(super::shared::share).map_err(sql_error)
-}
-
-impl QueryPlan {
-    /// Whether a cut has to be chosen for it.
-    pub(crate) fn reads_tables(&self) -> bool {
-        !self.tables.is_empty()
-    }
-
-    /// How often it reads a table.
-    pub(crate) fn scans(&self, table: TableId) -> usize {
-        let mut count = 0;
-        let counted = self.written.apply_with_subqueries(|node| {
-            if let LogicalPlan::TableScan(scan) = node
-                && let Ok(provider) = source_as_provider(&scan.source)
-                && let Some(columns) = provider.downcast_ref::<super::provider::ColumnTable>()
-            {
-                count += usize::from(columns.table.id == table);
-            }
-            Ok(TreeNodeRecursion::Continue)
-        });
-        counted.map_or(0, |_| count)
-    }
-
-    /// Tables it reads.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        self.tables.values()
-    }
-
-    /// Whether its tables are those of a catalog (a transaction may have a catalog of its own).
-    fn same_tables(&self, context: &Context<'_>) -> bool {
-        self.tables.values().all(|t| context.catalog.table(t.id).is_some_and(|now| Arc::ptr_eq(now, t)))
-    }
-
-    /// The plan to run: with parameters and today's time in it.
-    pub(super) fn bound(&self, state: &SessionState, values: &[Datum]) -> SqlResult<LogicalPlan> {
-        if let Some(optimized) = &self.optimized {
-            return Ok(optimized.clone());
-        }
-        let mut scalars = Vec::with_capacity(values.len());
-        for (value, data_type) in values.iter().zip(&self.parameters) {
-            // `numeric` keeps the value's own scale.
-            let data_type = match value {
-                Datum::Decimal(d) => DataType::Numeric { precision: 38, scale: d.scale() },
-                _ => *data_type,
-            };
-            let scalar = types::scalar(value, data_type)
-                .ok_or_else(|| SqlError::internal(format!("a parameter of type {}", data_type.name())))?;
-            scalars.push(ScalarAndMetadata::new(scalar, None));
-        }
-        let plan = match scalars.is_empty() {
-            true => self.written.clone(),
-            false => {
-                let values = ParamValues::List(scalars);
-                self.written.clone().replace_params_with_values(&values).map_err(sql_error)?
-            }
-        };
-        optimize(state, &plan)
-    }
 }
 
 /// Types of parameters that the text casts: `$1::int` is one of `int`.

@@ -1,10 +1,12 @@
 //! What PostgreSQL writes one way and DataFusion another, changed in the statement before planning.
 
+mod aggregates;
 mod bags;
 mod correlated;
 mod distinct_on;
 mod grouping;
 mod limits;
+mod marks;
 mod ordered;
 mod recursion;
 mod relations;
@@ -15,15 +17,13 @@ mod ties;
 mod values;
 mod windows;
 
-pub(super) use relations::shown;
+pub(super) use marks::shown;
 pub(super) use shapes::rewrite as rewrite_shapes;
-pub(super) use subqueries::{ONLY, OR_EMPTY};
 
-/// The function of a moment at UTC: see [`super::zones`].
-pub(super) const AT_UTC: &str = "meridian_at_utc";
-
-use super::context::Analytics;
+use super::engine::Analytics;
+use super::zones::AT_UTC;
 use crate::lower::scope::ParameterTypes;
+use aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::execution::session_state::SessionState;
@@ -31,7 +31,6 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
 };
 use ordered::makes_rows_or_looks_around;
-use shapes::has_aggregate;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 

@@ -1,15 +1,16 @@
 //! Running a planned query: partitions, snapshot, physical plan, batches.
 
-use super::context::{Analytics, KnownStatistics};
+use super::batches::BatchStream;
+use super::engine::{Analytics, KnownStatistics};
 use super::error::sql_error;
-use super::overlay::Overlay;
-use super::plan::{QueryPlan, fenced};
+use super::overlay::{Overlay, OwnRows};
+use super::plan::fenced;
 use super::provider::{ColumnTable, SnapshotCell};
 use super::prune;
-use crate::gateway::Gateway;
+use super::query_plan::QueryPlan;
+use crate::cancel::CancelHandle;
+use crate::cluster::Cluster;
 use crate::interrupt;
-use crate::response::{BatchStream, RowStream};
-use crate::session::CancelHandle;
 use base::cut::{Consistency, Freshness};
 use base::error::SqlResult;
 use base::{Datum, NodeId, PartitionId, Rank, SqlError, TableId, Token};
@@ -38,14 +39,14 @@ pub(crate) struct How<'a> {
     /// Ends the statement, its planning too.
     pub cancel: CancelHandle,
     /// The open transaction, whose own writes are seen.
-    pub transaction: Option<&'a crate::session::OpenTransaction>,
+    pub transaction: Option<&'a dyn OwnRows>,
     /// All rows of tables that the transaction itself has made or altered.
     pub own_tables: BTreeMap<TableId, Vec<Arc<Vec<Datum>>>>,
 }
 
 /// A query under way.
 pub(crate) struct Answer {
-    pub stream: RowStream,
+    pub stream: BatchStream,
     /// `None`: it read no table.
     pub token: Option<Token>,
     pub freshness: Option<Freshness>,
@@ -87,18 +88,17 @@ const STATISTICS_USES: u32 = 32;
 
 /// Runs a query. Errors: 40001 if the catalog at the cut is not the one it was planned with.
 pub(crate) async fn run(
-    gateway: &Arc<Gateway>,
+    analytics: &Arc<Analytics>,
     plan: &QueryPlan,
     parameters: &[Datum],
     how: How<'_>,
 ) -> SqlResult<Answer> {
-    let analytics = &gateway.analytics;
     let mut state = analytics.state.clone();
     state.mark_start_execution();
     let state = Arc::new(state);
     let cancel = how.cancel.clone();
-    let logical = bound(gateway, plan, &state, &cancel, parameters)?;
-    let mut reads = reads(gateway, &logical)?;
+    let logical = bound(analytics, plan, &state, &cancel, parameters)?;
+    let mut reads = reads(analytics, &logical)?;
     let mut cell = SnapshotCell::default();
     for (id, rows) in how.own_tables {
         reads.remove(&id);
@@ -107,9 +107,9 @@ pub(crate) async fn run(
         }
     }
     if reads.is_empty() {
-        let physical = physical_plan(gateway, &state, &cancel, logical)?;
+        let physical = physical_plan(analytics, &state, &cancel, logical)?;
         let operators = Operators(physical.clone());
-        let stream = execute(gateway, plan, physical, cell)?;
+        let stream = execute(analytics, plan, physical, cell)?;
         let timing = Timing::default();
         let (sources, asked) = (Vec::new(), BTreeSet::new());
         return Ok(Answer { stream, token: None, freshness: None, reads, sources, asked, operators, timing });
@@ -128,18 +128,18 @@ pub(crate) async fn run(
         tables: reads.clone(),
         wanted: wanted(&logical, &reads)?,
     });
-    let start = gateway.cluster.now();
-    let since_start = || gateway.cluster.now().since(start);
+    let start = analytics.node.cluster.now();
+    let since_start = || analytics.node.cluster.now().since(start);
     let mut timing = Timing::default();
     let (snapshot, physical) = if has_statistics(analytics, &reads) {
         // The node is asked first: the cut is chosen, closed and waited for while the physical plan is made.
         let opening = async {
-            let snapshot = open(gateway, request).await;
+            let snapshot = open(analytics.node.cluster.as_ref(), request).await;
             (snapshot, since_start())
         };
         let planning = async {
             let logical = with_statistics(analytics, &logical)?;
-            let physical = physical_plan(gateway, &state, &cancel, logical)?;
+            let physical = physical_plan(analytics, &state, &cancel, logical)?;
             Ok((physical, since_start()))
         };
         let ((snapshot, opened_ns), planned) = futures::join!(opening, planning);
@@ -147,13 +147,13 @@ pub(crate) async fn run(
         timing = Timing { planned_ns, opened_ns };
         (snapshot?, physical)
     } else {
-        let snapshot = open(gateway, request).await?;
+        let snapshot = open(analytics.node.cluster.as_ref(), request).await?;
         timing.opened_ns = since_start();
         check_versions(plan, &reads, &snapshot)?;
         remember(analytics, &snapshot.tables);
         // Plan again from the start: figures enter where tables are named.
         let logical = with_statistics(analytics, &logical)?;
-        let physical = physical_plan(gateway, &state, &cancel, logical)?;
+        let physical = physical_plan(analytics, &state, &cancel, logical)?;
         timing.planned_ns = since_start();
         (snapshot, physical)
     };
@@ -161,7 +161,7 @@ pub(crate) async fn run(
     remember(analytics, &snapshot.tables);
     cell.tables.set(snapshot.tables).unwrap_or_else(|_| unreachable!("set once"));
     let operators = Operators(physical.clone());
-    let stream = execute(gateway, plan, physical, cell)?;
+    let stream = execute(analytics, plan, physical, cell)?;
     let (token, freshness, sources) = (Some(snapshot.token), Some(snapshot.freshness), snapshot.sources);
     let asked = snapshot.asked;
     Ok(Answer { stream, token, freshness, reads, sources, asked, operators, timing })
@@ -169,21 +169,21 @@ pub(crate) async fn run(
 
 /// The plan that would run, and what it would read.
 pub(crate) fn explain(
-    gateway: &Arc<Gateway>,
+    analytics: &Arc<Analytics>,
     plan: &QueryPlan,
     parameters: &[Datum],
     cancel: &CancelHandle,
 ) -> SqlResult<(String, BTreeMap<TableId, BTreeSet<PartitionId>>)> {
-    let state = Arc::new(gateway.analytics.state.clone());
-    let logical = bound(gateway, plan, &state, cancel, parameters)?;
-    let reads = reads(gateway, &logical)?;
-    let logical = with_statistics(&gateway.analytics, &logical)?;
-    let physical = physical_plan(gateway, &state, cancel, logical)?;
+    let state = Arc::new(analytics.state.clone());
+    let logical = bound(analytics, plan, &state, cancel, parameters)?;
+    let reads = reads(analytics, &logical)?;
+    let logical = with_statistics(analytics, &logical)?;
+    let physical = physical_plan(analytics, &state, cancel, logical)?;
     Ok((displayable(physical.as_ref()).indent(false).to_string(), reads))
 }
 
-async fn open(gateway: &Gateway, request: Request) -> SqlResult<Snapshot> {
-    match gateway.cluster.request(request).await? {
+async fn open(cluster: &dyn Cluster, request: Request) -> SqlResult<Snapshot> {
+    match cluster.request(request).await? {
         Reply::Snapshot(snapshot) => snapshot,
         _ => Err(SqlError::internal("the node answered another question")),
     }
@@ -192,16 +192,16 @@ async fn open(gateway: &Gateway, request: Request) -> SqlResult<Snapshot> {
 /// Computes for a statement, out of other connections' way and behind a fence. The statement ends when it has to,
 /// wherever the computation is.
 fn computed<T: Send + 'static>(
-    gateway: &Gateway,
+    analytics: &Analytics,
     cancel: &CancelHandle,
     work: impl FnOnce() -> SqlResult<T> + Send + 'static,
 ) -> SqlResult<T> {
-    interrupt::during(cancel, || interrupt::apart(gateway, || fenced(work)))
+    interrupt::during(cancel, || interrupt::apart(analytics.node.threads(), || fenced(work)))
 }
 
 /// The plan with its parameters, optimized.
 fn bound(
-    gateway: &Gateway,
+    analytics: &Analytics,
     plan: &QueryPlan,
     state: &Arc<SessionState>,
     cancel: &CancelHandle,
@@ -211,18 +211,18 @@ fn bound(
         return Ok(optimized.clone());
     }
     let (plan, state, parameters) = (plan.clone(), state.clone(), parameters.to_vec());
-    computed(gateway, cancel, move || plan.bound(&state, &parameters))
+    computed(analytics, cancel, move || plan.bound(&state, &parameters))
 }
 
 /// The operators of a plan. Making them waits for nothing, so it computes like the rest of planning.
 fn physical_plan(
-    gateway: &Gateway,
+    analytics: &Analytics,
     state: &Arc<SessionState>,
     cancel: &CancelHandle,
     logical: LogicalPlan,
 ) -> SqlResult<Arc<dyn ExecutionPlan>> {
     let state = state.clone();
-    computed(gateway, cancel, move || {
+    computed(analytics, cancel, move || {
         interrupt::check()?;
         let memory = &state.runtime_env().memory_pool;
         let bytes = super::complexity::bytes(&logical);
@@ -249,10 +249,10 @@ fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>,
 }
 
 /// Tables with the partitions whose rows can matter, over the whole plan.
-fn reads(gateway: &Gateway, plan: &LogicalPlan) -> SqlResult<BTreeMap<TableId, BTreeSet<PartitionId>>> {
-    let topology = gateway.cluster.topology();
-    let kept = &topology.nodes[gateway.cluster.node().0 as usize].subscribes;
-    let here = || topology.partitions_in(gateway.cluster.region());
+fn reads(analytics: &Analytics, plan: &LogicalPlan) -> SqlResult<BTreeMap<TableId, BTreeSet<PartitionId>>> {
+    let topology = analytics.node.cluster.topology();
+    let kept = &topology.nodes[analytics.node.cluster.node().0 as usize].subscribes;
+    let here = || topology.partitions_in(analytics.node.cluster.region());
     let near = here().find(|p| kept.contains(p)).or_else(|| here().next());
     let mut reads: BTreeMap<TableId, BTreeSet<PartitionId>> = BTreeMap::new();
     plan.apply_with_subqueries(|node| {
@@ -361,17 +361,17 @@ fn with_statistics(analytics: &Analytics, plan: &LogicalPlan) -> SqlResult<Logic
 
 /// Starts the plan; batches come as they are asked for.
 fn execute(
-    gateway: &Gateway,
+    analytics: &Analytics,
     plan: &QueryPlan,
     physical: Arc<dyn ExecutionPlan>,
     cell: SnapshotCell,
-) -> SqlResult<RowStream> {
-    let state = &gateway.analytics.state;
+) -> SqlResult<BatchStream> {
+    let state = &analytics.state;
     let config = state.config().clone().with_extension(Arc::new(cell));
     let task = TaskContext::default().with_session_config(config).with_runtime(state.runtime_env().clone());
     let task = Arc::new(task);
     let types = plan.columns.iter().map(|c| c.data_type).collect();
-    let batches = match &gateway.config.query_threads_pool {
+    let batches = match &analytics.node.query_threads {
         None => {
             execute_stream(physical, task).map_err(sql_error)?.map(|batch| batch.map_err(sql_error)).boxed()
         }
@@ -397,8 +397,8 @@ fn execute(
         .catch_unwind()
         .map(|batch| batch.unwrap_or_else(|panic| Err(crate::panics::error(panic))))
         .boxed();
-    let memory = gateway.rows_memory("rows on their way to the client");
-    Ok(RowStream::Batches(BatchStream::new(batches, types, memory)))
+    let memory = analytics.rows_memory("rows on their way to the client");
+    Ok(BatchStream::new(batches, types, memory))
 }
 
 /// Runs a plan until its end, its first error, or nobody takes its batches any more.

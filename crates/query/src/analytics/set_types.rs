@@ -101,7 +101,7 @@ fn typed(inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<LogicalPlan>>> {
 /// A literal of numeric keeps its own digits.
 fn unlimited(data_type: DataType) -> DataType {
     match data_type {
-        DataType::Numeric { .. } => crate::response::NUMERIC,
+        DataType::Numeric { .. } => crate::types::NUMERIC,
         other => other,
     }
 }

@@ -70,8 +70,8 @@ pub(super) fn shown_type(field: &Field) -> DataType {
 /// Object id of types that are announced and have none of ours; their values are text here.
 pub(super) fn shown_oid(data_type: &Arrow) -> Option<u32> {
     match data_type {
-        Arrow::Interval(_) | Arrow::Duration(_) => Some(crate::response::INTERVAL_OID),
-        Arrow::Time32(_) | Arrow::Time64(_) => Some(crate::response::TIME_OID),
+        Arrow::Interval(_) | Arrow::Duration(_) => Some(crate::types::INTERVAL_OID),
+        Arrow::Time32(_) | Arrow::Time64(_) => Some(crate::types::TIME_OID),
         _ => None,
     }
 }

@@ -1,11 +1,13 @@
 //! `AT TIME ZONE 'UTC'`: a moment as the time of day there, and back. Other zones are refused before planning.
 
-use super::rewrite::AT_UTC;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+/// The function of a moment at UTC.
+pub(super) const AT_UTC: &str = "meridian_at_utc";
 
 /// The function for a planner.
 pub(super) fn function() -> ScalarUDF {

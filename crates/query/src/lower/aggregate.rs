@@ -7,7 +7,7 @@ use super::expr::{ExprLowering, Typed};
 use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, bind, output_name};
 use crate::names;
-use crate::response::{Column, NUMERIC};
+use crate::types::{Column, NUMERIC};
 use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::expr::{BinaryOperator, Expr};

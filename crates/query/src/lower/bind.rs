@@ -3,7 +3,7 @@
 //!
 //! A hole is a column number that no table has, so that expressions keep one type.
 
-use crate::gateway::Gateway;
+use crate::generators::Generators;
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::schema::Catalog;
@@ -94,7 +94,7 @@ pub struct Binding<'a> {
     pub parameters: &'a [Datum],
     /// Start of the transaction, µs since 2000-01-01 UTC.
     pub now_us: i64,
-    pub gateway: &'a Gateway,
+    pub generators: &'a Generators,
     pub catalog: &'a Catalog,
 }
 
@@ -106,15 +106,15 @@ impl Binding<'_> {
         if column >= SEQUENCE {
             let id = TableId((column - SEQUENCE) as u32);
             let sequence = self.catalog.sequences.get(&id).ok_or_else(base::schema::stale_schema)?;
-            return self.gateway.next_value(sequence).map(Datum::Int);
+            return self.generators.next_value(sequence).map(Datum::Int);
         }
         if column >= VOLATILE {
             return Ok(match VOLATILES[column - VOLATILE] {
                 Volatile::Now => Datum::Timestamp(self.now_us),
                 Volatile::CurrentDate => Datum::Date(self.now_us.div_euclid(base::datum::US_PER_DAY) as i32),
-                Volatile::Random => Datum::Float(self.gateway.random_fraction()),
-                Volatile::RandomUuid => Datum::Uuid(self.gateway.random_uuid()),
-                Volatile::RowId => Datum::Int(self.gateway.next_row_id()),
+                Volatile::Random => Datum::Float(self.generators.random_fraction()),
+                Volatile::RandomUuid => Datum::Uuid(self.generators.random_uuid()),
+                Volatile::RowId => Datum::Int(self.generators.next_row_id()),
             });
         }
         self.parameters.get(column - PARAMETER).cloned().ok_or_else(|| {

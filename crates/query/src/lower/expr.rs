@@ -9,7 +9,7 @@ use super::bind::{self, Volatile};
 use super::scope::{ParameterTypes, Scope};
 use super::{Lowered, Refusal};
 use crate::names;
-use crate::response::NUMERIC;
+use crate::types::NUMERIC;
 use base::decimal::Decimal;
 use base::error::{SqlResult, SqlState};
 use base::expr::{BinaryOperator, Expr, Function, UnaryOperator};

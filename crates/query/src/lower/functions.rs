@@ -4,7 +4,7 @@ use super::bind::{self, Volatile};
 use super::expr::{ExprLowering, Typed, convert, in_bounds};
 use super::{Lowered, Refusal};
 use crate::names;
-use crate::response::NUMERIC;
+use crate::types::NUMERIC;
 use base::error::SqlState;
 use base::expr::{BinaryOperator, Expr, Function};
 use base::{DataType, SqlError};

@@ -103,7 +103,7 @@ impl Lowering<'_> {
         for (outer, inner) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
             let inner_path = inner_path(outer, inner, &conjuncts, parameters);
             let type_of = |value: &Expr| match (value, bind::parameter_number(value)) {
-                (Expr::Constant(value), _) => crate::session::type_of(value),
+                (Expr::Constant(value), _) => crate::types::type_of(value),
                 (_, Some(n)) if n >= parameters => Some(outer.table.columns[n - parameters].data_type),
                 (_, Some(n)) => self.parameters.0[n],
                 _ => None,

@@ -131,8 +131,12 @@ impl Session {
     /// Every row of a table as the open transaction sees it, recorded as read.
     pub(super) async fn all_rows(&mut self, table: &Arc<Table>) -> SqlResult<Vec<SeenRow>> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let binding =
-            Binding { parameters: &[], now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters: &[],
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let near = Some(gateway.cluster.region());
         let path = KeyPath::primary(table, &[]);
         let reached = path.reach(table, &binding, gateway.cluster.topology(), near)?;

@@ -4,13 +4,13 @@
 //! each row that meets another, over the one that is there; the proposed one takes part as parameters.
 
 use super::Session;
-use super::plan::PlanContext;
 use super::rich::{refuse_unassignable, select_of};
-use crate::analytics::{self, QueryPlan};
+use crate::analytics::{self, Context, QueryPlan};
 use crate::lower::bind;
 use crate::lower::insert::InsertPlan;
 use crate::lower::scope::ParameterTypes;
 use crate::names;
+use crate::response::RowStream;
 use base::error::SqlResult;
 use base::schema::Table;
 use base::{Datum, SqlError, SqlState, TableId};
@@ -39,7 +39,7 @@ pub(super) struct Conflict {
 impl Computations {
     /// Errors: 42804, and those of planning.
     pub(super) fn of(
-        context: &PlanContext<'_>,
+        context: &Context<'_>,
         insert: &InsertPlan,
         statement: &ast::Insert,
         parameters: &mut ParameterTypes,
@@ -63,7 +63,7 @@ impl Computations {
 
 impl Conflict {
     fn of(
-        context: &PlanContext<'_>,
+        context: &Context<'_>,
         insert: &InsertPlan,
         statement: &ast::Insert,
         parameters: &mut ParameterTypes,
@@ -189,7 +189,8 @@ impl Session {
         }
         let mut values = Vec::with_capacity(plan.computed.len());
         for query in computations {
-            let mut rows = self.answer(query, parameters).await?.stream.collect().await?;
+            let stream = self.answer(query, parameters).await?.stream;
+            let mut rows = RowStream::Batches(stream).collect().await?;
             let row = rows.pop().filter(|_| rows.is_empty());
             values.extend(row.ok_or_else(|| SqlError::internal("constants are one row"))?);
         }
@@ -215,8 +216,8 @@ impl Session {
         let mut values = parameters.to_vec();
         values.resize(conflict.parameters, Datum::Null);
         values.extend_from_slice(proposed);
-        let mut answer = self.answer_over(&conflict.query, &values, table, vec![there]).await?;
-        let rows = self.collected(&mut answer.stream).await?;
+        let answer = self.answer_over(&conflict.query, &values, table, vec![there]).await?;
+        let rows = self.collected(&mut RowStream::Batches(answer.stream)).await?;
         rows.into_iter().next().ok_or_else(|| SqlError::internal("one row has one answer"))
     }
 }

@@ -193,8 +193,12 @@ impl Session {
         };
         let catalog = self.catalog();
         let gateway = self.gateway.clone();
-        let binding =
-            Binding { parameters: &[], now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters: &[],
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let CopyState { plan, targets, records, rows, .. } = &mut copy;
         let mut take = |record: Record| -> SqlResult<()> {
             let mut given = Vec::with_capacity(record.len());
@@ -222,8 +226,12 @@ impl Session {
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"));
         };
         let (catalog, gateway) = (self.catalog(), self.gateway.clone());
-        let binding =
-            Binding { parameters: &[], now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters: &[],
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         for row in given {
             let CopyState { plan, targets, rows, lines, .. } = &mut copy;
             *lines += 1;
@@ -274,8 +282,12 @@ impl Session {
             return Ok(0);
         }
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let binding =
-            Binding { parameters: &[], now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters: &[],
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         if self.transaction.is_some() {
             let mut written = super::write::Written::default();
             self.insert_rows(plan, None, rows, &binding, &mut written).await?;

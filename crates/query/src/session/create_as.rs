@@ -11,7 +11,8 @@ use crate::lower::Lowering;
 use crate::lower::bind::Binding;
 use crate::lower::insert::{InsertPlan, Source, complete_row};
 use crate::lower::scope::ParameterTypes;
-use crate::response::{Column, NUMERIC, Response, type_oid};
+use crate::response::Response;
+use crate::types::{Column, NUMERIC, type_oid};
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, Index, SchemaAction, Table};
 use base::txn::OnConflict;
@@ -49,7 +50,7 @@ impl Session {
     ) -> SqlResult<Response> {
         let query = create.query.clone().ok_or_else(|| SqlError::internal("a table of no query"))?;
         let catalog = self.catalog();
-        let mut types = ParameterTypes(parameters.iter().map(super::type_of).collect());
+        let mut types = ParameterTypes(parameters.iter().map(crate::types::type_of).collect());
         let plan = plan::plan(&self.context(&catalog), &Statement::Query(query), &mut types)?;
         let shape = plan.columns().filter(|_| !matches!(plan, Plan::Utility(_)));
         let shape = shape.ok_or_else(|| SqlError::unsupported("CREATE TABLE AS of anything but a query"))?;
@@ -85,7 +86,12 @@ impl Session {
             computed: Vec::new(),
             conflict: Vec::new(),
         };
-        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let targets: Vec<usize> = (0..shape.len()).collect();
         let complete = |given| complete_row(&plan.table, &plan.defaults, &targets, given, &binding);
         let rows = rows.into_iter().map(complete).collect::<SqlResult<Vec<_>>>()?;
@@ -146,11 +152,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// Whether a query is `SELECT … INTO t`.
-pub(super) fn is_select_into(query: &ast::Query) -> bool {
-    matches!(query.body.as_ref(), SetExpr::Select(select) if select.into.is_some())
 }
 
 /// `SELECT … INTO t` as CREATE TABLE AS.

@@ -10,7 +10,8 @@ use super::plan::{self, Plan};
 use crate::analytics::{RowsMemory, row_bytes};
 use crate::lower::scope::ParameterTypes;
 use crate::names;
-use crate::response::{Column, Response, RowStream, Rows};
+use crate::response::{Response, RowStream, Rows};
+use crate::types::Column;
 use base::error::{SqlResult, SqlState};
 use base::{Datum, SqlError};
 use datafusion::sql::sqlparser::ast::{self, FetchDirection, Statement};
@@ -44,9 +45,6 @@ enum Wanted {
     /// The n-th row from here.
     Relative(i64),
 }
-
-/// Stands in a FETCH for MOVE, which the parser does not know.
-pub(crate) const MOVE: &str = "meridian move";
 
 /// Cursors that a session may have at once.
 const CURSORS_MAX: usize = 1_000;
@@ -86,7 +84,7 @@ impl Session {
                 .hint("CLOSE those that are not needed any more."));
         }
         let catalog = self.catalog();
-        let mut types = ParameterTypes(parameters.iter().map(super::type_of).collect());
+        let mut types = ParameterTypes(parameters.iter().map(crate::types::type_of).collect());
         let mut statement = Statement::Query(query.clone());
         crate::arrays::write_out(&mut statement, &Default::default())?;
         let plan = plan::plan(&self.context(&catalog), &statement, &mut types)?;
@@ -98,7 +96,7 @@ impl Session {
         };
         if let RowStream::Batches(batches) = &mut rows.stream {
             // Each FETCH is guarded by itself.
-            batches.guard = None;
+            batches.guard(None);
         }
         let rows_now = match is_held || declare.scroll == Some(true) {
             true => {

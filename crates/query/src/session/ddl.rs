@@ -127,7 +127,7 @@ impl Session {
 
     /// The same where it holds up nobody: a long list of constraints takes a while to check.
     fn planned_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
-        let aside = || crate::interrupt::aside(&self.gateway, || self.plan_ddl(statement));
+        let aside = || crate::interrupt::aside(self.gateway.threads(), || self.plan_ddl(statement));
         crate::interrupt::during(&self.cancel, aside)
     }
 
@@ -140,7 +140,7 @@ impl Session {
             database: &self.database,
             topology: cluster.topology(),
             region: cluster.region(),
-            gateway: &self.gateway,
+            generators: &self.gateway.node.generators,
             now_us: self.now_us(),
         };
         ddl::plan(&context, statement)

@@ -7,20 +7,21 @@ mod options;
 
 use super::Session;
 use super::plan::{self, Plan};
+use super::shapes::explain_column;
 use crate::analytics;
 use crate::lower::bind::Binding;
 use crate::lower::keys::KeyPath;
 use crate::lower::scope::ParameterTypes;
-use crate::response::{Column, Response, RowStream, Rows};
+use crate::response::{Response, RowStream, Rows};
 use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
 use base::txn::{AccessSet, Granule};
-use base::{DataType, Datum, NodeId, PartitionId, RegionId, SqlError, TableId};
+use base::{Datum, NodeId, PartitionId, RegionId, SqlError, TableId};
 use claims::{Claim, Reading, Touched};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use document::{Document, Json};
-use options::ExplainOptions;
+pub(super) use options::ExplainOptions;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -31,20 +32,6 @@ pub(super) struct Measured {
     /// From questions to the node until its answers.
     pub waited_ns: u64,
     pub has_read: bool,
-}
-
-/// Object id of type json.
-const JSON_OID: u32 = 114;
-
-/// The one column of its answer.
-fn column(is_json: bool) -> Column {
-    let text = Column::new("QUERY PLAN", DataType::Text);
-    if is_json { Column { type_oid: JSON_OID, ..text } } else { text }
-}
-
-/// Columns of its answer, as its options ask for; a wrong option is told when it runs.
-pub(super) fn columns(explain: &Statement) -> Vec<Column> {
-    vec![column(ExplainOptions::of(explain).is_ok_and(|options| options.is_json))]
 }
 
 /// A freshness report in one line, for people and programs: `name=…ms`, blank between.
@@ -61,16 +48,6 @@ pub(super) fn freshness(f: &Freshness) -> String {
         0 => delays,
         others => format!("{delays} other_readers={others}"),
     }
-}
-
-/// Columns of `SHOW EXPECTED LATENCY`.
-pub(super) fn latency_columns() -> Vec<Column> {
-    vec![
-        Column::new("operation", DataType::Text),
-        Column::new("home", DataType::Text),
-        Column::new("wan_round_trips", DataType::Integer),
-        Column::new("latency_ms", DataType::Double),
-    ]
 }
 
 impl Session {
@@ -128,7 +105,7 @@ impl Session {
     ) -> SqlResult<Response> {
         let options = ExplainOptions::of(explain)?;
         let catalog = self.catalog();
-        let mut types = ParameterTypes(parameters.iter().map(super::prepared::type_of).collect());
+        let mut types = ParameterTypes(parameters.iter().map(crate::types::type_of).collect());
         let plan = plan::plan(&self.context(&catalog), statement, &mut types)?;
         let (mut document, claim) = self.describe(&plan, parameters, &types)?;
         if options.analyze {
@@ -138,7 +115,7 @@ impl Session {
             true => vec![vec![Datum::text(document.json())]],
             false => document.text().into_iter().map(|line| vec![Datum::text(line)]).collect(),
         };
-        let columns = Arc::new(vec![column(options.is_json)]);
+        let columns = Arc::new(vec![explain_column(options.is_json)]);
         Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "EXPLAIN" }))
     }
 
@@ -155,7 +132,12 @@ impl Session {
         let nulls = vec![Datum::Null; types.0.len()];
         let has_values = parameters.len() >= types.0.len();
         let values = if has_values { parameters } else { &nulls };
-        let binding = Binding { parameters: values, now_us: self.now_us(), gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters: values,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let reached = |table: &Table, path: &KeyPath, reader| -> SqlResult<Touched> {
             let partitions = match has_values {
                 true => {
@@ -262,7 +244,7 @@ impl Session {
                 (document, claim)
             }
             Plan::Query(plan) => {
-                let (text, reads) = analytics::explain(gateway, plan, values, &self.cancel)?;
+                let (text, reads) = analytics::explain(&gateway.analytics, plan, values, &self.cancel)?;
                 let mut document = Document::titled("Query over columns");
                 self.describe_tables(&reads, &mut document);
                 let reading = self.reading();

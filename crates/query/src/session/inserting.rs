@@ -26,12 +26,17 @@ impl Session {
         parameters: &[Datum],
     ) -> SqlResult<Written> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let rows = match &plan.source {
             crate::lower::insert::Source::Values(_) => plan.rows(&binding)?,
             crate::lower::insert::Source::Query(query, _) => {
                 let given = self.query_values(query, parameters).await?;
-                crate::interrupt::aside(&gateway, || plan.rows_from(&binding, given))?
+                crate::interrupt::aside(gateway.threads(), || plan.rows_from(&binding, given))?
             }
         };
         let mut written = Written::default();

@@ -30,7 +30,7 @@ impl Session {
     async fn join_seen(&mut self, plan: &RowJoinPlan, parameters: &[Datum]) -> SqlResult<Response> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let now_us = self.now_us();
-        let binding = Binding { parameters, now_us, gateway: &gateway, catalog: &catalog };
+        let binding = Binding { parameters, now_us, generators: &gateway.node.generators, catalog: &catalog };
         let (topology, near) = (gateway.cluster.topology(), Some(gateway.cluster.region()));
         let reached = plan.outer_path.reach(&plan.outer, &binding, topology, near)?;
         let wanted = Wanted {
@@ -51,7 +51,12 @@ impl Session {
         for row in &outer {
             holes.truncate(plan.parameters);
             holes.extend(row.values.iter().cloned());
-            let given = Binding { parameters: &holes, now_us, gateway: &gateway, catalog: &catalog };
+            let given = Binding {
+                parameters: &holes,
+                now_us,
+                generators: &gateway.node.generators,
+                catalog: &catalog,
+            };
             let reached = plan.inner_path.reach(&plan.inner, &given, topology, near)?;
             let reach = reached.reaches.into_iter().next();
             let key = reach.as_ref().and_then(|r| r.range.as_point()).cloned();

@@ -103,7 +103,9 @@ impl Session {
             "new" => {
                 let here = topology.partitions_in(self.cluster().region()).next();
                 let partition = here.unwrap_or(PartitionId(0));
-                let client = u64::from_le_bytes(self.gateway.random_uuid()[8..].try_into().expect("8 bytes"));
+                let client = u64::from_le_bytes(
+                    self.gateway.node.generators.random_uuid()[8..].try_into().expect("8 bytes"),
+                );
                 Some(NamedRequest::new(partition, self.cluster().now(), client))
             }
             text => {

@@ -2,7 +2,7 @@
 
 use super::computed::Computations;
 use super::rich::RichPlan;
-use crate::analytics::QueryPlan;
+use crate::analytics::{Context, QueryPlan};
 use crate::lower::insert::InsertPlan;
 use crate::lower::join::RowJoinPlan;
 use crate::lower::modify::ModifyPlan;
@@ -10,10 +10,9 @@ use crate::lower::scope::{ParameterTypes, Scope};
 use crate::lower::select::RowSelectPlan;
 use crate::lower::{Lowering, Projection, Refusal, bind};
 use crate::names;
-use crate::response::Column;
+use crate::types::Column;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::{Catalog, Placement, Table};
 use base::txn::procedure::Procedure;
 use base::{DataType, SqlError};
 use datafusion::sql::sqlparser::ast::{self, Statement};
@@ -57,91 +56,19 @@ impl Plan {
             Plan::Join(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Query(plan) => Some(plan.columns.clone()),
             Plan::Call(plan) => (!plan.columns.is_empty()).then(|| plan.columns.clone()),
-            Plan::Utility(statement) => super::utility::columns(statement),
+            Plan::Utility(statement) => super::shapes::columns(statement),
             Plan::Rich(plan) => plan.returning().map(|r| r.columns.clone()),
-        }
-    }
-}
-
-/// What planning depends on beside the statement.
-pub struct PlanContext<'a> {
-    pub gateway: &'a Arc<crate::Gateway>,
-    pub catalog: &'a Arc<Catalog>,
-    pub search_path: &'a [String],
-    pub database: &'a str,
-    pub user: &'a str,
-    pub process_id: i32,
-    /// Ends the statement, its planning too.
-    pub cancel: &'a super::CancelHandle,
-    /// Rows that are kept elsewhere are read from the columns here: what is complete here will do.
-    pub reads_here: bool,
-}
-
-/// The same for what outlives the call: a function that asks for it, a thread that the statement may not wait for.
-pub struct OwnedContext {
-    pub gateway: Arc<crate::Gateway>,
-    pub catalog: Arc<Catalog>,
-    pub search_path: Vec<String>,
-    pub database: String,
-    pub user: String,
-    pub process_id: i32,
-    pub cancel: super::CancelHandle,
-    pub reads_here: bool,
-}
-
-impl PlanContext<'_> {
-    pub fn to_owned(&self) -> OwnedContext {
-        OwnedContext {
-            gateway: self.gateway.clone(),
-            catalog: self.catalog.clone(),
-            search_path: self.search_path.to_vec(),
-            database: self.database.to_string(),
-            user: self.user.to_string(),
-            process_id: self.process_id,
-            cancel: self.cancel.clone(),
-            reads_here: self.reads_here,
-        }
-    }
-
-    /// Whether some rows of a table are elsewhere, and all its columns here.
-    fn has_only_columns(&self, table: &Table) -> bool {
-        let cluster = &self.gateway.cluster;
-        let (topology, me) = (cluster.topology(), cluster.node());
-        if table.placement == Placement::Replicated {
-            return false;
-        }
-        let partitions = table.partitions(topology);
-        let kept = &topology.nodes[usize::from(me.0)].subscribes;
-        partitions.iter().any(|p| !topology.holds(me, *p)) && partitions.iter().all(|p| kept.contains(p))
-    }
-    /// Whether a plan over rows has to leave the house for nothing.
-    fn prefers_columns(&self, tables: &[&Table]) -> bool {
-        self.reads_here && tables.iter().any(|table| self.has_only_columns(table))
-    }
-}
-
-impl OwnedContext {
-    pub fn context(&self) -> PlanContext<'_> {
-        PlanContext {
-            gateway: &self.gateway,
-            catalog: &self.catalog,
-            search_path: &self.search_path,
-            database: &self.database,
-            user: &self.user,
-            process_id: self.process_id,
-            cancel: &self.cancel,
-            reads_here: self.reads_here,
         }
     }
 }
 
 /// Plans a statement; types of parameters are found on the way.
 pub fn plan(
-    context: &PlanContext<'_>,
+    context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
-    let topology = context.gateway.cluster.topology().clone();
+    let topology = context.cluster().topology().clone();
     let mut lowering = Lowering {
         catalog: context.catalog,
         search_path: context.search_path,
@@ -149,9 +76,7 @@ pub fn plan(
         parameters,
     };
     match statement {
-        Statement::Query(query) if super::create_as::is_select_into(query) => {
-            Ok(Plan::Utility(statement.clone()))
-        }
+        Statement::Query(query) if is_select_into(query) => Ok(Plan::Utility(statement.clone())),
         Statement::Query(query) => plan_query(context, statement, query, parameters),
         Statement::Insert(insert) => {
             let plan = lowering.insert(insert).map_err(|r| too_rich(r, "this form of INSERT"))?;
@@ -179,8 +104,13 @@ pub fn plan(
     }
 }
 
+/// Whether a query is `SELECT … INTO t`.
+pub(super) fn is_select_into(query: &ast::Query) -> bool {
+    matches!(query.body.as_ref(), ast::SetExpr::Select(select) if select.into.is_some())
+}
+
 fn plan_query(
-    context: &PlanContext<'_>,
+    context: &Context<'_>,
     statement: &Statement,
     query: &ast::Query,
     parameters: &mut ParameterTypes,
@@ -227,12 +157,12 @@ fn plan_query(
 }
 
 fn plan_call(
-    context: &PlanContext<'_>,
+    context: &Context<'_>,
     lowering: &mut Lowering<'_>,
     function: &ast::Function,
 ) -> SqlResult<CallPlan> {
     let name = names::parts(&function.name)?.pop().expect("a name has a part");
-    let procedure = context.gateway.cluster.procedures().get(&name)?.clone();
+    let procedure = context.cluster().procedures().get(&name)?.clone();
     let declared = procedure.arguments();
     let given: Vec<&ast::Expr> = match &function.args {
         ast::FunctionArguments::None => Vec::new(),

@@ -3,7 +3,7 @@
 use super::Session;
 use super::plan::{self, Plan};
 use crate::lower::scope::ParameterTypes;
-use crate::response::{Column, ParameterType};
+use crate::types::{Column, ParameterType};
 use crate::{arrays, spans};
 use base::error::SqlResult;
 use base::schema::Catalog;
@@ -179,21 +179,4 @@ impl Prepared {
         }
         Err(base::SqlError::new(base::SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"))
     }
-}
-
-/// The type of a parameter that came as a bare value.
-pub(crate) fn type_of(value: &base::Datum) -> Option<DataType> {
-    use base::Datum;
-    Some(match value {
-        Datum::Null => return None,
-        Datum::Bool(_) => DataType::Boolean,
-        Datum::Int(_) => DataType::BigInt,
-        Datum::Float(_) => DataType::Double,
-        Datum::Decimal(_) => crate::response::NUMERIC,
-        Datum::Text(_) => DataType::Text,
-        Datum::Date(_) => DataType::Date,
-        Datum::Timestamp(_) => DataType::Timestamp,
-        Datum::Uuid(_) => DataType::Uuid,
-        Datum::Bytes(_) => DataType::Bytea,
-    })
 }

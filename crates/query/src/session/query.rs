@@ -1,9 +1,9 @@
 //! Queries through DataFusion, in and out of transactions.
 
 use super::Session;
-use crate::analytics::{self, Answer, How, QueryPlan};
+use crate::analytics::{self, Answer, Guard, How, OwnRows, QueryPlan};
 use crate::lower::scope::ParameterTypes;
-use crate::response::{Guard, Response, RowStream, Rows};
+use crate::response::{Response, RowStream, Rows};
 use base::error::SqlResult;
 use base::key::KeyRange;
 use base::{Datum, Rank, SqlError, TableId};
@@ -14,11 +14,10 @@ use std::sync::Arc;
 impl Session {
     pub(super) async fn run_query(&mut self, plan: &QueryPlan, parameters: &[Datum]) -> SqlResult<Response> {
         let mut answer = self.answer(plan, parameters).await?;
-        if let RowStream::Batches(batches) = &mut answer.stream {
-            // The statement goes on while its rows are fetched.
-            batches.guard = Some(Guard { cancel: self.cancel.clone(), deadline: self.cancel.deadline() });
-        }
-        Ok(Response::Rows(Rows { columns: plan.columns.clone(), stream: answer.stream, tag: "SELECT" }))
+        // The statement goes on while its rows are fetched.
+        answer.stream.guard(Some(Guard { cancel: self.cancel.clone(), deadline: self.cancel.deadline() }));
+        let stream = RowStream::Batches(answer.stream);
+        Ok(Response::Rows(Rows { columns: plan.columns.clone(), stream, tag: "SELECT" }))
     }
 
     /// Starts a query; inside a transaction at its cut, over its own writes, recorded as read.
@@ -57,11 +56,11 @@ impl Session {
             consistency: self.level(),
             token: self.token.clone(),
             cancel: self.cancel.clone(),
-            transaction: self.transaction.as_ref(),
+            transaction: self.transaction.as_ref().map(|open| open as &dyn OwnRows),
             own_tables,
         };
-        let gateway = self.gateway.clone();
-        let mut answer = analytics::run(&gateway, plan, parameters, how).await?;
+        let engine = self.gateway.analytics.clone();
+        let mut answer = analytics::run(&engine, plan, parameters, how).await?;
         if let Some(token) = &answer.token {
             self.token.join(token);
         }
@@ -113,7 +112,7 @@ impl Session {
     ) -> SqlResult<Vec<Vec<Datum>>> {
         let statement = Statement::Query(Box::new(query.clone()));
         let catalog = self.catalog();
-        let mut types = ParameterTypes(parameters.iter().map(super::prepared::type_of).collect());
+        let mut types = ParameterTypes(parameters.iter().map(crate::types::type_of).collect());
         // Rows found by key are validated row by row, columns as a whole.
         let planning = || super::plan::plan(&self.context(&catalog), &statement, &mut types);
         let plan = crate::interrupt::during(&self.cancel, planning)?;

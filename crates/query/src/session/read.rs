@@ -89,7 +89,12 @@ impl Session {
     ) -> SqlResult<Response> {
         let gateway = self.gateway.clone();
         let catalog = self.catalog();
-        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let reached = plan.path.reach(
             &plan.table,
             &binding,
@@ -126,8 +131,12 @@ impl Session {
     /// SELECT without FROM.
     pub(super) fn run_constant(&self, projection: &Projection, parameters: &[Datum]) -> SqlResult<Response> {
         let catalog = self.catalog();
-        let binding =
-            Binding { parameters, now_us: self.now_us(), gateway: &self.gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &self.gateway.node.generators,
+            catalog: &catalog,
+        };
         let row = projection.exprs.iter().map(|e| binding.value(e)).collect::<SqlResult<Vec<_>>>()?;
         Ok(Response::Rows(Rows {
             columns: projection.columns.clone(),
@@ -312,7 +321,7 @@ impl Session {
                 let pin = pin?;
                 let since = self.gateway.cluster.now();
                 let application = self.settings.get("application_name").to_string();
-                let snapshot = self.gateway.snapshots.hold(pin, since, &self.user, application);
+                let snapshot = self.gateway.node.snapshots.hold(pin, since, &self.user, application);
                 let open = self.open();
                 open.snapshot = Some(snapshot);
                 (open.pin, open.cut) = (Some(pin), pin.1);

@@ -7,7 +7,7 @@
 use crate::lower::bind;
 use crate::lower::{Lowering, Projection};
 use crate::names;
-use crate::response::Column;
+use crate::types::Column;
 use base::SqlError;
 use base::error::SqlResult;
 use base::schema::Table;

@@ -5,13 +5,12 @@
 //! the query computes over them alone; otherwise it finds them too. Either way the statement is a transaction,
 //! validated at its end.
 
-use super::plan::PlanContext;
 use super::read::Wanted;
 use super::returning::{Changed, Returned, projection_of, returning_items};
 use super::transaction::SeenRow;
 use super::write::Written;
 use super::{Session, write};
-use crate::analytics::{self, QueryPlan};
+use crate::analytics::{self, Context, QueryPlan};
 use crate::locks::RowLocks;
 use crate::lower::bind::{self, Binding};
 use crate::lower::insert::{assign, check_row, is_default};
@@ -21,7 +20,8 @@ use crate::lower::scope::{ParameterTypes, Scope};
 use crate::lower::select::Contended;
 use crate::lower::{Lowering, Projection, Refusal, output_name};
 use crate::names;
-use crate::response::Column;
+use crate::response::RowStream;
+use crate::types::Column;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Index, Table};
@@ -118,7 +118,7 @@ impl Parts<'_> {
 
 impl RichPlan {
     pub fn new(
-        context: &PlanContext<'_>,
+        context: &Context<'_>,
         statement: &Statement,
         parameters: &mut ParameterTypes,
     ) -> SqlResult<RichPlan> {
@@ -327,7 +327,7 @@ pub(super) fn refuse_unassignable(column: &base::schema::Column, computed: &Colu
     let is_text =
         |t: DataType| matches!(t, DataType::Text | DataType::Varchar { .. } | DataType::Char { .. });
     // Arrays and intervals are printed as texts too.
-    let is_plain = computed.type_oid == crate::response::type_oid(DataType::Text);
+    let is_plain = computed.type_oid == crate::types::type_oid(DataType::Text);
     if !is_text(computed.data_type) || !is_plain || is_text(column.data_type) {
         return Ok(());
     }
@@ -392,13 +392,18 @@ impl Session {
         }
         self.pinned().await?;
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let table = &plan.table;
         let mut seen = BTreeMap::new();
         let rows = match &plan.found {
             None => {
-                let mut answer = self.answer(&plan.query, parameters).await?;
-                self.collected(&mut answer.stream).await?
+                let answer = self.answer(&plan.query, parameters).await?;
+                self.collected(&mut RowStream::Batches(answer.stream)).await?
             }
             Some(found) => {
                 let locked = self.locked(table, found, &binding).await?;
@@ -407,8 +412,8 @@ impl Session {
                 }
                 let values = locked.iter().map(|row| row.values.clone()).collect();
                 seen.extend(locked.into_iter().map(|row| (row.key.clone(), row)));
-                let mut answer = self.answer_over(&plan.query, parameters, table.id, values).await?;
-                self.collected(&mut answer.stream).await?
+                let answer = self.answer_over(&plan.query, parameters, table.id, values).await?;
+                self.collected(&mut RowStream::Batches(answer.stream)).await?
             }
         };
         let mut written = Written::default();

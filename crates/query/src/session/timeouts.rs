@@ -53,7 +53,7 @@ impl Session {
 
     /// When a statement that starts now has taken as long as `statement_timeout` allows.
     pub fn statement_deadline(&self) -> Option<Instant> {
-        super::cancel::deadline(self.settings.statement_timeout_ms)
+        crate::cancel::deadline(self.settings.statement_timeout_ms)
     }
 
     /// Ends when the running statement is cancelled, or at the deadline.
@@ -69,13 +69,13 @@ impl Session {
 
 /// When a timeout that starts now ends; `None` for 0, which is none.
 fn deadline(timeout_ms: u64, state: SqlState, message: &str) -> Option<Deadline> {
-    let at = super::cancel::deadline(timeout_ms)?;
+    let at = crate::cancel::deadline(timeout_ms)?;
     Some(Deadline { at, error: SqlError::new(state, message) })
 }
 
 /// Waits for a row lock as long as `lock_timeout` allows (0: without end). Errors: 55P03.
 pub(super) async fn for_lock<T>(timeout_ms: u64, wait: impl Future<Output = SqlResult<T>>) -> SqlResult<T> {
-    let Some(deadline) = super::cancel::deadline(timeout_ms) else { return wait.await };
+    let Some(deadline) = crate::cancel::deadline(timeout_ms) else { return wait.await };
     match tokio::time::timeout_at(deadline, wait).await {
         Ok(result) => result,
         Err(_) => {

@@ -5,10 +5,9 @@
 //! with its cut once it was asked for; savepoints are lengths of the undo log.
 
 use super::catalog::OwnCatalog;
-use crate::analytics::{RowsMemory, row_bytes};
+use crate::analytics::{OwnRows, RowsMemory, SnapshotGuard, row_bytes};
 use crate::locks::RowLocks;
 use crate::lower::access;
-use crate::old_versions::SnapshotGuard;
 use crate::remote_locks::RemoteLocks;
 use base::error::SqlResult;
 use base::key::KeyRange;
@@ -197,11 +196,6 @@ impl Transaction {
         let from = (table, Key::new());
         self.writes.range(from..).next().is_some_and(|((t, _), _)| *t == table)
     }
-    /// Tables with buffered rows.
-    pub fn written_tables(&self) -> BTreeSet<TableId> {
-        self.writes.keys().map(|(t, _)| *t).collect()
-    }
-
     /// Records that a range was read at a cut; of its rows these columns, or all. What only reads is not
     /// validated.
     pub fn record_read(
@@ -492,6 +486,15 @@ impl Transaction {
         }
         access.normalize();
         (Validated { reads, writes }, access)
+    }
+}
+
+impl OwnRows for Transaction {
+    fn written_tables(&self) -> BTreeSet<TableId> {
+        self.writes.keys().map(|(t, _)| *t).collect()
+    }
+    fn each_written(&self, table: TableId, each: &mut dyn FnMut(&Key, Option<&Arc<Vec<Datum>>>)) {
+        self.buffer_of(table).for_each(|(key, new)| each(key, new));
     }
 }
 

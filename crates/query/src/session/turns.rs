@@ -1,8 +1,5 @@
-//! Turns of a session that others of its thread wait for: how long a text may be that is read at once, what it takes, and
+//! Turns of a session that others of its thread wait for: what a text takes while it is planned, and
 //! how many rows a statement works on, or asks for, before the next connection goes on.
-
-/// A text of so many bytes is read and lowered in well under a millisecond.
-pub(crate) const SHORT_BYTES: usize = 2048;
 
 /// What a text takes while it is planned, with its tokens and copies of its tree: each sign outside of literals ends a
 /// token, and each comma in the text of an array an element that becomes a value of a list. Measured from 1.0 to 1.2 KiB a

@@ -2,10 +2,12 @@
 
 use super::named::{OUTCOME, REQUEST};
 use super::settings::{self, Settings};
+use super::shapes::{CLOCKS, clock_columns, shown_name};
 use super::transaction::Transaction;
 use super::{Prepared, Session};
 use crate::names;
-use crate::response::{Column, Response, RowStream, Rows};
+use crate::response::{Response, RowStream, Rows};
+use crate::types::Column;
 use base::error::{SqlResult, SqlState};
 use base::txn::TxnProgram;
 use base::{DataType, Datum, SqlError};
@@ -40,7 +42,7 @@ pub(super) fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Query(query) => {
             query.locks.is_empty()
-                && !super::create_as::is_select_into(query)
+                && !super::plan::is_select_into(query)
                 && matches!(
                     query.body.as_ref(),
                     ast::SetExpr::Select(_)
@@ -52,54 +54,6 @@ pub(super) fn only_reads(statement: &Statement) -> bool {
         Statement::Set(_) | Statement::Reset(_) | Statement::ShowVariable { .. } => true,
         Statement::Explain { statement, .. } => only_reads(statement),
         _ => false,
-    }
-}
-
-/// Columns that a utility statement answers with.
-pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
-    let texts = |names: &[&str]| {
-        Some(Arc::new(names.iter().map(|n| Column::new(*n, DataType::Text)).collect::<Vec<_>>()))
-    };
-    match statement {
-        Statement::ShowVariable { variable } => {
-            let name = shown_name(variable);
-            if name.starts_with("expected.latency.") {
-                return Some(Arc::new(super::explain::latency_columns()));
-            }
-            match name.as_str() {
-                CLOCKS => Some(Arc::new(clock_columns())),
-                OUTCOME => texts(&[OUTCOME]),
-                "all" => texts(&["name", "setting", "description"]),
-                name => texts(&[Settings::canonical(name).unwrap_or(name)]),
-            }
-        }
-        Statement::Explain { .. } => Some(Arc::new(super::explain::columns(statement))),
-        _ => None,
-    }
-}
-
-/// `SHOW CLOCKS`: what this node has measured of others' clocks.
-const CLOCKS: &str = "clocks";
-
-fn clock_columns() -> Vec<Column> {
-    vec![
-        Column::new("region", DataType::Text),
-        Column::new("bound_ms", DataType::Double),
-        Column::new("peer_region", DataType::Text),
-        Column::new("peer_ahead_at_least_ms", DataType::Double),
-        Column::new("peer_ahead_at_most_ms", DataType::Double),
-        Column::new("measured_ms_ago", DataType::Double),
-        Column::new("state", DataType::Text),
-    ]
-}
-
-fn shown_name(variable: &[ast::Ident]) -> String {
-    let words: Vec<String> = variable.iter().map(|i| i.value.to_lowercase()).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["transaction", "isolation", "level"] => "transaction_isolation".into(),
-        ["time", "zone"] => "timezone".into(),
-        ["session", "authorization"] => "session_authorization".into(),
-        _ => words.join("."),
     }
 }
 
@@ -235,7 +189,7 @@ impl Session {
             },
             Statement::Fetch { name, direction, into, .. } => {
                 let is_move =
-                    into.as_ref().is_some_and(|i| names::parts(i).is_ok_and(|p| p == [super::MOVE]));
+                    into.as_ref().is_some_and(|i| names::parts(i).is_ok_and(|p| p == [crate::parse::MOVE]));
                 if into.is_some() && !is_move {
                     return Err(SqlError::unsupported("FETCH … INTO"));
                 }
@@ -520,7 +474,7 @@ impl Session {
     async fn run_show(&mut self, variable: &[ast::Ident]) -> SqlResult<Response> {
         let name = shown_name(variable);
         let (columns, rows) = if name.starts_with("expected.latency.") {
-            (super::explain::latency_columns(), self.expected_latency(variable)?)
+            (super::shapes::latency_columns(), self.expected_latency(variable)?)
         } else if name == CLOCKS {
             (clock_columns(), self.clocks().await?)
         } else if name == OUTCOME {
@@ -570,8 +524,12 @@ impl Session {
             parameters: &mut types,
         };
         let scope = Scope::default();
-        let binding =
-            Binding { parameters, now_us: self.now_us(), gateway: &self.gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &self.gateway.node.generators,
+            catalog: &catalog,
+        };
         let mut bound = Vec::with_capacity(values.len());
         for (n, (e, parameter)) in values.iter().zip(&prepared.parameters).enumerate() {
             let data_type = if parameter.is_array { base::DataType::Text } else { parameter.data_type };
@@ -580,11 +538,7 @@ impl Session {
                 .assignment(e, &format!("${}", n + 1), data_type)
                 .map_err(|r| r.or(|| SqlError::unsupported("this expression as a parameter of EXECUTE")))?;
             let value = binding.value(&expr)?;
-            bound.push(if data_type == crate::response::NUMERIC {
-                value
-            } else {
-                data_type.coerce(value)?
-            });
+            bound.push(if data_type == crate::types::NUMERIC { value } else { data_type.coerce(value)? });
         }
         Ok(bound)
     }

@@ -58,7 +58,12 @@ impl Session {
         } else if plan.is_one_shot && !computes_from_rows && !plan.conflict_needs_reading(&topology) {
             let plan = &*self.computed(plan, values, parameters).await?;
             let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-            let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+            let binding = Binding {
+                parameters,
+                now_us: self.now_us(),
+                generators: &gateway.node.generators,
+                catalog: &catalog,
+            };
             let rows = plan.rows(&binding)?;
             let mut access = AccessSet::default();
             let is_named = self.is_named();
@@ -122,7 +127,12 @@ impl Session {
                 None => {
                     let (gateway, catalog) = (self.gateway.clone(), self.catalog());
                     let now_us = self.now_us();
-                    let binding = Binding { parameters, now_us, gateway: &gateway, catalog: &catalog };
+                    let binding = Binding {
+                        parameters,
+                        now_us,
+                        generators: &gateway.node.generators,
+                        catalog: &catalog,
+                    };
                     let _passed = self.pass_locks(plan, &binding).await?;
                     let mut access = AccessSet::default();
                     let statements = plan.statements(&binding, &topology, &mut access)?;
@@ -212,7 +222,12 @@ impl Session {
         let in_block = self.transaction.is_some();
         self.refuse_if_read_only("CALL")?;
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let mut args = Vec::with_capacity(plan.arguments.len());
         for (expr, data_type) in &plan.arguments {
             args.push(data_type.coerce(binding.value(expr)?)?);
@@ -291,7 +306,7 @@ impl Session {
     /// whoever it met.
     async fn pause(&self, attempts: usize) {
         let longest_ms = (1u64 << attempts.min(16)).min(PAUSE_MS_MAX);
-        let pause_us = (longest_ms * 1000) as f64 * self.gateway.random_fraction();
+        let pause_us = (longest_ms * 1000) as f64 * self.gateway.node.generators.random_fraction();
         // The first time at once: whoever came between has been answered by now.
         if attempts > 1 {
             tokio::time::sleep(std::time::Duration::from_micros(pause_us as u64)).await;
@@ -315,7 +330,12 @@ impl Session {
         parameters: &[Datum],
     ) -> SqlResult<Written> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let binding = Binding { parameters, now_us: self.now_us(), gateway: &gateway, catalog: &catalog };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
         let topology = gateway.cluster.topology();
         let (index, path) = match &plan.index {
             Some((index, path)) => (Some(index), path),

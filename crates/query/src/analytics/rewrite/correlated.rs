@@ -7,8 +7,8 @@
 //!
 //! KEEPS: every row around finds its combination, since all rows of the FROM around are gathered, NULLs included.
 
+use super::aggregates::has_aggregate;
 use super::bags::query_of;
-use super::shapes::has_aggregate;
 use base::SqlError;
 use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{
@@ -295,7 +295,7 @@ impl<'a, 'o> Dependent<'a, 'o> {
         select.projection.extend(columns.into_iter().map(SelectItem::UnnamedExpr));
         let names: Vec<String> = (0..self.named.len()).map(|n| format!("o{n}, k{n}")).collect();
         let grouped = format!("{} grouped", self.alias);
-        let only = super::ONLY;
+        let only = crate::analytics::only::ONLY;
         let text = format!(
             "SELECT {only}(v) FROM (SELECT 1) AS \"{grouped}\" (v, {}) WHERE {}",
             names.join(", "),

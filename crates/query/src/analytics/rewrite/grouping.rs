@@ -1,6 +1,6 @@
 //! GROUP BY: ROLLUP and CUBE of several columns at once, positions inside them, and the empty group.
 
-use super::shapes::has_aggregate;
+use super::aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};

@@ -12,6 +12,7 @@ mod offer;
 
 use self::expressions::Walk;
 use self::offer::{Offer, Output, name_items, only, quoted};
+use super::marks::{MARK, shown};
 use super::{bags, correlated, distinct_on, grouping, limits, ordered, ties, windows};
 use crate::lower::output_name;
 use base::error::SqlResult;
@@ -23,14 +24,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use std::rc::Rc;
-
-/// Stands between a name that occurs twice and its number; no name has it.
-pub(super) const MARK: char = '\u{f8ff}';
-
-/// A column's name as a client sees it.
-pub(in crate::analytics) fn shown(name: &str) -> &str {
-    name.split(MARK).next().unwrap_or_default()
-}
 
 /// What tables there are.
 pub(super) struct Tables<'a> {

@@ -2,10 +2,10 @@
 
 use super::recursion;
 use super::relations::{Place, Resolver, Tables};
-use crate::analytics::context::Analytics;
-use crate::session::Context;
+use crate::analytics::context::Context;
+use crate::analytics::engine::Analytics;
 use base::error::SqlResult;
-use datafusion::sql::sqlparser::ast::{Expr, Query, Statement, Visit, VisitMut, Visitor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Query, Statement, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Rewrites a query in place. Errors: names, windows and recursions that PostgreSQL refuses.
@@ -34,41 +34,6 @@ impl VisitorMut for Recursions<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<base::SqlError> {
         match query.with.as_mut().map(|with| recursion::check(with, self.is_aggregate)) {
             Some(Err(error)) => ControlFlow::Break(error),
-            _ => ControlFlow::Continue(()),
-        }
-    }
-}
-
-/// Whether an item of a SELECT computes an aggregate, subqueries left out.
-pub(super) fn has_aggregate<T: Visit>(item: &T, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
-    item.visit(&mut Aggregates { is_aggregate, depth: 0 }).is_break()
-}
-
-struct Aggregates<'a> {
-    is_aggregate: &'a dyn Fn(&str) -> bool,
-    depth: usize,
-}
-
-impl Visitor for Aggregates<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-    fn pre_visit_expr(&mut self, e: &Expr) -> ControlFlow<()> {
-        let name = match e {
-            Expr::Function(call) if self.depth == 0 && call.over.is_none() => {
-                crate::names::parts(&call.name).ok().and_then(|mut parts| parts.pop())
-            }
-            _ => None,
-        };
-        match name {
-            Some(name) if (self.is_aggregate)(&name) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         }
     }

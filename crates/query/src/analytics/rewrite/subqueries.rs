@@ -6,17 +6,13 @@
 
 use super::bags::query_of;
 use super::limits::keeps_one;
-use super::relations::MARK;
+use super::marks::MARK;
+use crate::analytics::empty_lists::OR_EMPTY;
+use crate::analytics::only::ONLY;
 use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor,
 };
-
-/// The function that takes one row at most: see [`super::super::only`].
-pub(in crate::analytics) const ONLY: &str = "meridian_only";
-
-/// The function of a list that is empty rather than NULL: see [`super::super::empty_lists`].
-pub(in crate::analytics) const OR_EMPTY: &str = "meridian_or_empty";
 
 /// Name of a subquery's rows, which no relation of a statement has.
 const FOUND: &str = "\"found in a subquery\"";

@@ -1,8 +1,8 @@
 //! `pg_stat_activity`: the sessions of the gateway that is asked, as they are when the query runs.
 
 use super::Made;
-use crate::Gateway;
 use crate::activity::Activity;
+use crate::analytics::node_context::NodeContext;
 use async_trait::async_trait;
 use base::{DataType, Datum};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -40,13 +40,13 @@ const COLUMNS: &[(&str, DataType)] = &[
 
 /// The table: its rows are made when it is scanned, not when it is planned.
 pub(super) struct ActivityTable {
-    gateway: Arc<Gateway>,
+    node: Arc<NodeContext>,
     schema: SchemaRef,
 }
 
 impl ActivityTable {
-    pub fn new(gateway: &Arc<Gateway>) -> Result<ActivityTable> {
-        Ok(ActivityTable { gateway: gateway.clone(), schema: Made::new(COLUMNS).into_table()?.schema() })
+    pub fn new(node: &Arc<NodeContext>) -> Result<ActivityTable> {
+        Ok(ActivityTable { node: node.clone(), schema: Made::new(COLUMNS).into_table()?.schema() })
     }
 }
 
@@ -72,7 +72,7 @@ impl TableProvider for ActivityTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut made = Made::new(COLUMNS);
-        made.rows = self.gateway.sessions.all().iter().map(|session| row(session)).collect();
+        made.rows = self.node.sessions.all().iter().map(|session| row(session)).collect();
         made.into_table()?.scan(state, projection, filters, limit).await
     }
 }

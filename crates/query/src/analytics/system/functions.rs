@@ -1,7 +1,7 @@
 //! Functions over the catalog, made anew for each query that calls one.
 
 use super::pg_tables::{Object, elements, has_primary_key, object};
-use crate::session::{Context, OwnedContext};
+use crate::analytics::context::{Context, OwnedContext};
 use base::schema::Table;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListBuilder,
@@ -133,7 +133,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 Arc::new((0..rows).map(|row| type_named(&word(&arrays, 0, row)?)).collect::<Int64Array>())
             }
             DataType::FixedSizeBinary(_) => {
-                let values = (0..rows).map(|_| self.asked.gateway.random_uuid());
+                let values = (0..rows).map(|_| self.asked.analytics.node.generators.random_uuid());
                 Arc::new(FixedSizeBinaryArray::try_from_iter(values)?)
             }
             DataType::Int64 if self.name == "meridian_element" => {
@@ -198,7 +198,7 @@ fn refuse_setting(arrays: &[ArrayRef], row: usize) -> Result<()> {
 fn type_named(name: &str) -> Option<i64> {
     match crate::lower::insert::parse_expr(&format!("CAST(NULL AS {name})")).ok()? {
         datafusion::sql::sqlparser::ast::Expr::Cast { data_type, .. } => {
-            crate::names::data_type(&data_type).ok().map(|t| i64::from(crate::response::type_oid(t)))
+            crate::names::data_type(&data_type).ok().map(|t| i64::from(crate::types::type_oid(t)))
         }
         _ => None,
     }
@@ -227,7 +227,7 @@ impl CatalogFunction {
     fn next_value(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
         let Some(name) = word(arrays, 0, row) else { return Ok(None) };
         crate::catalog::find_sequence(&self.asked.catalog, &self.asked.search_path, &name)
-            .and_then(|sequence| self.asked.gateway.next_value(sequence))
+            .and_then(|sequence| self.asked.analytics.node.generators.next_value(sequence))
             .map(Some)
             .map_err(|e| DataFusionError::External(Box::new(e)))
     }

@@ -1,9 +1,9 @@
 //! `pg_catalog` tables about what users made.
 
 use super::Made;
+use crate::analytics::context::Context;
 use crate::lower::{FIRST_OID, oid};
-use crate::response::{type_modifier, type_oid};
-use crate::session::Context;
+use crate::types::{type_modifier, type_oid};
 use base::schema::{Identity, Index, Table};
 use base::{DataType, Datum, TableId};
 use std::sync::Arc;
@@ -222,7 +222,7 @@ fn class(context: &Context<'_>) -> Made {
 
 /// Storage parameters as PostgreSQL prints an array of them.
 fn placed(context: &Context<'_>, table: &Table) -> String {
-    let topology = context.gateway.cluster.topology();
+    let topology = context.cluster().topology();
     let parts = crate::ddl::placement::described(table, &context.catalog, topology);
     let parts = parts.iter().map(|(name, value)| match value.contains([',', ' ']) {
         true => format!("\"{name}={value}\""),

@@ -2,7 +2,7 @@
 
 use super::Made;
 use super::pg_tables::has_primary_key;
-use crate::session::Context;
+use crate::analytics::context::Context;
 use base::schema::{Placement, Table};
 use base::{DataType, Datum, RegionId};
 
@@ -185,7 +185,7 @@ fn columns(context: &Context<'_>) -> Made {
 
 /// A view of schema `meridian`; `None` if there is none of this name.
 pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
-    let topology = context.gateway.cluster.topology();
+    let topology = context.cluster().topology();
     let region = |r: RegionId| topology.region_name(r).to_string();
     Some(match name {
         "tables" => {
@@ -220,8 +220,7 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
                 text(shown.join(", "))
             };
             made.rows = context
-                .gateway
-                .cluster
+                .cluster()
                 .procedures()
                 .iter()
                 .map(|p| vec![text(p.name()), list(p.arguments()), list(p.columns())])
@@ -237,8 +236,8 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
                 ("age_ms", DataType::Double),
                 ("is_too_old", DataType::Boolean),
             ]);
-            let cluster = &context.gateway.cluster;
-            for held in context.gateway.snapshots.all() {
+            let cluster = context.cluster();
+            for held in context.analytics.node.snapshots.all() {
                 made.rows.push(vec![
                     text(region(cluster.region())),
                     text(&held.user),
@@ -262,8 +261,8 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
                 ("blocked_rows", DataType::BigInt),
                 ("refused", DataType::BigInt),
             ]);
-            let here = context.gateway.cluster.region();
-            let health = context.gateway.cluster.regions();
+            let here = context.cluster().region();
+            let health = context.cluster().regions();
             for r in 0..topology.wan.region_count() as u16 {
                 let id = RegionId(r);
                 made.rows.push(vec![

@@ -1,6 +1,6 @@
 //! Which types meet, what they become together, and how a string literal becomes a value of one.
 
-use crate::response::NUMERIC;
+use crate::types::NUMERIC;
 use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::{DataType, Datum};

@@ -1,8 +1,8 @@
 //! Cancelling a statement: by the client's request or by its timeout.
 
-use crate::analytics::RowsMemory;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,14 +13,17 @@ use tokio::time::Instant;
 #[derive(Clone, Default)]
 pub struct CancelHandle(Arc<Cancel>);
 
+/// Memory that is reserved for a statement's tree, given back with the last reference to it.
+pub(crate) type TreeMemory = Arc<dyn Any + Send + Sync>;
+
 #[derive(Default)]
 struct Cancel {
     requested: AtomicBool,
     wake: Notify,
     /// When the running statement's time is over; `None`: never.
     deadline: Mutex<Option<Instant>>,
-    /// What the running text's tree takes; a computation that outlives its statement keeps it.
-    tree: Mutex<Option<Arc<RowsMemory>>>,
+    /// The memory that the running text's tree takes; a computation that outlives its statement keeps it.
+    tree: Mutex<Option<TreeMemory>>,
 }
 
 impl CancelHandle {
@@ -31,22 +34,22 @@ impl CancelHandle {
     }
 
     /// A statement begins: earlier requests are void, and its timeout (0: none) runs from now.
-    pub(super) fn begin(&self, timeout_ms: u64) {
+    pub(crate) fn begin(&self, timeout_ms: u64) {
         self.0.requested.store(false, Ordering::SeqCst);
         *self.0.deadline.lock().expect("no panic while set") = deadline(timeout_ms);
     }
 
     /// The tree of the text that is run now, or none.
-    pub(super) fn hold(&self, tree: Option<Arc<RowsMemory>>) {
+    pub(crate) fn hold(&self, tree: Option<TreeMemory>) {
         *self.0.tree.lock().expect("no panic while set") = tree;
     }
 
-    pub(crate) fn tree(&self) -> Option<Arc<RowsMemory>> {
+    pub(crate) fn tree(&self) -> Option<TreeMemory> {
         self.0.tree.lock().expect("no panic while read").clone()
     }
 
     /// When the running statement's time is over.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         *self.0.deadline.lock().expect("no panic while read")
     }
 
@@ -62,7 +65,7 @@ impl CancelHandle {
     }
 
     /// Waits until the statement has to end.
-    pub(super) async fn wait(&self) -> SqlError {
+    pub(crate) async fn wait(&self) -> SqlError {
         self.wait_until(self.deadline()).await
     }
 
@@ -93,6 +96,6 @@ fn canceled(why: &str) -> SqlError {
 }
 
 /// When a timeout that starts now ends; `None` for 0, which is none.
-pub(super) fn deadline(timeout_ms: u64) -> Option<Instant> {
+pub(crate) fn deadline(timeout_ms: u64) -> Option<Instant> {
     (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms))
 }
