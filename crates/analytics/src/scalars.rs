@@ -11,6 +11,7 @@
 
 mod evaluated;
 mod functions;
+mod inference;
 mod kinds;
 mod rule;
 mod typing;
@@ -42,7 +43,7 @@ pub(super) enum Argument {
 
 impl Argument {
     pub fn of(e: &Expr, schema: &dyn ExprSchema) -> Argument {
-        match kinds::kind_of(e, schema) {
+        match inference::kind_of(e, schema) {
             kinds::Kind::Unknown => Argument::Unknown,
             kinds::Kind::Known(DataType::Boolean) => Argument::Boolean,
             kinds::Kind::Known(DataType::BigInt) => Argument::BigInt,
@@ -59,7 +60,7 @@ impl Argument {
     }
 
     pub fn type_name(e: &Expr, schema: &dyn ExprSchema) -> String {
-        kinds::kind_of(e, schema).name()
+        inference::kind_of(e, schema).name()
     }
 }
 

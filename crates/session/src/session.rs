@@ -4,6 +4,7 @@
 //! after the previous one's reply; the token only grows; after an error inside a transaction block
 //! nothing runs until ROLLBACK.
 
+mod blocks;
 mod calling;
 mod catalog;
 mod computed;
@@ -16,6 +17,7 @@ mod inserting;
 mod join;
 mod locking;
 mod named;
+mod parameters;
 mod pipeline;
 mod plan;
 mod prepared;
@@ -25,6 +27,8 @@ mod returning;
 mod rich;
 mod settings;
 mod shapes;
+mod simple;
+mod stored;
 mod timeouts;
 mod transaction;
 mod turns;
@@ -37,9 +41,8 @@ pub use timeouts::Deadline;
 
 use crate::gateway::Gateway;
 use crate::response::{Notice, Response, TransactionStatus};
-use analytics::Cluster;
-use analytics::Context;
 use analytics::activity::{self, Activity};
+use analytics::{Cluster, Context};
 use base::cut::{Consistency, Freshness};
 use base::error::{SqlResult, SqlState};
 use base::schema::Catalog;
@@ -225,97 +228,6 @@ impl Session {
         unreachable!("the loop returns")
     }
 
-    /// Starts a simple query: a text of any number of statements, which are one transaction unless
-    /// they say otherwise. Errors: 42601, before anything ran.
-    pub fn start_simple(&mut self, sql: &str) -> SqlResult<()> {
-        self.note_statement(&activity::kept_text(sql));
-        let cancel = self.cancel.clone();
-        cancel.begin(self.settings.statement_timeout_ms);
-        let parsed = self.reserve_tree(sql).and_then(|()| {
-            interrupt::for_text(self.gateway.threads(), &cancel, sql.len(), || sql::parse::parse(sql))
-        });
-        self.queue = match parsed {
-            Ok(statements) => statements.into(),
-            Err(error) => {
-                self.note_failure();
-                return Err(error);
-            }
-        };
-        self.queue_is_block = self.queue.len() > 1;
-        self.queue_bytes = sql.len();
-        Ok(())
-    }
-
-    /// Runs the next statement of the simple query; `None` at its end. After an error the rest is
-    /// dropped. Read a response to its end (and finish a copy) before asking for the next.
-    pub async fn next_simple(&mut self) -> Option<SqlResult<Response>> {
-        let Some(statement) = self.queue.pop_front() else {
-            self.cancel.hold(None);
-            self.queue_is_block = false;
-            if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
-                let result = self.end_implicit().await;
-                self.settle_request();
-                return result.err().map(Err);
-            }
-            return None;
-        };
-        let cancel = self.cancel.clone();
-        cancel.begin(self.settings.statement_timeout_ms);
-        let result = tokio::select! {
-            biased;
-            result = self.run_statement(statement) => result,
-            error = cancel.wait() => Err(error),
-        };
-        let result = self.finish(result);
-        if result.is_err() {
-            self.queue.clear();
-            self.queue_is_block = false;
-            if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
-                self.roll_back().await;
-            }
-        }
-        Some(result)
-    }
-
-    /// Plans and runs one statement without parameters.
-    async fn run_statement(&mut self, statement: Statement) -> SqlResult<Response> {
-        self.refuse_if_failed(&statement)?;
-        if self.queue_is_block && self.transaction.is_none() && utility::joins_block(&statement) {
-            self.begin(self.settings.read_only, true);
-            let only_reads = std::iter::once(&statement).chain(&self.queue).all(utility::only_reads);
-            self.open().only_reads = only_reads;
-        }
-        let mut retries = 0;
-        // A COMMIT that failed is no transaction's end any more: it is not said again.
-        let is_alone = self.transaction.is_none();
-        loop {
-            self.look_up_catalog();
-            let cancel = self.cancel.clone();
-            let plan = interrupt::for_text(self.gateway.threads(), &cancel, self.queue_bytes, || {
-                Prepared::plan_once(self, &statement)
-            })?;
-            match self.run(&plan, &[]).await {
-                Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && retries < 16 => {
-                    retries += 1;
-                    self.refresh_catalog().await?;
-                }
-                result => return result,
-            }
-        }
-    }
-
-    /// All responses of a simple query.
-    pub async fn simple(&mut self, sql: &str) -> Vec<SqlResult<Response>> {
-        if let Err(e) = self.start_simple(sql) {
-            return vec![Err(e)];
-        }
-        let mut responses = Vec::new();
-        while let Some(response) = self.next_simple().await {
-            responses.push(response);
-        }
-        responses
-    }
-
     /// Runs a plan in the open transaction, or as a transaction of its own.
     async fn run(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
         match plan {
@@ -398,52 +310,6 @@ impl Session {
         }
     }
 
-    /// Keeps a statement under a name ("" is the unnamed one); EXECUTE and DEALLOCATE see it too.
-    /// Errors: 42P05 if a named one exists.
-    pub fn store(&mut self, name: &str, prepared: Arc<Prepared>) -> SqlResult<()> {
-        if !name.is_empty() && self.prepared.contains_key(name) {
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_PREPARED_STATEMENT,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
-        if !name.is_empty() {
-            let bytes = self.prepared_bytes + prepared.sql.len();
-            if self.prepared.len() >= PREPARED_MAX || bytes > PREPARED_BYTES_MAX {
-                return Err(SqlError::new(
-                    SqlState::CONFIGURATION_LIMIT_EXCEEDED,
-                    "too many prepared statements",
-                )
-                .detail(format!(
-                    "One session may keep {PREPARED_MAX} statements under names, of {PREPARED_BYTES_MAX} bytes of \
-                     text together."
-                ))
-                .hint("DEALLOCATE those that are not needed any more."));
-            }
-            self.prepared_bytes = bytes;
-        }
-        self.prepared.insert(name.into(), prepared);
-        Ok(())
-    }
-    /// A statement by name. Errors: 26000.
-    pub fn stored(&self, name: &str) -> SqlResult<Arc<Prepared>> {
-        self.prepared.get(name).cloned().ok_or_else(|| {
-            SqlError::new(
-                SqlState::INVALID_SQL_STATEMENT_NAME,
-                format!("prepared statement \"{name}\" does not exist"),
-            )
-        })
-    }
-    /// Forgets a statement, if there is one.
-    pub fn forget(&mut self, name: &str) {
-        let forgotten = self.prepared.remove(name).filter(|_| !name.is_empty());
-        self.prepared_bytes -= forgotten.map_or(0, |prepared| prepared.sql.len());
-    }
-    pub(self) fn forget_all(&mut self) {
-        self.prepared.clear();
-        self.prepared_bytes = 0;
-    }
-
     pub fn transaction_status(&self) -> TransactionStatus {
         match &self.transaction {
             Some(t) if t.is_implicit => TransactionStatus::Idle,
@@ -458,41 +324,6 @@ impl Session {
     /// Notices since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
-    }
-    /// A setting as SHOW prints it; `None` if there is none of this name.
-    pub fn parameter(&self, name: &str) -> Option<String> {
-        Settings::canonical(name).ok().map(|name| self.show(name))
-    }
-    /// Sets an option of the start-up message, which is obeyed or refused.
-    pub fn set_option(&mut self, name: &str, value: &str) -> SqlResult<()> {
-        let name = Settings::canonical(name)?;
-        self.set(name, value)?;
-        self.settings.keep_initial(name);
-        Ok(())
-    }
-    /// What the server knows of itself, for SHOW.
-    pub fn tell(&mut self, name: &str, value: String) {
-        let name = Settings::canonical(name).expect("the server tells settings that there are");
-        self.settings.tell(name, value);
-    }
-    /// Sets a parameter of the start-up message. A value that is not built yet (a time zone, say) leaves
-    /// the setting as it is, with a warning: drivers send such values unasked.
-    pub fn set_parameter(&mut self, name: &str, value: &str) -> SqlResult<()> {
-        match self.set_option(name, value) {
-            Err(e) if e.state == SqlState::FEATURE_NOT_SUPPORTED => {
-                self.notice("WARNING", e.state, e.into_fields().message);
-                Ok(())
-            }
-            result => result,
-        }
-    }
-    /// Settings that a client is told at the start.
-    pub fn reported_parameters(&self) -> Vec<(String, String)> {
-        self.settings.reported()
-    }
-    /// Reported settings (ParameterStatus) that changed since the last call.
-    pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
-        std::mem::take(&mut self.changed)
     }
     /// The id that BackendKeyData, `pg_backend_pid()` and `pg_stat_activity` know the session by.
     pub fn process_id(&self) -> i32 {
@@ -588,6 +419,11 @@ impl Session {
         }
     }
 
+    /// Reads and writes of this session come after what a token names.
+    fn saw(&mut self, token: &Token) {
+        self.token.join(token);
+    }
+
     /// Asks the node something that a statement reads.
     async fn read_from_node(&mut self, request: Request) -> SqlResult<Reply> {
         let since = self.measured.as_ref().map(|_| self.gateway.cluster.now());
@@ -628,7 +464,7 @@ impl Session {
             _ => return Err(wrong_reply()),
         };
         self.note_answer(&submitted);
-        self.token.join(&submitted.token);
+        self.saw(&submitted.token);
         let outcome = submitted.outcome.clone();
         self.last = Some(submitted);
         match outcome {
@@ -654,10 +490,6 @@ impl Drop for Session {
         }
     }
 }
-
-/// Statements that a session may keep under names, and bytes of their texts.
-const PREPARED_MAX: usize = 5_000;
-const PREPARED_BYTES_MAX: usize = 8 << 20;
 
 /// Notices that wait to be sent; one statement's later ones are dropped.
 const NOTICES_MAX: usize = 1_000;

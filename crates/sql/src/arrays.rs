@@ -95,7 +95,7 @@ fn constant(value: Value) -> Expr {
 fn cast(e: Expr, data_type: DataType) -> SqlResult<Expr> {
     match data_type {
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Ok(e),
-        _ => crate::lower::insert::parse_expr(&format!("CAST({e} AS {})", data_type.name())),
+        _ => crate::parse::parse_expr(&format!("CAST({e} AS {})", data_type.name())),
     }
 }
 
@@ -134,7 +134,7 @@ fn replacement(
                 let elem = elem.into_iter().map(|e| match e {
                     // Bound already, and cast to what it was declared as.
                     Expr::Cast { .. } => Ok(e),
-                    e => crate::lower::insert::parse_expr(&format!("CAST({e} AS {})", of.name())),
+                    e => crate::parse::parse_expr(&format!("CAST({e} AS {})", of.name())),
                 });
                 let elem = elem.collect::<SqlResult<Vec<_>>>()?;
                 Ok(Some(Expr::Array(ast::Array { elem, named: true })))
@@ -188,7 +188,7 @@ fn membership(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {
             Some(Expr::InList { expr: Box::new(left.clone()), list: array.elem.clone(), negated })
         }
         Expr::Value(value) if value.value == Value::Null => {
-            crate::lower::insert::parse_expr("CAST(NULL AS boolean)").ok()
+            crate::parse::parse_expr("CAST(NULL AS boolean)").ok()
         }
         _ => None,
     }

@@ -400,7 +400,7 @@ impl DdlContext<'_> {
         let Some(sql) = &column.default else { return Ok(Datum::Null) };
         let mut parameters = ParameterTypes::default();
         let mut lowering = self.lowering(&mut parameters);
-        let parsed = crate::lower::insert::parse_expr(sql)?;
+        let parsed = crate::parse::parse_expr(sql)?;
         let scope = Scope::default();
         let expr = lowering
             .exprs(&scope)

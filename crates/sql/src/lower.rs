@@ -87,6 +87,11 @@ impl Lowering<'_> {
         names::find_table(self.catalog, self.search_path, self.database, name).cloned()
     }
 
+    /// Forgets what was found of parameters since they were declared so.
+    fn redeclare(&mut self, declared: ParameterTypes) {
+        *self.parameters = declared;
+    }
+
     pub fn exprs<'b>(&'b mut self, scope: &'b Scope) -> ExprLowering<'b> {
         ExprLowering {
             scope,

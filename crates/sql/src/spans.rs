@@ -41,7 +41,7 @@ pub fn cast_declared(statement: &mut Statement, hints: &[Option<ParameterType>])
     let _: ControlFlow<()> = visit_expressions_mut(statement, |e| {
         // Inner expressions come first: what is cast twice is cast once more than needed.
         if let Some(name) = placeholder(e).and_then(declared)
-            && let Ok(cast) = crate::lower::insert::parse_expr(&format!("CAST({e} AS {name})"))
+            && let Ok(cast) = crate::parse::parse_expr(&format!("CAST({e} AS {name})"))
         {
             *e = Expr::Nested(Box::new(cast));
         }

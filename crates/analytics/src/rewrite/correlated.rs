@@ -7,14 +7,18 @@
 //!
 //! KEEPS: every row around finds its combination, since all rows of the FROM around are gathered, NULLs included.
 
+mod mentions;
+
 use super::aggregates::has_aggregate;
 use super::bags::query_of;
 use base::SqlError;
 use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor,
-    TableWithJoins, Visit, VisitMut, Visitor, VisitorMut,
+    TableWithJoins, VisitMut, VisitorMut,
 };
+use mentions::{columns_in, named_in, names_of, relations_in};
+pub(super) use mentions::{has_subquery, shadows};
 use std::ops::ControlFlow;
 
 /// The query around a subquery.
@@ -406,110 +410,6 @@ fn qualifier_of(e: &Expr) -> Option<String> {
         Expr::CompoundIdentifier(path) if path.len() == 2 => Some(sql::names::fold(&path[0])),
         _ => None,
     }
-}
-
-/// Columns from outside, each once; names of relations inside that are called the same do not count.
-fn named_in<T: Visit>(of: &T, outside: &Outside<'_>) -> Vec<Expr> {
-    struct Named<'a>(&'a [String], Vec<Expr>);
-    impl Visitor for Named<'_> {
-        type Break = ();
-        fn pre_visit_expr(&mut self, e: &Expr) -> ControlFlow<()> {
-            if qualifier_of(e).is_some_and(|q| self.0.contains(&q)) && !self.1.contains(e) {
-                self.1.push(e.clone());
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut named = Named(&outside.qualifiers, Vec::new());
-    let _ = of.visit(&mut named);
-    named.1
-}
-
-/// How many different columns an expression names.
-fn columns_in(e: &Expr) -> usize {
-    struct Columns(Vec<Expr>);
-    impl Visitor for Columns {
-        type Break = ();
-        fn pre_visit_expr(&mut self, e: &Expr) -> ControlFlow<()> {
-            if matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) && !self.0.contains(e) {
-                self.0.push(e.clone());
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut columns = Columns(Vec::new());
-    let _ = e.visit(&mut columns);
-    columns.0.len()
-}
-
-pub(super) fn has_subquery<T: Visit>(of: &T) -> bool {
-    struct Any;
-    impl Visitor for Any {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-    }
-    of.visit(&mut Any).is_break()
-}
-
-/// Whether a relation inside a query has the name of one that an expression names from outside.
-pub(super) fn shadows(query: &Query, e: &Expr) -> bool {
-    struct Qualifiers(Vec<Expr>);
-    impl Visitor for Qualifiers {
-        type Break = ();
-        fn pre_visit_expr(&mut self, e: &Expr) -> ControlFlow<()> {
-            if qualifier_of(e).is_some() {
-                self.0.push(e.clone());
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut named = Qualifiers(Vec::new());
-    let _ = Visit::visit(e, &mut named);
-    is_shadowed(query, &named.0)
-}
-
-/// Whether a relation inside has the name of one outside that is meant.
-fn is_shadowed(query: &Query, named: &[Expr]) -> bool {
-    let relations = relations_in(query);
-    named.iter().filter_map(qualifier_of).any(|q| relations.contains(&q))
-}
-
-/// What the relations of a FROM are called.
-fn names_of(from: &TableWithJoins) -> Vec<String> {
-    let factors = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
-    factors
-        .flat_map(|factor| match factor {
-            TableFactor::NestedJoin { table_with_joins, alias: None } => names_of(table_with_joins),
-            factor => name_of(factor).into_iter().collect(),
-        })
-        .collect()
-}
-
-fn name_of(factor: &TableFactor) -> Option<String> {
-    match factor {
-        TableFactor::Table { alias: Some(alias), .. }
-        | TableFactor::Derived { alias: Some(alias), .. }
-        | TableFactor::NestedJoin { alias: Some(alias), .. } => Some(sql::names::fold(&alias.name)),
-        TableFactor::Table { name, .. } => sql::names::parts(name).ok().and_then(|mut parts| parts.pop()),
-        _ => None,
-    }
-}
-
-/// Names of all relations in something, those of its subqueries included.
-fn relations_in<T: Visit>(of: &T) -> Vec<String> {
-    struct Relations(Vec<String>);
-    impl Visitor for Relations {
-        type Break = ();
-        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-            self.0.extend(name_of(factor));
-            ControlFlow::Continue(())
-        }
-    }
-    let mut relations = Relations(Vec::new());
-    let _ = of.visit(&mut relations);
-    relations.0
 }
 
 struct Substitute<'a> {

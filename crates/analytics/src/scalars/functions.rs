@@ -1,7 +1,8 @@
 //! Functions whose PostgreSQL namesakes have other types or other values.
 
 use super::evaluated::{Computation, call};
-use super::kinds::{Family, Kind, kind_of};
+use super::inference::kind_of;
+use super::kinds::{Family, Kind};
 use super::typing::{self, Settled, as_text, no_function};
 use base::DataType;
 use base::expr::{BinaryOperator, Expr as Scalar, Function};

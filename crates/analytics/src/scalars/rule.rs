@@ -3,7 +3,8 @@
 use super::super::exact_aggregates;
 use super::super::provider::ColumnTable;
 use super::evaluated::{Computation, SpanOperation, call};
-use super::kinds::{Family, Kind, kind_of, kind_of_field};
+use super::inference::kind_of;
+use super::kinds::{Family, Kind, kind_of_field};
 use super::{functions, typing};
 use base::error::SqlResult;
 use base::{DataType, SqlError};

@@ -1,18 +1,20 @@
 //! PostgreSQL's rules for the types of operators and casts: which sides meet, what literals become, which
 //! result comes out.
 
+mod casts;
+mod constants;
+
 use super::super::types;
 use super::evaluated::{Computation, SpanOperation, call};
-use super::kinds::{Family, Kind, arrow_span, field_of, kind_of, kind_of_field};
-use base::convert::{Castable, castable};
-use base::datum::NUMERIC_UNLIMITED;
+use super::inference::kind_of;
+use super::kinds::{Family, Kind};
 use base::error::SqlResult;
 use base::expr::BinaryOperator;
 use base::{DataType, Datum, SqlError, SqlState};
-use datafusion::arrow::datatypes::FieldRef;
-use datafusion::common::metadata::FieldMetadata;
+pub(super) use casts::{as_text, cast};
+use constants::{constant, narrowed, native, null};
+pub(super) use constants::{converted, folded, literal};
 use datafusion::common::{ExprSchema, ScalarValue};
-use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
 /// Digits behind the point of a quotient over columns, at least.
@@ -121,98 +123,6 @@ fn plain(operator: Operator, left: Expr, right: Expr) -> Expr {
 fn by_rows(operator: BinaryOperator, left: (Expr, Kind), right: (Expr, Kind), returns: DataType) -> Expr {
     let expr = base::expr::Expr::binary(operator, base::expr::Expr::Column(0), base::expr::Expr::Column(1));
     call(Computation::Scalar(expr), vec![left, right], Kind::Known(returns))
-}
-
-/// A literal without a type as a value of one; its column's own limits are not applied.
-pub(super) fn literal(e: &Expr, kind: Kind) -> SqlResult<Expr> {
-    let text = match e {
-        Expr::Alias(alias) => return literal(&alias.expr, kind),
-        Expr::Literal(ScalarValue::Utf8(text), _) => text.clone(),
-        _ => None,
-    };
-    let Some(text) = text else { return Ok(null(kind)) };
-    match kind {
-        Kind::Known(t) => Ok(constant(&sql::lower::expr::literal(&text, t)?, t)),
-        Kind::Span => span_constant(base::interval::parse(&text)?),
-        Kind::Unknown | Kind::Foreign => Ok(e.clone()),
-    }
-}
-
-fn null(kind: Kind) -> Expr {
-    let field = field_of("", kind);
-    let value = ScalarValue::try_new_null(field.data_type()).unwrap_or(ScalarValue::Null);
-    Expr::Literal(value, metadata(kind))
-}
-
-fn metadata(kind: Kind) -> Option<FieldMetadata> {
-    let field = field_of("", kind);
-    (!field.metadata().is_empty()).then(|| FieldMetadata::from(field.metadata()))
-}
-
-/// A value as a literal of its type; decimals keep their own digits.
-fn constant(value: &Datum, t: DataType) -> Expr {
-    let t = match (value, t) {
-        (Datum::Decimal(d), DataType::Numeric { .. }) => {
-            DataType::Numeric { precision: 38, scale: d.scale() }
-        }
-        _ => t,
-    };
-    match types::scalar(value, t) {
-        Some(scalar) => Expr::Literal(scalar, metadata(Kind::Known(t))),
-        None => null(Kind::Known(t)),
-    }
-}
-
-fn span_constant(span: base::interval::Interval) -> SqlResult<Expr> {
-    Ok(Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(arrow_span(span)?)), None))
-}
-
-/// A literal that is cast, read now: `date '2026-11-21'`.
-pub(super) fn folded(e: &Expr) -> SqlResult<Option<Expr>> {
-    let Expr::Cast(Cast { expr, field }) = e else { return Ok(None) };
-    let Expr::Literal(value @ (ScalarValue::Utf8(_) | ScalarValue::Null), None) = expr.as_ref() else {
-        return Ok(None);
-    };
-    let to = kind_of_field(field);
-    let text = match value {
-        ScalarValue::Utf8(Some(text)) => text,
-        _ if matches!(to, Kind::Known(_) | Kind::Span) => return Ok(Some(null(to))),
-        _ => return Ok(None),
-    };
-    match to {
-        Kind::Known(t) => {
-            let value = base::convert::cast(Datum::text(text), DataType::Text, t)?;
-            Ok(Some(constant(&value, t)))
-        }
-        Kind::Span => span_constant(base::interval::parse(text)?).map(Some),
-        Kind::Unknown | Kind::Foreign => Ok(None),
-    }
-}
-
-/// A whole number as it is written is an `integer` if it fits.
-fn narrowed(e: &Expr) -> Option<Expr> {
-    match e {
-        Expr::Literal(ScalarValue::Int64(Some(i)), None) => {
-            i32::try_from(*i).ok().map(|i| Expr::Literal(ScalarValue::Int32(Some(i)), None))
-        }
-        _ => None,
-    }
-}
-
-/// Casts a number natively: exact ones, and integers to floats.
-fn native(e: Expr, from: Kind, to: DataType) -> Expr {
-    match from {
-        Kind::Known(from) if from == to => e,
-        // One rounding, where the kernel would divide a rounded number.
-        Kind::Known(from @ DataType::Numeric { .. }) => converted(e, from, to),
-        _ => Expr::Cast(Cast::new(Box::new(e), colstore::arrow_type(to))),
-    }
-}
-
-/// An explicit cast by the function that rows use.
-pub(super) fn converted(e: Expr, from: DataType, to: DataType) -> Expr {
-    let expr = base::expr::Expr::Convert(Box::new(base::expr::Expr::Column(0)), from, to);
-    call(Computation::Scalar(expr), vec![(e, Kind::Known(from))], Kind::Known(to))
 }
 
 fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
@@ -460,82 +370,6 @@ fn concat(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
         return Ok(None);
     }
     Ok(Some(plain(Operator::StringConcat, as_text(left.clone(), a), as_text(right.clone(), b))))
-}
-
-/// The text of a value, as a cast makes it.
-pub(super) fn as_text(e: Expr, kind: Kind) -> Expr {
-    match kind {
-        Kind::Known(DataType::Text) | Kind::Unknown | Kind::Foreign => e,
-        Kind::Known(from) if kind.family() == Family::Text && from != DataType::Uuid => e,
-        Kind::Known(from) => converted(e, from, DataType::Text),
-        Kind::Span => {
-            call(Computation::Spans(SpanOperation::Show), vec![(e, kind)], Kind::Known(DataType::Text))
-        }
-    }
-}
-
-/// An explicit cast. Errors: 42846, and those of literals that do not fit.
-pub(super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSchema) -> Settled {
-    let whole = Expr::Cast(Cast { expr: Box::new(inner.clone()), field: field.clone() });
-    if let Some(folded) = folded(&whole)? {
-        return Ok(Some(folded));
-    }
-    let (from, to) = (kind_of(inner, schema), kind_of_field(field));
-    match (from, to) {
-        (Kind::Known(DataType::Bytea), Kind::Foreign) if field.data_type().is_nested() => {
-            Err(base::convert::cannot_cast(&from.name(), "an array"))
-        }
-        (Kind::Foreign | Kind::Unknown, _) | (_, Kind::Foreign | Kind::Unknown) => Ok(None),
-        (Kind::Span, Kind::Span) => Ok(Some(inner.clone())),
-        (Kind::Span, Kind::Known(t)) if to.family() == Family::Text => {
-            let text = as_text(inner.clone(), from);
-            Ok(Some(if t == DataType::Text { text } else { converted(text, DataType::Text, t) }))
-        }
-        (Kind::Known(_), Kind::Span) if from.family() == Family::Text => {
-            let read = Computation::Spans(SpanOperation::Read);
-            Ok(Some(call(read, vec![(inner.clone(), from)], Kind::Span)))
-        }
-        (Kind::Span, _) | (_, Kind::Span) => Err(base::convert::cannot_cast(&from.name(), &to.name())),
-        (Kind::Known(a), Kind::Known(b)) => {
-            // An integer as it is written is one, whatever its width here.
-            let a = if narrowed(inner).is_some() { DataType::Integer } else { a };
-            if castable(a, b) == Castable::No {
-                return Err(base::convert::cannot_cast(&from.name(), &to.name()));
-            }
-            Ok(cast_known(inner, a, b, schema))
-        }
-    }
-}
-
-fn cast_known(inner: &Expr, from: DataType, to: DataType, schema: &dyn ExprSchema) -> Option<Expr> {
-    use DataType::*;
-    let is = |t: DataType| kind_of(inner, schema) == Kind::Known(t);
-    match (from, to) {
-        _ if from == to && is(from) && !matches!(to, Varchar { .. } | Char { .. }) => Some(inner.clone()),
-        // Wider integers and floats; the kernel does the same.
-        (SmallInt, Integer | BigInt)
-        | (Integer, BigInt)
-        | (SmallInt | Integer | BigInt, Double)
-        | (Real, Double) => None,
-        (Timestamp, TimestampTz) | (TimestampTz, Timestamp) => None,
-        // Without precision they keep their digits.
-        (Numeric { .. }, to) if to == NUMERIC_UNLIMITED => Some(inner.clone()),
-        (SmallInt | Integer | BigInt, to) if to == NUMERIC_UNLIMITED => {
-            Some(native(inner.clone(), Kind::Known(from), Numeric { precision: 38, scale: 0 }))
-        }
-        (_, to) if to == NUMERIC_UNLIMITED => {
-            // How many digits will come is not known: room for as many as a float has.
-            let expr = base::expr::Expr::Convert(Box::new(base::expr::Expr::Column(0)), from, to);
-            let returns = Kind::Known(Numeric { precision: 38, scale: 15 });
-            Some(call(Computation::Scalar(expr), vec![(inner.clone(), Kind::Known(from))], returns))
-        }
-        (Numeric { precision: p, scale: s }, Numeric { precision, scale })
-            if scale >= s && precision - scale >= p.saturating_sub(s) =>
-        {
-            None
-        }
-        _ => Some(converted(inner.clone(), from, to)),
-    }
 }
 
 /// Brings values to one type, as CASE, COALESCE and the like do. `None`: they have it, or it is not ours to say.

@@ -7,13 +7,17 @@
 use super::Session;
 use super::read::Wanted;
 use super::transaction::SeenRow;
+use crate::response::{Response, RowStream, Rows};
 use crate::session::plan::CallPlan;
 use base::error::SqlResult;
 use base::key::KeyRange;
 use base::schema::{Catalog, stale_schema};
 use base::txn::procedure::{Exchange, ProcedureContext, RowAccess, RowView};
-use base::txn::{AccessSet, Granule};
+use base::txn::{AccessMode, AccessSet, Granule, TxnProgram};
 use base::{Datum, Key, PartitionId, Row, SqlError, TableId};
+use node::message::Call;
+use node::request::{ReadingCall, Reply, Request};
+use sql::lower::bind::Binding;
 use sql::lower::keys::{Reach, Reached};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,6 +31,61 @@ struct View<'a> {
 }
 
 impl Session {
+    /// `CALL`: outside a transaction block one ordered transaction.
+    pub(super) async fn run_call(&mut self, plan: &CallPlan, parameters: &[Datum]) -> SqlResult<Response> {
+        let in_block = self.transaction.is_some();
+        self.refuse_if_read_only("CALL")?;
+        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
+        let mut args = Vec::with_capacity(plan.arguments.len());
+        for (expr, data_type) in &plan.arguments {
+            args.push(data_type.coerce(binding.value(expr)?)?);
+        }
+        let mut access = plan.procedure.declare(&args, &catalog, gateway.cluster.topology())?;
+        access.normalize();
+        let name = plan.procedure.name().to_string();
+        let rows: Vec<Row> = match reads_only(&access) {
+            _ if in_block => Box::pin(self.call_in_block(plan, &args, &access, &catalog)).await?,
+            Some(partition) => {
+                let access = access.by_partition.remove(&partition).unwrap_or_default();
+                self.call_reading(partition, Call { name, args, access }).await?
+            }
+            None => {
+                let _passed = self.pass_remote(&access).await;
+                let results = self.submit(TxnProgram::Procedure { name, args }, access).await?;
+                results.into_iter().flat_map(|r| r.rows).collect()
+            }
+        };
+        if plan.columns.is_empty() {
+            return Ok(Response::Command("CALL".into()));
+        }
+        let rows = rows.into_iter().map(|row| row.to_vec()).collect();
+        Ok(Response::Rows(Rows {
+            columns: plan.columns.clone(),
+            stream: RowStream::values(rows),
+            tag: "CALL",
+        }))
+    }
+
+    /// A procedure that only reads needs no place in the order: it reads a strong cut.
+    async fn call_reading(&mut self, partition: PartitionId, call: Call) -> SqlResult<Vec<Row>> {
+        let request = Request::Call(ReadingCall { partition, call, token: self.token.clone() });
+        match self.read_from_node(request).await? {
+            Reply::Rows(rows) => {
+                let rows = rows?;
+                self.saw(&rows.token);
+                self.freshness = Some(rows.freshness);
+                Ok(rows.reads.into_iter().flatten().map(|(_, row)| row).collect())
+            }
+            _ => Err(super::wrong_reply()),
+        }
+    }
+
     /// Runs a procedure in the open block; answers its rows.
     pub(super) async fn call_in_block(
         &mut self,
@@ -173,5 +232,16 @@ impl RowAccess for View<'_> {
     fn delete(&mut self, table: TableId, key: &Key) {
         self.remember(table, key);
         self.rows.remove(&(table, key.clone()));
+    }
+}
+
+/// The one partition at which a call reads, if it does nothing else.
+fn reads_only(access: &AccessSet) -> Option<PartitionId> {
+    let mut partitions = access.by_partition.iter();
+    match (partitions.next(), partitions.next()) {
+        (Some((partition, accesses)), None) => {
+            accesses.iter().all(|a| a.mode == AccessMode::Read).then_some(*partition)
+        }
+        _ => None,
     }
 }

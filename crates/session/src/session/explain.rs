@@ -3,6 +3,7 @@
 
 mod claims;
 mod document;
+mod latency;
 mod options;
 
 use super::Session;
@@ -13,14 +14,14 @@ use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
 use base::txn::{AccessSet, Granule};
-use base::{Datum, NodeId, PartitionId, RegionId, SqlError, TableId};
+use base::{Datum, NodeId, PartitionId, RegionId, TableId};
 use claims::{Claim, Reading, Touched};
 use document::{Document, Json};
 pub(super) use options::ExplainOptions;
 use sql::lower::bind::Binding;
 use sql::lower::keys::KeyPath;
 use sql::lower::scope::ParameterTypes;
-use sqlparser::ast::{self, Statement};
+use sqlparser::ast::Statement;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -50,52 +51,6 @@ pub(super) fn freshness(f: &Freshness) -> String {
 }
 
 impl Session {
-    /// `SHOW EXPECTED LATENCY FOR TABLE t IN REGION r`: what the distances alone come to, by home of the
-    /// row. Waiting for other transactions and the work itself come on top.
-    pub(super) fn expected_latency(&self, words: &[ast::Ident]) -> SqlResult<Vec<Vec<Datum>>> {
-        let [_, _, _, kind, table, _, place, region] = words else { return Err(latency_syntax()) };
-        let is_word = |ident: &ast::Ident, word: &str| ident.value.eq_ignore_ascii_case(word);
-        if !is_word(kind, "table") || !is_word(place, "region") {
-            return Err(latency_syntax());
-        }
-        let catalog = self.catalog();
-        let name = ast::ObjectName::from(table.clone());
-        let table = sql::names::find_table(&catalog, &self.settings.search_path, &self.database, &name)?;
-        let topology = self.cluster().topology();
-        let name = sql::names::fold(region);
-        let from = topology.region_named(&name).ok_or_else(|| {
-            SqlError::new(
-                base::SqlState::INVALID_PARAMETER_VALUE,
-                format!("region \"{name}\" does not exist"),
-            )
-            .hint(format!("Regions are {}.", topology.wan.regions.join(", ")))
-        })?;
-        let ms = |ns: u64| Datum::Float(ns as f64 / base::time::MS as f64);
-        let is_replicated = table.placement == Placement::Replicated;
-        let homes = self.homes(table.id, &table.partitions(topology).into_iter().collect());
-        let mut rows = Vec::new();
-        let mut add = |operation: &str, home: &str, trips: i64, ns: u64| {
-            rows.push(vec![Datum::text(operation), Datum::text(home), Datum::Int(trips), ms(ns)]);
-        };
-        if is_replicated {
-            let widest = homes.iter().map(|h| topology.wan.round_trip_ns(from, *h)).max().unwrap_or(0);
-            add("read of a row", "replicated", 0, 0);
-            let trips = if topology.is_replicated() { 1 } else { 2 };
-            add("write of a row", "replicated", trips, trips as u64 * widest);
-        } else {
-            for home in homes {
-                let name = topology.region_name(home);
-                let away = home != from;
-                let ns = if away { topology.wan.round_trip_ns(from, home) } else { 0 };
-                // A copy here is read after one way.
-                let read_ns = if topology.is_replicated() { ns / 2 } else { ns };
-                add("read of a row", name, i64::from(away), read_ns);
-                add("write of a row", name, i64::from(away), ns);
-            }
-        }
-        Ok(rows)
-    }
-
     pub(super) async fn run_explain(
         &mut self,
         explain: &Statement,
@@ -544,8 +499,4 @@ impl Session {
         }
         Ok(())
     }
-}
-
-fn latency_syntax() -> SqlError {
-    SqlError::new(base::SqlState::SYNTAX_ERROR, "expected SHOW EXPECTED LATENCY FOR TABLE t IN REGION r")
 }

@@ -194,7 +194,7 @@ impl Session {
                 Reply::Submitted(submitted) => submitted?,
                 _ => return Err(super::wrong_reply()),
             };
-            self.token.join(&submitted.token);
+            self.saw(&submitted.token);
             match &submitted.outcome {
                 Outcome::Committed { .. } => return Ok("committed"),
                 Outcome::Aborted(error) if is_given_up(error) => return Ok("not executed"),

@@ -62,7 +62,7 @@ impl Session {
         let engine = self.gateway.analytics.clone();
         let mut answer = analytics::run(&engine, plan, parameters, how).await?;
         if let Some(token) = &answer.token {
-            self.token.join(token);
+            self.saw(token);
         }
         self.freshness = answer.freshness.or(self.freshness);
         self.sources = std::mem::take(&mut answer.sources);

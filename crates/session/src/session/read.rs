@@ -289,7 +289,7 @@ impl Session {
             Reply::Rows(rows) => {
                 let rows = rows?;
                 self.count_read(&rows.reads)?;
-                self.token.join(&rows.token);
+                self.saw(&rows.token);
                 self.freshness = Some(rows.freshness);
                 Ok((rows.at, rows.reads))
             }

@@ -4,20 +4,24 @@
 //! back, and only rows that are read to be written are read at a new one; every granule read is recorded
 //! with its cut once it was asked for; savepoints are lengths of the undo log.
 
+mod content;
+
 use super::catalog::OwnCatalog;
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
-use analytics::{OwnRows, RowsMemory, SnapshotGuard, row_bytes};
+use analytics::{OwnRows, RowsMemory, SnapshotGuard};
 use base::error::SqlResult;
 use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
 use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId};
+pub(super) use content::SeenRow;
+use content::{Buffered, Content};
 use node::request::PinId;
 use sql::lower::access;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// One transaction in progress.
 pub struct Transaction {
@@ -64,81 +68,6 @@ type ReadKey = (PartitionId, TableId, KeyRange, Option<Arc<Vec<u16>>>);
 /// What an entry of the buffer takes besides its values, and one of what was read.
 const WRITE_BYTES: usize = 320;
 const READ_BYTES: usize = 200;
-
-/// A buffered row.
-#[derive(Clone)]
-struct Buffered {
-    table: Arc<Table>,
-    /// The row at the cut, if it was there.
-    old: Option<Content>,
-    /// `None`: deleted.
-    new: Option<Content>,
-}
-
-/// A row's content; its values are built when somebody looks at them.
-#[derive(Clone)]
-struct Content {
-    packed: Option<Row>,
-    values: OnceLock<Arc<Vec<Datum>>>,
-}
-
-impl Content {
-    fn of(values: Arc<Vec<Datum>>) -> Content {
-        Content { packed: None, values: OnceLock::from(values) }
-    }
-    fn packed(row: Row) -> Content {
-        Content { packed: Some(row), values: OnceLock::new() }
-    }
-    fn values(&self, table: &Table) -> &Arc<Vec<Datum>> {
-        let packed = || self.packed.as_ref().expect("content is packed where it has no values");
-        self.values.get_or_init(|| Arc::new(table.complete(packed())))
-    }
-    /// The same row of a table that has more columns now.
-    fn widened(&self, table: &Table) -> Content {
-        match &self.packed {
-            Some(row) => Content::packed(row.clone()),
-            None => {
-                let mut values =
-                    self.values.get().expect("content has values where it is not packed").to_vec();
-                let missing = table.columns.iter().skip(values.len()).map(|c| c.missing.clone());
-                values.extend(missing.collect::<Vec<_>>());
-                Content::of(Arc::new(values))
-            }
-        }
-    }
-    /// Memory that it takes, shared or not.
-    fn bytes(&self) -> usize {
-        let values = self.values.get().map_or(0, |values| row_bytes(values));
-        values + self.packed.as_ref().map_or(0, Row::len)
-    }
-    fn row(&self) -> Row {
-        match (&self.packed, self.values.get()) {
-            (Some(row), _) => row.clone(),
-            (None, values) => Row::of(values.expect("content has values where it is not packed")),
-        }
-    }
-}
-
-impl Buffered {
-    fn values(&self) -> Option<&Arc<Vec<Datum>>> {
-        self.new.as_ref().map(|content| content.values(&self.table))
-    }
-}
-
-/// A row as a transaction sees it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SeenRow {
-    pub key: Key,
-    pub values: Arc<Vec<Datum>>,
-    /// The stored row that the values are of, all or some.
-    pub packed: Option<Row>,
-}
-
-impl SeenRow {
-    pub fn new(key: Key, values: Arc<Vec<Datum>>) -> SeenRow {
-        SeenRow { key, values, packed: None }
-    }
-}
 
 impl Transaction {
     pub fn new(read_only: bool, is_implicit: bool, now_us: i64) -> Transaction {

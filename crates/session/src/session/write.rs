@@ -13,13 +13,10 @@ use super::{Session, is_stale};
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
 use crate::response::{Response, RowStream, Rows};
-use crate::session::plan::CallPlan;
 use base::error::{SqlResult, SqlState};
 use base::schema::Table;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, StatementResult, TxnProgram};
-use base::{Datum, Key, PartitionId, Row, SqlError};
-use node::message::Call;
-use node::request::{ReadingCall, Reply, Request};
+use base::{Datum, Key, SqlError};
 use sql::lower::Projection;
 use sql::lower::bind::{self, Binding};
 use sql::lower::insert::InsertPlan;
@@ -182,7 +179,7 @@ impl Session {
 
     /// Lets transactions of other regions that have locked rows here go first, before an order that was made
     /// otherwise.
-    async fn pass_remote(&self, access: &AccessSet) -> Option<RowLocks> {
+    pub(super) async fn pass_remote(&self, access: &AccessSet) -> Option<RowLocks> {
         if !self.gateway.locks.has_remote() {
             return None;
         }
@@ -215,61 +212,6 @@ impl Session {
             }
         };
         Ok(respond(plan.word, plan.returning(), written))
-    }
-
-    /// `CALL`: outside a transaction block one ordered transaction.
-    pub(super) async fn run_call(&mut self, plan: &CallPlan, parameters: &[Datum]) -> SqlResult<Response> {
-        let in_block = self.transaction.is_some();
-        self.refuse_if_read_only("CALL")?;
-        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let binding = Binding {
-            parameters,
-            now_us: self.now_us(),
-            generators: &gateway.node.generators,
-            catalog: &catalog,
-        };
-        let mut args = Vec::with_capacity(plan.arguments.len());
-        for (expr, data_type) in &plan.arguments {
-            args.push(data_type.coerce(binding.value(expr)?)?);
-        }
-        let mut access = plan.procedure.declare(&args, &catalog, gateway.cluster.topology())?;
-        access.normalize();
-        let name = plan.procedure.name().to_string();
-        let rows: Vec<Row> = match reads_only(&access) {
-            _ if in_block => Box::pin(self.call_in_block(plan, &args, &access, &catalog)).await?,
-            Some(partition) => {
-                let access = access.by_partition.remove(&partition).unwrap_or_default();
-                self.call_reading(partition, Call { name, args, access }).await?
-            }
-            None => {
-                let _passed = self.pass_remote(&access).await;
-                let results = self.submit(TxnProgram::Procedure { name, args }, access).await?;
-                results.into_iter().flat_map(|r| r.rows).collect()
-            }
-        };
-        if plan.columns.is_empty() {
-            return Ok(Response::Command("CALL".into()));
-        }
-        let rows = rows.into_iter().map(|row| row.to_vec()).collect();
-        Ok(Response::Rows(Rows {
-            columns: plan.columns.clone(),
-            stream: RowStream::values(rows),
-            tag: "CALL",
-        }))
-    }
-
-    /// A procedure that only reads needs no place in the order: it reads a strong cut.
-    async fn call_reading(&mut self, partition: PartitionId, call: Call) -> SqlResult<Vec<Row>> {
-        let request = Request::Call(ReadingCall { partition, call, token: self.token.clone() });
-        match self.read_from_node(request).await? {
-            Reply::Rows(rows) => {
-                let rows = rows?;
-                self.token.join(&rows.token);
-                self.freshness = Some(rows.freshness);
-                Ok(rows.reads.into_iter().flatten().map(|(_, row)| row).collect())
-            }
-            _ => Err(super::wrong_reply()),
-        }
     }
 
     /// Ends a statement's own transaction: commits, or says that it is to be executed again (`None`).
@@ -447,10 +389,6 @@ impl Session {
         self.open().change(table, seen.key.clone(), &seen.values, None)?;
         self.open().insert(table, key, new)
     }
-
-    pub(super) fn open(&mut self) -> &mut super::Transaction {
-        self.transaction.as_mut().expect("an open transaction")
-    }
 }
 
 /// The expression with values in the place of what a query has computed.
@@ -477,17 +415,6 @@ pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datu
     .detail(format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", ")))
     .table(&table.name)
     .constraint(name)
-}
-
-/// The one partition at which a call reads, if it does nothing else.
-fn reads_only(access: &AccessSet) -> Option<PartitionId> {
-    let mut partitions = access.by_partition.iter();
-    match (partitions.next(), partitions.next()) {
-        (Some((partition, accesses)), None) => {
-            accesses.iter().all(|a| a.mode == AccessMode::Read).then_some(*partition)
-        }
-        _ => None,
-    }
 }
 
 /// Whether a statement of its own may succeed when it is executed again: it met another transaction.

@@ -1,17 +1,21 @@
 //! INSERT: rows completed with defaults, ON CONFLICT, RETURNING.
 
+mod conflict;
+mod literals;
+
 use super::bind::{self, Binding, Volatile};
 use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, access};
 use crate::names;
-use crate::parse::Overriding;
+use crate::parse::{Overriding, parse_expr};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::key::KeyRange;
 use base::schema::{Identity, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Statement};
-use base::{DataType, Datum, Row, SqlError, TableId};
+use base::{Datum, Row, SqlError};
+use literals::settle_literals;
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -176,7 +180,7 @@ impl Lowering<'_> {
             let declared = self.parameters.clone();
             row[target] = match self.exprs(&scope).assignment(value, &column.name, column.data_type) {
                 Err(Refusal::TooRich) => {
-                    *self.parameters = declared;
+                    self.redeclare(declared);
                     computed.push(Computed { expr: value.clone(), column: target });
                     bind::computed(computed.len() - 1)
                 }
@@ -232,117 +236,6 @@ impl Lowering<'_> {
         let computed = Vec::new();
         Ok(InsertPlan { table, source, defaults, on_conflict, returning, is_one_shot, computed, conflict })
     }
-
-    fn on_conflict(
-        &mut self,
-        table: &Table,
-        alias: Option<&str>,
-        clause: &ast::OnConflict,
-        computed: &mut Vec<ast::Expr>,
-    ) -> Lowered<OnConflict> {
-        let index = match &clause.conflict_target {
-            None => None,
-            Some(ast::ConflictTarget::Columns(columns)) => {
-                let mut numbers = Vec::with_capacity(columns.len());
-                for column in columns {
-                    let name = names::fold(column);
-                    numbers.push(table.column_named(&name).ok_or_else(|| {
-                        SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
-                    })?);
-                }
-                Some(arbiter(table, &numbers)?)
-            }
-            Some(ast::ConflictTarget::OnConstraint(name)) => {
-                let name = names::parts(name)?.pop().expect("a name has a part");
-                if name == table.primary_key_name {
-                    Some(table.id)
-                } else {
-                    let found = table.indexes.iter().find(|i| i.unique && i.name == name);
-                    let missing = || {
-                        SqlError::new(
-                            SqlState::UNDEFINED_OBJECT,
-                            format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
-                        )
-                    };
-                    Some(found.ok_or_else(missing)?.id)
-                }
-            }
-        };
-        match &clause.action {
-            ast::OnConflictAction::DoNothing => Ok(OnConflict::Nothing { index }),
-            ast::OnConflictAction::DoUpdate(update) => {
-                let Some(index) = index else {
-                    return Err(SqlError::new(
-                        SqlState::SYNTAX_ERROR,
-                        "ON CONFLICT DO UPDATE requires inference specification or constraint name",
-                    )
-                    .hint("For example, ON CONFLICT (column_name).")
-                    .into());
-                };
-                let mut scope = Scope::table(table, alias);
-                scope.add(table, "excluded", None, table.columns.len(), false);
-                let declared = self.parameters.clone();
-                let set = match self.assignments(&update.assignments, table, &scope) {
-                    Err(Refusal::TooRich) => {
-                        *self.parameters = declared.clone();
-                        self.conflict_assignments(&update.assignments, table, &scope, computed)?
-                    }
-                    set => set?,
-                };
-                let filter = match &update.selection {
-                    None => None,
-                    Some(e) => {
-                        let declared = self.parameters.clone();
-                        Some(match self.exprs(&scope).condition(e, "WHERE") {
-                            Err(Refusal::TooRich) => {
-                                *self.parameters = declared;
-                                computed.push(e.clone());
-                                bind::computed(computed.len() - 1)
-                            }
-                            condition => condition?,
-                        })
-                    }
-                };
-                Ok(OnConflict::Update { index, set, filter })
-            }
-        }
-    }
-}
-
-impl Lowering<'_> {
-    /// SET of ON CONFLICT where nodes do not know all of it.
-    fn conflict_assignments(
-        &mut self,
-        assignments: &[ast::Assignment],
-        table: &Table,
-        scope: &Scope,
-        computed: &mut Vec<ast::Expr>,
-    ) -> Lowered<Vec<(usize, Expr)>> {
-        let mut set = Vec::with_capacity(assignments.len());
-        for assignment in assignments {
-            let declared = self.parameters.clone();
-            match self.assignments(std::slice::from_ref(assignment), table, scope) {
-                Err(Refusal::TooRich) => {
-                    *self.parameters = declared;
-                    let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
-                        return Err(SqlError::unsupported("assigning several columns at once here").into());
-                    };
-                    let (number, column) = super::modify::assigned_column(table, name)?;
-                    super::modify::refuse_generated(column, &assignment.value)?;
-                    computed.push(assignment.value.clone());
-                    set.push((number, bind::computed(computed.len() - 1)));
-                }
-                lowered => set.extend(lowered?),
-            }
-        }
-        let mut given = std::collections::BTreeSet::new();
-        if let Some((twice, _)) = set.iter().find(|(column, _)| !given.insert(*column)) {
-            let name = &table.columns[*twice].name;
-            let message = format!("multiple assignments to same column \"{name}\"");
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).into());
-        }
-        Ok(set)
-    }
 }
 
 /// Whether rows of VALUES are of one length. Errors: 42601.
@@ -359,53 +252,6 @@ fn refuse_missing(columns: &[ast::ObjectName], targets: &[usize], values: usize)
         return Ok(());
     }
     Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
-}
-
-/// Gives literals and parameters of a select list the types of the columns that they go to.
-fn settle_literals(body: &mut ast::SetExpr, table: &Table, targets: &[usize]) {
-    match body {
-        ast::SetExpr::Query(inner) => settle_literals(&mut inner.body, table, targets),
-        ast::SetExpr::Select(select) if select.distinct.is_none() => {
-            for (item, target) in select.projection.iter_mut().zip(targets) {
-                let (ast::SelectItem::UnnamedExpr(e) | ast::SelectItem::ExprWithAlias { expr: e, .. }) = item
-                else {
-                    // A star has any number of columns.
-                    return;
-                };
-                if is_untyped(e)
-                    && let Some(name) = table.columns.get(*target).and_then(|c| cast_target(c.data_type))
-                    && let Ok(typed) = parse_expr(&format!("CAST({e} AS {name})"))
-                {
-                    *e = typed;
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Whether an expression has the type that its surroundings ask for.
-fn is_untyped(e: &ast::Expr) -> bool {
-    match e {
-        ast::Expr::Nested(inner) => is_untyped(inner),
-        ast::Expr::Value(value) => matches!(
-            value.value,
-            ast::Value::SingleQuotedString(_)
-                | ast::Value::EscapedStringLiteral(_)
-                | ast::Value::DollarQuotedString(_)
-                | ast::Value::Placeholder(_)
-        ),
-        _ => false,
-    }
-}
-
-/// What a literal is cast to before it is assigned; lengths and digits are the assignment's business, texts stay.
-fn cast_target(data_type: DataType) -> Option<String> {
-    match data_type {
-        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => None,
-        DataType::Numeric { .. } => Some("numeric".into()),
-        other => Some(other.name()),
-    }
 }
 
 /// How many columns a query has, if its text says so.
@@ -437,25 +283,9 @@ fn generated_always(column: &base::schema::Column) -> SqlError {
     .hint("Use OVERRIDING SYSTEM VALUE to override.")
 }
 
-/// The unique constraint over exactly these columns: the primary key (as the table's own id) or an index.
-fn arbiter(table: &Table, columns: &[usize]) -> SqlResult<TableId> {
-    let same = |key: &[usize]| key.len() == columns.len() && key.iter().all(|c| columns.contains(c));
-    if same(&table.primary_key) {
-        return Ok(table.id);
-    }
-    table.indexes.iter().find(|i| i.unique && same(&i.columns)).map(|i| i.id).ok_or_else(|| {
-        SqlError::new(
-            SqlState::INVALID_COLUMN_REFERENCE,
-            "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-        )
-    })
-}
-
 pub fn is_default(e: &ast::Expr) -> bool {
     matches!(e, ast::Expr::Identifier(i) if i.quote_style.is_none() && i.value.eq_ignore_ascii_case("default"))
 }
-
-pub use crate::parse::parse_expr;
 
 impl InsertPlan {
     /// Changes the expressions of VALUES.
