@@ -51,13 +51,13 @@ use node::request::{Reply, Request, Submitted};
 use plan::Plan;
 use settings::Settings;
 use sql::cancel::CancelHandle;
-use sql::interrupt::{self, SHORT_BYTES};
+use sql::interrupt;
 use sql::types::ParameterType;
 use sqlparser::ast::Statement;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use transaction::Transaction;
-use turns::{give_way, tree_bytes};
+use turns::give_way;
 
 /// One client's session.
 pub struct Session {
@@ -351,17 +351,6 @@ impl Session {
     /// Ends the session: rolls back what is open.
     pub async fn close(&mut self) {
         self.roll_back().await;
-    }
-
-    /// Reserves memory for the tree of a long text, until the next text comes. Errors: 53200.
-    fn reserve_tree(&self, sql: &str) -> SqlResult<()> {
-        self.cancel.hold(None);
-        if sql.len() > SHORT_BYTES {
-            let memory = self.gateway.rows_memory("a statement's text");
-            memory.grow(tree_bytes(sql))?;
-            self.cancel.hold(Some(Arc::new(memory)));
-        }
-        Ok(())
     }
 
     fn cluster(&self) -> &Arc<dyn Cluster> {

@@ -8,7 +8,7 @@ mod options;
 
 use super::Session;
 use super::plan::{self, Plan};
-use super::shapes::explain_column;
+use super::shapes::{explain_column, freshness};
 use crate::response::{Response, RowStream, Rows};
 use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
@@ -32,22 +32,6 @@ pub(super) struct Measured {
     /// From questions to the node until its answers.
     pub waited_ns: u64,
     pub has_read: bool,
-}
-
-/// A freshness report in one line, for people and programs: `name=…ms`, blank between.
-pub(super) fn freshness(f: &Freshness) -> String {
-    let ms = |ns: u64| ns as f64 / base::time::MS as f64;
-    let delays = format!(
-        "visibility_delay={:.3}ms staleness={:.3}ms coordination={:.3}ms wait={:.3}ms",
-        ms(f.visibility_delay_ns()),
-        ms(f.staleness_ns),
-        ms(f.coordination_ns),
-        ms(f.wait_ns)
-    );
-    match f.other_readers {
-        0 => delays,
-        others => format!("{delays} other_readers={others}"),
-    }
 }
 
 impl Session {

@@ -1,9 +1,10 @@
-//! Columns of the answers of statements about the session.
+//! How answers about the session look: their columns, and freshness in one line.
 
 use super::explain::ExplainOptions;
 use super::named::OUTCOME;
 use super::settings::Settings;
 use base::DataType;
+use base::cut::Freshness;
 use sql::types::Column;
 use sqlparser::ast::{self, Statement};
 use std::sync::Arc;
@@ -78,4 +79,20 @@ pub(super) fn explain_column(is_json: bool) -> Column {
 /// Columns of its answer, as its options ask for; a wrong option is told when it runs.
 fn explain_columns(explain: &Statement) -> Vec<Column> {
     vec![explain_column(ExplainOptions::of(explain).is_ok_and(|options| options.is_json))]
+}
+
+/// A freshness report in one line, for people and programs: `name=…ms`, blank between.
+pub(super) fn freshness(f: &Freshness) -> String {
+    let ms = |ns: u64| ns as f64 / base::time::MS as f64;
+    let delays = format!(
+        "visibility_delay={:.3}ms staleness={:.3}ms coordination={:.3}ms wait={:.3}ms",
+        ms(f.visibility_delay_ns()),
+        ms(f.staleness_ns),
+        ms(f.coordination_ns),
+        ms(f.wait_ns)
+    );
+    match f.other_readers {
+        0 => delays,
+        others => format!("{delays} other_readers={others}"),
+    }
 }

@@ -9,7 +9,7 @@ mod content;
 use super::catalog::OwnCatalog;
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
-use analytics::{OwnRows, RowsMemory, SnapshotGuard};
+use analytics::{RowsMemory, SnapshotGuard};
 use base::error::SqlResult;
 use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
@@ -415,15 +415,6 @@ impl Transaction {
         }
         access.normalize();
         (Validated { reads, writes }, access)
-    }
-}
-
-impl OwnRows for Transaction {
-    fn written_tables(&self) -> BTreeSet<TableId> {
-        self.writes.keys().map(|(t, _)| *t).collect()
-    }
-    fn each_written(&self, table: TableId, each: &mut dyn FnMut(&Key, Option<&Arc<Vec<Datum>>>)) {
-        self.buffer_of(table).for_each(|(key, new)| each(key, new));
     }
 }
 

@@ -312,9 +312,7 @@ impl Session {
         match name {
             "meridian.token" => settings::show_token(&self.token),
             REQUEST => self.shown_request(),
-            "meridian.freshness" => {
-                self.freshness.map_or_else(String::new, |f| super::explain::freshness(&f))
-            }
+            "meridian.freshness" => self.freshness.map_or_else(String::new, |f| super::shapes::freshness(&f)),
             "transaction_read_only" => {
                 let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
                 if read_only { "on" } else { "off" }.into()

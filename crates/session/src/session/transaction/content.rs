@@ -1,8 +1,10 @@
 //! Rows as a transaction buffers and sees them.
 
-use analytics::row_bytes;
+use super::Transaction;
+use analytics::{OwnRows, row_bytes};
 use base::schema::Table;
-use base::{Datum, Key, Row};
+use base::{Datum, Key, Row, TableId};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 /// A buffered row.
@@ -77,5 +79,14 @@ pub struct SeenRow {
 impl SeenRow {
     pub fn new(key: Key, values: Arc<Vec<Datum>>) -> SeenRow {
         SeenRow { key, values, packed: None }
+    }
+}
+
+impl OwnRows for Transaction {
+    fn written_tables(&self) -> BTreeSet<TableId> {
+        self.writes.keys().map(|(t, _)| *t).collect()
+    }
+    fn each_written(&self, table: TableId, each: &mut dyn FnMut(&Key, Option<&Arc<Vec<Datum>>>)) {
+        self.buffer_of(table).for_each(|(key, new)| each(key, new));
     }
 }
