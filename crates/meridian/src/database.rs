@@ -18,8 +18,8 @@ use node::clocks::ClockOptions;
 use node::durable::{self, Durable, Groups};
 use node::request::{RegionHealth, Reply, Request};
 use node::{Node, Options};
-use query::{Cluster, Gateway, GatewayConfig, OldVersions};
 use runtime::{DataDir, Host, LocalCluster};
+use session::{Cluster, Gateway, GatewayConfig, OldVersions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -385,7 +385,7 @@ impl Database {
         };
         let mut old_versions = JoinSet::new();
         let gateways = front_ends.iter().map(|end| end.gateway.clone()).collect();
-        old_versions.spawn(query::limit_old_versions(gateways, limits));
+        old_versions.spawn(session::limit_old_versions(gateways, limits));
         let name = |end: &FrontEnd| topology.region_name(end.region).to_string();
         let regions = front_ends.iter().map(|end| Region { name: name(end), address: end.address }).collect();
         Ok(Database {

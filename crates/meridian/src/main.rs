@@ -79,7 +79,7 @@ fn run_command() -> ExitCode {
         )
         .with_writer(std::io::stderr)
         .init();
-    query::panics::install();
+    sql::panics::install();
     let _giving_back = match freed_memory::GivingBack::start() {
         Ok(giving_back) => giving_back,
         Err(error) => {

@@ -10,7 +10,7 @@
 //! KEEPS: threads are handed to the next query only once nothing of the one before runs on them.
 
 use anyhow::Context;
-use query::{QueryThreads, QueryThreadsLease};
+use session::{QueryThreads, QueryThreadsLease};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -202,7 +202,7 @@ impl Drop for Crews {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use query::QueryThreads;
+    use session::QueryThreads;
 
     fn ids(pool: &QueryThreadsPool) -> Vec<(u64, usize)> {
         pool.crews().iter().map(|crew| (crew.id, crew.users)).collect()
