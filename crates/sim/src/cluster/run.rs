@@ -136,6 +136,29 @@ pub(super) struct Knobs {
 }
 
 impl Knobs {
+    /// Who changes the catalog and who moves homes, beside the sessions.
+    pub fn add_administrators<P>(
+        &self,
+        world: &mut World<P>,
+        (layout, book): (&Arc<Layout>, &Rc<RefCell<Book>>),
+        gateways: &[NodeId],
+        rng: &Rng,
+    ) where
+        P: Process<Request = Request, Reply = Reply>,
+    {
+        let (layout, book, gateways) = (|| layout.clone(), || book.clone(), || gateways.to_vec());
+        let pause_ns_max = |count: u32| 2 * self.active_ns / u64::from(count);
+        if self.definitions > 0 {
+            let steps = (self.definitions, pause_ns_max(self.definitions));
+            let (rng, level) = (rng.fork("definer"), self.habits.consistency);
+            world.client(Definer::new(layout(), book(), rng, gateways(), level, steps));
+        }
+        if self.moves > 0 {
+            let (rng, pause_ns_max) = (rng.fork("mover"), pause_ns_max(self.moves));
+            world.client(Mover::new(layout(), book(), rng, gateways(), self.moves, pause_ns_max));
+        }
+    }
+
     pub fn draw(case: &Case) -> Knobs {
         let mut rng = Rng::new(case.seed).fork("knobs");
         let partitions = *rng.pick(&[1, 1, 2, 3]);
@@ -217,7 +240,10 @@ impl Knobs {
                 #[allow(unused_mut)]
                 let mut options = caerus_options(case.engine, &mut rng, engine, &topology);
                 if case.plan.mix.loses_regions() && case.engine == EngineKind::Caerus {
-                    options.copies_elsewhere = (topology.wan.region_count() - 1) / 2;
+                    // With fewer than one copy elsewhere no region comes back, with more than these none of two.
+                    let copies_max = (topology.wan.region_count() as i64 - 1) / 2;
+                    options.copies_elsewhere =
+                        Rng::new(case.seed).fork("copies").between(1, copies_max) as usize;
                 }
                 if case.plan.mix.separates() || case.plan.mix.leads_clocks_astray() {
                     let patience_ns = [None, Some(topology.wan.widest_ns() + 100 * MS)];
@@ -239,7 +265,7 @@ impl Knobs {
             may_be_refused: case.plan.mix.leads_clocks_astray()
                 || case.plan.mix.loses_regions()
                 || case.plan.mix.separates() && case.engine != EngineKind::Perseus,
-            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::MixedCrash)
+            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::MixedCrash | Mix::MixedDrift)
                 || case.plan.mix.leads_clocks_astray()
                 || case.plan.mix.loses_regions()
                 || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
@@ -286,13 +312,20 @@ impl Knobs {
             active_ns: longest_ns * *rng.pick(&[5, 10]),
         }
     }
+    /// So many regions may be without their memory at a time.
+    fn lost_together(&self) -> usize {
+        match &self.engine {
+            EngineOptions::Perseus(_) => 1,
+            EngineOptions::Caerus(options) => options.copies_elsewhere.max(1),
+        }
+    }
     /// Nodes that clients connect to: under crashes only those without partitions.
     fn gateways(&self, case: &Case) -> Vec<NodeId> {
         let is_idle = |n: &NodeId| self.topology.partitions_at(*n).next().is_none();
         let subscribes = |n: &NodeId| !self.topology.nodes[n.0 as usize].subscribes.is_empty();
         let nodes = self.topology.node_ids();
         match case.plan.mix {
-            Mix::Crash | Mix::MixedCrash | Mix::Deaths => {
+            Mix::Crash | Mix::MixedCrash | Mix::MixedDrift | Mix::Deaths => {
                 nodes.filter(|n| is_idle(n) || subscribes(n)).collect()
             }
             _ => nodes.collect(),
@@ -442,7 +475,8 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     let rng = Rng::new(case.seed);
     let topology = Arc::new(knobs.topology.clone());
     let layout = Arc::new(Layout::new(topology.clone(), knobs.shelves_per_partition, knobs.keys));
-    let mut script = case.plan.script(&topology, knobs.active_ns, &mut rng.fork("script"));
+    let plan = case.plan.clone().losing(knobs.lost_together());
+    let mut script = plan.script(&topology, knobs.active_ns, &mut rng.fork("script"));
     if case.unbounded_clocks {
         script.clocks = ClockModel::Kept { ns: APART_NS };
     }
@@ -464,16 +498,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         let (layout, book, gateways) = (layout.clone(), book.clone(), gateways.clone());
         world.client(Session::new(id, layout, book, habits, rng, gateways, &token));
     }
-    if knobs.definitions > 0 {
-        let (layout, book, rng) = (layout.clone(), book.clone(), rng.fork("definer"));
-        let steps = (knobs.definitions, 2 * knobs.active_ns / u64::from(knobs.definitions));
-        world.client(Definer::new(layout, book, rng, gateways.clone(), case.consistency, steps));
-    }
-    if knobs.moves > 0 {
-        let pause_ns = 2 * knobs.active_ns / u64::from(knobs.moves);
-        let rng = rng.fork("mover");
-        world.client(Mover::new(layout.clone(), book.clone(), rng, gateways, knobs.moves, pause_ns));
-    }
+    knobs.add_administrators(&mut world, (&layout, &book), &gateways, &rng);
     // The other engine does not take over from a lost gateway: only what was answered is judged.
     let comes_back = case.plan.mix.loses_regions();
     let demands_progress =
