@@ -2,7 +2,7 @@
 //! `cargo run -p sim --example seeds -- run SEED PLAN LEVEL [TRACE] [ENGINE]`,
 //! `… -- soak SECONDS FIRST [PLAN] [LEVEL] [ENGINE]`, `… -- campaign SECONDS FILE`, `… -- campaign-seed SEED`,
 //! `… -- durable SEED PLAN LEVEL MACHINES TROUBLE ENGINE [TRACE]` for one case of durable nodes; with
-//! `--features mutants` `… -- mutants SECONDS FILE`, which looks for seeds that find each planted fault.
+//! `--features mutants` `… -- mutants SECONDS FILE [NAME …]`, which looks for seeds that find each planted fault.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a command has flags and a clock")]
 
@@ -67,7 +67,11 @@ fn main() {
         #[cfg(feature = "mutants")]
         Some("mutants") => {
             let file = word(2).unwrap_or("mutants.json");
-            Ok(mutants(file, number(1).unwrap_or(60) as f64, &mut || begin.elapsed().as_secs_f64()))
+            let is_wanted =
+                |name: &str| words.len() < 4 || words[3..].iter().any(|word| name.ends_with(word));
+            Ok(mutants(file, &is_wanted, number(1).unwrap_or(60) as f64, &mut || {
+                begin.elapsed().as_secs_f64()
+            }))
         }
         _ => Err(Trouble::Usage("say run, soak, campaign or, with that feature, mutants".into())),
     };
@@ -82,12 +86,17 @@ fn main() {
 
 /// Looks for seeds that find what can be planted, and goes on where it was.
 #[cfg(feature = "mutants")]
-fn mutants(file: &str, seconds: f64, elapsed_s: &mut dyn FnMut() -> f64) -> String {
+fn mutants(
+    file: &str,
+    is_wanted: &dyn Fn(&str) -> bool,
+    seconds: f64,
+    elapsed_s: &mut dyn FnMut() -> f64,
+) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_else(|_| "{\"faults\":{}}".into());
     let mut hunt: sim::planted::Hunt = serde_json::from_str(&text).expect("a hunt");
     // Most seeds panic, which is what is wanted.
     std::panic::set_hook(Box::new(|_| {}));
-    while elapsed_s() < seconds && hunt.step() {
+    while elapsed_s() < seconds && hunt.step(is_wanted) {
         std::fs::write(file, serde_json::to_string_pretty(&hunt).expect("names for keys"))
             .expect("the file is writable");
     }

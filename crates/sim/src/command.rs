@@ -273,6 +273,18 @@ mod tests {
     }
 
     #[test]
+    fn regions_lose_their_memory_only_where_they_can_come_back() {
+        let refused = |plan, engine| case(1, plan, engine, Consistency::Regular).unwrap_err().to_string();
+        for plan in ["wan3-forgets", "wan5-everything"] {
+            assert!(case(1, plan, "caerus", Consistency::Regular).is_ok());
+            for engine in ["perseus", "slog", "calvin"] {
+                assert!(refused(plan, engine).contains("comes back with engine caerus only"));
+            }
+        }
+        assert!(refused("wan2-forgets", "caerus").contains("has 2 regions, and needs three"));
+    }
+
+    #[test]
     fn probes_are_listed_from_the_sources() {
         let known = |probe: &str| PROBES.iter().any(|(name, _)| *name == probe);
         assert!(known("a calibration serves several queries") && known("a stream is sent again"));

@@ -139,9 +139,11 @@ pub struct Prey {
 }
 
 impl Hunt {
-    /// Tries one seed more for the fault that was tried least and is not found; false if there is none.
-    pub fn step(&mut self) -> bool {
-        let faults = Planted::all().into_iter().map(|planted| {
+    /// Tries one seed more for the fault that was tried least and is not found, of those with such a name; false if
+    /// there is none.
+    pub fn step(&mut self, is_wanted: &dyn Fn(&str) -> bool) -> bool {
+        let wanted = Planted::all().into_iter().filter(|planted| is_wanted(&planted.name()));
+        let faults = wanted.map(|planted| {
             let prey = self.faults.get(&planted.name()).cloned().unwrap_or_default();
             (planted, prey)
         });
