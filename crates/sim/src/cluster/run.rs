@@ -521,6 +521,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         true => what,
         false => format!("{what}\nlast events:\n{}", lines.join("\n")),
     });
+    book.borrow_mut().close();
     let book = book.borrow();
     let (all, ordered) = book.histories();
     let result = result.map(|()| Summary {
