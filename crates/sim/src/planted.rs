@@ -21,7 +21,7 @@ pub enum Planted {
     Perseus(perseus::Mutant),
     Caerus(caerus::Mutant),
     /// How cuts are chosen.
-    Reads(reads::snapshot::Mutant),
+    Reads(reads::rule::Mutant),
     /// The log that the machines of a durable node agree on.
     Log(consensus::Mutant),
     /// Nobody watches the clocks of a cluster with this engine.
@@ -37,7 +37,7 @@ impl Planted {
             |m: &&caerus::Mutant| !matches!(m, WrongHomes | TrustStamps | CountBeforeKept | SkipFirstRound);
         let perseus = perseus::Mutant::ALL.iter().copied().map(Planted::Perseus);
         let caerus = caerus::Mutant::ALL.iter().filter(reachable).copied().map(Planted::Caerus);
-        let reads = reads::snapshot::Mutant::ALL.into_iter().map(Planted::Reads);
+        let reads = reads::rule::Mutant::ALL.into_iter().map(Planted::Reads);
         // Nodes take no checkpoints.
         let log = consensus::Mutant::ALL.into_iter().filter(|m| *m != consensus::Mutant::ChecksOutVote);
         let unwatched = ["perseus", "caerus"].map(Planted::UnwatchedClocks);

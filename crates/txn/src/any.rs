@@ -514,19 +514,6 @@ mod tests {
         assert_eq!(state(EngineKind::Perseus, 1).as_deref(), Some("0A000"));
         assert_eq!(state(EngineKind::Perseus, 0), None);
         assert_eq!(state(EngineKind::Slog, 1).as_deref(), Some("0A000"));
-        // K regions that lose their memory together come back, and the others go on without them, with 2K + 1 regions;
-        // with fewer that is said before anything starts.
-        for regions in 2..=6 {
-            let wan = Wan::preset("azure6").unwrap().truncated(regions);
-            let topology = Topology::one_node_per_region(wan, 1).replicated();
-            for k in 0..=regions {
-                let options = EngineKind::Caerus.options().surviving(k, &topology);
-                assert_eq!(options.is_ok(), k < regions, "K = {k} of {regions}");
-                let warning = options.ok().and_then(|options| options.survival_warning(&topology));
-                let is_warned = warning.is_some_and(|text| text.contains("may not come back"));
-                assert_eq!(is_warned, k < regions && 2 * k >= regions, "K = {k} of {regions}");
-            }
-        }
         let warning = |k| survive(EngineKind::Caerus, k).unwrap().survival_warning(&three);
         assert_eq!((warning(0), warning(1)), (None, None));
         let said = warning(2).expect("three regions do not go on without two");

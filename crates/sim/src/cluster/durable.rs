@@ -7,8 +7,9 @@
 
 use super::agreement;
 use super::book::Book;
+use super::knobs::Knobs;
 use super::layout::{Kind, Layout, Target};
-use super::run::{Knobs, Subject, Summary, procedures, promised, set_up, verdict};
+use super::run::{Subject, Summary, procedures, promised, set_up, verdict};
 use super::session::Session;
 use crate::plan::{Plan, Script};
 use crate::world::disk::DiskModel;
