@@ -97,9 +97,9 @@ fn options(case: &Case, rng: &mut Rng, clock_bound_ns: u64) -> Options {
 
 /// How long a group's log takes for an entry, where it carries as many as it can: so many messages are on their way to
 /// a follower, each is stored with the write after the one that is under way, and acknowledged.
-fn entry_ns(log: &consensus::Options, machines: &Topology, sync_ns_max: u64) -> u64 {
-    let there_and_back_ns =
-        2 * machines.one_way_ns(NodeId(0), NodeId(1.min(machines.nodes.len() as u16 - 1)));
+fn entry_ns(log: &consensus::Options, machines: &Topology, members: &[NodeId], sync_ns_max: u64) -> u64 {
+    let &[first, second, ..] = members else { return 0 }; // One that is alone stores all that waits in one write.
+    let there_and_back_ns = 2 * machines.one_way_ns(first, second);
     let entries = u64::from(log.messages_ahead_max) * (log.message_bytes_max as u64 / ENTRY_BYTES).max(1);
     (there_and_back_ns + 2 * sync_ns_max) / entries
 }
@@ -177,7 +177,7 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     let mut rng_durable = rng.fork("durable");
     let options = options(case, &mut rng_durable, logical.clock_bound_ns);
     let sync_ns_max = *rng_durable.pick(&[200 * US, 5 * MS]);
-    quieten(&mut knobs, entry_ns(&options.log, &machines, sync_ns_max));
+    quieten(&mut knobs, entry_ns(&options.log, &machines, groups.members(NodeId(0)), sync_ns_max));
     setup.disks = DiskModel { sync_ns_min: 50 * US, sync_ns_max };
     let mut world = world(setup, logical, groups.clone(), options, knobs.engine.clone(), knobs.node.clone());
     world.keep_trace(case.trace_lines);
