@@ -168,6 +168,22 @@ pub enum Mutant {
     CloseAtCoordinatorOnly,
     /// The other readers of a query choose cuts of their own.
     OwnCutAtEachReader,
+    /// A reader whose lease is over goes on with what it has.
+    ReadAfterLease,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Mutant; 8] = [
+        Mutant::KeepDescendants,
+        Mutant::TokenWithoutAncestors,
+        Mutant::NoSessionEdges,
+        Mutant::CalibrateBeforeArrival,
+        Mutant::RaiseUnclosed,
+        Mutant::CloseAtCoordinatorOnly,
+        Mutant::OwnCutAtEachReader,
+        Mutant::ReadAfterLease,
+    ];
 }
 
 /// The cut of one read: how it is chosen, closed and waited for. The steps follow each other in the order of

@@ -6,20 +6,27 @@
 //! this size has to reach and has not.
 
 use crate::cluster::durable::{self, Trouble as Crashes};
-use crate::cluster::run as cluster;
+use crate::cluster::run::{self as cluster, Case};
 use crate::command::{PROBES, Trouble, case, guarded};
 use crate::plan::{Mix, Plan};
 use crate::replay::{Replay, guard};
 use base::check::probes;
 use base::cut::Consistency;
+use base::rng::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use txn::any::EngineKind;
 
 /// Engines whose every level keeps its promise, each taken as often as it stands here.
 const ENGINES: [&str; 8] =
     ["caerus", "perseus", "caerus", "caerus+unbounded-clocks", "caerus", "perseus", "slog", "calvin"];
 const DISTANCES: [&str; 8] = ["wan3", "wan3", "wan4", "wan3", "wan5", "wan3", "azure6", "wan2"];
+/// A region that has lost its memory needs two others.
+const DISTANCES_OF_LOST: [&str; 5] = ["wan3", "wan5", "wan3", "wan4", "azure6"];
+/// Durable nodes, each with how many machines, where the case may choose.
+const DURABLE_ENGINES: [&str; 6] = ["perseus", "caerus", "perseus", "slog", "caerus", "calvin"];
+const DURABLE_DISTANCES: [&str; 4] = ["wan3", "wan4", "wan2", "wan3"];
 
 /// A long run as far as it has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,33 +54,38 @@ pub struct Count {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Run {
     Plain { engine: &'static str, plan: String, level: Consistency },
-    Durable { plan: String, level: Consistency, copies: u16, crashes: Crashes },
+    Durable { engine: &'static str, plan: String, level: Consistency, copies: u16, crashes: Crashes },
 }
 
 impl Run {
     /// The run of a seed.
     pub fn of(seed: u64) -> Run {
-        // Each choice turns when all before it have come round.
-        let mut turn = seed;
-        let mut next = |count: usize| {
-            let nth = (turn % count as u64) as usize;
-            turn /= count as u64;
-            nth
-        };
-        let kind = next(ENGINES.len() + 1);
+        // Engines come in turn, everything else is drawn: a short campaign has something of all.
+        let kind = (seed % (ENGINES.len() as u64 + 1)) as usize;
+        let mut rng = Rng::new(seed).fork("campaign");
+        let mut next = |count: usize| rng.below(count as u64) as usize;
         let mixes: Vec<Mix> = Mix::ALL.into_iter().chain(Mix::REPLICATED).collect();
         if kind == ENGINES.len() {
-            let crashes = [Crashes::Restarts, Crashes::LeaderLost, Crashes::FollowerLost][next(3)];
-            let copies = if crashes == Crashes::Restarts { [1, 3][next(2)] } else { 3 };
-            let plan = ["wan3-calm", "wan3-lossy", "wan3-jittery", "wan3-clock-skew", "wan3-mixed"][next(5)];
-            return Run::Durable { plan: plan.into(), level: Consistency::ALL[next(4)], copies, crashes };
+            let crashes =
+                [Crashes::Restarts, Crashes::LeaderLost, Crashes::FollowerLost, Crashes::RegionRestarts]
+                    [next(4)];
+            let copies = match crashes {
+                Crashes::Restarts | Crashes::RegionRestarts => [1, 3][next(2)],
+                Crashes::LeaderLost | Crashes::FollowerLost => 3,
+            };
+            let engine = DURABLE_ENGINES[next(DURABLE_ENGINES.len())];
+            let mixes = [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::ClockSkew, Mix::Mixed, Mix::Partitions];
+            let mix = mixes[next(mixes.len())];
+            let level = Consistency::ALL[next(4)];
+            let plan = format!("{}-{}", DURABLE_DISTANCES[next(DURABLE_DISTANCES.len())], mix.name());
+            return Run::Durable { engine, plan, level, copies, crashes };
         }
         let engine = ENGINES[kind];
         let mix = match engine {
             "caerus" => mixes[next(mixes.len())],
             // Clocks that have no bound cannot leave it.
             "caerus+unbounded-clocks" => {
-                [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::Mixed][next(5)]
+                [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::Mixed, Mix::Forgets][next(6)]
             }
             _ => Mix::ALL[next(Mix::ALL.len())],
         };
@@ -83,8 +95,7 @@ impl Run {
         };
         let level = levels[next(levels.len())];
         let distances = match mix {
-            // A region that has lost its memory needs two others.
-            mix if mix.loses_regions() => ["wan3", "wan5", "wan3", "wan4"][next(4)],
+            mix if mix.loses_regions() => DISTANCES_OF_LOST[next(DISTANCES_OF_LOST.len())],
             _ => DISTANCES[next(DISTANCES.len())],
         };
         Run::Plain { engine, plan: format!("{distances}-{}", mix.name()), level }
@@ -93,7 +104,10 @@ impl Run {
     fn engine(&self) -> &'static str {
         match self {
             Run::Plain { engine, .. } => engine,
-            Run::Durable { .. } => "perseus, durable",
+            Run::Durable { engine: "perseus", .. } => "perseus, durable",
+            Run::Durable { engine: "caerus", .. } => "caerus, durable",
+            Run::Durable { engine: "slog", .. } => "slog, durable",
+            Run::Durable { .. } => "calvin, durable",
         }
     }
     fn plan(&self) -> &str {
@@ -105,25 +119,40 @@ impl Run {
     /// Runs the seed; answers how many operations clients saw.
     pub fn run(&self, seed: u64) -> Result<usize, Trouble> {
         match self {
-            Run::Plain { engine, plan, level } => {
-                let case = case(seed, plan, engine, *level)?;
+            Run::Plain { engine, .. } => {
+                let case = self.plain(seed)?;
                 Ok(guarded(&case, engine, || cluster::run(&case))?.operations)
             }
-            Run::Durable { plan, level, copies, crashes } => {
-                let case = durable::Case {
-                    consistency: *level,
-                    ..durable::Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, *copies, *crashes)
-                };
-                let replay = Replay {
-                    seed,
-                    plan: plan.clone(),
-                    engine: format!("perseus (durable, {copies} copies, {crashes:?})"),
-                    consistency: level.name(),
-                };
-                let run = guard(&replay, || durable::run(&case));
-                Ok(run.map_err(|failure| Trouble::Failed(Box::new(failure)))?.operations)
-            }
+            Run::Durable { .. } => self.run_durable(&self.durable(seed)?),
         }
+    }
+
+    /// The case of a seed, of nodes that are not durable.
+    pub(crate) fn plain(&self, seed: u64) -> Result<Case, Trouble> {
+        let Run::Plain { engine, plan, level } = self else { unreachable!("its nodes are durable") };
+        case(seed, plan, engine, *level)
+    }
+    /// The case of a seed, of durable nodes.
+    pub(crate) fn durable(&self, seed: u64) -> Result<durable::Case, Trouble> {
+        let Run::Durable { engine, plan, level, copies, crashes } = self else {
+            unreachable!("its nodes are not durable")
+        };
+        Ok(durable::Case {
+            engine: EngineKind::parse(engine).expect("an engine of this list"),
+            consistency: *level,
+            ..durable::Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, *copies, *crashes)
+        })
+    }
+    pub(crate) fn run_durable(&self, case: &durable::Case) -> Result<usize, Trouble> {
+        let durable::Case { seed, copies, trouble, .. } = case;
+        let replay = Replay {
+            seed: *seed,
+            plan: case.plan.name(),
+            engine: format!("{} (durable, {copies} copies, {trouble:?})", case.engine.name()),
+            consistency: case.consistency.name(),
+        };
+        let run = guard(&replay, || durable::run(case));
+        Ok(run.map_err(|failure| Trouble::Failed(Box::new(failure)))?.operations)
     }
 }
 
@@ -245,7 +274,7 @@ mod tests {
             Plan::named(plan).unwrap_or_else(|e| panic!("{e}"));
         }
         let engines: BTreeSet<&str> = runs.iter().map(Run::engine).collect();
-        assert_eq!(engines.len(), 6);
+        assert_eq!(engines.len(), 9);
         let mut campaign = Campaign::default();
         (0..4).for_each(|_| campaign.step().unwrap());
         let mut again = Campaign::from_json(&campaign.to_json()).unwrap();

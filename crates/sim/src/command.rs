@@ -185,13 +185,24 @@ pub(crate) fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> R
             "without a bound of clocks run engine caerus and not at level rss".into(),
         ));
     }
-    Ok(Case {
-        engine,
-        printed,
-        rival,
-        unbounded_clocks,
-        ..Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, level)
-    })
+    let plan = Plan::named(plan).map_err(Trouble::Usage)?;
+    if plan.mix.loses_regions() {
+        if engine != EngineKind::Caerus {
+            return Err(Trouble::Usage(format!(
+                "a region that loses its memory comes back with engine caerus only: plan {} is not for {name}",
+                plan.name()
+            )));
+        }
+        if plan.wan.region_count() < 3 {
+            return Err(Trouble::Usage(format!(
+                "a region that loses its memory needs the word of K + 1 others, with K at least 1: plan {} has {} \
+                 regions, and needs three",
+                plan.name(),
+                plan.wan.region_count()
+            )));
+        }
+    }
+    Ok(Case { engine, printed, rival, unbounded_clocks, ..Case::new(seed, plan, level) })
 }
 
 /// Runs under [`guard`], with the line that repeats it.
@@ -259,6 +270,18 @@ mod tests {
             run(&RunOptions { engine: PRINTED_ORDER.into(), seed: 0, ..RunOptions::default() }).unwrap();
         assert!(text.contains("no serial order: Circle") && text.contains("the engine's rule: no fault"));
         assert_eq!(text.matches("the engine's rule: no fault").count(), order::cases().len());
+    }
+
+    #[test]
+    fn regions_lose_their_memory_only_where_they_can_come_back() {
+        let refused = |plan, engine| case(1, plan, engine, Consistency::Regular).unwrap_err().to_string();
+        for plan in ["wan3-forgets", "wan5-everything"] {
+            assert!(case(1, plan, "caerus", Consistency::Regular).is_ok());
+            for engine in ["perseus", "slog", "calvin"] {
+                assert!(refused(plan, engine).contains("comes back with engine caerus only"));
+            }
+        }
+        assert!(refused("wan2-forgets", "caerus").contains("has 2 regions, and needs three"));
     }
 
     #[test]

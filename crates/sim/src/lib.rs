@@ -10,5 +10,7 @@ pub mod campaign;
 pub mod cluster;
 pub mod command;
 pub mod plan;
+#[cfg(feature = "mutants")]
+pub mod planted;
 pub mod replay;
 pub mod world;

@@ -13,7 +13,7 @@ use base::rng::Rng;
 use base::time::{MS, US};
 use base::topology::Topology;
 use base::wan::Wan;
-use base::{NodeId, Time};
+use base::{NodeId, RegionId, Time};
 use node::clocks::ClockOptions;
 use std::collections::BTreeSet;
 
@@ -53,11 +53,16 @@ pub enum Mix {
     MixedCrash,
     /// Regions lose all they know while a clock leaves every bound and links double, reorder and lose a little.
     MixedForgets,
+    /// One machine's clock leaves every bound while links are lossy, nodes and regions are cut off, and nodes that run
+    /// no partition crash.
+    MixedDrift,
+    /// The same while regions lose all they know, as many together as are to be survived, at any time.
+    Everything,
 }
 
 impl Mix {
     /// What any engine may be put to.
-    pub const ALL: [Mix; 10] = [
+    pub const ALL: [Mix; 11] = [
         Mix::Calm,
         Mix::Lossy,
         Mix::Jittery,
@@ -68,9 +73,10 @@ impl Mix {
         Mix::Drift,
         Mix::Mixed,
         Mix::MixedCrash,
+        Mix::MixedDrift,
     ];
     /// And one with a copy of everything in every region, engine `caerus`.
-    pub const REPLICATED: [Mix; 3] = [Mix::Forgets, Mix::DriftForgets, Mix::MixedForgets];
+    pub const REPLICATED: [Mix; 4] = [Mix::Forgets, Mix::DriftForgets, Mix::MixedForgets, Mix::Everything];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -87,24 +93,26 @@ impl Mix {
             Mix::Mixed => "mixed",
             Mix::MixedCrash => "mixed-crash",
             Mix::MixedForgets => "mixed-forgets",
+            Mix::MixedDrift => "mixed-drift",
+            Mix::Everything => "everything",
         }
     }
 
     /// Whether gateways lose their memory, or more.
     pub fn takes_gateways(self) -> bool {
-        matches!(self, Mix::Crash | Mix::MixedCrash | Mix::Deaths) || self.loses_regions()
+        matches!(self, Mix::Crash | Mix::MixedCrash | Mix::MixedDrift | Mix::Deaths) || self.loses_regions()
     }
     /// Whether regions lose all they knew.
     pub fn loses_regions(self) -> bool {
-        matches!(self, Mix::Forgets | Mix::DriftForgets | Mix::MixedForgets)
+        Mix::REPLICATED.contains(&self)
     }
     /// Whether a clock leaves every bound.
     pub fn leads_clocks_astray(self) -> bool {
-        matches!(self, Mix::Drift | Mix::DriftForgets | Mix::MixedForgets)
+        matches!(self, Mix::Drift | Mix::MixedDrift) || self.loses_regions() && self != Mix::Forgets
     }
     /// Whether regions are out of each other's reach for long.
     pub fn separates(self) -> bool {
-        matches!(self, Mix::Partitions | Mix::Mixed | Mix::MixedCrash)
+        matches!(self, Mix::Partitions | Mix::Mixed | Mix::MixedCrash | Mix::MixedDrift | Mix::Everything)
     }
 }
 
@@ -114,6 +122,8 @@ pub struct Plan {
     distances: &'static str,
     pub wan: Wan,
     pub mix: Mix,
+    /// So many regions may be without their memory at a time, where regions lose it (K).
+    lost_together: usize,
 }
 
 /// First words of plans, and the latency presets they stand for.
@@ -133,7 +143,7 @@ impl Plan {
         let parsed = name.split_once('-').and_then(|(distances, mix)| {
             let &(distances, preset, regions) = DISTANCES.iter().find(|d| d.0 == distances)?;
             let mix = Mix::ALL.into_iter().chain(Mix::REPLICATED).find(|m| m.name() == mix)?;
-            Some(Plan { distances, wan: Wan::preset(preset)?.truncated(regions), mix })
+            Some(Plan { distances, wan: Wan::preset(preset)?.truncated(regions), mix, lost_together: 1 })
         });
         parsed.ok_or_else(|| {
             let distances = DISTANCES.map(|d| d.0).join(", ");
@@ -141,6 +151,11 @@ impl Plan {
             let mixes = mixes.join(", ");
             format!("no plan {name:?}; a plan is one of {distances}, a dash, and one of {mixes}")
         })
+    }
+    /// The same where so many regions may be without their memory at a time.
+    pub fn losing(mut self, together: usize) -> Plan {
+        self.lost_together = together;
+        self
     }
     pub fn name(&self) -> String {
         format!("{}-{}", self.distances, self.mix.name())
@@ -151,7 +166,7 @@ impl Plan {
         match self.mix {
             Mix::ClockSkew => *rng.pick(&[5 * MS, 10 * MS, 20 * MS]),
             // What a clock may be off by before it is found out; see `node::clocks`.
-            Mix::Drift | Mix::DriftForgets | Mix::MixedForgets => {
+            mix if mix.leads_clocks_astray() => {
                 let between_ns = self.unchecked_max_ns() + 2 * WATCH_EVERY_NS + self.wan.widest_ns();
                 3 * KEPT_NS + self.wan.widest_ns() / 2 + between_ns * DRIFT_MAX_NS_PER_MS / MS
             }
@@ -216,6 +231,15 @@ impl Plan {
                 }
                 script.drifts(topology, rng);
                 script.forgets(topology, rng);
+            }
+            Mix::MixedDrift | Mix::Everything => {
+                script.links = lossy(rng);
+                script.drifts(topology, rng);
+                script.cuts(topology, rng);
+                script.crashes(topology, rng);
+                if self.mix == Mix::Everything {
+                    script.forgets_together(topology, self.lost_together, rng);
+                }
             }
             Mix::Mixed | Mix::MixedCrash => {
                 let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
@@ -347,6 +371,25 @@ impl Script {
         self.steps.sort_by_key(|(at, _)| *at);
     }
 
+    /// At any time, links and other regions being as they are: so many regions at most that those which have not lost
+    /// their memory can tell all of them what they had promised.
+    fn forgets_together(&mut self, topology: &Topology, lost_together: usize, rng: &mut Rng) {
+        let mut regions: Vec<RegionId> = (0..topology.wan.region_count() as u16).map(RegionId).collect();
+        rng.shuffle(&mut regions);
+        let count = rng.between(1, lost_together as i64) as usize;
+        for region in regions.into_iter().take(count) {
+            for _ in 0..rng.between(1, 2) {
+                let at_ns = rng.below(self.healed_after_ns);
+                let back_ns = at_ns + rng.below(self.healed_after_ns - at_ns);
+                for node in topology.node_ids().filter(|node| topology.region_of(*node) == region) {
+                    self.steps.push((at_ns, Fault::Crash(node)));
+                    self.steps.push((back_ns, Fault::Restart(node)));
+                }
+            }
+        }
+        self.steps.sort_by_key(|(at, _)| *at);
+    }
+
     /// From early on; all is healed once the clock has come back, which takes it up to twice as long.
     fn drifts(&mut self, topology: &Topology, rng: &mut Rng) {
         self.clocks = ClockModel::Kept { ns: KEPT_NS };
@@ -401,7 +444,7 @@ mod tests {
         let topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2);
         for seed in 0..50 {
             for mix in Mix::ALL {
-                let plan = Plan { mix, ..Plan::named("wan3-calm").unwrap() };
+                let plan = Plan { mix, ..Plan::named("wan5-calm").unwrap().losing(2) };
                 let script = plan.script(&topology, 900 * MS, &mut Rng::new(seed));
                 assert_eq!(script, plan.script(&topology, 900 * MS, &mut Rng::new(seed)));
                 assert!(script.steps.iter().all(|(at, _)| *at <= script.healed_after_ns));

@@ -59,6 +59,16 @@ fn queries_are_regular_sequential_whatever_happens_to_links_clocks_and_gateways(
     seeds("local3-mixed", Consistency::Rss, 0..10);
 }
 
+/// A gateway that is lost while clocks stray leaves requests without an answer; what they did may be read.
+#[test]
+fn what_has_no_answer_when_a_run_ends_may_have_taken_effect() {
+    use Consistency::{Regular, Session};
+    for (seed, engine, level) in [(79, EngineKind::Caerus, Session), (78, EngineKind::Calvin, Regular)] {
+        let case = Case { engine, ..case(seed, "wan3-mixed-drift", level) };
+        guarded(&case, engine.name(), || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
 #[test]
 fn weaker_levels_keep_what_they_promise() {
     for level in [Consistency::Regular, Consistency::Session, Consistency::Stale] {

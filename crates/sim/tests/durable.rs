@@ -1,9 +1,11 @@
 //! Durable nodes under load, faults and crashes, seed after seed: nothing that was answered is lost.
 
+use base::cut::Consistency;
 use sim::cluster::durable::{Case, Trouble, run};
 use sim::plan::Plan;
 use sim::replay::run_twice;
 use std::collections::BTreeMap;
+use txn::any::EngineKind;
 
 fn seeds(
     plan: &str,
@@ -54,6 +56,27 @@ fn groups_of_three_survive_crashes_of_any_machines_at_any_moment() {
         // These take longest of all.
         let tally = seeds(plan, 3, Trouble::Restarts, 300..304);
         assert!(12 < tally["crashes"] && 40 < tally["queries"], "{tally:?}");
+    }
+}
+
+/// A log whose messages carry one entry each, on slow disks, is drawn together with nodes that say more by themselves.
+/// Once its leader was lost it fell behind though nobody asked for anything, until an answer took ten seconds.
+#[test]
+fn a_log_that_carries_little_carries_what_an_idle_cluster_says() {
+    let plan = Plan::named("wan3-clock-skew").unwrap();
+    let case = Case { consistency: Consistency::Stale, ..Case::new(1583, plan, 3, Trouble::LeaderLost) };
+    run(&case).unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn regions_of_durable_nodes_restart_together_with_every_engine() {
+    for (nth, engine) in EngineKind::ALL.into_iter().enumerate() {
+        for seed in 500..503 {
+            let plan = Plan::named(["wan3-lossy", "wan3-calm", "wan2-mixed"][seed as usize % 3]).unwrap();
+            let copies = [1, 3][nth % 2];
+            let case = Case { engine, ..Case::new(seed, plan, copies, Trouble::RegionRestarts) };
+            run(&case).unwrap_or_else(|e| panic!("seed {seed} of {}: {e}", engine.name()));
+        }
     }
 }
 

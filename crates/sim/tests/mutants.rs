@@ -148,3 +148,26 @@ fn a_clock_that_drifts_and_that_nobody_watches_is_found() {
         println!("{}: seed {seed}, {how}", engine.name());
     }
 }
+
+/// A sample of what the campaign's own runs find: faults in delayed appends, claims, grants and leases, each found by one
+/// of its first seeds. `sim::planted` hunts all of them for as long as it is given.
+#[test]
+fn a_campaign_finds_what_is_planted_in_its_first_seeds() {
+    use sim::planted::Planted;
+    use txn::caerus::Mutant;
+    let faults = [
+        Mutant::AppendTwice,
+        Mutant::StampOnArrival,
+        Mutant::ClaimsOfPartitionsOnly,
+        Mutant::ForgetGrants,
+        Mutant::NoLease,
+    ];
+    let mut missed = Vec::new();
+    for mutant in faults {
+        match Planted::Caerus(mutant).found_by(0..100) {
+            Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "the campaign's first seeds found nothing wrong with {missed:?}");
+}

@@ -24,7 +24,12 @@ pub struct Book {
     /// Tokens that sessions left for others.
     board: Vec<(Token, Entry)>,
     pub tally: BTreeMap<&'static str, u64>,
+    /// Operations that were submitted and have not ended, with what they may write.
+    under_way: Vec<(Entry, Writes)>,
 }
+
+/// Rows, each with the value that is written or appended, or `None` if it is deleted.
+pub type Writes = Vec<(Item, Option<u64>)>;
 
 impl Book {
     /// A value that nobody else writes.
@@ -87,13 +92,30 @@ impl Book {
             (_, None) => recorder.delete(op, &name),
         });
     }
+    /// An operation is submitted, and may take effect before its client hears of it.
+    pub fn submitted(&mut self, entry: Entry, writes: Writes) {
+        self.under_way.push((entry, writes));
+    }
+    fn ended(&mut self, entry: Entry) {
+        self.under_way.retain(|(other, _)| other.all != entry.all);
+    }
+    /// Nobody knows what comes of operations that have not ended.
+    pub fn close(&mut self) {
+        for (entry, writes) in std::mem::take(&mut self.under_way) {
+            writes.iter().for_each(|(item, value)| self.write(entry, item, *value));
+            self.unknown(entry);
+        }
+    }
     pub fn commit(&mut self, entry: Entry, now: Time) {
+        self.ended(entry);
         self.each(entry, |recorder, op| recorder.commit(op, now.0));
     }
     pub fn abort(&mut self, entry: Entry, now: Time) {
+        self.ended(entry);
         self.each(entry, |recorder, op| recorder.abort(op, now.0));
     }
     pub fn unknown(&mut self, entry: Entry) {
+        self.ended(entry);
         self.each(entry, |recorder, op| recorder.unknown(op));
     }
     pub fn count(&mut self, what: &'static str) {

@@ -7,8 +7,9 @@
 
 use super::agreement;
 use super::book::Book;
+use super::knobs::Knobs;
 use super::layout::{Kind, Layout, Target};
-use super::run::{Knobs, Subject, Summary, procedures, promised, set_up, verdict};
+use super::run::{Subject, Summary, procedures, promised, set_up, verdict};
 use super::session::Session;
 use crate::plan::{Plan, Script};
 use crate::world::disk::DiskModel;
@@ -36,6 +37,8 @@ pub type Machine = Durable<Subject>;
 pub enum Trouble {
     /// Any of them crash at any time, and come back.
     Restarts,
+    /// All machines of a region crash together, at any time, and come back.
+    RegionRestarts,
     /// In every group the machine that leads is lost, at some moment, and nothing brings it back.
     LeaderLost,
     /// The same for one that follows.
@@ -92,6 +95,63 @@ fn options(case: &Case, rng: &mut Rng, clock_bound_ns: u64) -> Options {
     Options { log, retry_ns: *rng.pick(&[10 * MS, 50 * MS]), patience_ns: *rng.pick(&[100 * MS, 400 * MS]) }
 }
 
+/// How long a group's log takes for an entry, where it carries as many as it can: so many messages are on their way to
+/// a follower, each is stored with the write after the one that is under way, and acknowledged.
+fn entry_ns(log: &consensus::Options, machines: &Topology, members: &[NodeId], sync_ns_max: u64) -> u64 {
+    let &[first, second, ..] = members else { return 0 }; // One that is alone stores all that waits in one write.
+    let there_and_back_ns = 2 * machines.one_way_ns(first, second);
+    let entries = u64::from(log.messages_ahead_max) * (log.message_bytes_max as u64 / ENTRY_BYTES).max(1);
+    (there_and_back_ns + 2 * sync_ns_max) / entries
+}
+/// Of what nodes tell each other by themselves, stamps and terms included.
+const ENTRY_BYTES: u64 = 100;
+
+/// Whatever nodes say by themselves becomes entries at those who hear it. It takes half of what a log carries at most:
+/// otherwise the log of an idle cluster falls behind, further and further.
+fn quieten(knobs: &mut Knobs, entry_ns: u64) {
+    let (nodes, partitions) = (knobs.topology.nodes.len() as u64, knobs.topology.partitions.len() as u64);
+    // Each of these has a quarter of what there is: what partitions say, with the node's own timers, and what engines do.
+    let said_ns = |entries: u64| 4 * entries * entry_ns;
+    knobs.node.low_interval_ns = knobs.node.low_interval_ns.max(said_ns(partitions + 4));
+    let collect_ns = said_ns(2 * nodes);
+    match &mut knobs.engine {
+        EngineOptions::Perseus(options) => {
+            options.collect_every_ns = options.collect_every_ns.max(collect_ns);
+            options.lease_ns = 10 * SECOND;
+        }
+        EngineOptions::Caerus(options) => {
+            options.collect_every_ns = options.collect_every_ns.max(collect_ns);
+            options.heartbeat_ns = options.heartbeat_ns.max(said_ns(2 * nodes));
+            options.batch_ns = options.batch_ns.max(options.heartbeat_ns / 4);
+            // Nor does an election of its group end a region's lead.
+            let suspect_ns = options.suspect_after_ns.unwrap_or(0);
+            options.suspect_after_ns = Some(suspect_ns.max(8 * options.heartbeat_ns + 800 * MS));
+            options.lost_after_ns = None;
+        }
+    }
+}
+
+/// Every log stores in time what is entered: an error names one that is behind, and stays so.
+fn keeps_up(world: &mut World<Machine>) -> Result<(), String> {
+    let limit = world.now() + 10 * SECOND;
+    loop {
+        let logs = world.topology().node_ids().filter_map(|n| world.node(n)).map(|machine| machine.log());
+        let behind = logs.map(|log| (log.last().index.0 - log.commit().0, log.id())).max();
+        let Some((entries, machine)) = behind.filter(|(entries, _)| *entries > BEHIND_MAX) else {
+            return Ok(());
+        };
+        if world.now() >= limit {
+            return Err(format!(
+                "the log of {machine} is {entries} entries behind, and nobody asks for anything"
+            ));
+        }
+        let next = world.now() + SECOND;
+        world.run_until(next);
+    }
+}
+/// Entries that are under way when nobody asks for anything, at most.
+const BEHIND_MAX: u64 = 200;
+
 /// Runs a case to its end and checks everything. An error says what was wrong.
 pub fn run(case: &Case) -> Result<Summary, String> {
     let mut plain = super::run::Case::new(case.seed, case.plan.clone(), case.consistency);
@@ -103,6 +163,8 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     // Every word that keeps a lease is an entry of a log, and the logs drawn here may be slow ones.
     knobs.node.lease_ns = 10 * SECOND;
     knobs.habits.think_ns_max = knobs.habits.think_ns_max.max(knobs.active_ns / 12);
+    // A region whose group elects another leader is silent for a while.
+    knobs.habits.may_be_refused |= case.engine != EngineKind::Perseus;
     let rng = Rng::new(case.seed);
     let logical = Arc::new(knobs.topology.clone());
     let groups = Arc::new(Groups::of(logical.nodes.len(), case.copies));
@@ -115,6 +177,7 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     let mut rng_durable = rng.fork("durable");
     let options = options(case, &mut rng_durable, logical.clock_bound_ns);
     let sync_ns_max = *rng_durable.pick(&[200 * US, 5 * MS]);
+    quieten(&mut knobs, entry_ns(&options.log, &machines, groups.members(NodeId(0)), sync_ns_max));
     setup.disks = DiskModel { sync_ns_min: 50 * US, sync_ns_max };
     let mut world = world(setup, logical, groups.clone(), options, knobs.engine.clone(), knobs.node.clone());
     world.keep_trace(case.trace_lines);
@@ -129,13 +192,14 @@ pub fn run(case: &Case) -> Result<Summary, String> {
         let (layout, book, gateways) = (layout.clone(), book.clone(), gateways.clone());
         world.client(Session::new(id, layout, book, habits, rng, gateways, &token));
     }
+    knobs.add_administrators(&mut world, (&layout, &book), &gateways, &rng);
     let lost = enact(&mut world, &script, case.trouble, &groups, &mut rng.fork("trouble"));
     let limit = world.now() + 60 * SECOND;
     let mut end = world.run_to_rest(limit).map_err(|stuck| stuck.to_string());
     if end.is_ok() {
         let settled = world.now() + SECOND;
         world.run_until(settled);
-        end = last_looks(&mut world, &layout, &lost, &book, token);
+        end = keeps_up(&mut world).and_then(|()| last_looks(&mut world, &layout, &lost, &book, token));
     }
     let lines: Vec<&str> = world.trace_tail().collect();
     end.map_err(|what| match lines.is_empty() {
@@ -193,14 +257,21 @@ fn enact(
     }
     let machines: Vec<NodeId> = groups.machines().collect();
     let mut lost = BTreeSet::new();
-    if trouble == Trouble::Restarts {
-        for _ in 0..rng.between(2, 2 + 2 * machines.len() as i64) {
+    if matches!(trouble, Trouble::Restarts | Trouble::RegionRestarts) {
+        let topology = world.topology().clone();
+        let count = if trouble == Trouble::Restarts { 2 + 2 * machines.len() as i64 } else { 6 };
+        for _ in 0..rng.between(2, count) {
             let machine = *rng.pick(&machines);
             let down_at = begin + rng.below(script.healed_after_ns);
             let down_ns_max = *rng.pick(&[MS, 50 * MS, 600 * MS]);
-            let up_at = down_at + rng.below(down_ns_max);
-            world.fault_at(down_at, Fault::Crash(machine));
-            world.fault_at(up_at.min(healed_at), Fault::Restart(machine));
+            let up_at = (down_at + rng.below(down_ns_max)).min(healed_at);
+            let is_near = |other: &NodeId| topology.region_of(*other) == topology.region_of(machine);
+            let crashes =
+                |other: &NodeId| *other == machine || trouble == Trouble::RegionRestarts && is_near(other);
+            for machine in machines.iter().copied().filter(crashes) {
+                world.fault_at(down_at, Fault::Crash(machine));
+                world.fault_at(up_at, Fault::Restart(machine));
+            }
         }
     } else {
         let mut moments: Vec<(Time, NodeId)> = Vec::new();

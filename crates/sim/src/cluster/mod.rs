@@ -16,6 +16,7 @@ pub mod book;
 pub mod columns;
 pub mod definer;
 pub mod durable;
+mod knobs;
 pub mod layout;
 pub mod mover;
 pub mod procedure;

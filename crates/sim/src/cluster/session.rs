@@ -211,6 +211,7 @@ impl Session {
                     let (client, number) = (u64::from(self.id), self.asked);
                     submission.request = Some(ClientRequest { client, number, issued_at: now });
                 }
+                self.book.borrow_mut().submitted(entry, plan.writes());
                 self.doing = Doing::OneShot { entry, plan, submission: submission.clone() };
                 out.ask(self.at, Request::Submit(submission));
             }

@@ -36,6 +36,11 @@ impl Cluster {
         let origin = (None, self.origin(partition));
         let Some(homes) = &transaction.homes else { return smallvec![origin] };
         let last = Homed { partition, table: Some(TableId(u32::MAX)) };
+        let last = if self.options.planted(Mutant::ClaimsOfPartitionsOnly) {
+            Homed::rest_of(partition)
+        } else {
+            last
+        };
         let named = homes.claims.range(Homed::rest_of(partition)..=last);
         let named: Claims = named.map(|(what, home)| (what.table, *home)).collect();
         if named.is_empty() { smallvec![origin] } else { named }

@@ -230,7 +230,8 @@ impl Cluster {
         let of = |sequence| {
             let copies = self.copies_of(sequence);
             let promises = all - copies;
-            if promises == 1 { 1 } else { promises.max(copies + 1).min(all - 1) }
+            let asks_one = promises == 1 || self.options.planted(Mutant::StandWithOne);
+            if asks_one { 1 } else { promises.max(copies + 1).min(all - 1) }
         };
         self.running().into_iter().map(of).max().unwrap_or(0)
     }

@@ -15,7 +15,7 @@
 //! [`Options::hold_percent`]: super::Options::hold_percent
 
 use super::message::{Named, SequenceId};
-use super::options::Protocol;
+use super::options::{Mutant, Protocol};
 use super::state::{Caerus, Out, sequences_in};
 use base::txn::Transaction;
 use base::{NodeId, Time};
@@ -65,6 +65,9 @@ impl Caerus {
                 let named = first.remove();
                 if self.logs.is_ordered(sequence, named.0.id) {
                     base::sometimes!("what is held is heard of from elsewhere");
+                    if self.cluster.options.planted(Mutant::AppendTwice) {
+                        self.place(now, sequence, named, out);
+                    }
                 } else {
                     self.order(now, sequence, named, out);
                 }

@@ -6,6 +6,7 @@
 
 use super::cluster::Cluster;
 use super::message::{Entry, Lives, Message, Named, SequenceId, Term};
+use super::options::Mutant;
 use super::rounds::{Preparing, inside};
 use super::state::{Caerus, Out, Todo};
 use crate::graph::seen::Seen;
@@ -153,6 +154,9 @@ impl Logs {
             return false;
         }
         self.lives.insert(node, life);
+        if cluster.options.planted(Mutant::CountFormerLives) {
+            return true;
+        }
         let region = cluster.topology.region_of(node);
         if node != cluster.me {
             self.logs.iter_mut().for_each(|log| log.forget(node, region));

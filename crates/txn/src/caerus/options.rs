@@ -228,6 +228,75 @@ pub enum Mutant {
     TrustStamps,
     /// An entry counts, and goes out, before a majority of its region's machines has it.
     CountBeforeKept,
+    /// A transaction whose append was delayed is stamped as if it had been appended when it came.
+    StampOnArrival,
+    /// A transaction whose append was delayed is appended although it was heard of from another sequence meanwhile.
+    AppendTwice,
+    /// Entries are let go of once they are merged here, not once every replica has merged them.
+    ReleaseWhenMerged,
+    /// A new leader stamps without regard to what others have granted its predecessors.
+    ForgetGrants,
+    /// A region that comes back asks one other for the promises and logs that it has lost, whatever K is.
+    StandWithOne,
+    /// A region that comes back is bound by no promise of its former lives.
+    StandUnbound,
+    /// A region that comes back takes the first log that it is told of, not the best.
+    StandWithFirst,
+    /// What a former life of a region has acknowledged, granted and promised still counts.
+    CountFormerLives,
+    /// What a transaction says of the home of a table is not looked at, only what it says of the table's partition.
+    ClaimsOfPartitionsOnly,
+}
+
+#[cfg(any(test, feature = "mutants"))]
+impl Mutant {
+    /// All of them.
+    pub const ALL: &[Mutant] = &[
+        Mutant::InvertedWriteWrite,
+        Mutant::MissingAntiDependency,
+        Mutant::OrderByRecycledIds,
+        Mutant::PlaceIncomplete,
+        Mutant::ForgetEmittedRanks,
+        Mutant::ForgetComponents,
+        Mutant::BoundAboveComponent,
+        Mutant::CloseIgnoresUndecided,
+        Mutant::PrefixReads,
+        Mutant::StampIsNow,
+        Mutant::NoReplyGate,
+        Mutant::OwnEntriesOnly,
+        Mutant::ForgetPromises,
+        Mutant::LeadAlone,
+        Mutant::KeepOwnLog,
+        Mutant::NoLease,
+        Mutant::ForgetRequests,
+        Mutant::NoOrphanRule,
+        Mutant::WrongHomes,
+        Mutant::AcceptStaleHomes,
+        Mutant::MoveUnheardOf,
+        Mutant::CloseAtOldHome,
+        Mutant::AckBeforeWhole,
+        Mutant::VoteBeforeWhole,
+        Mutant::CalibrateBeforeArrival,
+        Mutant::CalibrateHere,
+        Mutant::UnconfirmedEnd,
+        Mutant::RanksNotAwaited,
+        Mutant::PiecesAsTheyCome,
+        Mutant::ActBeforeAgreement,
+        Mutant::SkipFirstRound,
+        Mutant::RefuseInFlight,
+        Mutant::ReadWithoutLost,
+        Mutant::TrustStamps,
+        Mutant::CountBeforeKept,
+        Mutant::StampOnArrival,
+        Mutant::AppendTwice,
+        Mutant::ReleaseWhenMerged,
+        Mutant::ForgetGrants,
+        Mutant::StandWithOne,
+        Mutant::StandUnbound,
+        Mutant::StandWithFirst,
+        Mutant::CountFormerLives,
+        Mutant::ClaimsOfPartitionsOnly,
+    ];
 }
 
 impl Mutant {
@@ -242,6 +311,10 @@ impl Mutant {
             Mutant::OwnEntriesOnly => Some(Fault::StableOnArrival),
             Mutant::CountBeforeKept => Some(Fault::CountBeforeKept),
             Mutant::UnconfirmedEnd => Some(Fault::UnconfirmedEnd),
+            Mutant::ReleaseWhenMerged => Some(Fault::ReleaseWhenMerged),
+            Mutant::ForgetGrants => Some(Fault::ForgetGrants),
+            Mutant::StandUnbound => Some(Fault::StandUnbound),
+            Mutant::StandWithFirst => Some(Fault::StandWithFirst),
             _ => None,
         }
     }

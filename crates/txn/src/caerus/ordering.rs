@@ -85,6 +85,10 @@ impl Caerus {
             return now.rank();
         }
         let regions = self.cluster.regions_of(transaction);
+        if self.cluster.options.planted(Mutant::StampOnArrival) && regions.count_ones() > 1 {
+            let arrived = Time(now.0 - self.hold_ns(self.cluster.me, transaction, regions));
+            return (arrived.rank() + self.cluster.clock_bound_ns()).max(transaction.min_rank.next());
+        }
         let mut stamp = now.rank() + self.cluster.clock_bound_ns();
         // A time when it should be complete means nothing where clocks do not either.
         let foresees = !self.cluster.is_unbounded();

@@ -62,6 +62,14 @@ pub enum Fault {
     CountBeforeKept,
     /// A leader tells where its log ends without asking whether it still leads.
     UnconfirmedEnd,
+    /// Entries are let go of once they are merged here, not once every replica has merged them.
+    ReleaseWhenMerged,
+    /// A new leader stamps without regard to what others have granted its predecessors.
+    ForgetGrants,
+    /// A node that comes back without its memory is bound by no promise of its former lives.
+    StandUnbound,
+    /// A node that comes back without its memory takes the first log that it is told of, not the best.
+    StandWithFirst,
 }
 
 impl Group {

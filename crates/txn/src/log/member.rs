@@ -238,7 +238,7 @@ impl<E: Item> Log<E> {
     /// What was stable of an append is merged: it is acknowledged.
     pub fn acknowledge(&mut self, followed: Followed, posts: &mut Posts<E>) {
         let Followed { term, next, gap, is_answered, everywhere, probe, echo, .. } = followed;
-        self.entries.release(everywhere);
+        self.release(everywhere);
         if is_answered && let Some(leader) = self.group.leader_in(term) {
             let (merged, granted) = (self.entries.merged(), self.entries.granted());
             let ack = Ack { next, merged, gap, granted, probe, echo };
@@ -421,9 +421,15 @@ impl<E: Item> Log<E> {
     pub fn confirmed(&mut self, from: NodeId, probe: u64, posts: &mut Posts<E>) {
         let Some(leader) = &mut self.leader else { return };
         if self.group.copies > 0 && self.group.is_replica(from) {
-            self.entries.release(leader.everywhere());
+            let everywhere = leader.everywhere();
             leader.confirmed(&self.group, (from, probe), self.entries.end(), posts);
+            self.release(everywhere);
         }
+    }
+    /// Every replica has merged the entries before this.
+    fn release(&mut self, everywhere: u64) {
+        let planted = self.group.planted(Fault::ReleaseWhenMerged);
+        self.entries.release(if planted { u64::MAX } else { everywhere });
     }
     /// A node asks where the log ends; `None`: this one does not lead.
     pub fn on_calibrate(&mut self, now: Time, from: NodeId, number: u64, posts: &mut Posts<E>) {
@@ -462,12 +468,17 @@ impl<E: Item> Log<E> {
         let mut tails = Vec::new();
         for other in others {
             let Standing { promised, highest, led_in, tail } = other;
-            self.terms.promised = self.terms.promised.max(promised);
-            self.terms.highest = self.terms.highest.max(highest).max(promised);
-            self.terms.led_in = self.terms.led_in.max(led_in);
+            if !self.group.planted(Fault::StandUnbound) {
+                self.terms.promised = self.terms.promised.max(promised);
+                self.terms.highest = self.terms.highest.max(highest).max(promised);
+                self.terms.led_in = self.terms.led_in.max(led_in);
+            }
             tails.extend(tail);
         }
         (self.terms.heard_at, self.terms.led_at) = (now, now);
+        if self.group.planted(Fault::StandWithFirst) {
+            tails.truncate(1);
+        }
         if let Some(accepted) = self.entries.stand_with(tails) {
             self.terms.promised = self.terms.promised.max(accepted);
         }

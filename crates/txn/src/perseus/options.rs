@@ -148,3 +148,30 @@ pub enum Mutant {
     /// A transaction waits for its dependencies, but not for their components.
     ForgetComponents,
 }
+
+#[cfg(any(test, feature = "mutants"))]
+impl Mutant {
+    /// All of them.
+    pub const ALL: &[Mutant] = &[
+        Mutant::FirstAnswerOnly,
+        Mutant::CutCycles,
+        Mutant::RecomputedAnswers,
+        Mutant::MissingAntiDependency,
+        Mutant::CollectWithoutFloor,
+        Mutant::CollectAlone,
+        Mutant::ReplyAtCommit,
+        Mutant::NoReplyGate,
+        Mutant::PtsIsNow,
+        Mutant::RankIsCts,
+        Mutant::CloseIgnoresUndecided,
+        Mutant::ExecuteBeforeFinal,
+        Mutant::RankFromTruncatedClosure,
+        Mutant::RecoverFromMajority,
+        Mutant::BallotNotPromised,
+        Mutant::IgnoreAccepted,
+        Mutant::UnknownIsEmpty,
+        Mutant::NoopForgetsDependencies,
+        Mutant::ForgetRequests,
+        Mutant::ForgetComponents,
+    ];
+}

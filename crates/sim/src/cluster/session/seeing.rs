@@ -1,6 +1,6 @@
 //! What came back: whether the answer can be true of that request, and what of it goes into the book.
 
-use super::super::book::{Book, Entry};
+use super::super::book::{Book, Entry, Writes};
 use super::super::columns::rows_of;
 use super::super::layout::{Content, Item, Kind, Target, read_row, table_of};
 use super::{Doing, Part, Pinned, Plan, Seen, Session};
@@ -132,7 +132,8 @@ impl Session {
                 let full: Vec<_> = writes.iter().map(|(w, _)| w.clone()).collect();
                 let submission = self.layout.validated(rows.at, &targets, &full, self.token.clone());
                 out.ask(self.at, Request::Submit(submission));
-                let writes = writes.into_iter().map(|((item, _, _), value)| (item, value)).collect();
+                let writes: Writes = writes.into_iter().map(|((item, _, _), value)| (item, value)).collect();
+                self.book.borrow_mut().submitted(entry, writes.clone());
                 self.doing = Doing::Committing { entry, pin, writes };
             }
         }
@@ -176,21 +177,26 @@ impl Session {
 
 /// Nobody knows whether a one-shot transaction took effect.
 pub(super) fn lose_plan(book: &mut Book, entry: Entry, plan: &Plan) {
-    match plan {
-        Plan::Statements { parts, .. } => {
-            for part in parts {
-                if let Part::Append(item, value) = part {
-                    book.write(entry, item, Some(*value));
-                }
+    plan.writes().iter().for_each(|(item, value)| book.write(entry, item, *value));
+    book.unknown(entry);
+}
+
+impl Plan {
+    /// What it writes if it takes effect.
+    pub(super) fn writes(&self) -> Writes {
+        match self {
+            Plan::Statements { parts, .. } => {
+                let append = |part: &Part| match part {
+                    Part::Append(item, value) => Some((*item, Some(*value))),
+                    Part::Read(_) | Part::Doomed => None,
+                };
+                parts.iter().filter_map(append).collect()
             }
-        }
-        Plan::Procedure { targets, value } => {
-            for target in targets {
-                book.write(entry, &target.item().expect("a row"), Some(*value));
+            Plan::Procedure { targets, value } => {
+                targets.iter().map(|target| (target.item().expect("a row"), Some(*value))).collect()
             }
         }
     }
-    book.unknown(entry);
 }
 
 pub(super) fn read_rows(kind: Kind, rows: &[Row]) -> Seen {

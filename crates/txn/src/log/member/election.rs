@@ -160,7 +160,10 @@ impl<E: Item> Log<E> {
         let Some(Candidacy { term, promised: Some(promised), .. }) = candidacy else { return false };
         let best = promised.iter().max_by_key(|(region, tail)| (tail.accepted, tail.end, Reverse(**region)));
         let (&best, tail) = best.expect("one is its own");
-        let granted = promised.values().fold(Grant::default(), |all, tail| all.max(tail.granted));
+        let granted = match self.group.planted(Fault::ForgetGrants) {
+            true => Grant::default(),
+            false => promised.values().fold(Grant::default(), |all, tail| all.max(tail.granted)),
+        };
         assert_eq!(self.terms.promised, term, "a candidate promises itself");
         let is_longer = (tail.accepted, tail.end) > (self.entries.accepted(), self.entries.end());
         if best != self.group.region && is_longer && !self.group.planted(Fault::KeepOwnLog) {

@@ -1,0 +1,318 @@
+//! What a seed decides about a cluster and its clients: how many there are of everything, and every interval and limit.
+//!
+//! KEEPS: everything is drawn from the seed; what is drawn later leaves alone what was drawn before, by a stream of its
+//! own where it came to be drawn later than others.
+
+use super::book::Book;
+use super::definer::Definer;
+use super::layout::Layout;
+use super::mover::Mover;
+use super::run::Case;
+use super::session::Habits;
+use crate::plan::Mix;
+use crate::world::{Cost, World};
+use base::process::Process;
+use base::rng::Rng;
+use base::time::{MS, SECOND, US};
+use base::topology::{NodeSpec, Topology};
+use base::{NodeId, PartitionId, RegionId};
+use node::request::{Reply, Request};
+use reads::protocol::Rival;
+use reads::rule::Dynamic;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use txn::any::{EngineKind, EngineOptions};
+use txn::caerus::Protocol;
+use txn::perseus::{FutureRanks, Timestamps, Unfinished};
+
+/// What a seed decides about a cluster and its clients.
+#[derive(Clone, Debug)]
+pub(super) struct Knobs {
+    pub topology: Topology,
+    pub shelves_per_partition: usize,
+    pub keys: i64,
+    pub sessions: u32,
+    pub habits: Habits,
+    pub engine: EngineOptions,
+    pub node: node::Options,
+    pub cost: Cost,
+    pub client_one_way_ns: u64,
+    pub active_ns: u64,
+    /// How often something moves to another home.
+    pub moves: u32,
+    /// How often the catalog is changed, or a table read by somebody who has just learned of it.
+    pub definitions: u32,
+}
+
+impl Knobs {
+    /// Who changes the catalog and who moves homes, beside the sessions.
+    pub fn add_administrators<P>(
+        &self,
+        world: &mut World<P>,
+        (layout, book): (&Arc<Layout>, &Rc<RefCell<Book>>),
+        gateways: &[NodeId],
+        rng: &Rng,
+    ) where
+        P: Process<Request = Request, Reply = Reply>,
+    {
+        let (layout, book, gateways) = (|| layout.clone(), || book.clone(), || gateways.to_vec());
+        let pause_ns_max = |count: u32| 2 * self.active_ns / u64::from(count);
+        if self.definitions > 0 {
+            let steps = (self.definitions, pause_ns_max(self.definitions));
+            let (rng, level) = (rng.fork("definer"), self.habits.consistency);
+            world.client(Definer::new(layout(), book(), rng, gateways(), level, steps));
+        }
+        if self.moves > 0 {
+            let (rng, pause_ns_max) = (rng.fork("mover"), pause_ns_max(self.moves));
+            world.client(Mover::new(layout(), book(), rng, gateways(), self.moves, pause_ns_max));
+        }
+    }
+
+    pub fn draw(case: &Case) -> Knobs {
+        let mut rng = Rng::new(case.seed).fork("knobs");
+        let partitions = *rng.pick(&[1, 1, 2, 3]);
+        let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
+        topology.clock_bound_ns = case.plan.clock_bound_ns(&mut rng);
+        #[cfg(feature = "mutants")]
+        if case.unwatched {
+            // No bound holds where nobody watches; a smaller one is exceeded within the time that a run has.
+            topology.clock_bound_ns /= 4;
+        }
+        if case.unbounded_clocks {
+            (topology.unbounded_clocks, topology.clock_bound_ns) = (true, 0);
+        }
+        if case.plan.mix.takes_gateways() || rng.chance(0.2) {
+            // Gateways without partitions: one in every region.
+            for region in 0..topology.wan.region_count() as u16 {
+                topology.nodes.push(NodeSpec { region: RegionId(region), subscribes: Vec::new() });
+            }
+        }
+        deploy_readers(&mut topology, &mut rng);
+        let longest_ns = topology.wan.widest_ns();
+        #[allow(unused_mut)]
+        let mut node = node::Options {
+            flush_ns: *rng.pick(&[0, MS, 5 * MS]),
+            ack_ns: *rng.pick(&[0, MS, 10 * MS]),
+            low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
+            maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
+            merge_rows_max: *rng.pick(&[1, 4, 1000]),
+            lease_ns: *rng.pick(&[200 * MS, 10 * SECOND]),
+            printed: case.printed,
+            rival: case.rival,
+            clocks: case.plan.watches_clocks(),
+            dynamic: match rng.below(4) {
+                0 => Dynamic::Off,
+                1 => Dynamic::Threshold { ns: rng.below(2 * longest_ns + 1) },
+                _ => Dynamic::Essential,
+            },
+            ..node::Options::default()
+        };
+        let mut engine = txn::perseus::Options {
+            future_ranks: match rng.below(5) {
+                0 => FutureRanks::Off,
+                1 => FutureRanks::Scaled { percent: *rng.pick(&[0, 30, 300, 1000]) },
+                2 => FutureRanks::Random { seed: case.seed },
+                _ => FutureRanks::Measured,
+            },
+            lower_bounds: rng.chance(0.8),
+            recover_after_ns: match case.seed % 4 {
+                0 => Some(longest_ns / 2),
+                1 => Some(2 * longest_ns),
+                _ => None,
+            },
+            unfinished: if case.seed % 3 == 0 { Unfinished::Abandon } else { Unfinished::Complete },
+            collect_every_ns: *rng.pick(&[20 * MS, 150 * MS, 500 * MS]),
+            timestamps: match case.rival {
+                Some(Rival::CentralTimestamp) => Timestamps::Central,
+                _ => Timestamps::Clocks,
+            },
+            ..txn::perseus::Options::default()
+        };
+        // Several reports.
+        engine.lease_ns = *rng.pick(&[4 * engine.collect_every_ns + longest_ns, 10 * SECOND]);
+        #[cfg(feature = "mutants")]
+        {
+            engine.mutant = case.mutant;
+            node.mutant = case.reads_mutant;
+            if case.unwatched {
+                node.clocks = None;
+            }
+        }
+        let reader_lease_ns = engine.lease_ns;
+        let engine = match case.engine {
+            EngineKind::Perseus => EngineOptions::Perseus(engine),
+            EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => {
+                let mut rng = Rng::new(case.seed).fork("caerus");
+                if partitions > 1 && rng.chance(0.4) && !case.plan.mix.loses_regions() {
+                    split_regions(&mut topology);
+                }
+                #[allow(unused_mut)]
+                let mut options = caerus_options(case.engine, &mut rng, engine, &topology);
+                if case.plan.mix.loses_regions() && case.engine == EngineKind::Caerus {
+                    options.copies_elsewhere = copies_for_rejoin(case.seed, &topology);
+                }
+                if case.plan.mix.separates() || case.plan.mix.leads_clocks_astray() {
+                    let patience_ns = [None, Some(topology.wan.widest_ns() + 100 * MS)];
+                    options.lost_after_ns = *Rng::new(case.seed).fork("lost").pick(&patience_ns);
+                }
+                // From not at all to twice as long as it takes to the farthest region.
+                options.hold_percent = *Rng::new(case.seed).fork("hold").pick(&[0, 50, 100, 100, 150, 200]);
+                #[cfg(feature = "mutants")]
+                {
+                    options.mutant = case.caerus_mutant;
+                }
+                EngineOptions::Caerus(options)
+            }
+        };
+        let topology = case.engine.layout(topology);
+        let names = matches!(case.engine, EngineKind::Perseus | EngineKind::Caerus)
+            && Rng::new(case.seed).fork("named").chance(0.2);
+        let habits = Habits {
+            may_be_refused: case.plan.mix.leads_clocks_astray()
+                || case.plan.mix.loses_regions()
+                || case.plan.mix.separates() && case.engine != EngineKind::Perseus,
+            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::MixedCrash | Mix::MixedDrift)
+                || case.plan.mix.leads_clocks_astray()
+                || case.plan.mix.loses_regions()
+                || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
+            consistency: case.consistency,
+            anywhere: match (case.rival, case.printed) {
+                (None, None) if !case.stays_home => {
+                    *Rng::new(case.seed).fork("readers").pick(&[0.0, 0.0, 0.0, 0.5])
+                }
+                // Other systems' rules need one reader that has all.
+                _ => 0.0,
+            },
+            operations: 12,
+            think_ns_max: *rng.pick(&[MS, 20 * MS, longest_ns]),
+            roam: *rng.pick(&[0.0, 0.1, 0.5]),
+            share: *rng.pick(&[0.0, 0.1, 0.3]),
+            // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
+            weights: [4, 2, 2, 3, *rng.pick(&[3, 6]), 2, u64::from(!case.plan.mix.takes_gateways())],
+            // Names cost bytes; where no gateway is lost few repeat.
+            repeats: case.plan.mix.takes_gateways() || names,
+        };
+        let moves = match case.engine {
+            EngineKind::Caerus | EngineKind::Slog => *Rng::new(case.seed).fork("moves").pick(&[0, 0, 3, 10]),
+            EngineKind::Perseus | EngineKind::Calvin => 0,
+        };
+        let definitions = match (case.rival, case.printed) {
+            (None, None) => *Rng::new(case.seed).fork("definitions").pick(&[0, 0, 6, 20]),
+            _ => 0,
+        };
+        Knobs {
+            moves,
+            definitions,
+            topology,
+            shelves_per_partition: *rng.pick(&[1, 2]),
+            keys: *rng.pick(&[2, 2, 4]),
+            sessions: *rng.pick(&[4, 8, 12]),
+            habits,
+            engine,
+            node,
+            cost: *rng.pick(&[
+                Cost::default(),
+                Cost { event_ns: 20 * US, kilobyte_ns: US, computation_ns: MS, ..Cost::default() },
+            ]),
+            client_one_way_ns: *rng.pick(&[0, 100 * US]),
+            active_ns: longest_ns * *rng.pick(&[5, 10]),
+        }
+    }
+    /// So many regions may be without their memory at a time.
+    pub fn lost_together(&self) -> usize {
+        match &self.engine {
+            EngineOptions::Perseus(_) => 1,
+            EngineOptions::Caerus(options) => options.copies_elsewhere.max(1),
+        }
+    }
+    /// Nodes that clients connect to: under crashes only those without partitions.
+    pub fn gateways(&self, case: &Case) -> Vec<NodeId> {
+        let is_idle = |n: &NodeId| self.topology.partitions_at(*n).next().is_none();
+        let subscribes = |n: &NodeId| !self.topology.nodes[n.0 as usize].subscribes.is_empty();
+        let nodes = self.topology.node_ids();
+        match case.plan.mix {
+            Mix::Crash | Mix::MixedCrash | Mix::MixedDrift | Mix::Deaths => {
+                nodes.filter(|n| is_idle(n) || subscribes(n)).collect()
+            }
+            _ => nodes.collect(),
+        }
+    }
+}
+
+/// With fewer than one copy elsewhere no region comes back, with more than these none of two.
+fn copies_for_rejoin(seed: u64, topology: &Topology) -> usize {
+    let copies_max = (topology.wan.region_count() as i64 - 1) / 2;
+    Rng::new(seed).fork("copies").between(1, copies_max) as usize
+}
+
+/// Gives each region's last partition a node of its own.
+fn split_regions(topology: &mut Topology) {
+    for region in 0..topology.wan.region_count() as u16 {
+        let region = RegionId(region);
+        let last = topology.partitions_in(region).last().expect("every region has partitions");
+        let subscribes = topology.nodes[region.0 as usize].subscribes.clone();
+        topology.partitions[last.0 as usize].node = NodeId(topology.nodes.len() as u16);
+        topology.nodes.push(NodeSpec { region, subscribes });
+    }
+}
+
+/// Small knobs, so that batches, heartbeats and limits all matter; those that both engines have are as
+/// drawn for the other.
+fn caerus_options(
+    engine: EngineKind,
+    rng: &mut Rng,
+    drawn: txn::perseus::Options,
+    topology: &Topology,
+) -> txn::caerus::Options {
+    let mut options = txn::caerus::Options {
+        batch_ns: *rng.pick(&[0, MS, 10 * MS]),
+        heartbeat_ns: *rng.pick(&[2 * MS, 10 * MS]),
+        future_ranks: drawn.future_ranks,
+        lower_bounds: drawn.lower_bounds,
+        collect_every_ns: drawn.collect_every_ns,
+        outstanding_max: *rng.pick(&[1, 3, 2000]),
+        unordered_max: *rng.pick(&[2, 10, 4000]),
+        // As many as may be lost while the others go on.
+        copies_elsewhere: rng.below(topology.wan.region_count().div_ceil(2) as u64) as usize,
+        // Short, so that a region that is cut off is given up for lost.
+        suspect_after_ns: Some(*rng.pick(&[2, 4]) * topology.wan.widest_ns() + 30 * MS),
+        ..txn::caerus::Options::default()
+    };
+    match engine {
+        EngineKind::Calvin => options.protocol = Protocol::Calvin,
+        EngineKind::Slog => (options.protocol, options.copies_elsewhere) = (Protocol::Slog, 0),
+        EngineKind::Perseus | EngineKind::Caerus => {}
+    }
+    options
+}
+
+/// Leaves analytics to the nodes that run partitions, or gives it to nodes of its own (PERSEUS §III): one or two
+/// in each region, each with columns of some partitions, all of its region's among them between the two.
+fn deploy_readers(topology: &mut Topology, rng: &mut Rng) {
+    let kind = rng.below(3);
+    if kind == 0 {
+        return;
+    }
+    for region in (0..topology.wan.region_count() as u16).map(RegionId) {
+        let own: Vec<PartitionId> = topology.partitions_in(region).collect();
+        let others: Vec<PartitionId> =
+            topology.partition_ids().filter(|p| topology.region_of_partition(*p) != region).collect();
+        let some = |rng: &mut Rng, of: &[PartitionId]| -> Vec<PartitionId> {
+            of.iter().copied().filter(|_| rng.chance(0.5)).collect()
+        };
+        for nth in 0..rng.between(1, 2) as usize {
+            let mut subscribes: Vec<PartitionId> = if nth == 0 { own.clone() } else { some(rng, &own) };
+            subscribes.extend(some(rng, &others));
+            if !subscribes.is_empty() {
+                topology.nodes.push(NodeSpec { region, subscribes });
+            }
+        }
+    }
+    if kind == 2 {
+        // Those that order keep no columns at all.
+        for partition in topology.partitions.clone() {
+            topology.nodes[partition.node.0 as usize].subscribes.clear();
+        }
+    }
+}
