@@ -21,15 +21,20 @@ impl Store {
         statements: &[Statement],
     ) -> SqlResult<Prepared> {
         let mut run = Run::new(self, transaction);
-        for statement in statements {
-            let result = run.statement(statement)?;
-            run.prepared.results.push(result);
-        }
+        run.statements(statements)?;
         Ok(run.prepared)
     }
 }
 
 impl<'a> Run<'a> {
+    pub(super) fn statements(&mut self, statements: &[Statement]) -> SqlResult<()> {
+        for statement in statements {
+            let result = self.statement(statement)?;
+            self.prepared.results.push(result);
+        }
+        Ok(())
+    }
+
     fn statement(&mut self, statement: &Statement) -> SqlResult<StatementResult> {
         let (id, version) = match statement {
             Statement::Insert { table, schema_version, .. }
