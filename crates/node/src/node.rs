@@ -8,6 +8,7 @@ mod asking;
 mod calibrating;
 mod clock;
 mod copying;
+mod engine;
 mod finding;
 mod gathering;
 mod holding;
@@ -48,7 +49,8 @@ use reads::snapshot::printed::Printed;
 use reads::snapshot::{ColumnView, Dynamic, SnapshotRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use txn::engine::{Answer, Engine, EngineEffect, EngineEffects};
+use txn::engine::{Answer, Answered, Command, Engine, EngineEffect, EngineEffects};
+use txn::timers::Alarms;
 
 /// How a node behaves; the defaults suit a real cluster, tests draw their own.
 #[derive(Clone, Debug)]
@@ -166,6 +168,8 @@ pub struct Node<E: Engine> {
     rival: Option<rivals::RivalState>,
     watch: Option<clock::Watch>,
     counters: Counters,
+    /// The one timer of the engine.
+    alarms: Alarms,
     /// Reused between steps.
     effects: EngineEffects<E>,
 }
@@ -296,6 +300,7 @@ impl<E: Engine> Node<E> {
             rival,
             watch: monitor.map(clock::Watch::new),
             counters: Counters::default(),
+            alarms: Alarms::default(),
             effects: Vec::new(),
         }
     }
@@ -320,12 +325,12 @@ impl<E: Engine> Node<E> {
     }
     /// Messages that the engine has refused because no correct node sends them, by sender and reason.
     pub fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
-        self.engine.refused_messages()
+        self.engine.report().refused_messages
     }
     /// How each region is, as far as this node can tell.
     pub fn regions(&self) -> Vec<RegionHealth> {
         let is_out = self.watch.as_ref().is_some_and(|watch| watch.out.is_some());
-        let mut regions = self.engine.regions();
+        let mut regions = self.engine.report().regions;
         let here = self.topology.region_of(self.id);
         if let Some(own) = regions.iter_mut().find(|health| is_out && health.region == here) {
             own.state = RegionState::Fenced;
@@ -360,7 +365,8 @@ impl<E: Engine> Node<E> {
             }
             Request::MoveHome { partition, to } => {
                 let mut effects = std::mem::take(&mut self.effects);
-                match self.engine.move_home(now, partition, to, &mut self.data, &mut effects) {
+                let command = Command::MoveHome { partition, to };
+                match self.engine.admin(now, command, &mut self.data, &mut effects) {
                     Ok(txn) => _ = self.submitted.insert(txn, (id, now)),
                     Err(error) => out.reply(id, Reply::Submitted(Err(error))),
                 }
@@ -472,15 +478,19 @@ impl<E: Engine> Node<E> {
         for effect in effects.drain(..) {
             match effect {
                 EngineEffect::Send { to, message } => self.send(to, Message::Engine(message), out),
-                EngineEffect::Timer { at, timer } => out.timer(Timer::Engine(timer), at),
                 EngineEffect::Answer(answer) => self.answer_when_copied(now, answer, out),
                 EngineEffect::Stream { partition, item } => {
                     records = true;
                     self.stream(now, partition, item, out);
                 }
-                EngineEffect::Closed { ticket, result } => self.closed(now, ticket, result, out),
+                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
+                    self.latest(now, ticket, rank, out)
+                }
+                EngineEffect::Answered { ticket, result } => {
+                    let closed = result.and_then(|answered| Ok(answered.closed()?));
+                    self.closed(now, ticket, closed, out)
+                }
                 EngineEffect::Restored => self.restored(now, out),
-                EngineEffect::Latest { ticket, rank } => self.latest(now, ticket, rank, out),
                 EngineEffect::Collected { below } => {
                     self.check_lease(now, below, out);
                     let spared = self.rival.as_mut().map_or(below, |rival| rival.spare(now, below));
@@ -495,6 +505,7 @@ impl<E: Engine> Node<E> {
         if self.effects.capacity() < effects.capacity() {
             self.effects = effects;
         }
+        self.arm_engine(out);
         if records {
             self.finish_queries(now, out);
         }
@@ -539,13 +550,9 @@ impl<E: Engine> Node<E> {
 
     // ---- timers -----------------------------------------------------------------------------------
 
-    fn timer(&mut self, now: Time, timer: Timer<E::Timer>, out: &mut Effects<Self>) {
+    fn timer(&mut self, now: Time, timer: Timer, out: &mut Effects<Self>) {
         match timer {
-            Timer::Engine(timer) => {
-                let mut effects = std::mem::take(&mut self.effects);
-                self.engine.timer(now, timer, &mut self.data, &mut effects);
-                self.engine_effects(now, effects, out);
-            }
+            Timer::Engine => self.wake_engine(now, out),
             Timer::Repeat { question } => self.repeat(now, question, out),
             Timer::Scan { scan } => self.repeat_scan(now, scan, out),
             Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
@@ -605,7 +612,7 @@ impl<E: Engine> Node<E> {
     fn publish_low(&mut self, now: Time, partition: PartitionId, out: &mut Effects<Self>) {
         if self.topology.unbounded_clocks {
             // A clock that is ahead would drive the others.
-            let low = self.engine.calibrate(now, partition).low;
+            let low = self.calibration(now, partition).low;
             return self.stream(now, partition, base::order::StreamItem::Low(low), out);
         }
         if !self.low_pending.insert(partition) {
@@ -613,9 +620,8 @@ impl<E: Engine> Node<E> {
         }
         let (rank, ticket) = (now.rank(), self.questions.next_ticket());
         self.questions.serving.insert(ticket, Serving { purpose: Purpose::Low(rank), partition, since: now });
-        let mut effects = std::mem::take(&mut self.effects);
         let close = Close { partition, rank, granules: vec![Granule::Partition] };
-        self.engine.close(now, ticket, close, &mut effects);
+        let effects = self.close_rank(now, ticket, close);
         self.engine_effects(now, effects, out);
     }
 
@@ -665,7 +671,7 @@ impl<E: Engine> Replicable for Node<E> {
 
 impl<E: Engine> Process for Node<E> {
     type Message = Message<E::Message>;
-    type Timer = Timer<E::Timer>;
+    type Timer = Timer;
     type Request = Request;
     type Reply = Reply;
     type Computed = MergedSegment;

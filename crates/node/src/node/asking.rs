@@ -10,6 +10,7 @@ use base::key::KeyRange;
 use base::order::{CloseTicket, Closed, StreamItem};
 use base::txn::RowRead;
 use reads::snapshot::Told;
+use txn::engine::Unanswered;
 
 impl<E: Engine> Node<E> {
     pub(super) fn ask(
@@ -36,9 +37,7 @@ impl<E: Engine> Node<E> {
             _ => None,
         };
         if let Some(rank) = rank {
-            let mut effects = std::mem::take(&mut self.effects);
-            self.engine.will_close(now, partition, rank, &mut effects);
-            self.engine_effects(now, effects, out);
+            self.will_close(now, partition, rank, out);
         }
         self.send(node, Message::Ask { question, partition, what }, out);
         out.timer(Timer::Repeat { question }, now + self.patience_ns(node));
@@ -78,7 +77,7 @@ impl<E: Engine> Node<E> {
                     // Records first: the asker waits for them anyway.
                     self.flush(now, out);
                 }
-                let calibration = self.engine.calibrate(now, partition);
+                let calibration = self.calibration(now, partition);
                 return self.answer(
                     now,
                     from,
@@ -106,8 +105,7 @@ impl<E: Engine> Node<E> {
             base::sometimes!("a question is repeated while it is being answered");
             return;
         }
-        let mut effects = std::mem::take(&mut self.effects);
-        self.engine.close(now, ticket, Close { partition, rank, granules }, &mut effects);
+        let effects = self.close_rank(now, ticket, Close { partition, rank, granules });
         self.engine_effects(now, effects, out);
     }
 
@@ -166,7 +164,11 @@ impl<E: Engine> Node<E> {
                     }
                 }
             }
-            Purpose::Latest { .. } => unreachable!("nothing was closed for it"),
+            Purpose::Latest { to, question } => {
+                self.questions.serving_for.remove(&(to, question));
+                let refused = result.and_then(|_| Err(Unanswered { question: "latest" }.into()));
+                self.answer(now, to, question, partition, now.since(serving.since), refused, out);
+            }
             Purpose::Answer { to, question, what } => {
                 self.questions.serving_for.remove(&(to, question));
                 let answer = result.and_then(|closed| match what {
@@ -174,7 +176,7 @@ impl<E: Engine> Node<E> {
                         self.rows_of(partition, &what).map(AnswerBody::Rows)
                     }
                     _ => {
-                        let calibration = self.engine.calibrate(now, partition);
+                        let calibration = self.calibration(now, partition);
                         let closed = Closed { position: closed.position.max(calibration.position) };
                         Ok(AnswerBody::Closed { closed, through: calibration.low })
                     }

@@ -44,7 +44,7 @@ impl<E: Engine> Node<E> {
 
     /// The partition as it stands, for a subscriber that begins here.
     pub(super) fn copy_of(&mut self, now: Time, partition: PartitionId) -> Vec<Feed> {
-        let calibration = self.engine.calibrate(now, partition);
+        let calibration = self.calibration(now, partition);
         let store = self.data.store(partition);
         let catalog = store.catalog().clone();
         let (position, rank) = (calibration.position, calibration.rank);

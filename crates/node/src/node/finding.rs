@@ -59,8 +59,8 @@ impl<E: Engine> Node<E> {
         let ticket = self.questions.next_ticket();
         let purpose = Purpose::Latest { to: from, question };
         self.questions.serving.insert(ticket, Serving { purpose, partition, since: now });
-        let mut effects = std::mem::take(&mut self.effects);
-        self.engine.find_latest(now, ticket, partition, granules, &mut self.data, &mut effects);
+        let question = txn::engine::Question::Latest { ticket, partition, granules };
+        let effects = self.ask_engine(now, ticket, question);
         self.engine_effects(now, effects, out);
     }
 
@@ -92,7 +92,7 @@ impl<E: Engine> Node<E> {
             return;
         }
         let Finding { what, arrived, at, .. } = self.findings.remove(&id).expect("just found");
-        let at = at.max(self.engine.least_cut());
+        let at = at.max(self.least_cut(now));
         let cut = RowCut { arrived, at, choice: CutChoice::Calibrated };
         match what {
             Request::ReadRows(read) => self.read_rows_at(now, id, cut, read, out),

@@ -213,11 +213,10 @@ impl<E: Engine> Node<E> {
             return self.read_at(now, id, cut, slots, questions, out);
         };
         let ticket = self.questions.next_ticket();
-        let mut effects = std::mem::take(&mut self.effects);
-        self.engine.close(now, ticket, Close { partition, rank: cut.at, granules }, &mut effects);
-        let answers = |effect: &EngineEffect<E::Message, E::Timer>| matches!(effect, EngineEffect::Closed { ticket: closed, .. } if *closed == ticket);
+        let mut effects = self.close_rank(now, ticket, Close { partition, rank: cut.at, granules });
+        let answers = |effect: &EngineEffect<E::Message>| matches!(effect, EngineEffect::Answered { ticket: answered, .. } if *answered == ticket);
         if let Some(nth) = effects.iter().rposition(answers)
-            && let EngineEffect::Closed { result, .. } = effects.remove(nth)
+            && let EngineEffect::Answered { result, .. } = effects.remove(nth)
         {
             self.engine_effects(now, effects, out);
             let rows = result.and_then(|_| self.rows_of(partition, &what));
@@ -374,7 +373,7 @@ impl<E: Engine> Node<E> {
                     (None, Some(cut)) if is_local => RankQuery::local(meta, cut, &self.columns),
                     (None, Some(cut)) => RankQuery::strong(meta, cut, dynamic, &self.columns, planted),
                     (None, None) => {
-                        let least = self.engine.least_cut();
+                        let least = self.least_cut(now);
                         RankQuery::calibrated(meta, least, dynamic, &self.columns)
                     }
                 };

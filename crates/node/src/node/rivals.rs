@@ -167,9 +167,11 @@ impl<E: Engine> Node<E> {
     fn announce(&mut self, now: Time, out: &mut Effects<Self>) -> Vec<(PartitionId, Rank)> {
         let partitions: Vec<PartitionId> = self.topology.partitions_at(self.id).collect();
         for &partition in &partitions {
-            match self.engine.safe_rank(now, partition) {
-                Some(rank) => self.stream(now, partition, StreamItem::Low(rank), out),
-                None => self.publish_low(now, partition, out),
+            let safe = self.ask_at_once(now, txn::engine::Question::SafeRank { partition });
+            match safe.and_then(Answered::rank) {
+                Ok(rank) => self.stream(now, partition, StreamItem::Low(rank), out),
+                // This engine cannot tell without waiting.
+                Err(_) => self.publish_low(now, partition, out),
             }
         }
         if !partitions.is_empty() {
@@ -236,8 +238,9 @@ impl<E: Engine> Node<E> {
     ) {
         let answer = match (what, &mut self.rival) {
             (Question::Timestamp, _) => {
-                let refused = || SqlError::unsupported("a central timestamp with this engine's options");
-                self.engine.timestamp(now).map(AnswerBody::Timestamp).ok_or_else(refused)
+                let answered = self.ask_at_once(now, txn::engine::Question::Timestamp);
+                let refused = |_| SqlError::unsupported("a central timestamp with this engine's options");
+                answered.and_then(Answered::rank).map(AnswerBody::Timestamp).map_err(refused)
             }
             (Question::Batches, Some(RivalState { manager: Some(manager), .. })) => {
                 Ok(AnswerBody::Batches(manager.published()))

@@ -169,7 +169,7 @@ fn a_late_pre_accept_of_a_dead_coordinator_changes_nothing() {
         let mut out = Vec::new();
         let clock = world.clock(NodeId(1));
         world.nodes[1].message(clock, NodeId(3), late, &mut world.rows[1], &mut out);
-        let accepted = |effect: &EngineEffect<Message, _>| {
+        let accepted = |effect: &EngineEffect<Message>| {
             matches!(effect, EngineEffect::Send { message: Message::PreAcceptOk { .. }, .. })
         };
         assert!(!out.iter().any(accepted), "{out:?}");
@@ -335,11 +335,12 @@ fn a_node_that_repeats_its_calls_is_the_same_and_goes_on_under_new_ids() {
             match call {
                 super::Call::Submit(submission) => _ = again.submit(now, submission, &mut rows, &mut out),
                 super::Call::Message(from, message) => again.message(now, from, message, &mut rows, &mut out),
-                super::Call::Timer(timer) => again.timer(now, timer, &mut rows, &mut out),
+                super::Call::Wake => again.wake(now, &mut rows, &mut out),
             }
         }
         assert_eq!(format!("{:?}", again), format!("{:?}", world.nodes[0]), "seed {seed}");
-        world.events.retain(|_, event| !matches!(event, super::Event::Timer { node: NodeId(0), .. }));
+        world.events.retain(|_, event| !matches!(event, super::Event::Wake { node: NodeId(0) }));
+        world.alarms[0] = crate::timers::Alarms::default();
         world.nodes[0] = again;
         world.rows[0] = rows;
         let mut out = Vec::new();
