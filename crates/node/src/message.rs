@@ -204,8 +204,8 @@ pub enum AnswerBody {
 /// Every timer of a node.
 #[derive(Clone, Debug)]
 pub enum Timer {
-    /// The engine wants to be woken.
-    Engine,
+    /// The engine wanted to be woken at this time.
+    Engine(Time),
     /// A question was silent too long; ask again.
     Repeat { question: QuestionId },
     /// A reader was silent too long; ask it again, or another one.

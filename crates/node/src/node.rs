@@ -161,21 +161,26 @@ pub struct Node<E: Engine> {
     low_pending: BTreeSet<PartitionId>,
     /// Streams on which something has arrived that is not acknowledged; a timer is set while there are any.
     unacknowledged: BTreeSet<PartitionId>,
-    flush_armed: bool,
-    resend_armed: bool,
+    armed: Armed,
     /// A merge of columns is being computed.
     merging: bool,
     rival: Option<rivals::RivalState>,
     watch: Option<clock::Watch>,
     counters: Counters,
-    /// The one timer of the engine.
-    alarms: Alarms,
     /// Reused between steps.
     effects: EngineEffects<E>,
 }
 
 /// What an old version of a row takes in memory besides its bytes.
 const OLD_VERSION_BYTES: u64 = 96;
+
+/// Timers that are set: one of each.
+#[derive(Default)]
+struct Armed {
+    flush: bool,
+    resend: bool,
+    engine: Alarms,
+}
 
 #[derive(Default)]
 struct Counters {
@@ -294,13 +299,11 @@ impl<E: Engine> Node<E> {
             floor_told: None,
             low_pending: BTreeSet::new(),
             unacknowledged: BTreeSet::new(),
-            flush_armed: false,
-            resend_armed: false,
+            armed: Armed::default(),
             merging: false,
             rival,
             watch: monitor.map(clock::Watch::new),
             counters: Counters::default(),
-            alarms: Alarms::default(),
             effects: Vec::new(),
         }
     }
@@ -471,49 +474,6 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    // ---- the engine's effects ---------------------------------------------------------------------
-
-    fn engine_effects(&mut self, now: Time, mut effects: EngineEffects<E>, out: &mut Effects<Self>) {
-        let mut records = false;
-        for effect in effects.drain(..) {
-            match effect {
-                EngineEffect::Send { to, message } => self.send(to, Message::Engine(message), out),
-                EngineEffect::Answer(answer) => self.answer_when_copied(now, answer, out),
-                EngineEffect::Stream { partition, item } => {
-                    records = true;
-                    self.stream(now, partition, item, out);
-                }
-                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
-                    self.latest(now, ticket, rank, out)
-                }
-                EngineEffect::Answered { ticket, result } => {
-                    let closed = result.and_then(|answered| Ok(answered.closed()?));
-                    self.closed(now, ticket, closed, out)
-                }
-                EngineEffect::Restored => self.restored(now, out),
-                EngineEffect::Collected { below } => {
-                    self.check_lease(now, below, out);
-                    let spared = self.rival.as_mut().map_or(below, |rival| rival.spare(now, below));
-                    self.columns.collected_below = self.columns.collected_below.max(spared);
-                    self.columns.graph.collect(below);
-                    self.streams.published.values_mut().for_each(|graph| graph.collect(below));
-                    self.data.collect_below(below);
-                }
-            }
-        }
-        // Effects that came meanwhile have a buffer of their own; keep the larger.
-        if self.effects.capacity() < effects.capacity() {
-            self.effects = effects;
-        }
-        self.arm_engine(out);
-        if records {
-            self.finish_queries(now, out);
-        }
-        if self.data.has_written() {
-            self.end_executed_locks(now, out);
-        }
-    }
-
     fn answered(&mut self, now: Time, answer: Answer, out: &mut Effects<Self>) {
         let Some((id, arrived)) = self.submitted.remove(&answer.submitted_as) else { return };
         match &answer.outcome {
@@ -552,12 +512,12 @@ impl<E: Engine> Node<E> {
 
     fn timer(&mut self, now: Time, timer: Timer, out: &mut Effects<Self>) {
         match timer {
-            Timer::Engine => self.wake_engine(now, out),
+            Timer::Engine(at) => self.wake_engine(now, at, out),
             Timer::Repeat { question } => self.repeat(now, question, out),
             Timer::Scan { scan } => self.repeat_scan(now, scan, out),
             Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
             Timer::Flush => {
-                self.flush_armed = false;
+                self.armed.flush = false;
                 self.flush(now, out);
             }
             Timer::Ack => {
@@ -565,10 +525,10 @@ impl<E: Engine> Node<E> {
                 streams.into_iter().for_each(|partition| self.acknowledge(partition, out));
             }
             Timer::Resend => {
-                self.resend_armed = false;
+                self.armed.resend = false;
                 self.send_batches(now, true, out);
                 if !self.streams.is_settled() {
-                    self.resend_armed = true;
+                    self.armed.resend = true;
                     out.timer(Timer::Resend, now + streaming::RESEND_NS);
                 }
             }

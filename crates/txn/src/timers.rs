@@ -87,11 +87,9 @@ impl Alarms {
         self.set.insert(at);
         Some(at)
     }
-    /// An alarm has gone off.
-    pub fn went_off(&mut self, now: Time) {
-        while self.set.first().is_some_and(|at| *at <= now) {
-            self.set.pop_first();
-        }
+    /// The alarm of this time has gone off; whatever the clock shows now.
+    pub fn went_off(&mut self, at: Time) {
+        self.set.remove(&at);
     }
 }
 

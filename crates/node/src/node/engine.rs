@@ -1,4 +1,4 @@
-//! The engine as the rest of the node speaks to it: questions, and the one alarm that wakes it.
+//! The engine as the rest of the node speaks to it: questions, what it asks for, and the one alarm that wakes it.
 //!
 //! KEEPS: after every call that may change when the engine wants to be woken an alarm is set for then.
 
@@ -69,15 +69,62 @@ impl<E: Engine> Node<E> {
 
     /// Sets an alarm for when the engine wants to be woken.
     pub(super) fn arm_engine(&mut self, out: &mut Effects<Self>) {
-        if let Some(at) = self.alarms.arm(self.engine.next_wake()) {
-            out.timer(Timer::Engine, at);
+        if let Some(at) = self.armed.engine.arm(self.engine.next_wake()) {
+            out.timer(Timer::Engine(at), at);
         }
     }
 
-    pub(super) fn wake_engine(&mut self, now: Time, out: &mut Effects<Self>) {
-        self.alarms.went_off(now);
+    pub(super) fn wake_engine(&mut self, now: Time, alarm: Time, out: &mut Effects<Self>) {
+        self.armed.engine.went_off(alarm);
         let mut effects = std::mem::take(&mut self.effects);
         self.engine.wake(now, &mut self.data, &mut effects);
         self.engine_effects(now, effects, out);
+    }
+
+    /// Does what a call of the engine asked for.
+    pub(super) fn engine_effects(
+        &mut self,
+        now: Time,
+        mut effects: EngineEffects<E>,
+        out: &mut Effects<Self>,
+    ) {
+        let mut records = false;
+        for effect in effects.drain(..) {
+            match effect {
+                EngineEffect::Send { to, message } => self.send(to, Message::Engine(message), out),
+                EngineEffect::Answer(answer) => self.answer_when_copied(now, answer, out),
+                EngineEffect::Stream { partition, item } => {
+                    records = true;
+                    self.stream(now, partition, item, out);
+                }
+                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
+                    self.latest(now, ticket, rank, out)
+                }
+                EngineEffect::Answered { ticket, result } => {
+                    let closed = result.and_then(|answered| Ok(answered.closed()?));
+                    self.closed(now, ticket, closed, out)
+                }
+                EngineEffect::Restored => self.restored(now, out),
+                EngineEffect::Collected { below } => {
+                    self.check_lease(now, below, out);
+                    let spared = self.rival.as_mut().map_or(below, |rival| rival.spare(now, below));
+                    self.columns.collected_below = self.columns.collected_below.max(spared);
+                    self.columns.graph.collect(below);
+                    self.streams.published.values_mut().for_each(|graph| graph.collect(below));
+                    self.data.collect_below(below);
+                }
+            }
+        }
+        // Effects that came meanwhile have a buffer of their own; keep the larger.
+        if self.effects.capacity() < effects.capacity() {
+            self.effects = effects;
+        }
+        self.arm_engine(out);
+        if records {
+            self.finish_queries(now, out);
+        }
+        if self.data.has_written() {
+            self.end_executed_locks(now, out);
+        }
     }
 }

@@ -46,8 +46,8 @@ impl<E: Engine> Node<E> {
         });
         // Each low takes along what has gathered: a reader cannot use it sooner, unless it asks.
         let is_sooner = self.options.flush_ns < self.options.low_interval_ns;
-        if is_sooner && !outgoing.is_settled() && !self.flush_armed {
-            self.flush_armed = true;
+        if is_sooner && !outgoing.is_settled() && !self.armed.flush {
+            self.armed.flush = true;
             out.timer(Timer::Flush, now + self.options.flush_ns);
         }
         if let Some(readers) = wanted {
@@ -79,8 +79,8 @@ impl<E: Engine> Node<E> {
 
     pub(super) fn flush(&mut self, now: Time, out: &mut Effects<Self>) {
         self.send_batches(now, false, out);
-        if !self.resend_armed && !self.streams.is_settled() {
-            self.resend_armed = true;
+        if !self.armed.resend && !self.streams.is_settled() {
+            self.armed.resend = true;
             out.timer(Timer::Resend, now + RESEND_NS);
         }
     }

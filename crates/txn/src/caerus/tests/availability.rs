@@ -195,7 +195,7 @@ fn a_pause_of_a_node_itself_is_not_held_against_others() {
         .into_iter()
         .map(|((at, n), event)| match &event {
             super::Event::Message { to, .. } if to.0 == 0 => ((Time(at.0.max(until.0)), n), event),
-            super::Event::Wake { node } if node.0 == 0 => ((Time(at.0.max(until.0)), n), event),
+            super::Event::Wake { node, .. } if node.0 == 0 => ((Time(at.0.max(until.0)), n), event),
             _ => ((at, n), event),
         })
         .collect();

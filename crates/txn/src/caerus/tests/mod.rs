@@ -50,8 +50,16 @@ struct Faults {
 }
 
 enum Event {
-    Message { to: NodeId, from: NodeId, message: Message },
-    Wake { node: NodeId },
+    Message {
+        to: NodeId,
+        from: NodeId,
+        message: Message,
+    },
+    /// With the node's time for it.
+    Wake {
+        node: NodeId,
+        alarm: Time,
+    },
 }
 
 struct World {
@@ -290,9 +298,9 @@ impl World {
     /// Sets an alarm for when a node wants to be woken.
     fn arm(&mut self, node: NodeId) {
         let n = usize::from(node.0);
-        if let Some(at) = self.alarms[n].arm(self.nodes[n].next_wake()) {
-            let at = Time((at.0 as i64 - self.skews[n]).max(self.now.0 as i64) as u64);
-            self.schedule(at, Event::Wake { node });
+        if let Some(alarm) = self.alarms[n].arm(self.nodes[n].next_wake()) {
+            let at = Time((alarm.0 as i64 - self.skews[n]).max(self.now.0 as i64) as u64);
+            self.schedule(at, Event::Wake { node, alarm });
         }
     }
     fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
@@ -321,7 +329,7 @@ impl World {
         let ((at, _), event) = entry.remove_entry();
         self.now = at;
         let mut out = Vec::new();
-        let (Event::Message { to: at, .. } | Event::Wake { node: at }) = &event;
+        let (Event::Message { to: at, .. } | Event::Wake { node: at, .. }) = &event;
         if self.dead.contains(at) {
             return true;
         }
@@ -331,9 +339,9 @@ impl World {
                 self.nodes[n].message(clock, from, message, &mut self.rows[n], &mut out);
                 to
             }
-            Event::Wake { node } => {
+            Event::Wake { node, alarm } => {
                 let (clock, n) = (self.clock(node), node.0 as usize);
-                self.alarms[n].went_off(clock);
+                self.alarms[n].went_off(alarm);
                 self.nodes[n].wake(clock, &mut self.rows[n], &mut out);
                 node
             }
@@ -354,7 +362,7 @@ impl World {
         self.cut_off.clear();
         for node in std::mem::take(&mut self.dead) {
             self.lives += 1;
-            let is_its = |event: &Event| matches!(event, Event::Wake { node: at } if *at == node);
+            let is_its = |event: &Event| matches!(event, Event::Wake { node: at, .. } if *at == node);
             self.events.retain(|_, event| !is_its(event));
             self.alarms[usize::from(node.0)] = Alarms::default();
             let mut out = Vec::new();

@@ -40,8 +40,16 @@ struct Faults {
 }
 
 enum Event {
-    Message { to: NodeId, from: NodeId, message: Message },
-    Wake { node: NodeId },
+    Message {
+        to: NodeId,
+        from: NodeId,
+        message: Message,
+    },
+    /// With the node's time for it.
+    Wake {
+        node: NodeId,
+        alarm: Time,
+    },
 }
 
 struct World {
@@ -242,9 +250,9 @@ impl World {
             }
         }
         let n = usize::from(node.0);
-        if let Some(at) = self.alarms[n].arm(self.nodes[n].next_wake()) {
-            let at = Time((at.0 as i64 - self.skews[n]).max(self.now.0 as i64) as u64);
-            self.schedule(at, Event::Wake { node });
+        if let Some(alarm) = self.alarms[n].arm(self.nodes[n].next_wake()) {
+            let at = Time((alarm.0 as i64 - self.skews[n]).max(self.now.0 as i64) as u64);
+            self.schedule(at, Event::Wake { node, alarm });
         }
     }
     fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
@@ -280,7 +288,7 @@ impl World {
         self.now = at;
         let mut out = Vec::new();
         let node = match event {
-            Event::Message { to: node, .. } | Event::Wake { node } if self.dead.contains(&node) => {
+            Event::Message { to: node, .. } | Event::Wake { node, .. } if self.dead.contains(&node) => {
                 return true;
             }
             Event::Message { to, from, message } => {
@@ -289,9 +297,9 @@ impl World {
                 self.nodes[n].message(clock, from, message, &mut self.rows[n], &mut out);
                 to
             }
-            Event::Wake { node } => {
+            Event::Wake { node, alarm } => {
                 let (clock, n) = (self.clock(node), node.0 as usize);
-                self.alarms[n].went_off(clock);
+                self.alarms[n].went_off(alarm);
                 self.record(node, clock, || Call::Wake);
                 self.nodes[n].wake(clock, &mut self.rows[n], &mut out);
                 node

@@ -339,7 +339,7 @@ fn a_node_that_repeats_its_calls_is_the_same_and_goes_on_under_new_ids() {
             }
         }
         assert_eq!(format!("{:?}", again), format!("{:?}", world.nodes[0]), "seed {seed}");
-        world.events.retain(|_, event| !matches!(event, super::Event::Wake { node: NodeId(0) }));
+        world.events.retain(|_, event| !matches!(event, super::Event::Wake { node: NodeId(0), .. }));
         world.alarms[0] = crate::timers::Alarms::default();
         world.nodes[0] = again;
         world.rows[0] = rows;
