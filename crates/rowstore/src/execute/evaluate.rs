@@ -13,6 +13,7 @@
 use super::Prepared;
 use super::departures;
 use super::overlay::Run;
+use super::statement::run_all;
 use crate::store::Store;
 use base::error::{SqlError, SqlResult};
 use base::key::KeyRange;
@@ -62,7 +63,7 @@ impl Store {
         let mut run = Run::at(self, transaction, cut);
         let mut validated = Vec::new();
         match &*transaction.program {
-            TxnProgram::Statements(statements) => run.statements(statements)?,
+            TxnProgram::Statements(statements) => run = run_all(run, statements)?,
             TxnProgram::Validated(program) => {
                 // Whether they are still valid is for whoever orders it.
                 run.take_writes(&program.writes)?;

@@ -20,21 +20,20 @@ impl Store {
         transaction: &Transaction,
         statements: &[Statement],
     ) -> SqlResult<Prepared> {
-        let mut run = Run::new(self, transaction);
-        run.statements(statements)?;
-        Ok(run.prepared)
+        Ok(run_all(Run::new(self, transaction), statements)?.prepared)
     }
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn statements(&mut self, statements: &[Statement]) -> SqlResult<()> {
-        for statement in statements {
-            let result = self.statement(statement)?;
-            self.prepared.results.push(result);
-        }
-        Ok(())
+/// Runs statements one after another.
+pub(super) fn run_all<'a>(mut run: Run<'a>, statements: &[Statement]) -> SqlResult<Run<'a>> {
+    for statement in statements {
+        let result = run.statement(statement)?;
+        run.prepared.results.push(result);
     }
+    Ok(run)
+}
 
+impl<'a> Run<'a> {
     fn statement(&mut self, statement: &Statement) -> SqlResult<StatementResult> {
         let (id, version) = match statement {
             Statement::Insert { table, schema_version, .. }

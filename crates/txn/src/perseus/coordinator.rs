@@ -425,7 +425,7 @@ impl Perseus {
             let rank = entry.key().0;
             let opens_at = rank.time() + clock_bound_ns;
             if opens_at > now && !self.options.planted(Mutant::NoReplyGate) {
-                self.timers.set_by(opens_at, super::Timer::Gate);
+                self.gate_at(opens_at);
                 return;
             }
             let mut answer = entry.remove();

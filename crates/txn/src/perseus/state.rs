@@ -329,6 +329,11 @@ impl Perseus {
         self.arm_retry();
     }
 
+    /// The reply gate opens for the next answer then.
+    pub(super) fn gate_at(&mut self, at: Time) {
+        self.timers.set_by(at, Timer::Gate);
+    }
+
     /// Makes sure that the earliest deadline is looked at.
     pub(super) fn arm_retry(&mut self) {
         if let Some(((at, _), _)) = self.deadlines.first_key_value() {
