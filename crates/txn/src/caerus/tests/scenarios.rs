@@ -342,6 +342,8 @@ fn many_readers_then_a_writer() {
     // Half of the readers also read at the other region, so they get their places at different times.
     let readers: Vec<TxnId> =
         (0..20).map(|n| world.submit(0, if n % 2 == 0 { "r0.1" } else { "r0.1 r1.1" })).collect();
+    // Readers that span regions are delayed for as long as a message takes: this one comes after that.
+    world.run_until(world.now + 1000);
     let w1 = world.submit(1, "w0.1");
     world.run_for_ms(2000);
     for node in 0..2 {

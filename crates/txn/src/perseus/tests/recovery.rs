@@ -319,6 +319,7 @@ fn a_node_that_repeats_its_calls_is_the_same_and_goes_on_under_new_ids() {
         let mut world = World::with_gateways(seed, 2, options.clone());
         world.faults = super::Faults { loss: 0.05, duplication: 0.1, jitter_ns: 40 * MS };
         world.recorded = Some((NodeId(0), Vec::new()));
+        let started_at = world.clock(NodeId(0));
         let load = |world: &mut World| {
             for n in 0..40u16 {
                 let text = ["w0.1 w1.1", "w0.1 r0.2", ALL, "w2.1 w0.2"][usize::from(n % 4)];
@@ -331,6 +332,7 @@ fn a_node_that_repeats_its_calls_is_the_same_and_goes_on_under_new_ids() {
         let mut again = Perseus::new(world.topology.clone(), NodeId(0), 1, options);
         let mut rows = crate::trial::executor::Rows::default();
         let mut out = Vec::new();
+        again.start(started_at, &mut out);
         for (now, call) in calls {
             match call {
                 super::Call::Submit(submission) => _ = again.submit(now, submission, &mut rows, &mut out),
