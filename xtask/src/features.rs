@@ -8,7 +8,7 @@ use crate::lint::cargo;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates that carry DataFusion and are built alone while working on them; then the command itself.
-const SELECTIONS: &[&str] = &["query", "server", "meridian"];
+const SELECTIONS: &[&str] = &["analytics", "session", "server", "meridian"];
 
 /// Package and version, each with every feature that something asks of it. A package that is compiled
 /// for programs and again for macros is one entry: `cargo tree` does not keep the two apart.
@@ -28,7 +28,7 @@ pub fn run() -> Result<bool, String> {
     if good {
         println!("features: {} and the workspace resolve alike", SELECTIONS.join(", "));
     } else {
-        println!("name the missing features in the workspace's Cargo.toml, and the crate in query's");
+        println!("name the missing features in the workspace's Cargo.toml, and the crate in analytics'");
     }
     Ok(good)
 }
@@ -80,8 +80,9 @@ mod tests {
 
     #[test]
     fn a_package_with_fewer_features_than_in_the_workspace_is_named() {
-        let whole = parse("mio v1.2.4|default,log,net\nquery v0.1.0 (/somewhere/query)|\nsyn v2.0.1|full\n");
-        let part = parse("mio v1.2.4|net\nquery v0.1.0 (/somewhere/query)|x\nsyn v2.0.1|full\n");
+        let whole =
+            parse("mio v1.2.4|default,log,net\nsession v0.1.0 (/somewhere/session)|\nsyn v2.0.1|full\n");
+        let part = parse("mio v1.2.4|net\nsession v0.1.0 (/somewhere/session)|x\nsyn v2.0.1|full\n");
         assert_eq!(differences(&part, &whole), ["mio v1.2.4 lacks default,log"]);
         assert_eq!(differences(&whole, &whole), [""; 0]);
     }

@@ -45,12 +45,14 @@ pub const HOUSE: &[Place] = &[
     pure(2, "node"),
     pure(3, "sim"),
     pure(4, "experiments"),
-    host(3, "query"),
+    host(1, "sql"),
+    host(3, "analytics"),
     host(3, "runtime"),
-    host(4, "server"),
-    host(4, "bench"),
-    host(4, "attack"),
-    host(5, "meridian"),
+    host(4, "session"),
+    host(5, "server"),
+    host(5, "bench"),
+    host(5, "attack"),
+    host(6, "meridian"),
 ];
 
 /// The place of a crate of the house.

@@ -183,7 +183,7 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
         () = interrupted() => Ok(()),
     };
     run.target.stopping.store(true, Relaxed);
-    let summary = run.summary();
+    let mut summary = run.summary();
     // Ends the process that was started here.
     *run.target.server.write().expect("no panic while it is held") = None;
     tasks.abort_all();
@@ -191,10 +191,20 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
         if let Err(error) = ended
             && error.is_panic()
         {
-            std::panic::resume_unwind(error.into_panic());
+            summary.driver_panics += 1;
         }
     }
     outcome.map(|()| summary)
+}
+
+/// The tables that inputs are about; what was refused, if anything was.
+async fn make_tables(connection: &mut crate::client::Connection) -> Option<String> {
+    let mut refused = None;
+    for sql in SETUP {
+        let reply = connection.query(sql.as_bytes(), Duration::from_secs(20)).await;
+        refused = refused.or_else(|| reply.errors.first().map(|error| format!("{error:?}: {sql}")));
+    }
+    refused
 }
 
 async fn interrupted() {
@@ -227,29 +237,31 @@ impl Run {
         };
         *self.target.server.write().expect("no panic while it is held") = Some(server);
         self.target.life.fetch_add(1, Relaxed);
-        self.set_up().await
+        self.set_up(self.target.with(Server::is_ours).unwrap_or(false)).await
     }
 
-    async fn set_up(&self) -> anyhow::Result<()> {
+    /// `is_new`: no input has changed the tables yet.
+    async fn set_up(&self, is_new: bool) -> anyhow::Result<()> {
         let address = self.target.address(0).context("no server")?;
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
-            let greeted = crate::client::Connection::greeted(address).await;
-            if let Ok(Ok(mut connection)) = greeted {
-                for sql in SETUP {
-                    // A table that an input has changed may refuse its rows.
-                    connection.query(sql.as_bytes(), Duration::from_secs(20)).await;
-                }
-                return Ok(());
-            }
-            anyhow::ensure!(Instant::now() < deadline, "nobody answers at {address}");
+            let why = match crate::client::Connection::greeted(address).await {
+                Ok(Ok(mut connection)) => match make_tables(&mut connection).await {
+                    // A table that an input has changed may refuse its rows. Where none has, inputs over empty tables
+                    // would find nothing.
+                    Some(refused) if is_new => refused,
+                    _ => return Ok(()),
+                },
+                _ => "nobody answers".into(),
+            };
+            anyhow::ensure!(Instant::now() < deadline, "no tables at {address}: {why}");
             tokio::time::sleep(LOOK).await;
         }
     }
 
     /// Before a slice. A server that runs and greets nobody is a finding, and is started again.
     async fn set_up_or_start_again(&self, phase: &str) -> anyhow::Result<()> {
-        let Err(error) = self.set_up().await else { return Ok(()) };
+        let Err(error) = self.set_up(false).await else { return Ok(()) };
         if !self.target.with(Server::is_ours).unwrap_or(false) {
             return Err(error);
         }
@@ -500,6 +512,7 @@ impl Run {
             ceiling_bytes: self.ceiling_bytes(),
             baseline_bytes: self.baseline_bytes.load(Relaxed),
             stall_ms: self.options.stall.as_millis() as u64,
+            driver_panics: 0,
         }
     }
 }

@@ -43,5 +43,10 @@ fn work(arguments: Arguments) -> anyhow::Result<bool> {
         let text = serde_json::to_string_pretty(&summary).context("write JSON")?;
         std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
     }
+    anyhow::ensure!(
+        summary.driver_panics == 0,
+        "{} of the attack's own tasks panicked: what they would have thrown is missing",
+        summary.driver_panics
+    );
     Ok(summary.findings.is_empty())
 }

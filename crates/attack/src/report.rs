@@ -187,6 +187,8 @@ pub struct Summary {
     pub baseline_bytes: u64,
     pub ceiling_bytes: u64,
     pub stall_ms: u64,
+    /// Tasks of the driver itself that panicked; their messages went to standard error.
+    pub driver_panics: u64,
 }
 
 impl Summary {

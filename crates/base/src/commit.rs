@@ -1,4 +1,4 @@
-//! The order, emitted as data: analytics, replicas, change feeds and backup consume one stream.
+//! Commit records: the serial order as a stream of data, which column copies consume (and change feeds could).
 
 use crate::row::Buffer;
 use crate::schema::SchemaChange;
@@ -40,9 +40,9 @@ pub struct RowWrite {
     pub change: Change,
 }
 
-/// A row's new state, by itself or by what it was.
+/// A row's new state: the row, or its difference to the earlier state.
 ///
-/// KEEPS: an update travels as a patch where that is shorter. Whoever gets it has the earlier state: it applies
+/// KEEPS: an update travels as a patch where that is shorter. Its receiver has the earlier state: it applies
 /// the records of a log in order, from the log's beginning or from a copy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {

@@ -1,4 +1,4 @@
-//! Casts between types, as PostgreSQL makes them: who rounds how, who truncates, who refuses.
+//! Casts between types with PostgreSQL's rules for rounding, truncation and errors.
 //!
 //! [`castable`] says what a cast from one type to another may be used for; [`cast`] makes an explicit one.
 //! Rows call this once per value, columns once per cell, so that both give the same value.

@@ -71,7 +71,7 @@ impl Token {
         };
         Err(SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
-            "the token was given by another cluster, or by a former life of this one",
+            "the token was given by another cluster, or by an earlier incarnation of this one",
         )
         .detail(format!(
             "It speaks of {}; the logs here began at {} ns.",
@@ -103,7 +103,7 @@ pub enum Consistency {
     /// Per query: a cut closed under dependencies that includes every conflicting answered
     /// transaction. Two queries may see non-conflicting writers in different orders.
     Regular,
-    /// What this session has seen, else whatever is closed here already. Other regions are waited for only where the
+    /// What this session has seen, else what is closed here already. Other regions are waited for only where the
     /// session has seen more than that.
     Session,
     /// Whatever is closed here already, even if the session has seen more.

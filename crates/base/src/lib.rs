@@ -1,8 +1,8 @@
-//! The words every other crate speaks: ids, time, values, programs, commit records, cuts.
+//! The types that every other crate uses: ids, time, values, programs, commit records, cuts.
 //!
 //! Suggested reading order: the modules below, top to bottom. Nothing here orders, stores or
-//! serves anything; `base` only says what things *are*, so that `txn` (who orders) and `reads`
-//! (who may see what) can meet without seeing each other.
+//! serves anything; `base` only says what things *are*, so that `txn` (ordering) and `reads`
+//! (visibility) can work together without depending on each other.
 
 pub mod check;
 pub mod codec;

@@ -1,6 +1,6 @@
-//! Where ordering and reading meet: what a partition streams, and what a reader may ask of it.
+//! The interface between ordering and reading: what a partition streams, and what a reader may ask of it.
 //!
-//! `txn` produces, `reads` and the column copies consume; neither sees the other.
+//! `txn` produces these types, `reads` and the column copies consume them; neither crate depends on the other.
 
 use crate::commit::CommitRecord;
 use crate::txn::Granule;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A partition's stream to a subscriber: FIFO, without gaps, resumable by index.
 ///
 /// KEEPS: a record is preceded by the vertices of its whole ancestor closure, except those below the
-/// collection watermark; so whoever holds a record can enumerate its ancestors (PERSEUS Lemma 1, as
+/// collection watermark; so a node that has a record can enumerate its ancestors (PERSEUS Lemma 1, as
 /// it holds at execution).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StreamItem {

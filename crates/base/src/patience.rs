@@ -1,12 +1,12 @@
-//! How long a peer's silence is taken for delay rather than loss: from measured round trips, with back-off.
+//! The time-out for a peer's answer: from measured round trips, with back-off.
 //!
-//! IN: round trips as they are measured, silences that were not borne any longer. OUT: how long to wait before
-//! something is sent again. KEEPS: what is waited is never shorter than the round trip is on average, and a peer that
-//! stays silent is waited for twice as long each time, up to [`MOST_NS`].
+//! IN: measured round trips, time-outs that have expired. OUT: how long to wait before a message is sent
+//! again. KEEPS: the time-out is never shorter than the mean round trip, and doubles each time that the
+//! peer stays silent, up to [`MOST_NS`].
 //!
-//! The estimate is the one of RFC 6298: a mean and a mean deviation. It has no fixed minimum; half the mean is added
-//! at least, since a node that falls behind for a moment delays everything it answers. Whoever measures tells round
-//! trips by the time that the answer repeats, so that an answer to something sent twice measures the right one.
+//! The estimate is that of RFC 6298: a mean and a mean deviation. It has no fixed minimum, but adds at least half
+//! the mean, since a node that falls behind for a moment delays everything that it answers. An answer repeats the
+//! time at which its question was sent, so that the answer to a repeated question gives the right round trip.
 
 use crate::Time;
 use crate::time::{MS, SECOND};
@@ -68,7 +68,7 @@ impl Patience {
         self.least_ns.0 = self.least_ns.0.min(sample_ns);
     }
 
-    /// The peer has said something, whatever it was.
+    /// A message of the peer has arrived.
     pub fn heard(&mut self) {
         self.silences = 0;
     }
@@ -98,7 +98,7 @@ impl Patience {
         self.mean_ns.unwrap_or(self.nominal_ns)
     }
 
-    /// Whether answers take much longer than they could: somebody on the way has more to do than it gets done.
+    /// Whether answers take much longer than they could: a node or a link on the path is overloaded.
     pub fn is_queueing(&self) -> bool {
         let least_ns = self.least_ns.0.min(self.least_ns.1);
         self.mean_ns.is_some_and(|mean_ns| mean_ns > (least_ns + least_ns / 2).saturating_add(JITTER_NS))

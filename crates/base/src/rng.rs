@@ -1,4 +1,4 @@
-//! Randomness is handed down: one seeded stream per purpose.
+//! Random numbers are passed in as arguments: one seeded stream for each purpose.
 //!
 //! `fork("net")` depends only on the seed and the name, so that a new draw in one place leaves
 //! every other stream alone.

@@ -1,4 +1,4 @@
-//! Who is where: regions, partitions, nodes, and how good their clocks are.
+//! The cluster's layout: regions, partitions, nodes, and the bound of their clocks.
 
 use crate::time::SECOND;
 use crate::wan::Wan;
@@ -15,7 +15,7 @@ pub struct Topology {
     pub partitions: Vec<PartitionSpec>,
     /// ε: every node's clock is within this of true time, in ns. 0 inside one process.
     pub clock_bound_ns: u64,
-    /// Nobody knows a bound: clocks may show anything, as long as they go forward. `clock_bound_ns` is 0 then, and
+    /// No bound is known: clocks may show anything, as long as they go forward. `clock_bound_ns` is 0 then, and
     /// says nothing. A property of the cluster, fixed when it is created: one node that relied on a bound would
     /// break what another one promises.
     pub unbounded_clocks: bool,

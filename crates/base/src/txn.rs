@@ -1,8 +1,8 @@
-//! What travels and is executed deterministically at every participant: programs and access sets.
+//! Transactions as they are sent to every participant and executed deterministically there: programs and access sets.
 //!
 //! A program runs in two halves. *Gather* reads at one participant, decides whether the transaction
-//! must abort there, and hands values to the others; *apply* has everybody's values and writes. All
-//! aborts are decided by what was gathered, so every participant reaches the same verdict.
+//! must abort there, and sends values to the others; *apply* has the values of all participants and writes. All
+//! aborts are decided by what was gathered, so every participant comes to the same decision.
 
 pub mod procedure;
 
@@ -37,7 +37,7 @@ pub struct Home {
     pub moves: u32,
 }
 
-/// What has one home: a table or an index of a partition that has moved by itself, or (`None`) everything else in
+/// What has one home: a table or an index of a partition that was moved separately, or (`None`) everything else in
 /// the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Homed {
@@ -46,7 +46,7 @@ pub struct Homed {
 }
 
 impl Homed {
-    /// All of a partition that has not moved by itself.
+    /// All of a partition that was not moved separately.
     pub fn rest_of(partition: PartitionId) -> Homed {
         Homed { partition, table: None }
     }
@@ -364,7 +364,7 @@ pub fn is_given_up(error: &SqlError) -> bool {
 /// "Transaction rollback"; nothing else answers it.
 const GIVEN_UP: SqlState = SqlState(*b"40000");
 
-/// Names a client's request across its repetitions: whoever repeats it gets the end of the first attempt
+/// Names a client's request across its repetitions: each repetition gets the end of the first attempt
 /// that took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClientRequest {

@@ -121,6 +121,7 @@ pub struct TpccArgs {
     pub common: Common,
     #[command(flatten)]
     pub sizes: Sizes,
+    /// How a transaction is sent
     #[arg(long, value_enum, default_value = "interactive")]
     pub mode: Mode,
     /// Weights of NewOrder, Payment, OrderStatus, Delivery, StockLevel
@@ -158,6 +159,7 @@ pub struct ChArgs {
     /// TPC-C clients that run beside the queries
     #[arg(long, default_value_t = 0)]
     pub terminals: u32,
+    /// How a transaction is sent
     #[arg(long, value_enum, default_value = "procedures")]
     pub mode: Mode,
 }
@@ -179,6 +181,7 @@ pub enum YcsbMix {
 pub struct YcsbArgs {
     #[command(flatten)]
     pub common: Common,
+    /// YCSB's mix of operations
     #[arg(long, value_enum, default_value = "a", ignore_case = true)]
     pub workload: YcsbMix,
     /// Rows to load

@@ -1,11 +1,11 @@
 //! A partition's columns from a copy of its rows, instead of from its log.
 //!
 //! IN: the rows of a partition as of a log position, with the catalog there. OUT: columns that can be read at
-//! cuts that include all of it. KEEPS: cuts that do not (below the largest rank in the copy) are refused as too old; records after the copy apply as ever.
+//! cuts that include all of it. KEEPS: cuts that do not (below the largest rank in the copy) are refused as too old; records after the copy are applied as usual.
 //!
 //! Catalogs are numbered densely and kept once for all partitions. A copy names the version that its
 //! partition had reached, which may leave a gap to what is known here. Gaps are filled with the nearest later
-//! catalog; nobody can read at a cut that falls into one, except through a partition whose own records or
+//! catalog; no query can read at a cut that falls into one, except through a partition whose own records or
 //! copy then bring the real one.
 
 use crate::shard::Shard;

@@ -4,7 +4,7 @@
 //! KEEPS: version ids count up without gaps; all chunks have the same number of rows, the tail fewer;
 //! the index knows the newest version of every key in here.
 //!
-//! Rows stay rows until somebody scans them: a chunk turns into Arrow arrays once, on the thread of
+//! Rows are converted when they are first scanned: a chunk becomes Arrow arrays once, on the thread of
 //! the first reader, and all later readers share the arrays.
 
 use crate::index::{KeyIndex, hash_key};
@@ -17,7 +17,7 @@ use base::{Key, Row};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Immutable versions, with their columns once somebody needed them.
+/// Immutable versions, with their columns once a reader needed them.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     /// As it was when the newest of these rows was written; older rows may end earlier.

@@ -54,7 +54,7 @@ pub struct Options {
     /// segments' rows.
     pub merge_rows_min: usize,
     pub merge_share_min: usize,
-    /// A delta that nobody reads may become this many times as large, but no larger than so many bytes.
+    /// A delta that no query reads may become this many times as large, but no larger than so many bytes.
     pub unread_times: usize,
     pub unread_bytes_max: usize,
     /// This many small segments are merged into one.

@@ -1,5 +1,5 @@
-//! Merging: chunks leave the delta; their rows go back to where their keys stand, or into new segments
-//! together with segments that are small or stale, without what nobody can see.
+//! Merging: chunks leave the delta. Their rows replace older rows with the same keys, or go into new segments
+//! together with small or outdated segments; versions that no reader can see are dropped.
 //!
 //! IN: chunks, all segments of the shard, and the writes whose older versions have not been looked for, as
 //! they were when the job was planned. OUT: which rows of segments have ended; segments patched in the
@@ -73,7 +73,7 @@ pub(crate) struct Patched {
     pub rows: Vec<(usize, Option<Mark>)>,
 }
 
-/// A version in a chunk that somebody may still see.
+/// A version in a chunk that some cut may still see.
 struct Version<'a> {
     key: &'a Key,
     row: &'a Row,
@@ -122,7 +122,7 @@ impl MergeJob {
         MergedSegment { table, partition, segments, ended, patched, rows_read }
     }
 
-    /// What the chunks hold that somebody may still see.
+    /// Versions of the chunks that some cut may still see.
     fn versions<'a>(&self, chunks: &'a [(Arc<Chunk>, Arc<Vec<End>>)]) -> Vec<Version<'a>> {
         let mut versions = Vec::with_capacity(chunks.iter().map(|(chunk, _)| chunk.len()).sum());
         for (chunk, list) in chunks {
@@ -207,7 +207,7 @@ impl MergeJob {
         patched
     }
 
-    /// Everything else that somebody may still see.
+    /// Everything else that some cut may still see.
     fn pool(&self, versions: &[Version], ended: &[Vec<(usize, Mark)>]) -> Pool {
         let capacity = self.rows();
         let mut pool = Pool {

@@ -1,5 +1,5 @@
-//! Patching: a segment whose rows got new values, key by key, is made anew only in the columns that
-//! changed.
+//! Patching: when rows of a segment have new values for the same keys, only the columns that changed are encoded
+//! again.
 //!
 //! KEEPS: the new segment has the rows of the old one in the same places. Columns in which no row changed,
 //! and the filter of keys, are shared with it.

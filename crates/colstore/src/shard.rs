@@ -1,9 +1,9 @@
 //! One table in one partition: a delta, segments, and the merge that may be under way.
 //!
-//! A write ends the older version of its key. If that one is in the delta it ends at once; if it is not, it
-//! may live in a segment, and looking for it costs more than all the rest of a write. So the write is only
-//! noted, and the row is looked for by whoever needs to know: the next snapshot or, on a thread of its own
-//! and in the order of keys, the next merge.
+//! A write ends the older version of its key. If that version is in the delta it ends at once. Otherwise it
+//! may be in a segment, and the look-up would cost more than the rest of the write. So the write is only
+//! noted, and the look-up is done when the result is needed: by the next snapshot or, on a thread of its own
+//! and in the order of keys, by the next merge.
 //!
 //! KEEPS: of all versions of a key, in delta and segments, at most one has not ended once the noted writes
 //! have been looked up. Chunks leave the delta oldest first, so a key's newer version is never in a segment
@@ -39,7 +39,7 @@ pub(crate) struct Shard {
 
 /// A shard that was asked so often without having grown is at rest: its delta is merged as if it was read.
 const AT_REST: u32 = 20;
-/// So many writes are looked up even if there is nothing to merge; of a shard that nobody reads, as many as
+/// So many writes are looked up even if there is nothing to merge; of a shard that no query reads, as many as
 /// would be merged.
 const UNFOUND_MIN: usize = 1024;
 
@@ -244,7 +244,7 @@ impl Shard {
     }
 
     /// What a merge would do now; chunks first, then segments that are small or full of garbage. If it is
-    /// not urgent, there has to be more in the delta than if it is, above all if nobody reads it.
+    /// not urgent, there has to be more in the delta than if it is, above all if no query reads it.
     pub fn plan(
         &mut self,
         table: &Arc<Table>,

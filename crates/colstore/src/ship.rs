@@ -1,7 +1,7 @@
-//! Rows of a snapshot on their way to another reader: blocks as bytes, and back.
+//! Rows of a snapshot as bytes for another reader, block by block, and their decoding.
 //!
-//! KEEPS: of a block, exactly the rows that the cut sees leave, except such as certainly fail a predicate; what is
-//! read back has the table's types and the columns asked for, or is refused. Bytes are those of Arrow's IPC
+//! KEEPS: exactly the rows of a block that the cut sees are encoded, except rows that certainly fail a predicate;
+//! decoded rows have the table's types and the requested columns, or are refused. Bytes are those of Arrow's IPC
 //! streams.
 
 use crate::snapshot::{Block, TableSnapshot};
@@ -38,7 +38,7 @@ impl Wanted {
 }
 
 impl TableSnapshot {
-    /// The blocks in which somebody who wants this may find something, in a fixed order.
+    /// The blocks that may contain rows for this request, in a fixed order.
     pub fn blocks_for<'a>(&'a self, wanted: &'a Wanted) -> impl Iterator<Item = Block> + 'a {
         let columns = self.table().columns.len();
         let known = wanted.predicates.iter().all(|p| p.column() < columns);

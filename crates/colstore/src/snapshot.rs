@@ -350,7 +350,7 @@ impl Block {
         self.unit.may_match(&self.table, self.block, filters)
     }
 
-    /// Whether every row certainly satisfies the predicate, so that nobody has to look.
+    /// Whether every row certainly satisfies the predicate, so that no row has to be checked.
     pub fn all_match(&self, filter: &ColumnPredicate) -> bool {
         match self.unit.zone(self.block, filter.column()) {
             Some(zone) => filter.always_matches(zone),

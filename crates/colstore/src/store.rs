@@ -5,7 +5,7 @@
 //! KEEPS: per partition everything up to `applied` and nothing after it; for every cut that is not
 //! older than what was collected, exactly the versions that the cut sees.
 //!
-//! What the host owes: before it takes a snapshot at a cut, all records in the cut have been applied
+//! Requirements on the host: before it takes a snapshot at a cut, all records in the cut have been applied
 //! for what the query reads; the cut holds everything up to its rank or base, and a set holds, with a
 //! transaction, whatever wrote the same rows before it; and a rank is passed as `collected_below` only if every
 //! cut still to be read includes everything at or below it.
@@ -32,7 +32,7 @@ pub struct ColumnStore {
     pub(crate) assumed: BTreeSet<u64>,
     pub(crate) partitions: BTreeMap<PartitionId, Stream>,
     pub(crate) shards: BTreeMap<(TableId, PartitionId), Shard>,
-    /// Dropped tables, kept until nobody can see them.
+    /// Dropped tables, kept until no cut can see them.
     dropped: BTreeMap<TableId, Rank>,
     collected_below: Rank,
     /// Where the next search for work begins, so that every shard gets its turn.
@@ -244,7 +244,7 @@ impl ColumnStore {
     /// The next merge worth doing, of at most `rows_max` versions where that is possible (a segment
     /// is rewritten whole). `collected_below`: no cut older than this rank will be read again.
     ///
-    /// A delta that nobody reads is left to grow for a while ([`Options::unread_times`]).
+    /// A delta that no query reads is left to grow for a while ([`Options::unread_times`]).
     pub fn plan_merge(&mut self, rows_max: usize, collected_below: Rank) -> Option<MergeJob> {
         self.plan(rows_max, collected_below, false)
     }
@@ -279,7 +279,7 @@ impl ColumnStore {
         }
     }
 
-    /// Merges here and now, even deltas that nobody reads, until about `rows_max` versions were read or nothing is left to do; returns
+    /// Merges here and now, even deltas that no query reads, until about `rows_max` versions were read or nothing is left to do; returns
     /// the number read.
     pub fn merge_step(&mut self, rows_max: usize, collected_below: Rank) -> usize {
         let mut done = 0;
@@ -292,7 +292,7 @@ impl ColumnStore {
         done
     }
 
-    /// Forgets what nobody can see any more, as far as that costs nothing.
+    /// Drops what no cut can see any more, as far as that costs nothing.
     fn collect(&mut self, collected_below: Rank) {
         if collected_below <= self.collected_below {
             return;

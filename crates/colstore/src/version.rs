@@ -1,4 +1,4 @@
-//! Versions: where a row's life begins and ends, and who sees it.
+//! Versions: where a row's life begins and ends, and which cuts see it.
 //!
 //! A version begins at the place of its writer and ends at the place of the transaction that
 //! overwrote or deleted it. Both ends are kept as (rank, position in the partition's log): a cut holds

@@ -1,4 +1,4 @@
-//! Entries and where they stand.
+//! Log entries and their positions.
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -103,7 +103,7 @@ pub struct Entry {
     pub payload: Payload,
 }
 
-/// What the entries up to one of them add up to, in the words of whoever steps them.
+/// The state after the entries up to one of them, encoded by the owner of the state machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// The last of these entries.

@@ -1,8 +1,8 @@
-//! What a member keeps on disk: records in the order of writing, each whole or absent.
+//! What a member keeps on disk: records in the order of writing, each complete or absent.
 //!
 //! KEEPS: replaying a prefix of the records gives the member's state at that moment. Nothing is ever
 //! overwritten: entries that a later leader replaced are followed by their replacement. A checkpoint begins a new
-//! journal, which takes the place of the old one whole or not at all.
+//! journal, which replaces the old one completely or not at all.
 
 use crate::entry::{Checkpoint, Entry, Index, Term};
 use crate::log::Log;

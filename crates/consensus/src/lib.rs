@@ -2,9 +2,9 @@
 //!
 //! The protocol is Raft (Ongaro and Ousterhout 2014) with pre-votes, and a leader lease for clocks of
 //! bounded error. A [`Member`] is a pure state machine: messages, the clock and finished writes go in;
-//! messages, writes and committed entries come out. A group of one member is a write-ahead log. Whoever steps
-//! the entries may hand in what they add up to, a [`Checkpoint`]: the log is then cut behind it, on disk too, and
-//! a member that fell behind the log's beginning gets it instead.
+//! messages, writes and committed entries come out. A group of one member is a write-ahead log. The owner of
+//! the state machine may pass in its encoded state, a [`Checkpoint`]: the log is then truncated before it, on disk too,
+//! and a member that needs older entries gets the checkpoint instead.
 //!
 //! What always holds, and is asserted here or in `tests/`:
 //! - *election safety*: a term has at most one leader;

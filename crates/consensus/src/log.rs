@@ -1,4 +1,4 @@
-//! The log in memory: every entry that someone may still need.
+//! The log in memory: every entry that a member may still need.
 //!
 //! KEEPS: entries are `base + 1 ..= last`, without gaps; what is released is never asked for again.
 

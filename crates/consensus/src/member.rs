@@ -5,8 +5,8 @@
 //! message speaks of are on stable storage before the message leaves (an `Append` excepted: the leader's
 //! own copy counts only once it is stored); a committed entry is never truncated.
 //!
-//! One write is under way at a time; what happens meanwhile gathers for the next one. That is the group
-//! commit, and it makes a torn write the last one.
+//! One write is under way at a time; records that arrive meanwhile are gathered for the next one. This is group
+//! commit, and it means that only the last write can be torn.
 
 mod election;
 mod replication;
@@ -319,7 +319,7 @@ impl Member {
         self.finish(now, out);
     }
 
-    /// The next reading at which something happens by itself.
+    /// The next clock reading at which a timer fires.
     pub fn wake_at(&self) -> Time {
         match &self.role {
             Role::Leader(_) if self.members.len() == 1 => Time::MAX,
@@ -361,7 +361,7 @@ impl Member {
     }
 
     /// Lets go of entries that were handed out here and that every member has stored, or that a checkpoint
-    /// holds: nobody will ask for them again. Without it the log stays in memory whole.
+    /// holds: they will not be needed again. Without it the whole log stays in memory.
     pub fn release(&mut self) {
         let held = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.at.index.0);
         let needless = self.everywhere.max(Index(held.saturating_sub(self.options.entries_kept)));

@@ -1,4 +1,4 @@
-//! What members say to each other. Loss, duplication and reordering are expected.
+//! Messages between members. They may be lost, duplicated and reordered.
 
 use crate::entry::{Checkpoint, Entry, Index, Position, Term};
 use base::Time;

@@ -24,7 +24,7 @@ pub struct Report {
     pub writers_count: usize,
     /// Unanswered operations that count as committed.
     pub unknown_observed_count: usize,
-    /// Unanswered operations that nobody observed.
+    /// Unanswered operations that no other operation observed.
     pub unknown_ignored_count: usize,
     pub reads_count: usize,
     /// Edges of the graph, auxiliary ones included; zero for freshness.

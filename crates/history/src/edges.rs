@@ -98,7 +98,7 @@ fn real_time(versions: &Versions<'_>, real_time: RealTime, builder: &mut Builder
         builder.after(Class::RealTime, &sources, &sinks);
     }
     if matches!(real_time, RealTime::Conflicting | RealTime::Writers) {
-        // Writers of a key before whoever touches it; with `Writers` only queries are left.
+        // Writers of a key before every operation that touches it; with `Writers` only queries are left.
         let mut touched: BTreeMap<KeyId, (Vec<At>, Vec<At>)> = BTreeMap::new();
         for op in versions.ops() {
             let index = op.0 as usize;

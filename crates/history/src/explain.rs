@@ -130,7 +130,7 @@ fn classify(versions: &Versions<'_>, links: &[Link]) -> Anomaly {
         return Anomaly::Phantom;
     }
     if let [only] = anti[..] {
-        // The last edge leads from somebody who overwrote what the first one missed.
+        // The last edge leads from a writer that overwrote what the first one missed.
         let last = links[(only + links.len() - 1) % links.len()];
         let fractured =
             last.class == Class::WriteRead && versions.installed_by(last.from, links[only].key).is_some();

@@ -1,4 +1,4 @@
-//! What a history can be held against.
+//! The guarantees that a history can be checked against.
 //!
 //! Every guarantee is a choice of edges (see [`Rules`]) over the same graph. On top of the edges all
 //! of them demand legal reads: nobody reads what was aborted, intermediate, never written, or differs

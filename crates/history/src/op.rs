@@ -1,4 +1,4 @@
-//! What a history is made of.
+//! The operations of a history.
 //!
 //! KEEPS: the events of an operation stand in the order in which it performed them; operations stand
 //! in the order of their invocation; within one key every written value occurs once and is not zero.

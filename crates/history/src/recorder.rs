@@ -2,7 +2,7 @@
 //!
 //! IN: begin, accesses in order, one outcome per operation. OUT: a [`History`].
 //! KEEPS: instants of begin never decrease; a written value is not zero and is written once per key;
-//! a key is a register or a list, not both. Whoever feeds the recorder owns these: a breach is a bug
+//! a key is a register or a list, not both. The caller is responsible for these: a breach is a bug
 //! of the test's driver, so it is an assert here and an error in [`text`](crate::text).
 //!
 //! An operation that never gets an outcome counts as [`Outcome::Unknown`].

@@ -118,7 +118,7 @@ pub(crate) fn own_cycle(
     hint: impl Fn(u32) -> u64,
 ) -> Option<Cycle> {
     let place = topological(graph, &usable, hint);
-    // Whoever stands behind the last predecessor of an operation cannot lead back to it.
+    // What stands behind the last predecessor of an operation cannot lead back to it.
     let mut last_predecessor = vec![0; graph.len()];
     for vertex in 0..graph.len() as u32 {
         for edge in graph.out(vertex).iter().filter(|edge| usable(vertex, edge)) {

@@ -416,7 +416,7 @@ impl Resolver<'_, '_> {
         Err(Illegal { anomaly: Anomaly::Internal, ops: vec![op], reason })
     }
 
-    /// The version that `op` read from somebody else by this value.
+    /// The version of another operation that `op` read by this value.
     fn foreign(&self, op: OpId, key: KeyId, value: u64, newest: bool) -> Result<Version, Illegal> {
         let (reader, name) = (self.name(op), self.key(key));
         let Some(version) = self.index.find(key, value) else {

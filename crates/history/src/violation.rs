@@ -8,7 +8,7 @@ use crate::op::OpId;
 /// Kinds of anomaly, by the literature's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Anomaly {
-    /// A value nobody wrote, or a row outside the range read.
+    /// A value that was never written, or a row outside the range read.
     GarbageRead,
     /// An operation disagrees with its own earlier writes.
     Internal,

@@ -18,8 +18,8 @@ use node::clocks::ClockOptions;
 use node::durable::{self, Durable, Groups};
 use node::request::{RegionHealth, Reply, Request};
 use node::{Node, Options};
-use query::{Cluster, Gateway, GatewayConfig, OldVersions};
 use runtime::{DataDir, Host, LocalCluster};
+use session::{Cluster, Gateway, GatewayConfig, OldVersions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub struct DatabaseArgs {
     #[arg(long, env = "MERIDIAN_REGIONS", value_delimiter = ',', value_name = "REGION,…")]
     pub regions: Vec<String>,
     /// Engine that orders transactions. caerus: a full copy in every region, one WAN round trip for a transaction
-    /// that spans regions; perseus: one copy of each partition, two round trips; slog, calvin: to compare with
+    /// that spans regions; perseus: one copy of each partition, two round trips; slog, calvin: baselines
     #[arg(
         long,
         env = "MERIDIAN_ENGINE",
@@ -65,24 +65,24 @@ pub struct DatabaseArgs {
         value_parser = EngineKind::ALL.map(EngineKind::name)
     )]
     pub engine: String,
-    /// Regions that may be lost without losing anything that was answered (K; engine caerus). Each commit waits
-    /// for copies in K others; 2K + 1 regions go on without K
+    /// Regions that may be lost without losing an answered transaction (K; engine caerus). Each commit waits until
+    /// K other regions have it; with 2K + 1 regions the rest goes on without K
     #[arg(long, env = "MERIDIAN_SURVIVE", value_name = "K", default_value_t = 0)]
     pub survive: u8,
-    /// Clocks of all nodes are within this of true time (ε), e.g. 5 or 5ms; 0: they are one clock, as in one
-    /// process. A commit of one region waits twice as long; a node whose clock is provably off takes itself out
+    /// Bound of the clocks' error (ε), e.g. 5 or 5ms; 0: all nodes share one clock, as in one process. A commit
+    /// inside one region waits twice as long; a node whose clock is provably wrong fences itself
     #[arg(long, env = "MERIDIAN_CLOCK_BOUND", value_name = "MS", default_value = "0", value_parser = clock_bound)]
     pub clock_bound: Duration,
-    /// Whether clocks have a bound. Without, cuts are found by asking, which costs queries a round trip to whatever
-    /// they read, and real time between transactions that do not conflict is lost; level rss is refused (engines
-    /// caerus, slog, calvin)
+    /// Whether the clocks' error has a bound. Without one a query asks each region that it reads how far its order
+    /// has come, a round trip, and level rss is refused: the order of transactions that do not conflict need not
+    /// follow real time (engines caerus, slog, calvin)
     #[arg(long, env = "MERIDIAN_CLOCKS", value_enum, default_value_t = Clocks::Bounded)]
     pub clocks: Clocks,
     /// Partitions per region
     #[arg(long, env = "MERIDIAN_PARTITIONS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub partitions: u16,
-    /// Columns that a region keeps: of all partitions, or of its own. Queries over others' are coordinated by the
-    /// region that takes them, at one cut
+    /// Columns that a region keeps: of all partitions, or of its own. With own, a query over other regions' data
+    /// becomes a distributed scan at one cut
     #[arg(long, env = "MERIDIAN_COLUMNS", value_enum, default_value_t = Columns::All)]
     pub columns: Columns,
     /// Address to listen on; there is no authentication yet
@@ -94,24 +94,24 @@ pub struct DatabaseArgs {
     /// Connections that a region serves at once; one more is refused (53300)
     #[arg(long, env = "MERIDIAN_MAX_CONNECTIONS", value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
-    /// Of these, places that only user root gets
+    /// Connections of these that are reserved for user root
     #[arg(long, env = "MERIDIAN_RESERVED_CONNECTIONS", value_name = "N", default_value_t = 3)]
     pub reserved_connections: u32,
-    /// Connections of one address to a region, an IPv6 /64 counting as one. Unless given, four of five of those
+    /// Connections of one address to a region, an IPv6 /64 counting as one. The default is four fifths of those
     /// that are not reserved, and no limit for the machine itself, where poolers and drivers share an address
     #[arg(long, env = "MERIDIAN_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections_per_address: Option<u32>,
-    /// Time that a connection has to say who it is, e.g. 10s or 500ms
+    /// Time that a client has to send its start-up message, e.g. 10s or 500ms
     #[arg(long, env = "MERIDIAN_AUTHENTICATION_TIMEOUT", value_name = "TIME", default_value = "10s", value_parser = short_time)]
     pub authentication_timeout: Duration,
-    /// Memory for analytical queries per region, in MiB
+    /// Memory for queries and for rows that sessions buffer, per region, in MiB
     #[arg(long, env = "MERIDIAN_QUERY_MEMORY_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..))]
     pub query_memory_mib: u64,
     /// Old versions of rows that a region keeps for open transactions, in MiB: beyond it the oldest transaction ends
     /// with 72000, snapshot too old
     #[arg(long, env = "MERIDIAN_OLD_VERSIONS_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     pub old_versions_mib: u64,
-    /// A transaction that reads at a snapshot of this age, in seconds, ends with 72000
+    /// A transaction whose snapshot is older than this, in seconds, ends with 72000
     #[arg(long, env = "MERIDIAN_OLD_VERSIONS_AGE", value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
     pub old_versions_age: u64,
 }
@@ -171,7 +171,7 @@ impl DatabaseArgs {
     fn limits(&self) -> anyhow::Result<server::Limits> {
         if self.reserved_connections >= self.max_connections {
             bail!(
-                "--reserved-connections {} leaves nobody else a place of --max-connections {}",
+                "--reserved-connections {} leaves no place of --max-connections {} to other users",
                 self.reserved_connections,
                 self.max_connections
             );
@@ -252,7 +252,7 @@ pub struct Database {
     refusals: Mutex<Refusals>,
     /// Killed regions that have lost what they knew.
     forgetful: BTreeSet<RegionId>,
-    /// Nobody listens there before they are whole again.
+    /// Nobody listens there before they have recovered.
     returning: BTreeSet<RegionId>,
     lives: u32,
     pub regions: Vec<Region>,
@@ -385,7 +385,7 @@ impl Database {
         };
         let mut old_versions = JoinSet::new();
         let gateways = front_ends.iter().map(|end| end.gateway.clone()).collect();
-        old_versions.spawn(query::limit_old_versions(gateways, limits));
+        old_versions.spawn(session::limit_old_versions(gateways, limits));
         let name = |end: &FrontEnd| topology.region_name(end.region).to_string();
         let regions = front_ends.iter().map(|end| Region { name: name(end), address: end.address }).collect();
         Ok(Database {
@@ -450,7 +450,7 @@ impl Database {
         Ok(true)
     }
 
-    /// Regions that had lost what they knew and are whole again since this was asked last: how long it took and how
+    /// Regions that had lost their memory and have recovered since the last call: how long it took and how
     /// many bytes the copy had. Errors: as of [`Database::heal`].
     pub async fn returned(&mut self) -> anyhow::Result<Vec<(RegionId, Duration, u64)>> {
         let mut returned = Vec::new();
@@ -680,7 +680,7 @@ impl<P: Served> Cluster for Member<P> {
     async fn request(&self, request: Request) -> SqlResult<Reply> {
         self.host.request(request).await.map_err(|_| {
             if self.host.is_halted() {
-                return SqlError::new(SqlState::ADMIN_SHUTDOWN, "the region has lost its power")
+                return SqlError::new(SqlState::ADMIN_SHUTDOWN, "the region has been stopped")
                     .hint("Connect to another region.");
             }
             SqlError::new(SqlState::ADMIN_SHUTDOWN, format!("node {} has stopped", self.host.id()))

@@ -4,9 +4,10 @@
 //! that needed hundreds of MiB for a moment would so be in the process' size until long after it, and the next one's
 //! memory would come on top.
 
+use std::cell::Cell;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks at what has been free for long enough.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -45,10 +46,22 @@ fn set_purge_delay() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, PURGE_DELAY_MS) };
 }
 
+/// Gives back what the calling thread has allocated and others have freed. A thread that waits for work calls it
+/// first: nobody else can do it for the thread.
 #[allow(unsafe_code, reason = "the allocator gives memory back by a call of its own")]
-fn collect() {
+pub fn collect() {
     // SAFETY: frees only what nobody has allocated; any thread may call it at any time.
     unsafe { libmimalloc_sys::mi_collect(false) };
+}
+
+/// The same, if the thread did not do so lately.
+pub fn collect_now_and_then() {
+    thread_local!(static LAST: Cell<Option<Instant>> = const { Cell::new(None) });
+    let now = Instant::now();
+    if LAST.get().is_none_or(|last| now.duration_since(last) >= LOOK_EVERY) {
+        LAST.set(Some(now));
+        collect();
+    }
 }
 
 impl Drop for GivingBack {

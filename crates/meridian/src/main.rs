@@ -37,14 +37,14 @@ Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    /// Three regions in one process, with an emulated WAN, a TPC-C load and fresh analytics
+    /// Start three regions in one process, with an emulated WAN, a TPC-C load and analytical queries
     Demo(demo::DemoArgs),
-    /// A database: one node per region in one process, data in memory or in a directory
+    /// Start a database: one node per region in one process, data in memory or in a directory
     Start(start::StartArgs),
     /// Measure a server: TPC-C, CH-benCHmark, YCSB, point reads and writes
     #[command(subcommand)]
     Bench(bench::Command),
-    /// The simulator: repeat a seed, soak, take an experiment's figures
+    /// The simulator: repeat a seed, run seeds for hours, run an experiment
     #[command(subcommand)]
     Sim(sim::SimCommand),
 }
@@ -79,7 +79,7 @@ fn run_command() -> ExitCode {
         )
         .with_writer(std::io::stderr)
         .init();
-    query::panics::install();
+    sql::panics::install();
     let _giving_back = match freed_memory::GivingBack::start() {
         Ok(giving_back) => giving_back,
         Err(error) => {

@@ -10,9 +10,10 @@
 //! KEEPS: threads are handed to the next query only once nothing of the one before runs on them.
 
 use anyhow::Context;
-use query::{QueryThreads, QueryThreadsLease};
-use std::sync::mpsc::{Sender, channel};
+use session::{QueryThreads, QueryThreadsLease};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// The threads of one region's analytical queries. Dropping the last clone ends queries at their next batch.
@@ -46,6 +47,9 @@ const NICENESS: i32 = 10;
 /// Queries of a region that have threads of their own; beyond it they share.
 const CREWS_MAX: usize = 100;
 
+/// Between two looks of an idle planner at what was freed.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
+
 /// Idle crews that are kept for the next queries.
 const IDLE_MAX: usize = 4;
 
@@ -71,8 +75,18 @@ fn start_planner(idle: &Arc<Mutex<Vec<Planner>>>) -> Option<Planner> {
     let idle = Arc::downgrade(idle);
     let serve = move || {
         runtime::give_way(NICENESS);
-        while let Ok(Job { work, planner }) = jobs.recv() {
+        loop {
+            let Job { work, planner } = match jobs.recv_timeout(IDLE_LOOK) {
+                Ok(job) => job,
+                // A plan that was made here is dropped elsewhere; what it took is this thread's to give back.
+                Err(RecvTimeoutError::Timeout) => {
+                    crate::freed_memory::collect();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             work();
+            crate::freed_memory::collect();
             let Some(idle) = idle.upgrade() else { return };
             let mut idle = idle.lock().expect("nothing panics while it holds the list");
             if idle.len() < IDLE_MAX {
@@ -91,6 +105,7 @@ fn start_runtime() -> std::io::Result<Runtime> {
         .thread_name("query")
         .thread_stack_size(runtime::STACK_BYTES)
         .on_thread_start(|| runtime::give_way(NICENESS))
+        .on_thread_park(crate::freed_memory::collect_now_and_then)
         .enable_time()
         .build()
 }
@@ -187,7 +202,7 @@ impl Drop for Crews {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use query::QueryThreads;
+    use session::QueryThreads;
 
     fn ids(pool: &QueryThreadsPool) -> Vec<(u64, usize)> {
         pool.crews().iter().map(|crew| (crew.id, crew.users)).collect()

@@ -18,32 +18,34 @@ Examples:
   meridian sim run --seed 8831 --plan wan3-lossy    repeat one seed, event by event the same
   meridian sim soak --seconds 600                   seeds, plans and levels in turn until one fails
   meridian sim campaign --state all.json --seconds 28800
-                                                    everything in turn, and on from there the next night
+                                                    all engines in turn; continued by the next call
   meridian sim experiment perseus3-latency          figures in virtual time")]
 pub enum SimCommand {
-    /// Run one seed and judge what its clients saw
+    /// Run one seed and check what its clients saw
     Run(RunArgs),
-    /// Run seed after seed for a given time
+    /// Run seeds of one engine for a given time, until one fails
     Soak(SoakArgs),
-    /// Run every engine under every plan, seed after seed, and go on where it was left off
+    /// Run every engine under every plan, seed after seed; can be interrupted and continued
     Campaign(CampaignArgs),
-    /// Take the figures of an experiment
+    /// Run an experiment and print its figures
     Experiment(ExperimentArgs),
 }
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
+    /// Decides everything that happens in the run
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Distances and faults, such as wan3-lossy or azure6-mixed
     #[arg(long, default_value = "wan3-lossy")]
     plan: String,
+    /// Engine that orders transactions, or a baseline of it
     #[arg(long, default_value = EngineKind::default().name(), value_parser = ::sim::command::ENGINES)]
     engine: String,
-    /// How queries read; the run is held against what that promises
+    /// How queries read; the run is checked against what that level promises
     #[arg(long, default_value = "rss", value_parser = level)]
     level: Consistency,
-    /// With a failure: print this many of the last events
+    /// After a failure, print this many of the last events
     #[arg(long, default_value_t = 0)]
     trace: usize,
     /// Run it twice and compare every event
@@ -53,13 +55,16 @@ pub struct RunArgs {
 
 #[derive(Args, Debug)]
 pub struct SoakArgs {
+    /// Stop after this time
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
+    /// Begin with this seed and count up
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
     /// Only these plans (default: all)
     #[arg(long, value_delimiter = ',')]
     plans: Vec<String>,
+    /// Engine that orders transactions, or a baseline of it
     #[arg(long, default_value = EngineKind::default().name(), value_parser = ::sim::command::ENGINES)]
     engine: String,
     /// Only these levels (default: all)
@@ -69,9 +74,10 @@ pub struct SoakArgs {
 
 #[derive(Args, Debug)]
 pub struct CampaignArgs {
+    /// Stop after this time
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
-    /// What has been run is added up here; a file that is there is gone on with
+    /// The campaign's tally; a campaign whose file exists is continued
     #[arg(long, value_name = "FILE", required_unless_present = "seed")]
     state: Option<PathBuf>,
     /// Run this seed of a campaign alone
@@ -81,10 +87,12 @@ pub struct CampaignArgs {
 
 #[derive(Args, Debug)]
 pub struct ExperimentArgs {
-    /// Which one; without a name, lists them
+    /// The experiment; without a name, all of them are listed
     name: Option<String>,
+    /// small, or paper: the sizes of the paper's evaluation
     #[arg(long, default_value = "small", value_parser = scale)]
     scale: Scale,
+    /// Seed of rows, inputs and delays
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Parts that run at a time (default: one per core); the figures do not depend on it

@@ -53,6 +53,7 @@ async fn hostile_input_stops_nobody() {
 }
 
 fn check(summary: &Summary) {
+    assert_eq!(summary.driver_panics, 0, "tasks of the attack itself panicked");
     for generator in Generator::ALL {
         let row = summary.rows.get(generator.name());
         assert!(row.is_some_and(|r| r.answered > 0), "{generator:?} threw nothing");

@@ -2,7 +2,7 @@
 //!
 //! IN: when a question left, what the other clock showed when it answered, when the answer came. OUT: a verdict.
 //! KEEPS: a node whose clock is kept is never taken out, as long as it hears of others and most of those it compares
-//! itself with keep theirs; one whose clock is provably wrong against as many as it agrees with takes itself out, and so
+//! itself with keep theirs; one whose clock is provably wrong against as many as it agrees with fences itself, and so
 //! does one that has asked for long and got no answer: a clock strays, so what was measured once bounds it for a while
 //! only. Questions are counted, not time: a node that stood still asks first.
 //!
@@ -30,7 +30,7 @@ pub struct ClockOptions {
     pub every_ns: u64,
     /// κ: machines keep their clocks within this of true time, in ns. `None`: within ε.
     pub kept_ns: Option<u64>,
-    /// A node that has asked for so long and heard nobody takes itself out, in ns. What a clock strays in that time has
+    /// A node that has asked for so long and heard nobody fences itself, in ns. What a clock strays in that time has
     /// to fit into ε, too.
     pub checked_within_ns: u64,
     /// No message is faster than the topology says: so it is where delays are emulated. Otherwise it may take

@@ -5,7 +5,7 @@
 //! only room that sees all four.
 //!
 //! Suggested reading order: [`request`] (what clients ask), [`message`] (what nodes say), [`node`],
-//! then the rooms it uses.
+//! `read` (the one path of every read), then the rooms it uses.
 
 pub mod message;
 pub mod node;
@@ -14,12 +14,15 @@ pub mod request;
 pub mod clocks;
 pub mod durable;
 
+mod columns;
 mod data;
-mod floors;
+mod gateway;
 pub mod locks;
 mod printed;
 mod questions;
+mod read;
 pub mod streams;
 
-pub use node::{Node, Options, rests_on_clocks};
+pub use node::{Node, Options, choice_at, rests_on_clocks};
+pub use read::Phase;
 pub use request::{Reply, Request};

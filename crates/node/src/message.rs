@@ -11,7 +11,7 @@
 //! | `Scanned` | reader | coordinator of a query | waiting, opened, a piece of rows, lost, or an error | answers `Scan` |
 //! | `Clock` | node | node | `Ask`: its clock; `Tell`: both clocks | periodically, so that a node finds out that its clock is wrong |
 //! | `Lock` | gateway, home of rows | home of rows, gateway | row locks wanted, queued, granted, refused or released | a transaction locks rows whose home is another region |
-//! | `Rival` | node with the partition | readers, manager | safe timestamps, or barriers of batches | only with a baseline's rule of reading |
+//! | `Reader` | node with the partition | readers, manager | safe timestamps, or barriers of batches | only with a baseline's rule of reading |
 
 use crate::locks::{LockMessage, WishName};
 use crate::streams::{Ack, Feed};
@@ -70,7 +70,7 @@ pub enum Message<M> {
         what: Scanned,
     },
     /// Only in clusters that read as another system does.
-    Rival(RivalMessage),
+    Reader(ReaderMessage),
     Clock(ClockMessage),
     /// Row locks between regions.
     Lock(LockMessage),
@@ -139,9 +139,9 @@ pub struct Opened {
     pub waited_ns: u64,
 }
 
-/// What rivals' ways of reading need said; see [`reads::rival`].
+/// What other systems' ways of reading need said; see [`reads::protocol`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum RivalMessage {
+pub enum ReaderMessage {
     /// Nothing at or below these ranks is missing at these partitions, nor ever will be.
     Safe { ranks: Vec<(PartitionId, Rank)> },
     /// Partition → manager: everything up to this barrier is closed there.
@@ -223,7 +223,7 @@ pub enum Timer {
     /// Tell those who feed this node that it is there; let go of subscribers that were silent for too long.
     Lease,
     /// Announce how far partitions are safe, or close their batches.
-    Rival,
+    Announce,
     /// The home of rows was silent; ask it again to lock them.
     RepeatWish { wish: QuestionId },
     /// A transaction of another region has had rows locked here for too long.

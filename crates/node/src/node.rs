@@ -3,133 +3,66 @@
 //! IN: [`Event`]s. OUT: [`Effect`](base::process::Effect)s. KEEPS: a record reaches local columns before
 //! any reader is told that its partition has closed over it; a request gets exactly one reply; a cut in
 //! use is a floor for collection.
+//!
+//! | part | owns |
+//! |---|---|
+//! | [`Reads`] | reads under way, pins, floors, the rule of each level |
+//! | [`Columns`] | column copies, the dependency graph, how far each copy is |
+//! | [`Data`] | rows |
+//! | [`Streams`] | order streams to and from other nodes |
+//! | [`Questions`] | what was asked, here and elsewhere, and is not answered |
+//! | [`Gateway`] | transactions of local clients |
+//! | [`RemoteLocks`] | row locks between regions |
+//! | `Watch` | this node's clock beside others' |
+//!
+//! The files here join them: each says what one kind of event leads to.
 
+mod announcing;
 mod asking;
 mod calibrating;
 mod clock;
 mod copying;
-mod engine;
-mod finding;
 mod gathering;
-mod holding;
 mod locking;
+mod options;
+mod ordering;
 mod reading;
 mod rejoining;
-mod rivals;
 mod scanning;
+mod status;
 mod streaming;
 
-pub use finding::rests_on_clocks;
+pub use options::Options;
+pub use reads::rule::levels::{choice_at, rests_on_clocks};
 
-use crate::clocks::{ClockMonitor, ClockOptions};
+use crate::clocks::ClockMonitor;
+use crate::columns::{Columns, Here};
 use crate::data::Data;
 use crate::durable::Replicable;
-use crate::floors::Floors;
+use crate::gateway::Gateway;
 use crate::locks::RemoteLocks;
-use crate::message::{Message, Question, QuestionId, Timer};
-use crate::printed::PrintedCopy;
-use crate::questions::{Purpose, Questions, Serving};
+use crate::message::{AnswerBody, Message, Question, QuestionId, ScanRequest, Scanned, Timer};
+use crate::questions::Questions;
+use crate::read::goal::Goal;
+use crate::read::under_way::Reads;
+use crate::read::{Read, ReadId};
 use crate::request::*;
-use crate::streams::{Incoming, Outgoing, Streams};
-use base::cut::Incarnation;
-use base::order::Close;
+use crate::streams::{Outgoing, Streams};
 use base::process::{Effects, Event, Process};
 use base::time::MS;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
-use base::txn::{Granule, Outcome};
-use base::{NodeId, PartitionId, Rank, RequestId, SqlError, SqlState, TableId, Time, Token, TxnId};
+use base::txn::{Granule, Submission};
+use base::{NodeId, PartitionId, Rank, RegionId, RequestId, SqlError, SqlState, TableId, Time, Token, TxnId};
 use colstore::{ColumnStore, MergedSegment};
-use reads::calibration::Calibrations;
-use reads::estimate::DelayEstimates;
 use reads::graph::DependencyGraph;
-use reads::rival::Rival;
-use reads::snapshot::perseus::Issued;
-use reads::snapshot::printed::Printed;
-use reads::snapshot::{ColumnView, Dynamic, SnapshotRule};
+use reads::protocol::ReadProtocol;
+use reads::rule::levels::Levels;
+use reads::rule::{Mutant, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use txn::engine::{Answer, Answered, Command, Engine, EngineEffect, EngineEffects};
+use txn::engine::{Answer, Engine, EngineEffect, EngineEffects};
 use txn::timers::Alarms;
-
-/// How a node behaves; the defaults suit a real cluster, tests draw their own.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Records for remote subscribers gather this long before they are sent, but never longer than until the next
-    /// answer to a reader elsewhere or the next low. Strong reads ask, others read up to a low: only who waits
-    /// for neither (a synchronous replica) needs them sooner.
-    pub flush_ns: u64,
-    /// What arrives on streams is acknowledged this long after the first of it; a sender waits longer before it
-    /// sends again. Every word is an event for a partition, and it only lets go of memory by it.
-    pub ack_ns: u64,
-    /// How often a partition tells how far it is complete.
-    pub low_interval_ns: u64,
-    /// How often versions are collected and columns merged.
-    pub maintain_interval_ns: u64,
-    /// Versions that one merge of columns takes on at most.
-    pub merge_rows_max: usize,
-    /// A token may lie this far ahead of the clock (beyond ε), not more: one bad token would be
-    /// inherited by every later writer of its keys.
-    pub token_ahead_max_ns: u64,
-    /// Names the life of the cluster's logs, the same at every node: tokens of another are refused. A host that can
-    /// begin afresh names each beginning. Not named: tokens say nothing of it and are believed.
-    pub incarnation: Incarnation,
-    /// Read as another system does, instead of by levels; the same at every node of a cluster.
-    pub rival: Option<Rival>,
-    /// A subscriber that was silent for longer holds up nobody any more, and gets a copy when it returns.
-    pub lease_ns: u64,
-    /// A transaction of another region may keep rows locked here so long, and three round trips on top.
-    pub lock_lease_ns: u64,
-    /// Rows of other readers that one query may gather here, in bytes of memory; beyond it the query ends with 53200.
-    pub gather_bytes_max: u64,
-    /// Columns of subscribed partitions are kept here; off for a node that only follows their order, where every
-    /// query is refused.
-    pub keeps_columns: bool,
-    /// How far cuts are moved up while their queries wait.
-    pub dynamic: Dynamic,
-    /// Queries at `rss` and `regular` run by the published algorithm, which keeps no promise; for comparison.
-    pub printed: Option<Printed>,
-    /// How the clocks of nodes are watched where they matter; `None`: not at all.
-    pub clocks: Option<ClockOptions>,
-    /// A fault in how cuts are chosen; never in production.
-    #[cfg(feature = "mutants")]
-    pub mutant: Option<reads::snapshot::Mutant>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            flush_ns: 20 * MS,
-            ack_ns: 100 * MS,
-            low_interval_ns: 20 * MS,
-            maintain_interval_ns: 20 * MS,
-            merge_rows_max: 65_536,
-            token_ahead_max_ns: 2_000 * MS,
-            incarnation: Incarnation::default(),
-            rival: None,
-            lease_ns: 10 * base::time::SECOND,
-            lock_lease_ns: base::time::SECOND,
-            gather_bytes_max: 1 << 30,
-            keeps_columns: true,
-            dynamic: Dynamic::default(),
-            printed: None,
-            clocks: Some(ClockOptions::default()),
-            #[cfg(feature = "mutants")]
-            mutant: None,
-        }
-    }
-}
-
-impl Options {
-    #[cfg(feature = "mutants")]
-    fn planted(&self) -> Option<reads::snapshot::Mutant> {
-        self.mutant
-    }
-    #[cfg(not(feature = "mutants"))]
-    fn planted(&self) -> Option<reads::snapshot::Mutant> {
-        None
-    }
-}
 
 /// One server.
 pub struct Node<E: Engine> {
@@ -141,86 +74,19 @@ pub struct Node<E: Engine> {
     columns: Columns,
     streams: Streams,
     questions: Questions,
-    calibrations: Calibrations<RequestId>,
-    submitted: BTreeMap<TxnId, (RequestId, Time)>,
-    queries: BTreeMap<RequestId, Query>,
-    row_reads: BTreeMap<RequestId, RowReadState>,
-    /// Reads whose cut is being found, where clocks have no bound.
-    findings: BTreeMap<RequestId, finding::Finding>,
-    /// Queries over columns of several readers that this node coordinates; and whose part each scan is.
-    gathers: BTreeMap<RequestId, gathering::Gather>,
-    gathering: BTreeMap<QuestionId, RequestId>,
-    /// Parts of queries, mostly of other coordinators, that are read here.
-    scans: BTreeMap<scanning::ScanKey, scanning::Scan>,
-    /// Each with the request that made it.
-    pins: BTreeMap<PinId, (Rank, RequestId)>,
-    /// Row locks between regions.
+    reads: Reads,
+    /// How the cluster's nodes read together.
+    protocol: Box<dyn ReadProtocol>,
+    gateway: Gateway,
     locks: RemoteLocks,
-    floors: Floors,
-    floor_told: Option<Rank>,
-    low_pending: BTreeSet<PartitionId>,
-    /// Streams on which something has arrived that is not acknowledged; a timer is set while there are any.
-    unacknowledged: BTreeSet<PartitionId>,
-    armed: Armed,
-    /// A merge of columns is being computed.
-    merging: bool,
-    rival: Option<rivals::RivalState>,
     watch: Option<clock::Watch>,
-    counters: Counters,
+    messages_sent: u64,
+    /// When the engine is to be woken.
+    alarms: Alarms,
+    /// No cut is below it, as of the engine's last call.
+    least_cut: Rank,
     /// Reused between steps.
     effects: EngineEffects<E>,
-}
-
-/// What an old version of a row takes in memory besides its bytes.
-const OLD_VERSION_BYTES: u64 = 96;
-
-/// Timers that are set: one of each.
-#[derive(Default)]
-struct Armed {
-    flush: bool,
-    resend: bool,
-    engine: Alarms,
-}
-
-#[derive(Default)]
-struct Counters {
-    commits: u64,
-    aborts: BTreeMap<String, u64>,
-    messages_sent: u64,
-}
-
-/// What this node's analytics know: the column copies and the dependency manager beside them.
-struct Columns {
-    store: ColumnStore,
-    graph: DependencyGraph,
-    low: BTreeMap<PartitionId, Rank>,
-    /// What partitions whose columns are not kept here announced, if they do.
-    heard: BTreeMap<PartitionId, Rank>,
-    /// What sets handed out here have held.
-    issued: BTreeMap<PartitionId, Issued>,
-    /// Where a copy's history begins, if that is not the log's beginning.
-    begins_at: BTreeMap<PartitionId, Rank>,
-    delays: DelayEstimates,
-    /// A copy of these partitions is arriving; nothing of them can be read.
-    arriving: BTreeSet<PartitionId>,
-    /// The storage of the printed protocol, in clusters that run it.
-    printed: Option<PrintedCopy>,
-    collected_below: Rank,
-}
-
-struct Query {
-    rule: Box<dyn SnapshotRule>,
-    open: OpenSnapshot,
-    floor: Rank,
-}
-
-struct RowReadState {
-    cut: reading::RowCut,
-    /// Per question, which of the request's reads it carries.
-    open: BTreeMap<QuestionId, Vec<usize>>,
-    rows: Vec<Vec<(base::Key, base::Row)>>,
-    coordination_ns: u64,
-    waited_ns: u64,
 }
 
 impl<E: Engine> Node<E> {
@@ -233,78 +99,28 @@ impl<E: Engine> Node<E> {
         options: Options,
     ) -> Node<E> {
         topology.check();
-        let mut streams = Streams::default();
-        for partition in topology.copies_at(id) {
-            let remote = topology.subscribers_of(partition);
-            let remote = remote.filter(|n| *n != id && topology.copy_near(partition, *n) == id);
-            streams.outgoing.insert(partition, Outgoing::new(remote));
-            if !topology.nodes[id.0 as usize].subscribes.contains(&partition) {
-                streams.published.insert(partition, DependencyGraph::default());
-            }
-        }
-        for &partition in &topology.nodes[id.0 as usize].subscribes {
-            if topology.copy_near(partition, id) != id {
-                streams.incoming.insert(partition, Incoming::default());
-            }
-        }
-        let data = Data::new(topology.clone(), procedures, topology.copies_at(id));
-        let subscribes = topology.nodes[id.0 as usize].subscribes.iter().copied();
-        let unsubscribed =
-            topology.partition_ids().filter(|p| !topology.nodes[id.0 as usize].subscribes.contains(p));
-        let heard = match options.rival {
-            Some(Rival::SafeTimestamp) => unsubscribed.map(|p| (p, Rank::ZERO)).collect(),
-            _ => BTreeMap::new(),
-        };
-        let rival = options.rival.map(|kind| rivals::RivalState::new(kind, id, &topology));
-        let columns = Columns {
-            store: ColumnStore::with_options(
-                subscribes,
-                Arc::default(),
-                colstore::Options { follows_only: !options.keeps_columns, ..colstore::Options::default() },
-            ),
-            graph: DependencyGraph::default(),
-            low: BTreeMap::new(),
-            heard,
-            issued: BTreeMap::new(),
-            begins_at: BTreeMap::new(),
-            delays: DelayEstimates::new(
-                topology.partition_ids().map(|p| (p, topology.one_way_ns(topology.copy_near(p, id), id))),
-            ),
-            arriving: BTreeSet::new(),
-            printed: options.printed.map(|p| PrintedCopy::new(p, &topology.nodes[id.0 as usize].subscribes)),
-            collected_below: Rank::ZERO,
-        };
+        let protocol = options.protocol(id, &topology);
+        let planted = options.planted();
+        let levels = Levels::new(&topology, options.dynamic, planted);
         let monitor = options.clocks.and_then(|clocks| ClockMonitor::new(&topology, id, clocks));
-        let serve_late_arrivals = options.planted() == Some(reads::snapshot::Mutant::CalibrateBeforeArrival);
         Node {
+            data: Data::new(topology.clone(), procedures, topology.copies_at(id)),
+            columns: Columns::new(id, &topology, &options, protocol.hears_of_all()),
+            streams: Streams::new(id, &topology),
+            questions: Questions::default(),
+            reads: Reads::new(levels, planted == Some(Mutant::CalibrateBeforeArrival)),
+            protocol,
+            gateway: Gateway::default(),
+            locks: RemoteLocks::default(),
+            watch: monitor.map(clock::Watch::new),
+            messages_sent: 0,
+            alarms: Alarms::default(),
+            least_cut: Rank::ZERO,
+            effects: Vec::new(),
             id,
             topology,
             options,
             engine,
-            data,
-            columns,
-            streams,
-            questions: Questions::default(),
-            calibrations: Calibrations::new(serve_late_arrivals),
-            submitted: BTreeMap::new(),
-            queries: BTreeMap::new(),
-            row_reads: BTreeMap::new(),
-            findings: BTreeMap::new(),
-            gathers: BTreeMap::new(),
-            gathering: BTreeMap::new(),
-            scans: BTreeMap::new(),
-            pins: BTreeMap::new(),
-            locks: RemoteLocks::default(),
-            floors: Floors::default(),
-            floor_told: None,
-            low_pending: BTreeSet::new(),
-            unacknowledged: BTreeSet::new(),
-            armed: Armed::default(),
-            merging: false,
-            rival,
-            watch: monitor.map(clock::Watch::new),
-            counters: Counters::default(),
-            effects: Vec::new(),
         }
     }
 
@@ -341,64 +157,35 @@ impl<E: Engine> Node<E> {
         regions
     }
     pub fn columns(&self) -> &ColumnStore {
-        &self.columns.store
+        self.columns.store()
     }
 
+    /// Partitions whose columns are kept here.
+    fn subscribed(&self) -> &[PartitionId] {
+        &self.topology.nodes[self.id.0 as usize].subscribes
+    }
     fn subscribes(&self, partition: PartitionId) -> bool {
-        self.topology.nodes[self.id.0 as usize].subscribes.contains(&partition)
+        self.subscribed().contains(&partition)
+    }
+    /// What is here, as rules of reading see it.
+    fn here(&self) -> Here<'_> {
+        Here { columns: &self.columns, data: &self.data, least_cut: self.least_cut }
     }
 
     // ---- requests ---------------------------------------------------------------------------------
 
     fn request(&mut self, now: Time, id: RequestId, request: Request, out: &mut Effects<Self>) {
         match request {
-            Request::Submit(submission) => {
-                if let Err(error) = self.check_token(now, &submission.token) {
-                    return out.reply(id, Reply::Submitted(Err(error)));
-                }
-                let mut effects = std::mem::take(&mut self.effects);
-                let partitions =
-                    self.rival.as_ref().map(|_| submission.access.by_partition.keys().copied().collect());
-                let txn = self.engine.submit(now, submission, &mut self.data, &mut effects);
-                self.submitted.insert(txn, (id, now));
-                if let (Some(rival), Some(partitions)) = (&mut self.rival, partitions) {
-                    rival.submitted(txn, partitions);
-                }
-                self.engine_effects(now, effects, out);
-            }
-            Request::MoveHome { partition, to } => {
-                let mut effects = std::mem::take(&mut self.effects);
-                let command = Command::MoveHome { partition, to };
-                match self.engine.admin(now, command, &mut self.data, &mut effects) {
-                    Ok(txn) => _ = self.submitted.insert(txn, (id, now)),
-                    Err(error) => out.reply(id, Reply::Submitted(Err(error))),
-                }
-                self.engine_effects(now, effects, out);
-            }
-            Request::ReadRows(read) => self.read_rows(now, id, read, out),
-            Request::Call(call) => self.call(now, id, call, out),
-            Request::OpenSnapshot(open) => self.open_snapshot(now, id, open, out),
+            Request::Submit(submission) => self.submit(now, id, submission, out),
+            Request::MoveHome { partition, to } => self.move_home(now, id, (partition, to), out),
+            Request::ReadRows(read) => self.read(now, id, Goal::Rows(read), out),
+            Request::Call(call) => self.read(now, id, Goal::Call(call), out),
+            Request::OpenSnapshot(open) => self.read(now, id, Goal::Columns(open), out),
             Request::Pin { consistency, token } => {
-                let everything = self.topology.partition_ids();
-                let chosen = self
-                    .check_token(now, &token)
-                    .and_then(|()| self.choose_cut(now, consistency, &token, everything, |_| true));
-                match chosen {
-                    Ok(None) => {
-                        let everything = self.topology.partition_ids();
-                        let all = everything.map(|p| (p, vec![Granule::Partition])).collect();
-                        let rank = token.rank;
-                        self.find_cut(now, id, Request::Pin { consistency, token }, all, rank, out);
-                    }
-                    chosen => {
-                        let pinned = chosen.map(|rank| self.pin(id, rank.expect("just looked")));
-                        out.reply(id, Reply::Pinned(pinned));
-                    }
-                }
+                self.read(now, id, Goal::Pin { level: consistency, token }, out)
             }
             Request::Unpin(pin) => {
-                if let Some((rank, _)) = self.pins.remove(&pin) {
-                    self.floors.release(rank);
+                if self.reads.unpin(pin) {
                     self.tell_floor();
                 }
                 out.reply(id, Reply::Unpinned);
@@ -418,14 +205,6 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    fn pin(&mut self, id: RequestId, rank: Rank) -> (PinId, Rank) {
-        let pin = self.questions.next_pin();
-        self.pins.insert(pin, (rank, id));
-        self.floors.hold(rank);
-        self.tell_floor();
-        (pin, rank)
-    }
-
     fn check_token(&self, now: Time, token: &Token) -> Result<(), SqlError> {
         // What is not named comes from this process itself.
         if token.incarnation.is_named() {
@@ -443,68 +222,15 @@ impl<E: Engine> Node<E> {
         Ok(())
     }
 
-    fn vanished(&mut self, id: RequestId) {
-        self.questions.forget(id);
-        self.forget_calibrations(id);
-        if let Some(query) = self.queries.remove(&id) {
-            self.floors.release(query.floor);
-        }
-        if let Some(read) = self.row_reads.remove(&id) {
-            self.floors.release(read.cut.at);
-        }
-        self.findings.remove(&id);
-        self.drop_gather(id);
-        self.tell_floor();
-    }
-
-    /// Collection spares the cuts in use, and whatever the columns here may still lack: cuts of queries to
-    /// come begin where every copy is complete, whatever their level.
-    fn tell_floor(&mut self) {
-        let subscribed = self.topology.nodes[self.id.0 as usize].subscribes.iter();
-        let complete = subscribed.map(|p| self.columns.low(*p)).min();
-        let mut floor = self.floors.least().into_iter().chain(complete).min();
-        if let Some(rival) = &self.rival {
-            let safe =
-                (rival.kind == Rival::SafeTimestamp && complete.is_some()).then(|| self.columns.safe());
-            floor = floor.into_iter().chain(safe).min();
-        }
-        if floor != self.floor_told {
-            self.floor_told = floor;
-            self.engine.set_floor(floor);
-        }
-    }
-
-    fn answered(&mut self, now: Time, answer: Answer, out: &mut Effects<Self>) {
-        let Some((id, arrived)) = self.submitted.remove(&answer.submitted_as) else { return };
-        match &answer.outcome {
-            Outcome::Committed { .. } => self.counters.commits += 1,
-            Outcome::Aborted(error) => {
-                *self.counters.aborts.entry(error.state.as_str().to_string()).or_default() += 1;
-            }
-        }
-        out.reply(
-            id,
-            Reply::Submitted(Ok(Submitted {
-                txn: answer.txn,
-                rank: answer.rank,
-                outcome: answer.outcome,
-                token: Token::at(answer.rank).of(self.options.incarnation),
-                phases: answer.phases,
-                regions: answer.regions,
-                latency_ns: now.since(arrived),
-            })),
-        );
-    }
-
     fn send(&mut self, to: NodeId, message: Message<E::Message>, out: &mut Effects<Self>) {
         debug_assert_ne!(to, self.id, "what stays here takes no message");
-        self.counters.messages_sent += 1;
+        self.messages_sent += 1;
         out.send(to, message);
     }
 
     fn send_all(&mut self, to: Vec<NodeId>, message: Message<E::Message>, out: &mut Effects<Self>) {
         debug_assert!(!to.contains(&self.id), "what stays here takes no message");
-        self.counters.messages_sent += to.len() as u64;
+        self.messages_sent += to.len() as u64;
         out.send_all(to, message);
     }
 
@@ -517,34 +243,23 @@ impl<E: Engine> Node<E> {
             Timer::Scan { scan } => self.repeat_scan(now, scan, out),
             Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
             Timer::Flush => {
-                self.armed.flush = false;
+                self.streams.flush_armed = false;
                 self.flush(now, out);
             }
             Timer::Ack => {
-                let streams = std::mem::take(&mut self.unacknowledged);
+                let streams = std::mem::take(&mut self.streams.unacknowledged);
                 streams.into_iter().for_each(|partition| self.acknowledge(partition, out));
             }
             Timer::Resend => {
-                self.armed.resend = false;
+                self.streams.resend_armed = false;
                 self.send_batches(now, true, out);
                 if !self.streams.is_settled() {
-                    self.armed.resend = true;
+                    self.streams.resend_armed = true;
                     out.timer(Timer::Resend, now + streaming::RESEND_NS);
                 }
             }
-            Timer::Low => {
-                let partitions: Vec<_> = self.topology.copies_at(self.id).collect();
-                // Safe ranks are announced instead.
-                if !matches!(self.options.rival, Some(Rival::SafeTimestamp | Rival::BatchCut)) {
-                    for partition in partitions {
-                        self.publish_low(now, partition, out);
-                    }
-                }
-                self.tell_floor();
-                self.flush(now, out);
-                out.timer(Timer::Low, now + self.options.low_interval_ns);
-            }
-            Timer::Rival => self.rival_tick(now, out),
+            Timer::Low => self.publish_lows(now, out),
+            Timer::Announce => self.announce(now, out),
             Timer::RepeatWish { wish } => self.repeat_wish(now, wish, out),
             Timer::LockLease { name } => self.end_lease(name, out),
             Timer::Clock => unreachable!("what is about clocks is handled before"),
@@ -559,72 +274,18 @@ impl<E: Engine> Node<E> {
 
     /// Starts the next merge of columns that is worth doing; one at a time.
     fn merge(&mut self, out: &mut Effects<Self>) {
-        if self.merging {
-            return;
-        }
-        let plan = self.columns.store.plan_merge(self.options.merge_rows_max, self.columns.collected_below);
-        if let Some(job) = plan {
-            self.merging = true;
+        if let Some(job) = self.columns.next_merge(self.options.merge_rows_max) {
             out.compute(move || job.run());
-        }
-    }
-
-    fn publish_low(&mut self, now: Time, partition: PartitionId, out: &mut Effects<Self>) {
-        if self.topology.unbounded_clocks {
-            // A clock that is ahead would drive the others.
-            let low = self.calibration(now, partition).low;
-            return self.stream(now, partition, base::order::StreamItem::Low(low), out);
-        }
-        if !self.low_pending.insert(partition) {
-            return;
-        }
-        let (rank, ticket) = (now.rank(), self.questions.next_ticket());
-        self.questions.serving.insert(ticket, Serving { purpose: Purpose::Low(rank), partition, since: now });
-        let close = Close { partition, rank, granules: vec![Granule::Partition] };
-        let effects = self.close_rank(now, ticket, close);
-        self.engine_effects(now, effects, out);
-    }
-
-    fn status(&self, now: Time) -> Status {
-        let rows = self.data.counters();
-        let columns = self.columns.store.status();
-        let subscribed = self.topology.nodes[self.id.0 as usize].subscribes.iter();
-        // Entries that wait for collection name their keys.
-        let old_rows = rows.bytes.saturating_sub(rows.live_bytes)
-            + (rows.versions.saturating_sub(rows.rows) + rows.garbage) * OLD_VERSION_BYTES;
-        Status {
-            now,
-            commits: self.counters.commits,
-            aborts: self.counters.aborts.clone(),
-            messages_sent: self.counters.messages_sent,
-            rows: rows.rows,
-            row_versions: rows.versions,
-            row_bytes: rows.bytes,
-            column_rows: columns.rows as u64,
-            column_bytes: columns.bytes as u64,
-            graph_vertices: self.columns.graph.vertex_count() as u64,
-            old_version_bytes: old_rows,
-            collected_below: self.columns.collected_below,
-            is_collecting: self.data.is_collecting(),
-            clocks: self.watch.iter().flat_map(|watch| watch.monitor.seen()).collect(),
-            out: self.watch.as_ref().and_then(|watch| watch.out.clone()),
-            applied: subscribed.map(|p| (*p, self.columns.store.applied(*p))).collect(),
         }
     }
 }
 
 impl<E: Engine> Replicable for Node<E> {
     fn lost(&mut self, _: Time, of: &dyn Fn(RequestId) -> bool, _: &mut Effects<Self>) {
-        let open = self.queries.keys().chain(self.row_reads.keys()).chain(self.gathers.keys());
-        let open = open.chain(self.findings.keys());
-        let open: Vec<RequestId> = open.copied().filter(|id| of(*id)).collect();
-        open.into_iter().for_each(|id| self.vanished(id));
+        let open = self.reads.of_clients().into_iter().filter(|id| of(*id));
+        open.for_each(|id| self.vanished(id));
         self.locks = RemoteLocks::default();
-        let pins = std::mem::take(&mut self.pins);
-        let (gone, kept) = pins.into_iter().partition(|(_, (_, id))| of(*id));
-        self.pins = kept;
-        let gone: BTreeMap<PinId, (Rank, RequestId)> = gone;
-        gone.into_values().for_each(|(rank, _)| self.floors.release(rank));
+        self.reads.unpin_all(of);
         self.tell_floor();
     }
 }
@@ -643,21 +304,15 @@ impl<E: Engine> Process for Node<E> {
             Event::Start => {
                 self.questions.begin(now);
                 self.tell_floor();
-                let mut effects = std::mem::take(&mut self.effects);
-                self.engine.start(now, &mut effects);
-                self.engine_effects(now, effects, out);
+                self.begin_ordering(now, out);
                 self.begin_streams(now, out);
                 out.timer(Timer::Low, now + self.options.low_interval_ns);
                 out.timer(Timer::Maintain, now + self.options.maintain_interval_ns);
-                self.arm_rival(now, out);
+                self.begin_announcing(now, out);
                 self.begin_watch(now, out);
             }
             Event::Message { from, message } => match message {
-                Message::Engine(message) => {
-                    let mut effects = std::mem::take(&mut self.effects);
-                    self.engine.message(now, from, message, &mut self.data, &mut effects);
-                    self.engine_effects(now, effects, out);
-                }
+                Message::Engine(message) => self.engine_message(now, from, message, out),
                 Message::Ask { question, partition, what } => {
                     self.serve(now, from, question, partition, what, out)
                 }
@@ -669,7 +324,7 @@ impl<E: Engine> Process for Node<E> {
                 }
                 Message::Scan { scan, what } => self.on_scan(now, from, scan, what, out),
                 Message::Scanned { scan, what } => self.on_scanned(now, from, scan, what, out),
-                Message::Rival(message) => self.on_rival(now, message, out),
+                Message::Reader(message) => self.on_announced(now, message, out),
                 Message::Lock(message) => self.on_lock(now, from, message, out),
                 Message::Clock(_) => unreachable!("what is about clocks is handled before"),
                 Message::StreamAck { partition, ack } => {
@@ -683,8 +338,7 @@ impl<E: Engine> Process for Node<E> {
                 self.vanished(id)
             }
             Event::Computed(merged) => {
-                self.columns.store.install(merged);
-                self.merging = false;
+                self.columns.merged(merged);
                 self.merge(out);
             }
             Event::Persisted(_) => {}

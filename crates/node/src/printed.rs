@@ -8,7 +8,7 @@ use base::commit::CommitRecord;
 use base::schema::Catalog;
 use base::{Key, LogPosition, PartitionId, TableId, Time};
 use colstore::ColumnStore;
-use reads::snapshot::printed::Printed;
+use reads::rule::printed::Printed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Questions of readers: those this node has asked, and those it is answering.
 
 use crate::message::{Question, QuestionId};
+use crate::read::ReadId;
 use crate::request::PinId;
 use base::order::CloseTicket;
 use base::time::US;
@@ -18,14 +19,7 @@ pub struct Asked {
 /// Who at this node waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub enum Owner {
-    /// A query choosing its cut.
-    Query(RequestId),
-    /// A part of a query of this node, named by its coordinator.
-    Scan(NodeId, QuestionId),
-    /// A request whose cut is being found.
-    Cut(RequestId),
-    /// A row read: its `slots` are looked up there.
-    Read(RequestId),
+    Read(ReadId),
     /// A transaction that is answered once every copy has it.
     Copies(TxnId),
     /// Every query that wanted this partition's calibration in time. Sent at this instant.
@@ -69,8 +63,8 @@ impl Owner {
     /// The request of this node's client that it is asked for; calibrations serve several.
     pub fn request(self) -> Option<RequestId> {
         match self {
-            Owner::Query(id) | Owner::Read(id) | Owner::Cut(id) => Some(id),
-            Owner::Scan(..) | Owner::Copies(_) | Owner::Calibration(_) => None,
+            Owner::Read(ReadId::Client(id)) => Some(id),
+            Owner::Read(ReadId::Part { .. }) | Owner::Copies(_) | Owner::Calibration(_) => None,
         }
     }
 }
@@ -106,18 +100,11 @@ impl Questions {
     pub fn take_asked(&mut self, request: RequestId) -> BTreeSet<NodeId> {
         self.nodes_asked.remove(&request).unwrap_or_default()
     }
-    /// Forgets everything asked on behalf of a request.
-    pub fn forget(&mut self, request: RequestId) {
-        self.nodes_asked.remove(&request);
-        self.asked.retain(|_, asked| match asked.owner {
-            Owner::Query(id) | Owner::Read(id) | Owner::Cut(id) => id != request,
-            Owner::Copies(_) | Owner::Calibration(_) | Owner::Scan(..) => true,
-        });
-    }
-    /// Forgets everything asked on behalf of a scan.
-    pub fn forget_scan(&mut self, coordinator: NodeId, scan: QuestionId) {
-        let is_its =
-            |owner: Owner| matches!(owner, Owner::Scan(node, id) if (node, id) == (coordinator, scan));
-        self.asked.retain(|_, asked| !is_its(asked.owner));
+    /// Forgets everything asked on behalf of a read.
+    pub fn forget(&mut self, read: ReadId) {
+        if let ReadId::Client(request) = read {
+            self.nodes_asked.remove(&request);
+        }
+        self.asked.retain(|_, asked| !matches!(asked.owner, Owner::Read(id) if id == read));
     }
 }

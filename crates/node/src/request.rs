@@ -213,7 +213,7 @@ pub struct Status {
     pub is_collecting: bool,
     /// What is known of other nodes' clocks; nothing where nobody's clock matters.
     pub clocks: Vec<PeerClock>,
-    /// Why the node has taken itself out.
+    /// Why the node has fenced itself.
     pub out: Option<SqlError>,
     /// Per subscribed partition: position and rank applied to the column copy.
     pub applied: BTreeMap<PartitionId, (LogPosition, Rank)>,

@@ -1,7 +1,7 @@
-//! Pages that need nothing beside themselves: tables, notes, and plots as inline SVG.
+//! Self-contained HTML pages: tables, notes, and plots as inline SVG.
 //!
-//! IN: names and numbers. OUT: text. KEEPS: what a page says is escaped; it asks for nothing from outside, and
-//! runs nothing where it is read.
+//! IN: names and numbers. OUT: text. KEEPS: all text is escaped; a page loads nothing from other places and
+//! runs no script.
 //!
 //! Reading order: [`page`], [`plot`].
 

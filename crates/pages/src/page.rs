@@ -1,4 +1,4 @@
-//! A page put together piece by piece.
+//! Builds a page from its parts.
 
 use std::fmt::Write;
 

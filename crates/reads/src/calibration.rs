@@ -1,7 +1,7 @@
 //! Calibrations shared between queries.
 //!
-//! IN: queries that need to know how far a partition is; answers. OUT: when to ask, and whom an answer
-//! serves. KEEPS: an answer serves only queries that had arrived before its question was *sent* (the first
+//! IN: queries that need to know how far a partition has executed; answers. OUT: when to ask, and which queries an
+//! answer serves. KEEPS: an answer serves only queries that had arrived before its question was *sent* (the first
 //! time; a repetition is later still): what had been answered to clients before a query arrived is then
 //! executed at the partition, and counted. Questions to one partition are a gap apart, so their number does not
 //! grow with the number of queries; a query waits for its question no longer than the gap.
@@ -33,12 +33,12 @@ pub enum Want {
     Ask,
     /// Call [`Calibrations::due`] then.
     AskAt(Time),
-    /// Somebody will ask.
+    /// A question will be sent.
     Join,
 }
 
 impl<Q: Copy + Ord> Calibrations<Q> {
-    /// `serve_late_arrivals`: a planted fault, an answer serves whoever waits when it comes.
+    /// `serve_late_arrivals`: a planted fault, an answer serves every query that waits when it arrives.
     pub fn new(serve_late_arrivals: bool) -> Calibrations<Q> {
         Calibrations { links: BTreeMap::new(), serve_late_arrivals }
     }
@@ -76,7 +76,7 @@ impl<Q: Copy + Ord> Calibrations<Q> {
     /// The answer to the question sent at this time came: whom it serves.
     pub fn answered(&mut self, partition: PartitionId, sent_at: Time) -> BTreeSet<Q> {
         let Some(link) = self.links.get_mut(&partition) else { return BTreeSet::new() };
-        // Whoever waits for an earlier question arrived earlier.
+        // A query that waits for an earlier question arrived earlier.
         let later = link.under_way.split_off(&(sent_at + 1));
         let mut served: BTreeSet<Q> =
             std::mem::replace(&mut link.under_way, later).into_values().flatten().collect();
@@ -91,7 +91,7 @@ impl<Q: Copy + Ord> Calibrations<Q> {
         served
     }
 
-    /// A query went away. The questions that nobody needs any more.
+    /// A query was cancelled. Returns the questions that no query needs any more.
     pub fn forget(&mut self, query: Q) -> Vec<(PartitionId, Time)> {
         let mut idle = Vec::new();
         for (partition, link) in &mut self.links {

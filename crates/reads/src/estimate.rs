@@ -1,8 +1,8 @@
-//! How long what is on its way will take: round trips as measured, and how many legs are left
-//! (PERSEUS §IV-B).
+//! Estimates when records in transit will arrive: from measured round trips and the number of one-way trips that are
+//! left (PERSEUS §IV-B).
 //!
-//! A transaction whose order is known here, and whose record at partition p is not, has one leg before it
-//! from p to here; if its participants exchange reads, one more that may not have ended. Starts from the
+//! A transaction whose order is known here, and whose record at partition p is not, has one one-way trip before it,
+//! from p to here; if its participants exchange reads, possibly one more. Starts from the
 //! topology's distances. A longer sample pulls an estimate up quickly, a shorter one lets it sink slowly: too
 //! low an estimate costs nothing here (optional waits are given up), too high a one only freshness.
 

@@ -1,24 +1,24 @@
 //! The augmented dependency graph, as a dependency manager holds it (PERSEUS §IV).
 //!
 //! IN: the order streams of the subscribed partitions. OUT: which sets of transactions are closed.
-//! KEEPS: whoever is logged here has its whole ancestor closure here too, except vertices below the
+//! KEEPS: the complete ancestor closure of every transaction logged here is here too, except vertices below the
 //! collection watermark; those are executed at every participant, so any calibration that starts later
 //! covers them.
 //!
 //! **What a query at level `regular` reads is a set of transactions** ([`Members`]): everything ranked up to a
 //! base that is complete at all partitions read, and named transactions above it. It is closed: with a
 //! transaction, all its ancestors are in, at every partition read where they take part. That is enough to read:
-//! whoever writes a key depends on whoever wrote it before, so the versions of a key form one chain, a closed
-//! set holds the first few of them, and "the newest version in the set" means something. It need not be a prefix
-//! of anybody's log. (Prefixes are closed too, but chase each other: a transaction in the prefix of A was
-//! logged later at B, B's prefix up to there brings others that are logged later at A, and where most
-//! transactions span partitions there is no end to it. In a set, what a transaction lacks elsewhere is on its
-//! way already.)
+//! each writer of a key depends on the writer before it, so the versions of a key form one chain, a closed
+//! set contains the first few of them, and "the newest version in the set" is well defined. It need not be a prefix
+//! of any log. (Prefixes are closed too, but enlarge each other: a transaction in the prefix of A was
+//! logged later at B, B's prefix up to there has others that are logged later at A, and if most
+//! transactions span partitions this does not end. In a set, what a transaction lacks at other partitions has been
+//! sent already.)
 //!
 //! Closure has two kinds of edges: dependencies, which also ordered the execution, and what a writer's
 //! session had seen (`after`), which did not. The second is a rank: everything in a session's past is
 //! ranked at or below it, so "everything at or below this rank" covers that past at partitions that the
-//! session never touched. Ranks also cut every search short: nobody is ranked above its descendants, so
+//! session never touched. Ranks also cut every search short: no transaction is ranked above its descendants, so
 //! below the base there is nothing to look for.
 //!
 //! Reading order: [`closure`] (what a set must include), [`extension`] (what it may), `table` (where it is kept).

@@ -1,4 +1,4 @@
-//! Forgetting versions that no reader can ask for.
+//! Garbage collection of versions that no reader can need.
 //!
 //! IN: a rank at or above which every cut in use, now or ever, lies. OUT: at most `budget` keys visited.
 //! KEEPS: no answer at a cut ≥ `collected_below` changes.

@@ -1,4 +1,4 @@
-//! A whole partition in blocks, for a copy that begins with nothing.
+//! A partition in blocks, for a copy that starts empty.
 //!
 //! IN: blocks of another copy of the same partition, in order. OUT: the blocks of this one, of bounded size each, one at
 //! a time: versions that were written since the copy began are left out, so all blocks are of one moment.
@@ -170,7 +170,7 @@ impl Store {
         }
     }
 
-    /// Takes the next block of another store's copy; with the first, whatever is here is forgotten. Errors: it is
+    /// Takes the next block of another store's copy; with the first, the present contents are dropped. Errors: it is
     /// no such block.
     pub fn restore(&mut self, block: &[u8]) -> Result<(), DecodeError> {
         match codec::decode(block)? {

@@ -1,11 +1,11 @@
-//! An ordered map from keys to values, packed: keys stand back to back in leaves, leaves in chunks.
+//! A compact ordered map from keys to values: keys are stored contiguously in leaves, leaves in chunks.
 //!
 //! KEEPS: the first leaf begins at the empty key, each other one at a key not above its first; leaves are
 //! never empty, except a lone first one; chunks are never empty.
 //!
-//! A tree with a node per handful of keys spends most of a lookup waiting for memory, and half of its
-//! memory on room. Here three searches in short arrays lead to a key, mostly by its first eight bytes
-//! as one number, and leaves filled in order become full to the brim.
+//! A tree with few keys per node spends most of a look-up waiting for memory, and half of its
+//! memory on free space. Here a look-up is three searches in short arrays, mostly by a key's first eight bytes
+//! as one number, and leaves that are filled in order become completely full.
 
 use base::Key;
 use base::key::KeyRange;

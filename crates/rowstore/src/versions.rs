@@ -172,7 +172,7 @@ impl<V: Clone> VersionMap<V> {
     /// Makes `value` the newest version of `key`.
     ///
     /// Panics if the key has a version at a later place: conflicting writers are executed in the order
-    /// of their places, so this is a defect of whoever ordered them.
+    /// of their places, so this is a defect of the engine that ordered them.
     pub fn write(&mut self, key: &Key, value: Option<V>, place: Place) -> Replaced<V> {
         let mut replaced = Replaced { before: None, added_version: false, leaves_garbage: false };
         self.slots.upsert(key, |slot| match slot {

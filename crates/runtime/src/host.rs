@@ -20,6 +20,8 @@
 //! that had come and were not stepped; its clients are told. To the others it is a machine that lost its power
 //! and comes back with what its disk has: a durable node's state is what it stepped, no more and no less.
 
+mod vanishing;
+
 use crate::clock::Clock;
 use crate::log_file::LogFile;
 use base::process::{Computation, Effect, Effects, Event, PersistToken, Process};
@@ -31,6 +33,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, mpsc};
 use tokio::sync::oneshot;
+use vanishing::Vanishing;
 
 /// The node has stopped or stands still; nothing is known about requests that were under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -363,7 +366,7 @@ impl<P: Process + Send + 'static> Host<P> {
     /// no client works for all others for ever.
     fn let_go<'a>(&'a self, mut running: MutexGuard<'a, Running<P>>) {
         for _ in 0..LEFT_AT_ONCE_MAX {
-            let Some(Left { id, request, sender }) = self.take_left() else {
+            if !self.step_one_left(&mut running) {
                 drop(running);
                 // Somebody may have found the node taken after the look. Whoever has it now will look again.
                 if self.left.lock().is_empty() {
@@ -371,18 +374,23 @@ impl<P: Process + Send + 'static> Host<P> {
                 }
                 let Some(again) = self.running.try_lock() else { return };
                 running = again;
-                continue;
-            };
-            match self.step(&mut running, Event::Request { id, request }, Some(id)) {
-                // The client may have gone meanwhile.
-                Some(reply) => _ = sender.send(reply),
-                None if self.is_gone() || self.is_halted() => drop(sender),
-                None => _ = running.pending.insert(id, sender),
             }
         }
         drop(running);
         let _inbox = self.inbox.lock();
         self.wake.notify_one();
+    }
+
+    /// Steps the request that was left first; false if there was none.
+    fn step_one_left(&self, running: &mut Running<P>) -> bool {
+        let Some(Left { id, request, sender }) = self.take_left() else { return false };
+        match self.step(running, Event::Request { id, request }, Some(id)) {
+            // The client may have gone meanwhile.
+            Some(reply) => _ = sender.send(reply),
+            None if self.is_gone() || self.is_halted() => drop(sender),
+            None => _ = running.pending.insert(id, sender),
+        }
+        true
     }
 
     fn take_left(&self) -> Option<Left<P>> {
@@ -531,6 +539,12 @@ impl<P: Process + Send + 'static> Host<P> {
                     self.deliver_to(Some(life), Time::ZERO, event);
                 } else {
                     self.step(&mut running, event, None);
+                    // A client waits for one step of the others', not for all that are due.
+                    for _ in 0..LEFT_AT_ONCE_MAX {
+                        if !self.step_one_left(&mut running) {
+                            break;
+                        }
+                    }
                 }
             }
             self.let_go(running);
@@ -539,40 +553,5 @@ impl<P: Process + Send + 'static> Host<P> {
         let mut running = self.running.lock();
         running.pending.clear();
         self.let_go(running);
-    }
-}
-
-/// Tells the node when a client stops waiting.
-struct Vanishing<'a, P: Process + Send + 'static> {
-    host: &'a Arc<Host<P>>,
-    id: RequestId,
-    answered: bool,
-}
-
-impl<P: Process + Send + 'static> Vanishing<'_, P> {
-    fn answered(mut self) {
-        self.answered = true;
-    }
-}
-
-impl<P: Process + Send + 'static> Drop for Vanishing<'_, P> {
-    fn drop(&mut self) {
-        if !self.answered {
-            let mut running = self.host.running.lock();
-            let mut left = self.host.left.lock();
-            let stepped = left.iter().all(|request| request.id != self.id);
-            left.retain(|request| request.id != self.id);
-            drop(left);
-            if stepped {
-                running.pending.remove(&self.id);
-                let vanished = Event::Vanished { id: self.id };
-                if self.host.is_halted() {
-                    self.host.deliver(Time::ZERO, vanished);
-                } else {
-                    self.host.step(&mut running, vanished, None);
-                }
-            }
-            self.host.let_go(running);
-        }
     }
 }

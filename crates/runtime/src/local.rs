@@ -71,7 +71,7 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
         &self.topology
     }
 
-    /// Halts every node of a region, as if it had lost its power.
+    /// Stops every node of a region, as if its machines had lost power.
     pub fn kill(&self, region: RegionId) {
         self.hosts_of(region).for_each(|host| host.halt());
     }

@@ -16,7 +16,7 @@ use futures::FutureExt;
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use pgwire::messages::startup::ParameterStatus;
-use query::{Deadline, Response, Session};
+use session::{Deadline, Response, Session};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -110,7 +110,7 @@ impl Conversation {
         let talk = AssertUnwindSafe(self.run(stream)).catch_unwind().await;
         // What a panic leaves behind is not to be trusted: the session ends, its transaction with it.
         let has_panicked = talk.is_err();
-        let mut ended = talk.unwrap_or_else(|panic| Err(Ended::Refused(query::panics::error(panic))));
+        let mut ended = talk.unwrap_or_else(|panic| Err(Ended::Refused(sql::panics::error(panic))));
         if let Err(Ended::Refused(error)) = &mut ended {
             if self.session.is_in_doubt() {
                 error.detail = Some("The transaction had been sent; its outcome is not known.".into());

@@ -7,7 +7,7 @@ use crate::values::{BINARY, read_parameter, write_field};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::{DataType, Datum};
 use bytes::{Buf, BufMut, BytesMut};
-use query::{Column, CopyFormat};
+use session::{Column, CopyFormat};
 
 /// What every binary copy begins with.
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
@@ -166,7 +166,7 @@ impl Reader {
 
 /// Bytes of every value of a type, if they are always as many.
 fn fixed_size(data_type: DataType) -> Option<usize> {
-    let size = crate::values::type_size(query::response::type_oid(data_type));
+    let size = crate::values::type_size(sql::types::type_oid(data_type));
     usize::try_from(size).ok()
 }
 

@@ -10,7 +10,7 @@ use base::error::{SqlError, SqlResult, SqlState};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::copy::CopyInResponse;
 use pgwire::messages::response::CommandComplete;
-use query::{CopyFormat, Response, Session};
+use session::{CopyFormat, Response, Session};
 
 /// Takes a copy's data and answers its command tag.
 pub async fn receive(

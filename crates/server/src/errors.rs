@@ -2,7 +2,7 @@
 
 use base::SqlError;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
-use query::Notice;
+use session::Notice;
 
 /// An ErrorResponse; `severity` is `ERROR`, or `FATAL` if the connection ends with it.
 pub fn error_response(error: &SqlError, severity: &str) -> ErrorResponse {
@@ -25,7 +25,7 @@ pub fn error_response(error: &SqlError, severity: &str) -> ErrorResponse {
     add(b'c', &error.column);
     add(b'n', &error.constraint);
     // Drivers prepare the statement anew when they find this routine in the error.
-    if error.message == query::session::OTHER_RESULT_TYPE {
+    if error.message == session::session::OTHER_RESULT_TYPE {
         fields.push((b'R', "RevalidateCachedQuery".into()));
     }
     ErrorResponse::new(fields)

@@ -14,8 +14,8 @@ use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
 use pgwire::messages::response::CommandComplete;
-use query::session::Prepared;
-use query::{Response, RowStream, Rows, Session, TransactionStatus};
+use session::session::Prepared;
+use session::{Response, RowStream, Rows, Session, TransactionStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use base::error::{SqlError, SqlState};
 use bytes::{Buf, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus as WireStatus};
-use query::{Deadline, TransactionStatus};
+use session::{Deadline, TransactionStatus};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;

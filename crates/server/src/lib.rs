@@ -26,7 +26,7 @@ pub use admission::{Limits, OPERATOR};
 
 use admission::Admissions;
 use frames::LargeInputs;
-use query::{CancelHandle, Gateway};
+use session::{CancelHandle, Gateway};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;

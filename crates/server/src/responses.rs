@@ -7,7 +7,7 @@ use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
 use pgwire::messages::response::CommandComplete;
-use query::{Column, CopyOut, Rows};
+use session::{Column, CopyOut, Rows};
 
 /// Description of result columns. `formats`: none (all text), one for all, or one per column.
 pub fn row_description(columns: &[Column], formats: &[i16]) -> RowDescription {

@@ -14,7 +14,7 @@ use pgwire::messages::response::{GssEncResponse, SslResponse};
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
 };
-use query::Session;
+use session::Session;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -93,12 +93,12 @@ fn wish(major: u16, minor: u16, parameters: Vec<(String, String)>) -> SqlResult<
 
 /// Opens the session that was wished for. Errors: 3D000, and what its settings are refused with.
 pub fn open(server: &Arc<Server>, wish: &Wish, peer: SocketAddr) -> SqlResult<Session> {
-    if wish.database != query::DATABASE {
+    if wish.database != session::DATABASE {
         return Err(SqlError::new(
             SqlState::INVALID_CATALOG_NAME,
             format!("database \"{}\" does not exist", wish.database),
         )
-        .hint(format!("There is one database, \"{}\".", query::DATABASE)));
+        .hint(format!("There is one database, \"{}\".", session::DATABASE)));
     }
     let mut session = Session::new(server.gateway.clone(), &wish.user, &wish.database);
     session.came_from(peer);
@@ -127,7 +127,8 @@ pub fn open(server: &Arc<Server>, wish: &Wish, peer: SocketAddr) -> SqlResult<Se
 fn tell_limits(session: &mut Session, limits: &Limits) {
     session.tell("max_connections", limits.connections_max.to_string());
     session.tell("superuser_reserved_connections", limits.connections_reserved.to_string());
-    session.tell("authentication_timeout", query::shown_ms(limits.authentication_timeout.as_millis() as u64));
+    session
+        .tell("authentication_timeout", session::shown_ms(limits.authentication_timeout.as_millis() as u64));
 }
 
 /// Greets the client, which may send statements from now on.

@@ -7,8 +7,8 @@ use base::decimal::Decimal;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::{DataType, Datum};
 use bytes::{Buf, BufMut, BytesMut};
-use query::response::{INTERVAL_OID, NUMERIC, OBJECT_ID_OID, TIME_OID, element_oid};
-use query::{Column, ParameterType};
+use session::{Column, ParameterType};
+use sql::types::{INTERVAL_OID, NUMERIC, OBJECT_ID_OID, TIME_OID, element_oid};
 use std::sync::Arc;
 
 pub const BINARY: i16 = 1;

@@ -20,7 +20,7 @@
 
 use base::cut::Consistency;
 use history::{AntiDependencies, Guarantee, RealTime, Rules, check};
-use reads::snapshot::printed::Printed;
+use reads::rule::printed::Printed;
 use sim::cluster::run::{Case, record, without_clocks};
 use sim::plan::Plan;
 use std::collections::BTreeMap;

@@ -93,7 +93,7 @@ fn every_fault_planted_in_the_engine_is_found() {
 
 #[test]
 fn every_fault_planted_in_the_choice_of_cuts_is_found() {
-    use reads::snapshot::Mutant;
+    use reads::rule::Mutant;
     let faults = [
         (Mutant::KeepDescendants, Consistency::Regular),
         (Mutant::TokenWithoutAncestors, Consistency::Regular),

@@ -6,7 +6,7 @@ use base::topology::{NodeSpec, Topology};
 use base::wan::Wan;
 use base::{LogPosition, NodeId, PartitionId, Rank, RegionId, SqlState, Token};
 use node::request::{OpenSnapshot, Reply, Request, Status};
-use reads::snapshot::Dynamic;
+use reads::rule::Dynamic;
 use sim::cluster::columns::rows_of;
 use sim::cluster::layout::{Content, Item, Kind, LISTS, Layout, read_row};
 use sim::cluster::run::{Subject, set_up, world};

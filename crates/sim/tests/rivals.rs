@@ -7,7 +7,7 @@ use base::wan::Wan;
 use base::{NodeId, PartitionId, RegionId, Token};
 use history::{Guarantee, check};
 use node::request::{OpenSnapshot, Reply, Request};
-use reads::rival::Rival;
+use reads::protocol::Rival;
 use sim::cluster::layout::{LISTS, Layout};
 use sim::cluster::run::{Case, Subject, promised_by, record, run, set_up, world};
 use sim::cluster::script_client::ScriptClient;

@@ -12,7 +12,7 @@ use base::wan::Wan;
 use base::{NodeId, RequestId, Time, Token};
 use history::{Anomaly, Guarantee, History, OpId, Recorder, SessionId, check};
 use node::request::{OpenSnapshot, Reply, Request};
-use reads::snapshot::{Dynamic, Mutant};
+use reads::rule::{Dynamic, Mutant};
 use sim::cluster::columns::rows_of;
 use sim::cluster::layout::{Content, Item, Kind, LISTS, Layout, read_row};
 use sim::cluster::run::{Subject, set_up, world};

@@ -2,10 +2,10 @@
 //!
 //! IN: sizes, a seed, the instant of loading. OUT: rows, SQL text, inputs of transactions, checks.
 //! KEEPS: the same seed gives the same rows whatever the order in which tables and warehouses are
-//! made, so that loaders may work side by side.
+//! made, so that loaders may run in parallel.
 //!
 //! The SQL is plain PostgreSQL: the same text runs on a PostgreSQL server and here. Only the storage
-//! parameters that say where rows live ([`table::Placement`]) are ours.
+//! parameters that say where rows live ([`table::Placement`]) are Meridian's.
 
 pub mod accounts;
 pub mod ch;

@@ -1,8 +1,8 @@
 //! A model of the data: procedures run one after another on plain maps.
 //!
-//! What a cluster does concurrently must equal what this does in the cluster's serial order. It also holds
-//! every procedure to its word: touching a row that was not declared, or writing one declared for reading,
-//! is an assertion.
+//! What a cluster does concurrently must equal what this does in the cluster's serial order. It also checks
+//! each procedure's declaration: touching a row that was not declared, or writing one declared for reading,
+//! fails an assertion.
 
 use base::error::SqlResult;
 use base::key::KeyRange;

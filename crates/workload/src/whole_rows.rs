@@ -1,9 +1,9 @@
 //! Procedures that read whole rows and write whole rows, of tables whose columns are all integers and whose
 //! first column is both home and the beginning of the key.
 //!
-//! A procedure names the rows it touches, by key or by the beginning of one; each participant sends what it
-//! has of them to the others; then all compute the same changes and each carries out its own. KEEPS: what
-//! aborts is decided where the row lives, before anybody writes.
+//! A procedure names the rows it touches, by key or by a prefix of a key; each participant sends its
+//! rows to the others; then all compute the same changes and each applies its own. KEEPS: every
+//! abort is decided at the row's partition, before any participant writes.
 
 use crate::table::TableSpec;
 use base::error::{SqlError, SqlResult, SqlState};

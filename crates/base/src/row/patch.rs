@@ -1,4 +1,4 @@
-//! Patches: what makes a row of its earlier state, for whoever has that.
+//! Patches: the difference between a row and its earlier state, for a receiver that has the latter.
 //!
 //! KEEPS: a patch of two rows, applied to the first, is the second. A patch is shorter than its row.
 

@@ -1,4 +1,4 @@
-//! Integers at rest: offsets from the smallest, packed to the bits they need; or, where fewer
+//! Encoded integers: offsets from the smallest, packed to the bits they need; or, where fewer
 //! different values occur than their range suggests, packed numbers into a list of them.
 
 use super::bits::{Packed, width_of};

@@ -1,4 +1,4 @@
-//! Columns at rest: an encoding per kind of value, chosen by what the values are like.
+//! Encoded columns: an encoding for each kind of value, chosen by the values themselves.
 
 mod bits;
 mod ints;
@@ -118,7 +118,7 @@ impl Column {
     /// The rows from `start` on that `kept` has, as an Arrow array; `start` is a multiple of 64.
     pub fn some_to_arrow(&self, start: usize, kept: &BooleanBuffer) -> ArrayRef {
         let count = kept.count_set_bits();
-        // Reading one row by itself costs as much as unpacking about ten among their neighbours.
+        // Reading a single row costs as much as unpacking about ten among their neighbours.
         match &self.data {
             _ if count > kept.len() / 8 => {}
             Encoded::Ints(ints) => {

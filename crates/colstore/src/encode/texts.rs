@@ -1,4 +1,4 @@
-//! Texts and byte strings at rest: packed numbers into a list where values repeat; else one after
+//! Encoded texts and byte strings: packed numbers into a list where values repeat; else one after
 //! the other, each letter packed to the bits that its column's alphabet needs.
 
 use super::bits::{GROUP, LOOKUP_BITS_MAX, LookUp, Packed, width_of};

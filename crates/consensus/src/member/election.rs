@@ -1,4 +1,4 @@
-//! Who leads: soundings, votes, promises, the lease.
+//! Leader election: pre-votes, votes, promises, the lease.
 //!
 //! The lease. An append sent at reading s of the leader's clock and answered is a promise of the answering
 //! member: no vote for another, and no campaign, before its own clock shows more than s + L + 2ε. The
@@ -11,7 +11,7 @@
 use super::*;
 
 impl Member {
-    /// Nobody was heard for a while: would the others follow? In a group of one there is nobody to ask.
+    /// No leader was heard for a while: would the others vote for this member? A group of one need not ask.
     pub(super) fn sound(&mut self, now: Time) {
         self.expect_leader(now);
         if now <= self.promised_until {

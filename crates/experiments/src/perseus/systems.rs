@@ -2,8 +2,8 @@
 
 use base::cut::Consistency;
 use base::time::MS;
-use reads::rival::Rival;
-use reads::snapshot::Dynamic;
+use reads::protocol::Rival;
+use reads::rule::Dynamic;
 use txn::perseus::{FutureRanks, Options, Timestamps};
 
 /// One system as it is compared.

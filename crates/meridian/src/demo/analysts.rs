@@ -91,7 +91,7 @@ impl Analyst {
                 let freshness = freshness.context("the server does not tell how fresh its answer was")?;
                 figures.queried(QueryRun { number, scope, latency, rows, freshness });
             }
-            // The node has taken itself out; it comes back by itself.
+            // The node has fenced itself, and serves again once its clock is right.
             Err(error) if error.code() == Some(&SqlState::CANNOT_CONNECT_NOW) => {
                 figures.aborted(self.region, "57P03", "");
             }

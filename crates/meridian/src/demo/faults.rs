@@ -85,13 +85,11 @@ impl Fault {
     pub fn done(&self) -> String {
         let region = &self.region;
         match self.deed {
-            Deed::Kill => format!("{region} lost its power; heal {region} gives it back"),
+            Deed::Kill => format!("{region} is stopped and keeps its memory; heal {region} starts it again"),
             Deed::Lose => {
-                format!(
-                    "{region} lost its power and all it knew; heal {region} lets it come back with a copy"
-                )
+                format!("{region} is stopped and has lost its memory; heal {region} starts it empty")
             }
-            Deed::Heal => format!("{region} has its power back"),
+            Deed::Heal => format!("{region} runs again"),
             Deed::Skew(0) => format!("clocks of {region} come back"),
             Deed::Skew(ns) => {
                 let side = if ns > 0 { "ahead" } else { "behind" };

@@ -144,7 +144,7 @@ pub struct FaultReport {
 #[derive(Serialize, Clone)]
 pub struct RegionReport {
     pub name: String,
-    /// It has no power now.
+    /// It does not run now.
     #[serde(skip)]
     pub is_lost: bool,
     pub commits: u64,
@@ -296,7 +296,7 @@ impl Figures {
         let mut inner = self.lock();
         *inner.regions[region].aborts.entry(state.to_string()).or_default() += 1;
         drop(inner);
-        // A node that has taken itself out says so; its clients go elsewhere.
+        // A node that has fenced itself says so; its clients go elsewhere.
         if state != "40001" && state != "57P03" {
             self.error(format!("{state}: {message}"));
         }

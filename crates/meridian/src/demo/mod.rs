@@ -2,7 +2,7 @@
 //!
 //! Three regions in this process, the CH-benCHmark schema through SQL, rows by COPY, TPC-C terminals and
 //! an analyst in every region, all over the wire like any client, and a live view of what they see. Its
-//! prompt takes a region's power and gives it back, and leads its clocks astray.
+//! prompt stops a region and starts it again, and sets its clocks wrong.
 
 mod analysts;
 mod audit;
@@ -57,8 +57,9 @@ pub struct DemoArgs {
     /// One line a second instead of the live view
     #[arg(long)]
     pub plain: bool,
-    /// Lose a region or have it back at a time after the load, e.g. "10s kill eu", or let its clocks run off by
-    /// so many ms, e.g. "10s skew eu 50" (see --clock-bound); may be given several times
+    /// A fault at a time after the load: stop a region and keep its memory (kill) or not (lose), start it again
+    /// (heal), or set its clocks ahead by ms (skew, see --clock-bound), e.g. "10s kill eu" or "10s skew eu 50";
+    /// may be given several times
     #[arg(long = "at", value_name = "TIME kill|lose|heal|skew REGION [MS]")]
     pub faults: Vec<Planned>,
     /// Seed of rows and inputs
@@ -155,7 +156,7 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
 fn check_lose(database: &Database, region: RegionId) -> Result<(), String> {
     database.check_lose(region).map_err(|why| {
         let name = database.topology().region_name(region);
-        format!("{name} cannot be lost: {why} Use kill {name}: it stands still and keeps what it knew.")
+        format!("{name} cannot lose its memory: {why} Use kill {name}, which stops its processes and keeps their memory.")
     })
 }
 
@@ -183,17 +184,17 @@ async fn load(args: &DemoArgs, database: &Database) -> anyhow::Result<Tpcc> {
     Ok(tpcc)
 }
 
-/// Asks a region that has power for what the terminals were told. Errors: it cannot be asked, or something that was
-/// answered is missing, or something is there that nobody asked for.
+/// Asks a region that runs for what the terminals were told. Errors: it cannot be asked, or something that was
+/// answered is missing, or something was never requested.
 async fn audit(
     ledger: &Ledger,
     first: i64,
     regions: &[crate::database::Region],
     figures: &Figures,
 ) -> anyhow::Result<()> {
-    let with_power = regions.iter().enumerate().find(|(r, _)| !figures.is_lost(*r));
-    let audit = match with_power {
-        None => Err(anyhow!("no region has power; heal one before the end")),
+    let running = regions.iter().enumerate().find(|(r, _)| !figures.is_lost(*r));
+    let audit = match running {
+        None => Err(anyhow!("no region runs; heal one before the end")),
         Some((_, region)) => match tokio::time::timeout(AUDIT, ledger.audit(&region.url(), first)).await {
             Ok(audit) => audit,
             Err(_) => Err(anyhow!("no answer within {} s", AUDIT.as_secs())),
@@ -205,9 +206,7 @@ async fn audit(
     figures.audited(audit);
     match (lost, invented) {
         (0, 0) => Ok(()),
-        _ => bail!(
-            "the audit failed: {lost} answered payments are lost, {invented} are there that nobody asked for"
-        ),
+        _ => bail!("the audit failed: {lost} answered payments are lost, {invented} were never requested"),
     }
 }
 
@@ -282,8 +281,8 @@ impl Watch<'_> {
         };
         let is_lost = self.figures.is_lost(usize::from(region.0));
         match fault.deed {
-            Deed::Kill | Deed::Lose if is_lost => Ok(format!("{} has no power", fault.region)),
-            Deed::Heal if !is_lost => Ok(format!("{} has power", fault.region)),
+            Deed::Kill | Deed::Lose if is_lost => Ok(format!("{} does not run", fault.region)),
+            Deed::Heal if !is_lost => Ok(format!("{} runs", fault.region)),
             Deed::Kill => {
                 // Booked first: clients that lose their connection look whether that is why.
                 self.figures.fault(fault, usize::from(region.0));
@@ -294,7 +293,7 @@ impl Watch<'_> {
                 self.figures.fault(fault, usize::from(region.0));
                 database.skew(region, ns);
                 Ok(match self.args.database.clock_bound.is_zero() {
-                    true => format!("{}; without --clock-bound nobody looks", fault.done()),
+                    true => format!("{}; without --clock-bound no node compares clocks", fault.done()),
                     false => fault.done(),
                 })
             }
@@ -309,20 +308,23 @@ impl Watch<'_> {
             Deed::Heal => match database.heal(region).await? {
                 true => {
                     self.figures.fault(fault, usize::from(region.0));
-                    Ok(format!("{} has its power back", fault.region))
+                    Ok(format!("{} runs again", fault.region))
                 }
-                false => Ok(format!("{} has its power back and asks others for what it knew", fault.region)),
+                false => Ok(format!(
+                    "{} runs again and is recovering: it copies another region's state",
+                    fault.region
+                )),
             },
         }
     }
 
-    /// Regions that have got back what they knew.
+    /// Regions that have recovered since the last call.
     async fn returned(&self, database: &mut Database) -> anyhow::Result<Option<String>> {
         let mut told = None;
         for (region, took, bytes) in database.returned().await? {
             let name = database.topology().region_name(region).to_string();
             let (ms, mib) = (took.as_millis(), bytes as f64 / f64::from(1 << 20));
-            told = Some(format!("{name} is whole again: a copy of {mib:.1} MiB, {ms} ms"));
+            told = Some(format!("{name} has recovered: a copy of {mib:.1} MiB, {ms} ms"));
             self.figures.fault(&Fault { deed: Deed::Heal, region: name }, usize::from(region.0));
         }
         Ok(told)

@@ -45,7 +45,7 @@ enum Stay {
     Over,
     /// The connection broke.
     Lost,
-    /// The node has taken itself out.
+    /// The node has fenced itself.
     Refused,
     /// It is time to look whether the own region is back.
     LookHome,

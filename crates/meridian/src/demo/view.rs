@@ -252,7 +252,7 @@ pub fn summary(report: &Report) -> String {
         writeln!(
             out,
             "\naudit: of {answered} answered payments {lost} are lost; of {unknown} without an answer \
-             {unknown_done} took effect; {invented} are there that nobody asked for"
+             {unknown_done} took effect; {invented} were never requested"
         )
         .expect("memory takes it");
     }

@@ -149,7 +149,10 @@ async fn a_token_is_good_for_the_life_of_its_logs_and_refused_by_any_other() {
         for set in [&set, "SET meridian.token = '17'"] {
             let (state, message) = failure(&client, set).await;
             assert_eq!(state, "22023");
-            assert!(message.contains("another cluster, or by a former life of this one"), "{message}");
+            assert!(
+                message.contains("another cluster, or by an earlier incarnation of this one"),
+                "{message}"
+            );
         }
         run(&client, "CREATE TABLE t (id INT PRIMARY KEY)").await;
         assert_eq!(value(&client, "SELECT count(*) FROM t").await, "0", "the session goes on");

@@ -113,12 +113,12 @@ fn an_engine_without_copies_loses_no_region_and_an_audit_that_cannot_be_made_fai
     demo.stdin.as_mut().expect("piped").write_all(b"lose eu\n").expect("it reads");
     let ended = demo.wait_with_output().expect("the command ends");
     let (said, failed) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    let refused = said.lines().find(|line| line.starts_with("eu cannot be lost")).unwrap_or_default();
+    let refused = said.lines().find(|line| line.starts_with("eu cannot lose its memory")).unwrap_or_default();
     assert!(refused.contains("one copy of each partition") && refused.contains("kill eu"), "{said}{failed}");
     assert!(!said.contains("panic") && !failed.contains("panic"), "{said}{failed}");
     assert!(!ended.status.success(), "{said}{failed}");
     assert!(
-        failed.contains("audit could not be made") && failed.contains("no region has power"),
+        failed.contains("audit could not be made") && failed.contains("no region runs"),
         "{said}{failed}"
     );
 }

@@ -3,13 +3,10 @@
 //! A question is repeated until it is answered, and served once at a time; serving it again is harmless.
 
 use super::*;
-use crate::message::AnswerBody;
-use crate::questions::{Asked, Owner};
+use crate::questions::{Asked, Owner, Purpose, Serving};
+use crate::read::goal::granule_of;
 use base::Key;
-use base::key::KeyRange;
-use base::order::{CloseTicket, Closed, StreamItem};
-use base::txn::RowRead;
-use reads::snapshot::Told;
+use base::order::{Close, CloseTicket, Closed, StreamItem};
 use txn::engine::Unanswered;
 
 impl<E: Engine> Node<E> {
@@ -77,19 +74,20 @@ impl<E: Engine> Node<E> {
                     // Records first: the asker waits for them anyway.
                     self.flush(now, out);
                 }
-                let calibration = self.calibration(now, partition);
-                return self.answer(
-                    now,
-                    from,
-                    question,
-                    partition,
-                    0,
-                    Ok(AnswerBody::Calibrated(calibration)),
-                    out,
-                );
+                let answer = Ok(AnswerBody::Calibrated(self.calibration(now, partition)));
+                return self.answer(now, from, question, partition, 0, answer, out);
             }
-            Question::Timestamp | Question::Batches | Question::Replicated(_) => {
-                return self.serve_rival(now, from, question, partition, &what, out);
+            Question::Timestamp => {
+                let answer = self.timestamp(now).map(AnswerBody::Timestamp);
+                return self.answer(now, from, question, partition, 0, answer, out);
+            }
+            Question::Batches => {
+                let refused = || SqlError::unsupported("a batch cut in a cluster that does not run them");
+                let answer = self.protocol.published().map(AnswerBody::Batches).ok_or_else(refused);
+                return self.answer(now, from, question, partition, 0, answer, out);
+            }
+            Question::Replicated(txn) => {
+                return self.serve_replicated(now, from, question, partition, *txn, out);
             }
             Question::Record(txn) => return self.serve_record(now, from, question, partition, *txn, out),
             Question::Latest(granules) => {
@@ -105,8 +103,37 @@ impl<E: Engine> Node<E> {
             base::sometimes!("a question is repeated while it is being answered");
             return;
         }
-        let effects = self.close_rank(now, ticket, Close { partition, rank, granules });
-        self.engine_effects(now, effects, out);
+        self.close(now, ticket, Close { partition, rank, granules }, out);
+    }
+
+    fn serve_latest(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        question: QuestionId,
+        partition: PartitionId,
+        granules: Vec<Granule>,
+        out: &mut Effects<Self>,
+    ) {
+        if !self.topology.unbounded_clocks {
+            return; // A peer with another topology. Silence, never a guess.
+        }
+        if !self.questions.serving_for.insert((from, question)) {
+            return;
+        }
+        let ticket = self.questions.next_ticket();
+        let purpose = Purpose::Latest { to: from, question };
+        self.questions.serving.insert(ticket, Serving { purpose, partition, since: now });
+        self.find_latest(now, ticket, partition, granules, out);
+    }
+
+    /// The engine knows how late a cut has to be.
+    pub(super) fn latest(&mut self, now: Time, ticket: CloseTicket, rank: Rank, out: &mut Effects<Self>) {
+        let Some(serving) = self.questions.serving.remove(&ticket) else { return };
+        let Purpose::Latest { to, question } = serving.purpose else { unreachable!("it asked for that") };
+        self.questions.serving_for.remove(&(to, question));
+        let answer = Ok(AnswerBody::Latest(rank));
+        self.answer(now, to, question, serving.partition, now.since(serving.since), answer, out);
     }
 
     /// A close is under way for a question; false if there is one already.
@@ -155,7 +182,7 @@ impl<E: Engine> Node<E> {
         let partition = serving.partition;
         match serving.purpose {
             Purpose::Low(rank) => {
-                self.low_pending.remove(&partition);
+                self.streams.closing.remove(&partition);
                 if result.is_ok() {
                     self.stream(now, partition, StreamItem::Low(rank), out);
                     // Later than its timer: transactions were under way.
@@ -221,70 +248,18 @@ impl<E: Engine> Node<E> {
             return;
         }
         match (asked.owner, answer) {
-            (Owner::Query(id), Ok(body)) => {
-                let Some(query) = self.queries.get_mut(&id) else { return };
-                match body {
-                    AnswerBody::Closed { closed, through } => {
-                        query.rule.told(now, Told::Closed { partition, closed, through, waited_ns })
-                    }
-                    AnswerBody::Latest(rank) => query.rule.told(now, Told::Latest { partition, rank }),
-                    AnswerBody::Timestamp(rank) => query.rule.told(now, Told::Timestamp { rank }),
-                    AnswerBody::Batches(published) => query.rule.told(now, Told::Batches { published }),
-                    AnswerBody::Calibrated(_)
-                    | AnswerBody::Rows(_)
-                    | AnswerBody::Replicated
-                    | AnswerBody::Streamed => return,
-                }
-                self.ask_on(now, id, out);
-                self.finish_query(now, id, out);
-            }
-            (Owner::Query(id), Err(error)) => {
-                if self.queries.contains_key(&id) {
-                    self.vanished(id);
-                    out.reply(id, Reply::Snapshot(Err(error)));
-                }
-            }
-            (Owner::Read(id), Ok(AnswerBody::Rows(rows))) => {
-                let Some(state) = self.row_reads.get_mut(&id) else { return };
-                let on_the_way_ns = now.since(state.cut.arrived).saturating_sub(waited_ns);
-                state.coordination_ns = state.coordination_ns.max(on_the_way_ns);
-                state.waited_ns = state.waited_ns.max(waited_ns);
-                let slots = state.open.remove(&question).unwrap_or_default();
-                for (slot, rows) in slots.into_iter().zip(rows) {
-                    state.rows[slot] = rows;
-                }
-                self.finish_row_read(now, id, out);
-            }
-            (Owner::Cut(id), Ok(AnswerBody::Latest(rank))) => self.cut_told(now, id, question, rank, out),
-            (Owner::Read(_) | Owner::Cut(_), Ok(_)) => {}
-            (Owner::Scan(node, scan), answer) => {
-                self.scan_told(now, (node, scan), partition, waited_ns, answer, out)
+            (Owner::Read(id), answer) => {
+                self.read_told(now, id, (question, partition, waited_ns), answer, out)
             }
             (Owner::Copies(txn), _) => self.copied(now, txn, out),
             (Owner::Calibration(sent_at), Ok(AnswerBody::Calibrated(calibration))) => {
-                self.columns.delays.round_trip(partition, now.since(sent_at));
-                self.calibrated(now, partition, sent_at, Ok(calibration), out);
+                self.columns.round_trip(partition, now.since(sent_at));
+                self.calibrated(now, (question, partition), sent_at, Ok(calibration), out);
             }
             (Owner::Calibration(_), Ok(_)) => {}
             (Owner::Calibration(sent_at), Err(error)) => {
-                self.calibrated(now, partition, sent_at, Err(error), out)
-            }
-            (Owner::Cut(id), Err(error)) => self.cut_failed(id, error, out),
-            (Owner::Read(id), Err(error)) => {
-                if self.row_reads.contains_key(&id) {
-                    self.vanished(id);
-                    out.reply(id, Reply::Rows(Err(error)));
-                }
+                self.calibrated(now, (question, partition), sent_at, Err(error), out)
             }
         }
-    }
-}
-
-/// What a row read touches. Through an index, a row may have left or entered the range by a write that
-/// names only its key, so the whole table is closed.
-pub(super) fn granule_of(read: &RowRead) -> Granule {
-    match read.index {
-        None => Granule::of(read.table, read.range.clone()),
-        Some(_) => Granule::Range(read.table, KeyRange::all()),
     }
 }

@@ -4,7 +4,6 @@ use super::*;
 use crate::questions::Owner;
 use base::order::Calibration;
 use reads::calibration::Want;
-use reads::snapshot::Told;
 
 const CALIBRATIONS_UNDER_WAY: u64 = 8;
 
@@ -14,16 +13,16 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         partition: PartitionId,
-        query: RequestId,
+        id: ReadId,
         out: &mut Effects<Self>,
     ) {
         let node = self.topology.copy_near(partition, self.id);
-        if node != self.id {
+        if let (true, ReadId::Client(query)) = (node != self.id, id) {
             self.questions.note_asked(query, node);
         }
         // At most so many questions are under way to one partition.
-        let gap_ns = 2 * self.columns.delays.one_way_ns(partition) / CALIBRATIONS_UNDER_WAY;
-        match self.calibrations.want(now, gap_ns, partition, query) {
+        let gap_ns = 2 * self.columns.one_way_ns(partition) / CALIBRATIONS_UNDER_WAY;
+        match self.reads.want_calibration(now, gap_ns, partition, id) {
             Want::Ask => self.calibrate(now, partition, out),
             Want::AskAt(at) => out.timer(Timer::Calibrate { partition }, at),
             Want::Join => {}
@@ -32,7 +31,7 @@ impl<E: Engine> Node<E> {
 
     /// Queries have gathered for a calibration of this partition.
     pub(super) fn calibrate_again(&mut self, now: Time, partition: PartitionId, out: &mut Effects<Self>) {
-        if self.calibrations.due(now, partition) {
+        if self.reads.calibration_is_due(now, partition) {
             self.calibrate(now, partition, out);
         }
     }
@@ -46,30 +45,20 @@ impl<E: Engine> Node<E> {
     pub(super) fn calibrated(
         &mut self,
         now: Time,
-        partition: PartitionId,
+        (question, partition): (QuestionId, PartitionId),
         sent_at: Time,
         answer: Result<Calibration, SqlError>,
         out: &mut Effects<Self>,
     ) {
-        for id in self.calibrations.answered(partition, sent_at) {
-            let Some(query) = self.queries.get_mut(&id) else { continue };
-            match &answer {
-                Ok(calibration) => {
-                    query.rule.told(now, Told::Calibrated { partition, calibration: *calibration });
-                    self.ask_on(now, id, out);
-                    self.finish_query(now, id, out);
-                }
-                Err(error) => {
-                    self.vanished(id);
-                    out.reply(id, Reply::Snapshot(Err(error.clone())));
-                }
-            }
+        for id in self.reads.calibrated(partition, sent_at) {
+            let answer = answer.clone().map(AnswerBody::Calibrated);
+            self.read_told(now, id, (question, partition, 0), answer, out);
         }
     }
 
     /// A query ended or went away.
-    pub(super) fn forget_calibrations(&mut self, id: RequestId) {
-        for (partition, sent_at) in self.calibrations.forget(id) {
+    pub(super) fn forget_calibrations(&mut self, id: ReadId) {
+        for (partition, sent_at) in self.reads.forget_calibrations(id) {
             self.questions.forget_calibration(partition, sent_at);
         }
     }

@@ -1,4 +1,4 @@
-//! A node whose clock is wrong, or has not been compared with others' for long, takes itself out: it answers nobody and
+//! A node whose clock is wrong, or has not been compared with others' for long, fences itself: it answers nobody and
 //! says nothing, until it is right again.
 //!
 //! KEEPS: while it is out, its engine neither hears nor says anything, so to others it is a node that is cut off; its
@@ -119,21 +119,18 @@ impl<E: Engine> Node<E> {
 
     /// Ends what clients wait for.
     fn refuse_all(&mut self, reason: &SqlError, out: &mut Effects<Self>) {
-        for id in self.queries.keys().chain(self.gathers.keys()).copied().collect::<Vec<_>>() {
-            self.vanished(id);
-            out.reply(id, Reply::Snapshot(Err(reason.clone())));
-        }
-        for id in self.row_reads.keys().copied().collect::<Vec<_>>() {
-            self.vanished(id);
-            out.reply(id, Reply::Rows(Err(reason.clone())));
+        for id in self.reads.of_clients() {
+            if let Some(read) = self.give_up(ReadId::Client(id)) {
+                out.reply(id, read.refused(reason.clone()));
+            }
         }
         for wish in std::mem::take(&mut self.locks.wishes).into_values() {
             out.reply(wish.request, Reply::Locked(Err(reason.clone())));
         }
-        for (id, _) in std::mem::take(&mut self.submitted).into_values() {
+        for id in self.gateway.take_all() {
             let unknown = SqlError::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
-                "the outcome of the transaction is not known: its gateway has taken itself out",
+                "the outcome of the transaction is not known: its gateway has fenced itself",
             );
             let unknown = unknown.detail(reason.message.clone());
             out.reply(
@@ -144,7 +141,7 @@ impl<E: Engine> Node<E> {
     }
 }
 
-/// What a request gets while the node is out; `None` if it may be served all the same.
+/// What a request gets while the node is fenced; `None` if it may be served all the same.
 pub(super) fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
     let reason = reason.clone();
     match request {
@@ -159,10 +156,10 @@ pub(super) fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
 }
 
 fn unchecked(me: NodeId, for_ns: u64) -> SqlError {
-    let message = format!("node {me} has taken itself out: it cannot compare its clock with any other");
+    let message = format!("node {me} has fenced itself: it cannot compare its clock with any other");
     SqlError::new(SqlState::CANNOT_CONNECT_NOW, message)
-        .detail(format!("No other node has answered for {:.1} s, and clocks stray.", for_ns as f64 / 1e9))
-        .hint("Connect to another node. This one goes on by itself once it hears of others again.")
+        .detail(format!("No other node has answered for {:.1} s, and clocks drift.", for_ns as f64 / 1e9))
+        .hint("Connect to another node. This one serves again as soon as another node answers it.")
 }
 
 fn out_of_bound(me: NodeId, by: &[(NodeId, i64)], bound_ns: u64) -> SqlError {
@@ -174,7 +171,7 @@ fn out_of_bound(me: NodeId, by: &[(NodeId, i64)], bound_ns: u64) -> SqlError {
             format!("{node}'s is at least {:.1} ms {side}", ms(ns.abs()))
         })
         .collect();
-    let message = format!("node {me} has taken itself out: its clock is not within its bound");
+    let message = format!("node {me} has fenced itself: its clock is not within its bound");
     SqlError::new(SqlState::CANNOT_CONNECT_NOW, message)
         .detail(format!(
             "Clocks have to be within {:.1} ms of true time; {}.",
@@ -182,7 +179,7 @@ fn out_of_bound(me: NodeId, by: &[(NodeId, i64)], bound_ns: u64) -> SqlError {
             said.join(", ")
         ))
         .hint(
-            "Connect to another node. This one goes on by itself once its clock is right: mend the machine's clock \
-             discipline. SHOW CLOCKS tells what was measured.",
+            "Connect to another node. This one serves again once its clock is right: check the machine's clock \
+             synchronisation. SHOW CLOCKS shows what was measured.",
         )
 }

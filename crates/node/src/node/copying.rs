@@ -62,7 +62,7 @@ impl<E: Engine> Node<E> {
                 copy.push(Feed::CopyRows { table, rows });
             }
         }
-        let graph = self.streams.published.get(&partition).unwrap_or(&self.columns.graph);
+        let graph = self.streams.published.get(&partition).unwrap_or(self.columns.graph());
         let (vertices, logged) = graph.copy_of(partition);
         let vertices = vertices.into_iter().map(base::order::StreamItem::Vertex);
         copy.extend(vertices.map(|vertex| Feed::Item(Arc::new(vertex))));
@@ -90,14 +90,14 @@ impl<E: Engine> Node<E> {
             self.flush(now, out);
         }
         let everywhere = self.streams.outgoing[&partition].acknowledged_everywhere();
-        self.rival_acknowledged(now, partition, everywhere, out);
+        self.acknowledged(now, partition, everywhere, out);
     }
 
     /// The cluster has collected up to here. If that is beyond what this node has, it was taken for dead:
     /// whatever its readers rely on may be gone.
     pub(super) fn check_lease(&mut self, now: Time, below: Rank, out: &mut Effects<Self>) {
         let columns = &self.columns;
-        let lapsed = |p: &PartitionId| columns.low.get(p).is_some_and(|low| *low < below);
+        let lapsed = |p: &PartitionId| columns.complete(*p).is_some_and(|low| low < below);
         let lapsed: Vec<PartitionId> = self.streams.incoming.keys().copied().filter(lapsed).collect();
         if lapsed.is_empty() {
             return;
@@ -106,12 +106,9 @@ impl<E: Engine> Node<E> {
         let error = SqlError::new(SqlState::SNAPSHOT_TOO_OLD, "this node was cut off for too long")
             .detail("What the query was about to read has been collected elsewhere.")
             .hint("Run the query again.");
-        let queries: Vec<RequestId> = self.queries.keys().copied().collect();
-        for id in queries {
-            self.vanished(id);
-            out.reply(id, Reply::Snapshot(Err(error.clone())));
+        for id in self.reads.over_columns() {
+            self.fail_read(now, id, error.clone(), out);
         }
-        self.refuse_closing_scans(now, &error, out);
         lapsed.into_iter().for_each(|partition| self.begin_copy(now, partition, out));
     }
 
@@ -120,39 +117,5 @@ impl<E: Engine> Node<E> {
         self.columns.forget(partition);
         self.streams.incoming.get_mut(&partition).expect("it is fed from elsewhere").begin(now);
         self.acknowledge(partition, out);
-    }
-}
-
-impl Columns {
-    /// What is here of a partition is void until a copy of it has arrived.
-    pub(super) fn forget(&mut self, partition: PartitionId) {
-        self.arriving.insert(partition);
-        self.low.remove(&partition);
-        self.graph.forget_log(partition);
-    }
-
-    /// Takes what a stream brings. False: the copy that ends here is too old to be used.
-    pub(super) fn take(&mut self, now: Time, partition: PartitionId, feed: &Feed) -> bool {
-        match feed {
-            Feed::Item(item) => self.receive(now, partition, item),
-            Feed::CopyBegins { position, rank, catalog } => {
-                self.forget(partition);
-                self.begins_at.insert(partition, *rank);
-                self.store.begin_copy(partition, *position, *rank, catalog);
-            }
-            Feed::CopyRows { table, rows } => self.store.copy_rows(partition, *table, rows),
-            Feed::CopyLogged { position, txn, rank } => {
-                self.graph.logged(now, partition, *position, *txn, *rank);
-            }
-            Feed::CopyEnds { low } => {
-                if *low < self.collected_below {
-                    base::sometimes!("a copy is too old when it arrives");
-                    return false;
-                }
-                self.arriving.remove(&partition);
-                self.low.insert(partition, *low);
-            }
-        }
-        true
     }
 }

@@ -1,7 +1,7 @@
 //! What a set may include beyond what it must (PERSEUS §IV-B "dynamic snapshot").
 //!
-//! The paper drops single transactions whose updates would come late; whoever depends on them may stay, and
-//! the snapshot is not closed any more. Here a transaction that has arrived stays only if its whole closure
+//! The paper drops single transactions whose updates would come late; a transaction that depends on them may stay, and
+//! then the snapshot is not closed. Here a transaction that has arrived stays only if its whole closure
 //! has: what is left out is closed under descendants, so what stays is closed under ancestors.
 
 use super::closure::incomplete;

@@ -96,7 +96,7 @@ pub(crate) fn name_of(catalog: &Catalog, id: TableId) -> String {
     }
 }
 
-/// A range was read that was not declared: whoever planned the transaction is wrong.
+/// A range was read that was not declared: a defect of the gateway that planned the transaction.
 pub(crate) fn undeclared_range(catalog: &Catalog, id: TableId) -> SqlError {
     SqlError::internal(format!(
         "the transaction touches a range of {} outside its declared set",

@@ -1,8 +1,8 @@
 //! A change of the catalog together with rows.
 //!
-//! IN: rows as tables will describe them after the change. KEEPS: what was read is judged by the tables as
-//! they are; constraints hold for the final state, so a row that the transaction itself writes is judged by
-//! what it writes, and all others as they are.
+//! IN: rows as tables will describe them after the change. KEEPS: reads are validated against the tables as
+//! they are; constraints hold for the final state, so a row that the transaction writes is checked as
+//! written, and all others as they are.
 
 use super::Prepared;
 use super::overlay::Run;
@@ -80,7 +80,7 @@ impl Store {
     }
 
     fn changed_table(&self, desc: &Arc<Table>, written: &Written<'_>) -> TableStore {
-        // Nobody asks when: the store is thrown away when the rows are checked.
+        // The place is irrelevant: the store is dropped once the rows are checked.
         let place = Place::new(Rank::ZERO, TxnId::MIN);
         let mut made = TableStore::new(desc.clone(), &self.topology, place);
         let Some(old) = self.table(desc.id) else { return made };

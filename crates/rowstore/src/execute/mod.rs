@@ -11,7 +11,7 @@
 //! place later: see `evaluate`.
 //!
 //! A unique entry that has its home elsewhere ([`Table::index_is_local`](base::schema::Table::index_is_local))
-//! is written at its home by whoever sees the row in the program; the entry of a row that goes away is
+//! is written at its home by a participant that sees the row in the program; the entry of a row that goes away is
 //! named by the participant that holds the row, in the values it gathers.
 
 mod declared;

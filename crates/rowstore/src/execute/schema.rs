@@ -1,4 +1,4 @@
-//! Changes of the catalog, and what they ask of rows that are there already.
+//! Changes of the catalog, and what they require of existing rows.
 
 use super::migration::Written;
 use super::violation::{cannot_index, check_row};

@@ -1,7 +1,7 @@
 //! One-shot statements, in order, each seeing the writes of those before it.
 //!
-//! A participant runs the part whose rows live here. A statement that declares nothing here has nothing
-//! to do here, whatever its range.
+//! A participant executes the part whose rows it has. A statement that declares nothing at this participant is
+//! skipped here, whatever its range.
 
 use super::Prepared;
 use super::overlay::{Run, complete};

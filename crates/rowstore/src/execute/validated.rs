@@ -66,7 +66,7 @@ impl Store {
 
 impl<'a> Run<'a> {
     pub(super) fn take_writes(&mut self, writes: &'a [ValidatedWrite]) -> SqlResult<()> {
-        // Uniqueness is asked of the final state: whoever leaves an entry has left before anyone enters.
+        // Uniqueness holds for the final state: all entries are removed before any is added.
         let mut ends: BTreeMap<(TableId, &Key), Option<Vec<Datum>>> = BTreeMap::new();
         let mut here: BTreeMap<(TableId, &Key), &ValidatedWrite> = BTreeMap::new();
         let mut plain = Vec::new();
@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
                 return Err(SqlError::internal(format!("a row of {} under another key", table.desc.name)));
             }
             let is_here = is_here(table, write);
-            // Without indexes and checks nobody asks for the values.
+            // Without indexes and checks the values are not needed.
             if let Some(row) = write.row.as_ref().filter(|_| table.indexes.is_empty())
                 && is_plainly_right(&table.desc, row)
             {

@@ -26,9 +26,9 @@ use history::guarantee::{AntiDependencies, RealTime, Rules};
 use history::{Guarantee, History, check};
 use node::Node;
 use node::request::{Reply, Request};
-use reads::rival::Rival;
-use reads::snapshot::Dynamic;
-use reads::snapshot::printed::Printed;
+use reads::protocol::Rival;
+use reads::rule::Dynamic;
+use reads::rule::printed::Printed;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -65,7 +65,7 @@ pub struct Case {
     pub caerus_mutant: Option<txn::caerus::Mutant>,
     /// A fault planted in how cuts are chosen.
     #[cfg(feature = "mutants")]
-    pub reads_mutant: Option<reads::snapshot::Mutant>,
+    pub reads_mutant: Option<reads::rule::Mutant>,
     /// Nobody watches the clocks.
     #[cfg(feature = "mutants")]
     pub unwatched: bool,

@@ -344,7 +344,7 @@ impl Session {
         }
     }
 
-    /// A node that has taken itself out, or needs a region that is silent, refuses: goes to another one. Hands on any
+    /// A node that has fenced itself, or needs a region that is silent, refuses: goes to another one. Hands on any
     /// other reply.
     fn refused<P>(&mut self, now: Time, reply: Reply, out: &mut ClientEffects<P>) -> Option<Reply>
     where

@@ -1,7 +1,7 @@
 //! The initial population (clause 4.3.3.1).
 //!
 //! KEEPS: each row depends on the seed and its own key alone (orders and their lines on the same
-//! stream), so any table of any warehouse can be made by itself, in any order, any number of times.
+//! stream), so any table of any warehouse can be made separately, in any order, any number of times.
 
 use super::{DISTRICTS, Table, Tpcc};
 use crate::random::{a_string, last_name, n_string, nurand, zip};

@@ -1,6 +1,6 @@
-//! The five transactions as stored procedures of our own; `procedures.sql` holds the same for PostgreSQL.
+//! The five transactions as Meridian's stored procedures; `procedures.sql` has the same for PostgreSQL.
 //!
-//! KEEPS: whatever can abort is decided while gathering; applying only writes. A warehouse's tables lie in
+//! KEEPS: every abort is decided while gathering; applying only writes. A warehouse's tables lie in
 //! one partition ([`placed`] refuses anything else), so all that crosses partitions is stock and catalogue
 //! values of an order, and the customer of a payment.
 //!

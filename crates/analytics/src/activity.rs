@@ -1,0 +1,142 @@
+//! Who is connected to a gateway, and what each session does: `pg_stat_activity`.
+//!
+//! KEEPS: a process id names one session at a time, in the whole cluster; a session that ends is gone from here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Bytes of a statement's text that are kept to be looked at, as in PostgreSQL.
+const QUERY_BYTES: usize = 1024;
+
+/// All sessions of a gateway.
+#[derive(Default)]
+pub struct Sessions {
+    state: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    sessions: BTreeMap<i32, Arc<Activity>>,
+    /// Sessions there ever were.
+    count: u32,
+}
+
+impl Sessions {
+    /// A session's entry. Process ids of `nodes` nodes alternate, so that none is given twice.
+    pub fn open(&self, node: u16, nodes: usize, user: &str, database: &str, now_us: i64) -> Arc<Activity> {
+        let mut open = self.state.lock().expect("no panic while sessions are counted");
+        let nodes = i32::try_from(nodes).unwrap_or(i32::MAX).max(1);
+        let process = loop {
+            let count = open.count as i32 % (i32::MAX / nodes - 1);
+            open.count = open.count.wrapping_add(1) % i32::MAX as u32;
+            let process = 1 + i32::from(node) + nodes * count;
+            if !open.sessions.contains_key(&process) {
+                break process;
+            }
+        };
+        let activity = Arc::new(Activity {
+            process,
+            user: user.into(),
+            database: database.into(),
+            since_us: now_us,
+            now: Mutex::new(Now { state: State::Idle, changed_us: now_us, ..Now::default() }),
+        });
+        open.sessions.insert(process, activity.clone());
+        activity
+    }
+
+    pub fn close(&self, process: i32) {
+        self.state.lock().expect("no panic while sessions are counted").sessions.remove(&process);
+    }
+
+    /// Every session, in the order of process ids.
+    pub fn all(&self) -> Vec<Arc<Activity>> {
+        self.state.lock().expect("no panic while sessions are counted").sessions.values().cloned().collect()
+    }
+}
+
+/// What is known of one session. Times are in µs since 2000-01-01.
+pub struct Activity {
+    pub process: i32,
+    pub user: String,
+    pub database: String,
+    pub since_us: i64,
+    now: Mutex<Now>,
+}
+
+/// What a session does now.
+#[derive(Clone, Default)]
+pub struct Now {
+    pub client: Option<SocketAddr>,
+    pub application: String,
+    pub state: State,
+    pub changed_us: i64,
+    /// The running statement, or the last one.
+    pub query: Arc<str>,
+    pub query_us: Option<i64>,
+    /// When the open transaction began.
+    pub transaction_us: Option<i64>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum State {
+    #[default]
+    Idle,
+    Active,
+    InTransaction,
+    Failed,
+}
+
+impl State {
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Idle => "idle",
+            State::Active => "active",
+            State::InTransaction => "idle in transaction",
+            State::Failed => "idle in transaction (aborted)",
+        }
+    }
+}
+
+impl Activity {
+    pub fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().expect("no panic while a session is looked at")
+    }
+
+    /// A statement begins.
+    pub fn begin(&self, query: &Arc<str>, now_us: i64, transaction_us: Option<i64>) {
+        let mut now = self.now();
+        if !Arc::ptr_eq(&now.query, query) {
+            now.query = query.clone();
+        }
+        (now.state, now.changed_us, now.query_us) = (State::Active, now_us, Some(now_us));
+        now.transaction_us = transaction_us.or(Some(now_us));
+    }
+
+    /// The session waits for its client.
+    pub fn rest(&self, state: State, now_us: i64, transaction_us: Option<i64>) {
+        let mut now = self.now();
+        (now.state, now.changed_us, now.transaction_us) = (state, now_us, transaction_us);
+    }
+}
+
+/// A statement's text as it is kept to be looked at.
+pub fn kept_text(sql: &str) -> Arc<str> {
+    Arc::from(&sql[..sql.floor_char_boundary(QUERY_BYTES - 1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_ids_are_given_once() {
+        let gateways = [Sessions::default(), Sessions::default()];
+        let open = |node: u16| gateways[usize::from(node)].open(node, 2, "u", "d", 0).process;
+        assert_eq!((open(0), open(0), open(1), open(1)), (1, 3, 2, 4));
+        gateways[0].close(1);
+        assert_eq!(open(0), 5);
+        assert_eq!(gateways[0].all().iter().map(|a| a.process).collect::<Vec<_>>(), [3, 5]);
+    }
+}

@@ -1,0 +1,83 @@
+//! What planning depends on beside the statement.
+
+use super::engine::Analytics;
+use crate::cluster::Cluster;
+use base::schema::{Catalog, Placement, Table};
+use sql::cancel::CancelHandle;
+use std::sync::Arc;
+
+/// What planning depends on beside the statement.
+pub struct Context<'a> {
+    pub analytics: &'a Arc<Analytics>,
+    pub catalog: &'a Arc<Catalog>,
+    pub search_path: &'a [String],
+    pub database: &'a str,
+    pub user: &'a str,
+    pub process_id: i32,
+    /// Ends the statement, its planning too.
+    pub cancel: &'a CancelHandle,
+    /// Rows that are kept elsewhere are read from the columns here: what is complete here will do.
+    pub reads_here: bool,
+}
+
+/// The same for what outlives the call: a function that asks for it, a thread that the statement may not wait for.
+pub struct OwnedContext {
+    pub analytics: Arc<Analytics>,
+    pub catalog: Arc<Catalog>,
+    pub search_path: Vec<String>,
+    pub database: String,
+    pub user: String,
+    pub process_id: i32,
+    pub cancel: CancelHandle,
+    pub reads_here: bool,
+}
+
+impl Context<'_> {
+    pub fn cluster(&self) -> &Arc<dyn Cluster> {
+        &self.analytics.node.cluster
+    }
+
+    pub fn to_owned(&self) -> OwnedContext {
+        OwnedContext {
+            analytics: self.analytics.clone(),
+            catalog: self.catalog.clone(),
+            search_path: self.search_path.to_vec(),
+            database: self.database.to_string(),
+            user: self.user.to_string(),
+            process_id: self.process_id,
+            cancel: self.cancel.clone(),
+            reads_here: self.reads_here,
+        }
+    }
+
+    /// Whether some rows of a table are elsewhere, and all its columns here.
+    fn has_only_columns(&self, table: &Table) -> bool {
+        let cluster = self.cluster();
+        let (topology, me) = (cluster.topology(), cluster.node());
+        if table.placement == Placement::Replicated {
+            return false;
+        }
+        let partitions = table.partitions(topology);
+        let kept = &topology.nodes[usize::from(me.0)].subscribes;
+        partitions.iter().any(|p| !topology.holds(me, *p)) && partitions.iter().all(|p| kept.contains(p))
+    }
+    /// Whether a plan over rows has to leave the house for nothing.
+    pub fn prefers_columns(&self, tables: &[&Table]) -> bool {
+        self.reads_here && tables.iter().any(|table| self.has_only_columns(table))
+    }
+}
+
+impl OwnedContext {
+    pub fn context(&self) -> Context<'_> {
+        Context {
+            analytics: &self.analytics,
+            catalog: &self.catalog,
+            search_path: &self.search_path,
+            database: &self.database,
+            user: &self.user,
+            process_id: self.process_id,
+            cancel: &self.cancel,
+            reads_here: self.reads_here,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Analytical queries: DataFusion over column snapshots.
+//!
+//! A query is planned against the catalog; which partitions it can touch follows from the whole plan's
+//! filters; then one snapshot of all its tables is opened, at one cut, while the physical plan is made.
+//! From there on the query is a pure function of that snapshot.
+
+pub mod activity;
+pub mod types;
+
+mod batches;
+mod checks;
+mod cluster;
+mod collapse;
+mod collapse_exec;
+mod complexity;
+mod context;
+mod empty_lists;
+mod engine;
+mod error;
+mod exact_aggregates;
+mod fields;
+mod filters;
+mod functions;
+mod interruption;
+mod lifted_subqueries;
+mod lookup;
+mod memory;
+mod node_context;
+mod only;
+mod origins;
+mod overlay;
+mod plan;
+mod plan_errors;
+mod print;
+mod provider;
+mod prune;
+mod query_plan;
+mod regex_errors;
+mod rewrite;
+mod run;
+mod same_names;
+mod scalars;
+mod scan;
+mod set_types;
+mod shape_errors;
+mod shared;
+mod snapshots;
+mod system;
+mod wording;
+mod zones;
+
+pub use batches::{BatchStream, Guard, UNPACKED_BYTES};
+pub use cluster::Cluster;
+pub use complexity::check_columns;
+pub use context::Context;
+pub use engine::Analytics;
+pub use memory::{RowsMemory, row_bytes};
+pub use node_context::NodeContext;
+pub use overlay::OwnRows;
+pub use plan::{plan, plan_with};
+pub use query_plan::QueryPlan;
+pub use run::{Answer, How, Operators, Timing, explain, run};
+pub use snapshots::{HeldSnapshot, SnapshotGuard};

@@ -1,0 +1,310 @@
+//! From a statement to a query's logical plan and the shape of its answer.
+
+use super::context::Context;
+use super::error::sql_error;
+use super::lookup::Names;
+use super::query_plan::{QueryPlan, optimize};
+use super::types;
+use base::error::SqlResult;
+use base::schema::Table;
+use base::{DataType, TableId};
+use datafusion::catalog::default_table_source::source_as_provider;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::sql::planner::{ParserOptions, SqlToRel};
+use datafusion::sql::sqlparser::ast::{self, Statement};
+use sql::interrupt;
+use sql::lower::output_name;
+use sql::lower::scope::ParameterTypes;
+use sql::names;
+use sql::types::{Column, array_oid, type_modifier, type_oid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Plans a statement that returns rows, or finds the plan of the same text over the same catalog.
+pub fn plan(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Arc<QueryPlan>> {
+    let plans = &context.analytics.plans;
+    let key = (context.search_path.join(","), statement.to_string());
+    let version = context.catalog.version;
+    if parameters.0.is_empty() {
+        let plans = plans.lock().expect("no panic while looking up");
+        if let Some((known, plan)) = plans.get(&key)
+            && *known == version
+            && plan.same_tables(context.catalog)
+        {
+            return Ok(plan.clone());
+        }
+    }
+    let plan = Arc::new(plan_with(context, statement, parameters, false)?);
+    if plan.optimized.is_some() && plan.reads_tables() && key.1.len() <= KEPT_BYTES_MAX {
+        let mut plans = plans.lock().expect("no panic while looking up");
+        if plans.len() >= PLANS_MAX {
+            plans.clear();
+        }
+        plans.insert(key, (version, plan.clone()));
+    }
+    Ok(plan)
+}
+
+/// Longer texts are planned each time: what is kept is not accounted.
+const KEPT_BYTES_MAX: usize = 16 << 10;
+
+/// Plans kept at most; beyond it all are forgotten.
+const PLANS_MAX: usize = 256;
+
+/// The same; hidden columns can be named if `with_hidden`.
+pub fn plan_with(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+    with_hidden: bool,
+) -> SqlResult<QueryPlan> {
+    let (owned, statement, mut typed) = (context.to_owned(), statement.clone(), parameters.clone());
+    let work = move || {
+        plan_apart(&owned.context(), &statement, &mut typed, with_hidden).map(|planned| (planned, typed))
+    };
+    let (planned, typed) =
+        interrupt::during(context.cancel, || interrupt::apart(context.analytics.node.threads(), work))?;
+    *parameters = typed;
+    Ok(planned)
+}
+
+fn plan_apart(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+    with_hidden: bool,
+) -> SqlResult<QueryPlan> {
+    let declared = parameters.clone();
+    match fenced(|| plan_now(context, statement, parameters, with_hidden)) {
+        // A function of something whose type nobody knows is one of text.
+        Err(e) if e.state == base::SqlState::UNDEFINED_FUNCTION => {
+            *parameters = declared.clone();
+            let Some(typed) = super::rewrite::with_typed_arguments(statement, &declared) else {
+                return Err(e);
+            };
+            fenced(|| plan_now(context, &typed, parameters, with_hidden)).map_err(|_| e)
+        }
+        planned => planned,
+    }
+}
+
+/// Runs planning behind a fence: a panic in it is this statement's error, not the server's end.
+pub(super) fn fenced<T>(work: impl FnOnce() -> SqlResult<T>) -> SqlResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(sql::panics::error(panic)))
+}
+
+fn plan_now(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+    with_hidden: bool,
+) -> SqlResult<QueryPlan> {
+    let analytics = context.analytics;
+    let bytes = super::complexity::check_statement(statement)?;
+    // Given back once the plan is there.
+    let planning = super::memory::reserve(&analytics.memory, "a plan", bytes).map_err(sql_error)?;
+    let written = match analytics.system.empty_plan(statement) {
+        Some(empty) => empty,
+        None => {
+            let mut rewritten = statement.clone();
+            super::rewrite::rewrite(&mut rewritten, analytics)?;
+            let for_catalog = analytics.system.rewrite(&rewritten);
+            let asks_catalog = for_catalog.is_some();
+            if !asks_catalog {
+                super::rewrite::rewrite_shapes(&mut rewritten, context, analytics)?;
+                super::rewrite::tell_casts_apart(&mut rewritten, &analytics.state);
+            }
+            let rewritten = for_catalog.unwrap_or(rewritten);
+            let names = Names { analytics, context, with_hidden, asks_catalog };
+            let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
+            let planner = SqlToRel::new_with_options(&names, options);
+            let planned = match planner.sql_statement_to_plan(rewritten.clone()) {
+                // PostgreSQL lets two output columns have one name.
+                Err(e) if e.to_string().contains(SAME_NAMES) => {
+                    planner.sql_statement_to_plan(with_distinct_names(&rewritten))
+                }
+                planned => planned,
+            };
+            let mut planned = planned.map_err(sql_error)?;
+            let bytes = super::complexity::check(&planned)?;
+            planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
+            if !asks_catalog {
+                planned = super::set_types::settle(planned).map_err(sql_error)?;
+                super::checks::refuse_misread(&planned).map_err(sql_error)?;
+                planned = super::lifted_subqueries::lift(planned).map_err(sql_error)?;
+            }
+            super::scalars::settle(planned, true).map_err(sql_error)?
+        }
+    };
+    find_cast_parameters(statement, parameters);
+    find_parameters(&written, parameters)?;
+    let is_constant = parameters.0.is_empty() && !depends_on_time(&written).map_err(sql_error)?;
+    let optimized = match is_constant {
+        true => Some(optimize(&analytics.state, &written)?),
+        false => None,
+    };
+    let shape = optimized.as_ref().unwrap_or(&written).schema();
+    let fields: Vec<_> = shape.fields().iter().cloned().collect();
+    let mut shown = shown_names(statement, fields.len()).into_iter();
+    let columns = fields
+        .iter()
+        .enumerate()
+        .map(|(n, field)| {
+            let name = shown.next().flatten().unwrap_or_else(|| super::rewrite::shown(field.name()).into());
+            let data_type = types::shown_type(field);
+            let mut column = Column::new(name, data_type);
+            if !matches!(data_type, DataType::Varchar { .. } | DataType::Char { .. }) {
+                column.type_modifier = -1;
+            }
+            column.type_oid = types::shown_oid(field.data_type()).unwrap_or(column.type_oid);
+            if let Some((table, number)) = super::origins::origin(&written, n) {
+                column.origin = Some((sql::lower::oid(table.id), number as i16 + 1));
+                let stored = table.columns[number].data_type;
+                if type_oid(stored) == column.type_oid {
+                    column.type_modifier = type_modifier(stored);
+                }
+            }
+            if let Some(element) = types::element_type(field.data_type()) {
+                column.type_oid = array_oid(type_oid(element));
+            }
+            column
+        })
+        .collect();
+    let tables = tables_of(optimized.as_ref().unwrap_or(&written)).map_err(sql_error)?;
+    Ok(QueryPlan {
+        written,
+        optimized,
+        parameters: parameters.0.iter().map(|t| t.unwrap_or(DataType::Text)).collect(),
+        columns: Arc::new(columns),
+        tables,
+    })
+}
+
+/// Types of parameters that the text casts: `$1::int` is one of `int`.
+fn find_cast_parameters(statement: &Statement, parameters: &mut ParameterTypes) {
+    let _: ControlFlow<()> = ast::visit_expressions(statement, |e| {
+        if let ast::Expr::Cast { expr, data_type, .. } = e
+            && let ast::Expr::Value(value) = expr.as_ref()
+            && let ast::Value::Placeholder(name) = &value.value
+            && let Ok(n) = sql::lower::expr::placeholder(name)
+            && let Ok(Some(field)) = types::SqlTypes.plan_type_field(data_type)
+            && field.data_type().is_integer()
+        {
+            if parameters.0.len() <= n {
+                parameters.0.resize(n + 1, None);
+            }
+            parameters.0[n].get_or_insert(types::from_arrow(field.data_type()));
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Types of parameters as the plan knows them, where the client left them open.
+fn find_parameters(plan: &LogicalPlan, parameters: &mut ParameterTypes) -> SqlResult<()> {
+    for (name, data_type) in plan.get_parameter_types().map_err(sql_error)? {
+        let n = sql::lower::expr::placeholder(&name)?;
+        if parameters.0.len() <= n {
+            parameters.0.resize(n + 1, None);
+        }
+        if parameters.0[n].is_none() {
+            parameters.0[n] = data_type.as_ref().map(types::from_arrow);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the plan holds a function whose value changes from one execution to the next.
+fn depends_on_time(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|e| {
+            e.apply(|e| {
+                if let Expr::ScalarFunction(function) = e {
+                    found |= function.func.signature().volatility != Volatility::Immutable;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+/// Tables that a plan reads.
+fn tables_of(plan: &LogicalPlan) -> Result<BTreeMap<TableId, Arc<Table>>, DataFusionError> {
+    let mut tables = BTreeMap::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(columns) = provider.downcast_ref::<super::provider::ColumnTable>()
+        {
+            tables.insert(columns.table.id, columns.table.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(tables)
+}
+
+/// What DataFusion says of two output columns with one name.
+const SAME_NAMES: &str = "require unique expression names";
+
+/// The statement with an alias for every output column that has none; [`shown_names`] shows the original.
+fn with_distinct_names(statement: &Statement) -> Statement {
+    let mut statement = statement.clone();
+    let Statement::Query(query) = &mut statement else { return statement };
+    let mut body = query.body.as_mut();
+    loop {
+        match body {
+            ast::SetExpr::Query(inner) => body = inner.body.as_mut(),
+            ast::SetExpr::SetOperation { left, .. } => body = left,
+            ast::SetExpr::Select(select) => {
+                let mut given = BTreeSet::new();
+                for (i, item) in select.projection.iter_mut().enumerate() {
+                    let (e, name) = match item {
+                        ast::SelectItem::UnnamedExpr(e) => (e, None),
+                        ast::SelectItem::ExprWithAlias { expr, alias } => (expr, Some(names::fold(alias))),
+                        _ => continue,
+                    };
+                    if name.as_ref().is_none_or(|name| !given.insert(name.clone())) {
+                        let name = name.unwrap_or_else(|| output_name(e));
+                        let alias = ast::Ident::with_quote('"', format!("{name}#{i}"));
+                        *item = ast::SelectItem::ExprWithAlias { expr: e.clone(), alias };
+                    }
+                }
+                return statement;
+            }
+            _ => return statement,
+        }
+    }
+}
+
+/// PostgreSQL's names for the output columns, where they follow from the text.
+fn shown_names(statement: &Statement, count: usize) -> Vec<Option<String>> {
+    let Statement::Query(query) = statement else { return Vec::new() };
+    let mut body = query.body.as_ref();
+    let select = loop {
+        match body {
+            ast::SetExpr::Select(select) => break select,
+            ast::SetExpr::Query(inner) => body = inner.body.as_ref(),
+            ast::SetExpr::SetOperation { left, .. } => body = left,
+            _ => return Vec::new(),
+        }
+    };
+    if select.projection.len() != count {
+        return Vec::new();
+    }
+    let name = |item: &ast::SelectItem| match item {
+        ast::SelectItem::UnnamedExpr(e) => Some(output_name(e)),
+        ast::SelectItem::ExprWithAlias { alias, .. } => Some(names::fold(alias)),
+        _ => None,
+    };
+    select.projection.iter().map(name).collect()
+}

@@ -1,0 +1,346 @@
+//! What PostgreSQL writes one way and DataFusion another, changed in the statement before planning.
+
+mod aggregates;
+mod bags;
+mod correlated;
+mod distinct_on;
+mod grouping;
+mod limits;
+mod marks;
+mod ordered;
+mod recursion;
+mod relations;
+mod rows;
+mod shapes;
+mod subqueries;
+mod ties;
+mod values;
+mod windows;
+
+pub(super) use marks::shown;
+pub(super) use shapes::rewrite as rewrite_shapes;
+
+use super::engine::Analytics;
+use super::zones::AT_UTC;
+use aggregates::has_aggregate;
+use base::error::SqlResult;
+use base::{DataType, SqlError};
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
+};
+use ordered::makes_rows_or_looks_around;
+use sql::lower::scope::ParameterTypes;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
+pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
+    let _ = statement.visit(&mut CallsInFrom { analytics });
+    values::settle_intervals(statement);
+    let is_scalar = |name: &str| {
+        analytics.state.scalar_functions().contains_key(name)
+            && !analytics.state.aggregate_functions().contains_key(name)
+            && !analytics.state.window_functions().contains_key(name)
+    };
+    let outcome = visit_expressions_mut(statement, |e| {
+        match refuse_clauses(e, &is_scalar).and_then(|()| replacement(e)) {
+            Ok(None) => ControlFlow::Continue(()),
+            Ok(Some(new)) => {
+                *e = new;
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        }
+    });
+    match outcome {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// Refuses FILTER and OVER of functions that look at one row. Errors: 42809.
+fn refuse_clauses(e: &Expr, is_scalar: &dyn Fn(&str) -> bool) -> SqlResult<()> {
+    let Expr::Function(call) = e else { return Ok(()) };
+    let (clause, what) = match (&call.filter, &call.over) {
+        (Some(_), _) => ("FILTER", "an aggregate function"),
+        (None, Some(_)) => ("OVER", "a window function nor an aggregate function"),
+        (None, None) => return Ok(()),
+    };
+    let name = sql::names::parts(&call.name).ok().and_then(|mut parts| parts.pop()).unwrap_or_default();
+    if !is_scalar(&name) {
+        return Ok(());
+    }
+    let message = format!("{clause} specified, but {name} is not {what}");
+    Err(SqlError::new(base::SqlState(*b"42809"), message))
+}
+
+fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
+    if let Some(written_out) = rows::written_out(e)? {
+        return Ok(Some(written_out));
+    }
+    match e {
+        Expr::AtTimeZone { timestamp, time_zone } => at_time_zone(timestamp, time_zone).map(Some),
+        Expr::Substring {
+            expr,
+            substring_from: Some(pattern),
+            substring_for: None,
+            shorthand: false,
+            ..
+        } if is_text(pattern) => {
+            // The part that the parentheses match, or the whole match.
+            sql::parse::parse_expr(&format!("(regexp_match({expr}, {pattern}))[1]")).map(Some)
+        }
+        Expr::Value(value) => Ok(plain_number(&value.value)),
+        Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
+        Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
+        Expr::Function(function) => {
+            Ok(function_replacement(function).or_else(|| subqueries::array_of(function)))
+        }
+        Expr::Cast { kind, expr, data_type, array, format }
+            if sql::names::is_unlimited_numeric(data_type) =>
+        {
+            Ok(exact_numeric(expr).map(|data_type| Expr::Cast {
+                kind: kind.clone(),
+                expr: expr.clone(),
+                data_type,
+                array: *array,
+                format: format.clone(),
+            }))
+        }
+        Expr::Like { escape_char: Some(escape), pattern, .. }
+        | Expr::ILike { escape_char: Some(escape), pattern, .. } => {
+            let Some(plain) = with_backslash(pattern, escape) else { return Ok(None) };
+            let mut like = e.clone();
+            if let Expr::Like { escape_char, pattern, .. } | Expr::ILike { escape_char, pattern, .. } =
+                &mut like
+            {
+                *escape_char = None;
+                **pattern = plain;
+            }
+            Ok(Some(like))
+        }
+        Expr::TypedString(typed) => {
+            let Ok(to @ (DataType::Date | DataType::Timestamp | DataType::TimestampTz)) =
+                sql::names::data_type(&typed.data_type)
+            else {
+                return Ok(None);
+            };
+            let ast::Value::SingleQuotedString(text) = &typed.value.value else { return Ok(None) };
+            // Our own reading of dates, in the one form that DataFusion reads.
+            let value = base::text::parse(text, to)?;
+            let mut typed = typed.clone();
+            typed.value.value = ast::Value::SingleQuotedString(base::text::display_as(&value, to));
+            Ok(Some(Expr::TypedString(typed)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether an expression is a text that is no number.
+fn is_text(e: &Expr) -> bool {
+    match e {
+        Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(text) => text.trim().parse::<i64>().is_err(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// A moment at a time zone. Errors: 0A000 for any but UTC.
+fn at_time_zone(timestamp: &Expr, zone: &Expr) -> SqlResult<Expr> {
+    let is_utc = match zone {
+        Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(name) => {
+                ["utc", "gmt", "z", "zulu", "etc/utc"].contains(&name.to_lowercase().as_str())
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    if !is_utc {
+        return Err(SqlError::unsupported(format!("AT TIME ZONE {zone}")));
+    }
+    sql::parse::parse_expr(&format!("{AT_UTC}({timestamp})"))
+}
+
+/// Functions behind FROM. A column of a set that has an alias is called by it; a function that is no set is a
+/// set of one row.
+struct CallsInFrom<'a> {
+    analytics: &'a Analytics,
+}
+
+impl VisitorMut for CallsInFrom<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let Some(function) = sql::names::parts(name).ok().and_then(|mut parts| parts.pop()) else {
+            return ControlFlow::Continue(());
+        };
+        let state = &self.analytics.state;
+        if state.table_functions().contains_key(&function) {
+            if let Some(alias) = alias.as_mut().filter(|a| a.columns.is_empty()) {
+                let column = ast::TableAliasColumnDef { name: alias.name.clone(), data_type: None };
+                alias.columns.push(column);
+            }
+        } else if state.scalar_functions().contains_key(&function) {
+            let shown = alias.as_ref().map_or_else(|| ast::Ident::new(&function), |a| a.name.clone());
+            let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
+            let text = format!("SELECT 1 FROM (SELECT {name}({}) AS {shown}) AS {shown}", given.join(", "));
+            if let Some(mut derived) = first_factor(&text) {
+                if let (TableFactor::Derived { alias: made, .. }, Some(alias)) = (&mut derived, alias.take())
+                {
+                    *made = Some(alias);
+                }
+                *factor = derived;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The statement with a type for each parameter that stands alone as a function's argument: the declared
+/// one, or text. `None` if there is no such parameter.
+pub(super) fn with_typed_arguments(statement: &Statement, declared: &ParameterTypes) -> Option<Statement> {
+    let mut statement = statement.clone();
+    let mut has_any = false;
+    let _: ControlFlow<()> = visit_expressions_mut(&mut statement, |e| {
+        if let Expr::Function(function) = e
+            && let ast::FunctionArguments::List(list) = &mut function.args
+        {
+            for argument in &mut list.args {
+                has_any |= type_argument(argument, declared).is_some();
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    has_any.then_some(statement)
+}
+
+/// Tells arguments of aggregates apart that differ by their cast alone: the planner names an aggregate after its
+/// argument without the cast.
+pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) {
+    // What is cast, and to what in the order of their coming.
+    let mut casts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let _: ControlFlow<()> = visit_expressions_mut(statement, |e| {
+        let Expr::Function(call) = e else { return ControlFlow::Continue(()) };
+        let name = sql::names::parts(&call.name).ok().and_then(|mut parts| parts.pop()).unwrap_or_default();
+        let ast::FunctionArguments::List(list) = &mut call.args else { return ControlFlow::Continue(()) };
+        if !state.aggregate_functions().contains_key(&name) {
+            return ControlFlow::Continue(());
+        }
+        for argument in &mut list.args {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else { continue };
+            let Expr::Cast { expr, data_type, .. } = &*e else { continue };
+            let types = casts.entry(expr.to_string()).or_default();
+            let data_type = data_type.to_string();
+            let place = types.iter().position(|known| *known == data_type).unwrap_or_else(|| {
+                types.push(data_type);
+                types.len() - 1
+            });
+            // The first value that is not null, of one. Many types of one column are left to be refused.
+            let wrapped = (0..place.min(8)).fold(e.to_string(), |text, _| format!("coalesce({text})"));
+            if place > 0
+                && let Ok(wrapped) = sql::parse::parse_expr(&wrapped)
+            {
+                *e = wrapped;
+            }
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> Option<()> {
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else { return None };
+    let Expr::Value(value) = &*e else { return None };
+    let ast::Value::Placeholder(name) = &value.value else { return None };
+    let number = sql::lower::expr::placeholder(name).ok()?;
+    let data_type = declared.0.get(number).copied().flatten().unwrap_or(DataType::Text);
+    *e = sql::parse::parse_expr(&format!("CAST({name} AS {})", data_type.name())).ok()?;
+    Some(())
+}
+
+fn first_factor(text: &str) -> Option<TableFactor> {
+    let Some(Statement::Query(query)) = sql::parse::parse(text).ok()?.pop() else { return None };
+    match *query.body {
+        ast::SetExpr::Select(mut select) => select.from.pop().map(|from| from.relation),
+        _ => None,
+    }
+}
+
+/// A numeral cast to `numeric` without precision, with the scale that it has.
+fn exact_numeric(e: &Expr) -> Option<ast::DataType> {
+    let Expr::Value(value) = e else { return None };
+    let (ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text)) = &value.value else {
+        return None;
+    };
+    let scale = base::decimal::Decimal::parse(text.trim())?.scale();
+    let precision = u64::from(base::decimal::PRECISION_MAX);
+    Some(ast::DataType::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, i64::from(scale))))
+}
+
+/// A number with an exponent or very many digits, as the planner can calculate with it: with all its digits and no
+/// exponent, whose negative scales overflow there, or as a `double precision` if they are too many.
+fn plain_number(value: &ast::Value) -> Option<Expr> {
+    let ast::Value::Number(text, is_long) = value else { return None };
+    let has_exponent = text.contains(['e', 'E']);
+    if !has_exponent && text.len() <= usize::from(base::decimal::PRECISION_MAX) {
+        return None;
+    }
+    let Some(decimal) = base::decimal::Decimal::parse(text) else {
+        let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
+        let cast = || sql::parse::parse_expr(&format!("CAST('{text}' AS double precision)")).ok();
+        return is_finite.then(cast).flatten();
+    };
+    // With its point a whole number stays a numeric.
+    let digits = decimal.to_string();
+    let digits = if has_exponent && decimal.scale() == 0 { format!("{digits}.") } else { digits };
+    Some(Expr::value(ast::Value::Number(digits, *is_long)))
+}
+
+/// A pattern whose escape character is not the backslash, in the words of one whose is.
+fn with_backslash(pattern: &Expr, escape: &ast::ValueWithSpan) -> Option<Expr> {
+    let ast::Value::SingleQuotedString(escape) = &escape.value else { return None };
+    if escape == "\\" {
+        return None;
+    }
+    sql::parse::parse_expr(&format!("meridian_like_pattern({pattern}, '{}')", escape.replace('\'', "''")))
+        .ok()
+}
+
+fn function_replacement(function: &ast::Function) -> Option<Expr> {
+    let name = sql::names::parts(&function.name).ok()?.pop()?;
+    let ast::FunctionArguments::List(list) = &function.args else { return None };
+    let arguments: Vec<&Expr> = list
+        .args
+        .iter()
+        .map(|a| match a {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) => Some(e),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    let nested = |e: &Expr| Box::new(Expr::Nested(Box::new(e.clone())));
+    match (name.as_str(), arguments.as_slice()) {
+        ("mod", [a, b]) => Some(Expr::Nested(Box::new(Expr::BinaryOp {
+            left: nested(a),
+            op: ast::BinaryOperator::Modulo,
+            right: nested(b),
+        }))),
+        // The same under another name.
+        ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
+        ("variance", [_]) => Some(renamed(function, "var_samp")),
+        ("every", [_]) => Some(renamed(function, "bool_and")),
+        _ => None,
+    }
+}
+
+/// The same call of another function.
+fn renamed(function: &ast::Function, name: &str) -> Expr {
+    let mut function = function.clone();
+    function.name = ast::ObjectName::from(vec![ast::Ident::new(name)]);
+    Expr::Function(function)
+}

@@ -1,0 +1,109 @@
+//! DISTINCT ON: a set of expressions, where the planner wants a list that begins as ORDER BY does.
+
+use super::grouping::{at_position, position};
+use base::error::SqlResult;
+use base::{SqlError, SqlState};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Select, SelectItem,
+};
+use std::collections::BTreeSet;
+
+/// Names each expression once, in the order of ORDER BY, and orders by what ORDER BY leaves open. Where ORDER BY begins
+/// otherwise, the planner refuses it. Errors: 42P10 for a position that the list has not, 0A000 for one behind `*`.
+pub(super) fn settle(select: &mut Select, order_by: Option<&mut OrderBy>) -> SqlResult<()> {
+    let Some(Distinct::On(on)) = &mut select.distinct else { return Ok(()) };
+    for e in on.iter_mut() {
+        resolve(e, &select.projection)?;
+    }
+    let mut known = BTreeSet::new();
+    on.retain(|e| known.insert(e.to_string()));
+    let Some(OrderBy { kind: OrderByKind::Expressions(terms), .. }) = order_by else { return Ok(()) };
+    for term in terms.iter_mut() {
+        resolve(&mut term.expr, &select.projection)?;
+    }
+    let mut left: Vec<Expr> = std::mem::take(on);
+    let mut sorted = Vec::with_capacity(left.len());
+    let mut ordered = BTreeSet::new();
+    for term in terms.iter() {
+        let text = term.expr.to_string();
+        match left.iter().position(|e| e.to_string() == text) {
+            Some(place) => sorted.push(left.remove(place)),
+            // The same once more says nothing.
+            None if ordered.contains(&text) => {}
+            None => break,
+        }
+        ordered.insert(text);
+    }
+    if sorted.len() == terms.len() {
+        let open = left.iter().map(|e| OrderByExpr {
+            expr: e.clone(),
+            options: Default::default(),
+            with_fill: None,
+        });
+        terms.extend(open);
+    }
+    sorted.extend(left);
+    *on = sorted;
+    Ok(())
+}
+
+/// A position or the name of an output column stands for that column.
+fn resolve(e: &mut Expr, projection: &[SelectItem]) -> SqlResult<()> {
+    if let Some(n) = position(e) {
+        let stars = |item: &SelectItem| {
+            !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+        };
+        if projection.iter().take(n).any(stars) {
+            return Err(SqlError::unsupported("a position in DISTINCT ON behind *"));
+        }
+        *e = at_position(e, projection).cloned().ok_or_else(|| {
+            let told = format!("SELECT DISTINCT ON position {n} is not in select list");
+            SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, told)
+        })?;
+        return Ok(());
+    }
+    let Expr::Identifier(name) = &*e else { return Ok(()) };
+    let name = sql::names::fold(name);
+    let named = projection.iter().find_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if sql::names::fold(alias) == name => Some(expr.clone()),
+        _ => None,
+    });
+    if let Some(named) = named {
+        *e = named;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::ast::{SetExpr, Statement};
+
+    #[test]
+    fn the_expressions_are_a_set() {
+        for (sql, wanted) in [
+            ("select distinct on (a, b, a) a from t", "SELECT DISTINCT ON (a, b) a FROM t"),
+            (
+                "select distinct on (a, b, c) a from t order by c, a",
+                "SELECT DISTINCT ON (c, a, b) a FROM t ORDER BY c, a, b",
+            ),
+            (
+                "select distinct on (a, b) a from t order by b desc, a, c",
+                "SELECT DISTINCT ON (b, a) a FROM t ORDER BY b DESC, a, c",
+            ),
+            (
+                "select distinct on (a) a from t order by c, a",
+                "SELECT DISTINCT ON (a) a FROM t ORDER BY c, a",
+            ),
+            (
+                "select distinct on (2, s) a, b + 1, c as s from t order by s, 2 desc",
+                "SELECT DISTINCT ON (c, b + 1) a, b + 1, c AS s FROM t ORDER BY c, b + 1 DESC",
+            ),
+        ] {
+            let Some(Statement::Query(mut query)) = sql::parse::parse(sql).unwrap().pop() else { panic!() };
+            let SetExpr::Select(select) = query.body.as_mut() else { panic!() };
+            settle(select, query.order_by.as_mut()).unwrap();
+            assert_eq!(query.to_string(), wanted);
+        }
+    }
+}

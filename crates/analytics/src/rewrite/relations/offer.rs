@@ -1,0 +1,150 @@
+//! What FROM offers to the names of a query: relations, and columns in the order of `*`.
+
+use super::{MARK, Names, Place, shown};
+use base::error::SqlResult;
+use base::{SqlError, SqlState};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind, TableWithJoins,
+};
+use sql::lower::output_name;
+
+/// A relation that names can be qualified with.
+pub struct Relation {
+    pub qualifier: String,
+    pub columns: Names,
+}
+
+/// A column in the order of `*`.
+#[derive(Clone)]
+pub struct Output {
+    pub name: String,
+    pub expr: Expr,
+    /// Merged by USING or NATURAL: the unqualified name means this expression.
+    pub is_merged: bool,
+}
+
+impl Output {
+    pub fn item(&self) -> SelectItem {
+        match &self.expr {
+            Expr::CompoundIdentifier(path) if path.last().is_some_and(|i| i.value == self.name) => {
+                SelectItem::UnnamedExpr(self.expr.clone())
+            }
+            expr => SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(&self.name) },
+        }
+    }
+}
+
+/// What FROM offers.
+pub struct Offer {
+    pub relations: Vec<Relation>,
+    /// `None` if not all of them are known.
+    pub outputs: Option<Vec<Output>>,
+    /// FROM itself, where subqueries may need its rows again.
+    pub from: Vec<TableWithJoins>,
+}
+
+impl Offer {
+    pub fn empty() -> Offer {
+        Offer { relations: Vec::new(), outputs: Some(Vec::new()), from: Vec::new() }
+    }
+    pub fn unknown() -> Offer {
+        Offer { relations: Vec::new(), outputs: None, from: Vec::new() }
+    }
+    pub fn relation(qualifier: String, columns: Names) -> Offer {
+        let output = |name: &String| Output {
+            name: name.clone(),
+            expr: Expr::CompoundIdentifier(vec![quoted(&qualifier), quoted(name)]),
+            is_merged: false,
+        };
+        let outputs = columns.as_ref().map(|columns| columns.iter().map(output).collect());
+        Offer { relations: vec![Relation { qualifier, columns }], outputs, from: Vec::new() }
+    }
+    pub fn add(&mut self, other: Offer) {
+        self.relations.extend(other.relations);
+        match (&mut self.outputs, other.outputs) {
+            (Some(outputs), Some(more)) => outputs.extend(more),
+            (outputs, _) => *outputs = None,
+        }
+    }
+    pub fn has_merged(&self) -> bool {
+        self.outputs.iter().flatten().any(|o| o.is_merged)
+    }
+    pub fn named<'o>(&'o self, name: &'o str) -> impl Iterator<Item = &'o Output> {
+        self.outputs.iter().flatten().filter(move |o| shown(&o.name) == name)
+    }
+}
+
+/// The one column of a name that USING or NATURAL joins by.
+pub fn only<'o>(offer: &'o Offer, name: &'o str, side: &str, is_using: bool) -> SqlResult<&'o Expr> {
+    let mut found = offer.named(name);
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(&one.expr),
+        (None, _) if is_using => Err(SqlError::new(
+            SqlState::UNDEFINED_COLUMN,
+            format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
+        )),
+        _ => Err(SqlError::new(
+            SqlState::AMBIGUOUS_COLUMN,
+            format!("common column name \"{name}\" appears more than once in {side} table"),
+        )),
+    }
+}
+
+/// Writes `*` out where it has to be, gives items of a relation PostgreSQL's names, and answers the names.
+pub fn name_items(select: &mut Select, offer: &Offer, place: Place) -> Names {
+    let is_wild =
+        |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let mut items = Vec::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::Wildcard(_) => items.extend(offer.outputs.as_ref()?.iter().map(Output::item)),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                let qualifier = sql::names::parts(name).ok()?.pop()?;
+                let relation = offer.relations.iter().find(|r| r.qualifier == qualifier)?;
+                let all = Offer::relation(qualifier, relation.columns.clone());
+                items.extend(all.outputs?.iter().map(Output::item));
+            }
+            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => items.push(item.clone()),
+            _ => return None,
+        }
+    }
+    let name = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(e) => output_name(e),
+        SelectItem::ExprWithAlias { alias, .. } => sql::names::fold(alias),
+        _ => String::new(),
+    };
+    let names: Vec<String> = items.iter().map(|item| shown(&name(item)).to_string()).collect();
+    let occurs_twice = |name: &String| names.iter().filter(|n| *n == name).count() > 1;
+    if place != Place::Relation {
+        if offer.has_merged() && select.projection.iter().any(is_wild) {
+            select.projection = items;
+        }
+        return Some(names);
+    }
+    let mut final_names = Vec::with_capacity(names.len());
+    let mut is_changed = offer.has_merged();
+    for (n, (item, name)) in items.iter_mut().zip(&names).enumerate() {
+        let wanted = if occurs_twice(name) { format!("{name}{MARK}{n}") } else { name.clone() };
+        let is_named = match &*item {
+            SelectItem::UnnamedExpr(Expr::Identifier(i)) => sql::names::fold(i) == wanted,
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(p)) => {
+                p.last().is_some_and(|i| sql::names::fold(i) == wanted)
+            }
+            SelectItem::ExprWithAlias { alias, .. } => sql::names::fold(alias) == wanted,
+            _ => false,
+        };
+        if !is_named && let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &*item {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(&wanted) };
+            is_changed = true;
+        }
+        final_names.push(wanted);
+    }
+    if is_changed {
+        select.projection = items;
+    }
+    Some(final_names)
+}
+
+pub fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}

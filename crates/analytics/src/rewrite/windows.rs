@@ -1,0 +1,159 @@
+//! Named windows: `WINDOW w AS (…), w2 AS (w ORDER BY …)`, `OVER w`, `OVER (w ROWS …)`.
+//!
+//! Every reference is written out as the window that it stands for, so that the planner meets none.
+
+use base::error::SqlResult;
+use base::{SqlError, SqlState};
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, NamedWindowDefinition, NamedWindowExpr, Select, SelectItem, VisitMut, VisitorMut, WindowSpec,
+    WindowType,
+};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Windows by name, each complete.
+type Windows = BTreeMap<String, WindowSpec>;
+
+/// Writes out the windows of one SELECT, in its list and in the query's ORDER BY. Errors: 42704, 42P20.
+pub(super) fn write_out(select: &mut Select, order_by: Option<&mut ast::OrderBy>) -> SqlResult<()> {
+    let mut windows = Windows::new();
+    for NamedWindowDefinition(name, definition) in &select.named_window {
+        let name = sql::names::fold(name);
+        if windows.contains_key(&name) {
+            return Err(windowing(format!("window \"{name}\" is already defined")));
+        }
+        let complete = match definition {
+            NamedWindowExpr::NamedWindow(other) => find(&windows, other)?.clone(),
+            NamedWindowExpr::WindowSpec(spec) => completed(spec, &windows)?,
+        };
+        windows.insert(name, complete);
+    }
+    select.named_window.clear();
+    let mut calls = Calls { windows: &windows, depth: 0 };
+    let mut outcome = ControlFlow::Continue(());
+    for item in &mut select.projection {
+        if let (
+            ControlFlow::Continue(()),
+            SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. },
+        ) = (&outcome, item)
+        {
+            outcome = e.visit(&mut calls);
+        }
+    }
+    if let (ControlFlow::Continue(()), Some(order_by)) = (&outcome, order_by) {
+        outcome = order_by.visit(&mut calls);
+    }
+    match outcome {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Calls of window functions, those of subqueries left out.
+struct Calls<'w> {
+    windows: &'w Windows,
+    depth: usize,
+}
+
+impl VisitorMut for Calls<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<SqlError> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<SqlError> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+    fn pre_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
+        let Expr::Function(function) = e else { return ControlFlow::Continue(()) };
+        let Some(over) = function.over.as_mut().filter(|_| self.depth == 0) else {
+            return ControlFlow::Continue(());
+        };
+        let complete = match over {
+            WindowType::NamedWindow(name) => find(self.windows, name).cloned(),
+            WindowType::WindowSpec(spec) => completed(spec, self.windows),
+        };
+        match complete {
+            Ok(spec) => {
+                *over = WindowType::WindowSpec(spec);
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn find<'w>(windows: &'w Windows, name: &ast::Ident) -> SqlResult<&'w WindowSpec> {
+    let name = sql::names::fold(name);
+    windows
+        .get(&name)
+        .ok_or_else(|| SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist")))
+}
+
+/// A window with what it takes from the one that it names: its partitions, and its order if that has one.
+fn completed(spec: &WindowSpec, windows: &Windows) -> SqlResult<WindowSpec> {
+    let Some(name) = &spec.window_name else { return Ok(spec.clone()) };
+    let base = find(windows, name)?;
+    let name = sql::names::fold(name);
+    let cannot = |what: &str| Err(windowing(format!("cannot {what} of window \"{name}\"")));
+    if !spec.partition_by.is_empty() {
+        return cannot("override PARTITION BY clause");
+    }
+    if !spec.order_by.is_empty() && !base.order_by.is_empty() {
+        return cannot("override ORDER BY clause");
+    }
+    if base.window_frame.is_some() {
+        return Err(windowing(format!("cannot copy window \"{name}\" because it has a frame clause")));
+    }
+    let order_by = if base.order_by.is_empty() { &spec.order_by } else { &base.order_by };
+    Ok(WindowSpec {
+        window_name: None,
+        partition_by: base.partition_by.clone(),
+        order_by: order_by.clone(),
+        window_frame: spec.window_frame.clone(),
+    })
+}
+
+fn windowing(message: String) -> SqlError {
+    SqlError::new(SqlState(*b"42P20"), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written_out(sql: &str) -> SqlResult<String> {
+        let mut statement = sql::parse::parse(sql)?.remove(0);
+        let ast::Statement::Query(query) = &mut statement else { panic!("{sql}") };
+        let ast::Query { body, order_by, .. } = query.as_mut();
+        let ast::SetExpr::Select(select) = body.as_mut() else { panic!("{sql}") };
+        write_out(select, order_by.as_mut())?;
+        Ok(statement.to_string())
+    }
+
+    #[test]
+    fn a_window_takes_what_the_named_one_has() {
+        let whole = "SELECT sum(a) OVER (PARTITION BY b ORDER BY c ROWS UNBOUNDED PRECEDING) FROM t";
+        for sql in [
+            "select sum(a) over (w2 rows unbounded preceding) from t window w as (partition by b), w2 as (w order by c)",
+            "select sum(a) over w3 from t window w as (partition by b order by c), w3 as (w rows unbounded preceding)",
+        ] {
+            assert_eq!(written_out(sql).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn what_a_named_window_has_cannot_be_overridden() {
+        for (sql, state) in [
+            ("select sum(a) over v from t window w as ()", b"42704"),
+            ("select sum(a) over (w partition by a) from t window w as (partition by b)", b"42P20"),
+            ("select sum(a) over (w order by a) from t window w as (order by b)", b"42P20"),
+            ("select sum(a) over (w) from t window w as (rows unbounded preceding)", b"42P20"),
+            ("select 1 from t window w as (), w as ()", b"42P20"),
+        ] {
+            assert_eq!(written_out(sql).unwrap_err().state, SqlState(*state), "{sql}");
+        }
+    }
+}

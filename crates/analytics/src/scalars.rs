@@ -1,0 +1,80 @@
+//! Scalar expressions over columns, with PostgreSQL's types and values.
+//!
+//! DataFusion types expressions by rules of its own and computes some of them otherwise than PostgreSQL: a cast
+//! to integer cuts, a date plus an interval is a date, a month is longer than 30 days. Here operators, casts and
+//! functions are given PostgreSQL's types ([`typing`]); those whose value would differ become calls of the
+//! functions that rows are computed with ([`evaluated`]), so that an expression has one value wherever it is
+//! evaluated. Arithmetic and comparisons of integers, floats and decimals keep DataFusion's kernels.
+//!
+//! Operators are settled while names are resolved ([`Operators`]), because DataFusion refuses at that point what
+//! it has no rule for; casts and functions afterwards, and again when parameters are bound ([`settle`]).
+
+mod evaluated;
+mod functions;
+mod inference;
+mod kinds;
+mod rule;
+mod typing;
+mod written;
+
+pub(super) use rule::{Operators, settle};
+pub(super) use written::{cast_to_interval, power_of_negative};
+
+use base::DataType;
+use datafusion::common::ExprSchema;
+use datafusion::logical_expr::{Expr, Operator};
+
+/// What an aggregate's argument is, as far as aggregates differ by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Argument {
+    Boolean,
+    BigInt,
+    Numeric,
+    Text,
+    Uuid,
+    Bytes,
+    /// Another number.
+    Number,
+    Span,
+    /// A literal without a type.
+    Unknown,
+    Other,
+}
+
+impl Argument {
+    pub fn of(e: &Expr, schema: &dyn ExprSchema) -> Argument {
+        match inference::kind_of(e, schema) {
+            kinds::Kind::Unknown => Argument::Unknown,
+            kinds::Kind::Known(DataType::Boolean) => Argument::Boolean,
+            kinds::Kind::Known(DataType::BigInt) => Argument::BigInt,
+            kinds::Kind::Known(DataType::Numeric { .. }) => Argument::Numeric,
+            kinds::Kind::Known(DataType::Text | DataType::Varchar { .. } | DataType::Char { .. }) => {
+                Argument::Text
+            }
+            kinds::Kind::Known(DataType::Uuid) => Argument::Uuid,
+            kinds::Kind::Known(DataType::Bytea) => Argument::Bytes,
+            kinds::Kind::Span => Argument::Span,
+            kind @ kinds::Kind::Known(_) if kind.family().is_number() => Argument::Number,
+            _ => Argument::Other,
+        }
+    }
+
+    pub fn type_name(e: &Expr, schema: &dyn ExprSchema) -> String {
+        inference::kind_of(e, schema).name()
+    }
+}
+
+/// A quotient of two numbers, with PostgreSQL's digits.
+pub(super) fn quotient(a: &Expr, b: &Expr, schema: &dyn ExprSchema) -> datafusion::common::Result<Expr> {
+    let settled = typing::binary(Operator::Divide, a, b, schema, false);
+    let settled = settled.map_err(|e| datafusion::error::DataFusionError::External(Box::new(e)))?;
+    Ok(settled
+        .unwrap_or_else(|| datafusion::logical_expr::binary_expr(a.clone(), Operator::Divide, b.clone())))
+}
+
+/// How long an interval is: intervals of one length are equal, however they are made up.
+pub(super) fn length_of(span: &Expr) -> Expr {
+    let length = evaluated::Computation::Spans(evaluated::SpanOperation::Length);
+    let returns = kinds::Kind::Known(DataType::Numeric { precision: 38, scale: 0 });
+    evaluated::call(length, vec![(span.clone(), kinds::Kind::Span)], returns)
+}

@@ -1,0 +1,314 @@
+//! Functions whose PostgreSQL namesakes have other types or other values.
+
+use super::evaluated::{Computation, call};
+use super::inference::kind_of;
+use super::kinds::{Family, Kind};
+use super::typing::{self, Settled, as_text, no_function};
+use base::DataType;
+use base::expr::{BinaryOperator, Expr as Scalar, Function};
+use datafusion::arrow::datatypes::DataType as Arrow;
+use datafusion::common::{ExprSchema, ScalarValue};
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, cast};
+use std::sync::Arc;
+
+/// Functions of texts: anything else as their first argument is no call of theirs.
+const OF_TEXT: &[&str] = &[
+    "lower",
+    "upper",
+    "initcap",
+    "reverse",
+    "ltrim",
+    "rtrim",
+    "btrim",
+    "trim",
+    "ascii",
+    "strpos",
+    "left",
+    "right",
+    "lpad",
+    "rpad",
+    "repeat",
+    "replace",
+    "split_part",
+    "translate",
+    "starts_with",
+    "concat_ws",
+    "regexp_like",
+    "regexp_count",
+    "regexp_match",
+    "regexp_replace",
+    "string_to_array",
+];
+/// Functions of texts and byte strings.
+const OF_TEXT_OR_BYTES: &[&str] = &[
+    "length",
+    "char_length",
+    "character_length",
+    "octet_length",
+    "bit_length",
+    "substr",
+    "substring",
+    "md5",
+];
+
+/// Functions whose second argument is a text too.
+const OF_TWO_TEXTS: &[&str] = &[
+    "regexp_like",
+    "regexp_count",
+    "regexp_match",
+    "regexp_replace",
+    "string_to_array",
+    "strpos",
+    "starts_with",
+    "replace",
+    "translate",
+    "split_part",
+];
+
+/// A call as PostgreSQL understands it; `None` if DataFusion understands it so too. Errors: 42883, 42804.
+pub(super) fn function(
+    name: &str,
+    udf: &Arc<ScalarUDF>,
+    arguments: &[Expr],
+    schema: &dyn ExprSchema,
+    is_written: bool,
+) -> Settled {
+    let kinds: Vec<Kind> = arguments.iter().map(|e| kind_of(e, schema)).collect();
+    let again = |arguments| Ok(Some(Expr::ScalarFunction(ScalarFunction::new_udf(udf.clone(), arguments))));
+    match (name, arguments) {
+        ("coalesce" | "greatest" | "least" | "nullif", _) => {
+            match typing::unified(arguments, schema, &name.to_uppercase(), is_written)? {
+                Some(arguments) => again(arguments),
+                None => Ok(None),
+            }
+        }
+        ("round" | "trunc", [a]) => rounding(name, a, kinds[0], None, schema),
+        ("round" | "trunc", [a, digits]) => rounding(name, a, kinds[0], Some(digits), schema),
+        ("floor" | "ceil" | "ceiling" | "signum" | "sign", [a]) => rounding(name, a, kinds[0], None, schema),
+        ("date_trunc", [unit, at]) if kinds[1].family() == Family::Moment => {
+            let unit = match kinds[0] {
+                Kind::Unknown => typing::literal(unit, Kind::Known(DataType::Text))?,
+                _ => unit.clone(),
+            };
+            let cut = Scalar::Call(Function::DateTrunc, vec![Scalar::Column(0), Scalar::Column(1)]);
+            let arguments = vec![(unit, Kind::Known(DataType::Text)), (at.clone(), kinds[1])];
+            Ok(Some(call(Computation::Scalar(cut), arguments, kinds[1])))
+        }
+        ("power" | "pow", [a, b]) => power(name, a, b, schema),
+        ("sqrt" | "exp" | "ln" | "log10" | "log", [a]) => of_double(name, a, kinds[0]),
+        ("log", [base, of]) => logarithm(base, of, &kinds),
+        ("chr", [Expr::Literal(ScalarValue::Int64(Some(0)), _)]) => {
+            Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
+        }
+        ("date_part", [unit, _]) => date_part(unit, kinds[1]),
+        ("array_to_string", [_, ..]) if !matches!(kinds[0], Kind::Foreign | Kind::Unknown) => {
+            Err(no_function(name, &kinds))
+        }
+        ("meridian_at_utc", [at]) => match kinds[0].family() {
+            Family::Moment | Family::Foreign => Ok(None),
+            Family::Unknown => {
+                let moment = typing::literal(at, Kind::Known(DataType::TimestampTz))?;
+                again(vec![moment])
+            }
+            Family::Date => {
+                let moment = typing::converted(at.clone(), DataType::Date, DataType::TimestampTz);
+                again(vec![moment])
+            }
+            _ => Err(no_function("timezone", &[Kind::Unknown, kinds[0]])),
+        },
+        ("concat" | "concat_ws", _)
+            if name == "concat" || kinds.first().is_some_and(|k| is_text_or_open(*k)) =>
+        {
+            let is_text = |k: &Kind| is_text_or_open(*k) && !matches!(k, Kind::Known(DataType::Char { .. }));
+            if kinds.iter().all(is_text) {
+                return Ok(None);
+            }
+            let shown = arguments.iter().zip(&kinds).map(|(e, kind)| match kind {
+                // With its padding.
+                Kind::Known(DataType::Char { length }) => {
+                    let length = Scalar::Constant(base::Datum::Int((*length).into()));
+                    let padded = Scalar::Call(
+                        Function::Text(base::text_functions::TextFunction::PadRight),
+                        vec![Scalar::Column(0), length],
+                    );
+                    call(Computation::Scalar(padded), vec![(e.clone(), *kind)], Kind::Known(DataType::Text))
+                }
+                // As it is shown, not as it is cast: `t`.
+                Kind::Known(DataType::Boolean) => {
+                    let shown = Scalar::Call(Function::Concat, vec![Scalar::Column(0)]);
+                    call(Computation::Scalar(shown), vec![(e.clone(), *kind)], Kind::Known(DataType::Text))
+                }
+                _ => as_text(e.clone(), *kind),
+            });
+            again(shown.collect())
+        }
+        (name, [_, ..]) if OF_TEXT.contains(&name) || OF_TEXT_OR_BYTES.contains(&name) => {
+            let fits = match kinds[0].family() {
+                Family::Text | Family::Unknown | Family::Foreign => true,
+                Family::Bytes => OF_TEXT_OR_BYTES.contains(&name),
+                _ => false,
+            };
+            let fits = fits
+                && (!OF_TWO_TEXTS.contains(&name) || kinds[1..].iter().take(1).all(|k| is_text_or_open(*k)));
+            if fits { Ok(None) } else { Err(no_function(name, &kinds)) }
+        }
+        // A list of nothing but nulls has no length of its own in the planner.
+        ("make_array", [_, ..])
+            if arguments.iter().all(|e| e.get_type(schema).is_ok_and(|t| t.is_null())) =>
+        {
+            again(arguments.iter().map(|e| cast(e.clone(), Arrow::Utf8)).collect())
+        }
+        ("abs", [_]) => match kinds[0].family() {
+            f if f.is_number() || matches!(f, Family::Unknown | Family::Foreign) => Ok(None),
+            _ => Err(no_function(name, &kinds)),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn is_text_or_open(kind: Kind) -> bool {
+    matches!(kind.family(), Family::Text | Family::Unknown | Family::Foreign)
+}
+
+/// `extract(unit from at)`: of moments, days and intervals. Errors: 42883, 42725 for what has no type, 0A000 for the
+/// time of a day.
+fn date_part(unit: &Expr, kind: Kind) -> Settled {
+    let told = |state: base::SqlState, message: String| Err(base::SqlError::new(state, message));
+    match kind.family() {
+        Family::Moment | Family::Span | Family::Foreign => Ok(None),
+        Family::Unknown => told(
+            base::SqlState(*b"42725"),
+            "function pg_catalog.extract(unknown, unknown) is not unique".into(),
+        ),
+        Family::Date => {
+            let Expr::Literal(ScalarValue::Utf8(Some(name)), _) = unit else { return Ok(None) };
+            let name = name.to_lowercase();
+            let of_time =
+                ["hour", "minute", "second", "millisecond", "milliseconds", "microsecond", "microseconds"];
+            match of_time.contains(&name.as_str()) {
+                true => told(
+                    base::SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("unit \"{name}\" not supported for type date"),
+                ),
+                false => Ok(None),
+            }
+        }
+        _ => Err(no_function("pg_catalog.extract", &[Kind::Unknown, kind])),
+    }
+}
+
+fn double(e: &Expr, kind: Kind) -> Expr {
+    match kind {
+        Kind::Known(DataType::Double) => e.clone(),
+        Kind::Known(from @ DataType::Numeric { .. }) => typing::converted(e.clone(), from, DataType::Double),
+        _ => Expr::Cast(Cast::new(Box::new(e.clone()), colstore::arrow_type(DataType::Double))),
+    }
+}
+
+const DOUBLE: Kind = Kind::Known(DataType::Double);
+
+fn rounding(name: &str, a: &Expr, kind: Kind, digits: Option<&Expr>, schema: &dyn ExprSchema) -> Settled {
+    let function = match name {
+        "round" => Function::Round,
+        "trunc" => Function::Trunc,
+        "floor" => Function::Floor,
+        "ceil" | "ceiling" => Function::Ceil,
+        _ => Function::Sign,
+    };
+    let shown = if name == "signum" { "sign" } else { name };
+    let kinds: Vec<Kind> = [Some(kind), digits.map(|d| kind_of(d, schema))].into_iter().flatten().collect();
+    let scalar = |count| Scalar::Call(function, (0..count).map(Scalar::Column).collect());
+    match (kind.family(), digits) {
+        (Family::Foreign, _) | (Family::Unknown, _) => Ok(None),
+        (Family::Integer | Family::Float, None) => {
+            let argument = vec![(double(a, kind), DOUBLE)];
+            Ok(Some(call(Computation::Scalar(scalar(1)), argument, DOUBLE)))
+        }
+        (Family::Numeric, None) => {
+            let returns = Kind::Known(DataType::Numeric { precision: 38, scale: 0 });
+            Ok(Some(call(Computation::Scalar(scalar(1)), vec![(a.clone(), kind)], returns)))
+        }
+        (Family::Integer | Family::Numeric, Some(digits)) if kinds[1].family() == Family::Integer => {
+            let own = match kind {
+                Kind::Known(DataType::Numeric { scale, .. }) => scale,
+                _ => 0,
+            };
+            // Columns have one scale: that of the digits wanted, if they are known.
+            let scale = match digits {
+                Expr::Literal(ScalarValue::Int64(Some(n)), _) => (*n).clamp(0, 28) as u8,
+                Expr::Literal(ScalarValue::Int32(Some(n)), _) => (*n).clamp(0, 28) as u8,
+                _ => own,
+            };
+            let arguments = vec![(a.clone(), kind), (digits.clone(), kinds[1])];
+            let returns = Kind::Known(DataType::Numeric { precision: 38, scale });
+            Ok(Some(call(Computation::Scalar(scalar(2)), arguments, returns)))
+        }
+        _ => Err(no_function(shown, &kinds)),
+    }
+}
+
+/// `a ^ b` and `power(a, b)`: doubles.
+pub(super) fn power(name: &str, a: &Expr, b: &Expr, schema: &dyn ExprSchema) -> Settled {
+    let (ka, kb) = (kind_of(a, schema), kind_of(b, schema));
+    let settled = |e: &Expr, kind: Kind| match kind {
+        Kind::Unknown => typing::literal(e, DOUBLE).map(|e| (e, DOUBLE)),
+        kind => Ok((e.clone(), kind)),
+    };
+    let ((a, ka), (b, kb)) = (settled(a, ka)?, settled(b, kb)?);
+    if ka == Kind::Foreign || kb == Kind::Foreign {
+        return Ok(None);
+    }
+    if !ka.family().is_number() || !kb.family().is_number() {
+        return match name {
+            "^" => Err(base::SqlError::new(
+                base::SqlState::UNDEFINED_FUNCTION,
+                format!("operator does not exist: {} ^ {}", ka.name(), kb.name()),
+            )),
+            _ => Err(no_function(name, &[ka, kb])),
+        };
+    }
+    let scalar = Scalar::Call(Function::Power, vec![Scalar::Column(0), Scalar::Column(1)]);
+    let is_float = |k: Kind| k.family() == Family::Float;
+    let is_numeric = |k: Kind| k.family() == Family::Numeric;
+    // With a numeric and no float it is one of numerics.
+    if (is_numeric(ka) || is_numeric(kb)) && !is_float(ka) && !is_float(kb) {
+        let returns = Kind::Known(DataType::Numeric { precision: 38, scale: 16 });
+        return Ok(Some(call(Computation::Scalar(scalar), vec![(a, ka), (b, kb)], returns)));
+    }
+    let arguments = vec![(double(&a, ka), DOUBLE), (double(&b, kb), DOUBLE)];
+    Ok(Some(call(Computation::Scalar(scalar), arguments, DOUBLE)))
+}
+
+/// `log(base, of)` of numerics, computed as doubles. Errors: 42883; where it is computed 2201E, 22012.
+fn logarithm(base: &Expr, of: &Expr, kinds: &[Kind]) -> Settled {
+    if kinds.contains(&Kind::Foreign) {
+        return Ok(None);
+    }
+    let settled = |e: &Expr, kind: Kind| match kind.family() {
+        Family::Unknown => typing::literal(e, DOUBLE).map(|e| (e, DOUBLE)),
+        Family::Integer | Family::Numeric => Ok((double(e, kind), DOUBLE)),
+        _ => Err(no_function("log", kinds)),
+    };
+    let natural = |column| Box::new(Scalar::Call(Function::Ln, vec![Scalar::Column(column)]));
+    let scalar = Scalar::Binary(BinaryOperator::Divide, natural(1), natural(0));
+    let arguments = vec![settled(base, kinds[0])?, settled(of, kinds[1])?];
+    Ok(Some(call(Computation::Scalar(scalar), arguments, DOUBLE)))
+}
+
+fn of_double(name: &str, a: &Expr, kind: Kind) -> Settled {
+    let function = match name {
+        "sqrt" => Function::Sqrt,
+        "exp" => Function::Exp,
+        "ln" => Function::Ln,
+        _ => Function::Log,
+    };
+    match kind.family() {
+        f if f.is_number() => {
+            let scalar = Scalar::Call(function, vec![Scalar::Column(0)]);
+            Ok(Some(call(Computation::Scalar(scalar), vec![(double(a, kind), DOUBLE)], DOUBLE)))
+        }
+        Family::Unknown | Family::Foreign => Ok(None),
+        _ => Err(no_function(name, &[kind])),
+    }
+}

@@ -1,0 +1,122 @@
+//! Types in PostgreSQL's terms, beside those of the planner.
+
+use super::super::types;
+use base::DataType;
+use base::interval::Interval;
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, IntervalMonthDayNano, IntervalUnit};
+
+/// The type of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// A string literal or NULL that takes the type of what it meets.
+    Unknown,
+    Known(DataType),
+    Span,
+    /// Lists, rows, parameters without a type: DataFusion's business.
+    Foreign,
+}
+
+impl Kind {
+    /// Name in messages about operators.
+    pub fn name(self) -> String {
+        match self {
+            Kind::Unknown => "unknown".into(),
+            Kind::Known(DataType::Numeric { .. }) => "numeric".into(),
+            Kind::Known(DataType::Varchar { .. }) => "character varying".into(),
+            Kind::Known(DataType::Char { .. }) => "character".into(),
+            Kind::Known(t) => t.name(),
+            Kind::Span => "interval".into(),
+            Kind::Foreign => "a composite type".into(),
+        }
+    }
+
+    pub fn family(self) -> Family {
+        use DataType::*;
+        match self {
+            Kind::Known(Boolean) => Family::Boolean,
+            Kind::Known(SmallInt | Integer | BigInt) => Family::Integer,
+            Kind::Known(Numeric { .. }) => Family::Numeric,
+            Kind::Known(Real | Double) => Family::Float,
+            Kind::Known(Text | Varchar { .. } | Char { .. }) => Family::Text,
+            Kind::Known(Date) => Family::Date,
+            Kind::Known(Timestamp | TimestampTz) => Family::Moment,
+            Kind::Known(Uuid) => Family::Uuid,
+            Kind::Known(Bytea) => Family::Bytes,
+            Kind::Span => Family::Span,
+            Kind::Unknown => Family::Unknown,
+            Kind::Foreign => Family::Foreign,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Boolean,
+    Integer,
+    Numeric,
+    Float,
+    Text,
+    Date,
+    Moment,
+    Span,
+    Uuid,
+    Bytes,
+    Unknown,
+    Foreign,
+}
+
+impl Family {
+    pub fn is_number(self) -> bool {
+        matches!(self, Family::Integer | Family::Numeric | Family::Float)
+    }
+    /// Whether values of two families compare.
+    pub fn meets(self, other: Family) -> bool {
+        let is_time = |f| matches!(f, Family::Date | Family::Moment);
+        self == other || (self.is_number() && other.is_number()) || (is_time(self) && is_time(other))
+    }
+}
+
+pub(super) fn kind_of_field(field: &Field) -> Kind {
+    match field.data_type() {
+        Arrow::Null => Kind::Unknown,
+        Arrow::Interval(IntervalUnit::MonthDayNano) => Kind::Span,
+        Arrow::Boolean
+        | Arrow::Int16
+        | Arrow::Int32
+        | Arrow::Int64
+        | Arrow::Float32
+        | Arrow::Float64
+        | Arrow::Utf8
+        | Arrow::LargeUtf8
+        | Arrow::Utf8View
+        | Arrow::Date32
+        | Arrow::Timestamp(..)
+        | Arrow::FixedSizeBinary(16)
+        | Arrow::Binary => Kind::Known(types::shown_type(field)),
+        Arrow::Decimal128(_, scale) if *scale >= 0 => Kind::Known(types::shown_type(field)),
+        _ => Kind::Foreign,
+    }
+}
+
+/// The field of a value of some kind.
+pub(super) fn field_of(name: &str, kind: Kind) -> Field {
+    match kind {
+        Kind::Known(t) => types::noted_field(name, t),
+        Kind::Span => Field::new(name, Arrow::Interval(IntervalUnit::MonthDayNano), true),
+        Kind::Unknown | Kind::Foreign => Field::new(name, Arrow::Null, true),
+    }
+}
+
+/// Arrow's interval as ours; nanoseconds beyond the microsecond are cut off.
+pub(super) fn span(value: IntervalMonthDayNano) -> Interval {
+    Interval { months: value.months, days: value.days, us: value.nanoseconds / 1_000 }
+}
+
+/// Ours as Arrow's. Errors: 22008 for times beyond 292 years, which nanoseconds have no room for.
+pub(super) fn arrow_span(span: Interval) -> base::error::SqlResult<IntervalMonthDayNano> {
+    let ns = span.us.checked_mul(1_000).ok_or_else(|| {
+        base::SqlError::new(base::SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range")
+            .detail("The time of an interval over columns is at most 292 years.")
+    })?;
+    Ok(IntervalMonthDayNano::new(span.months, span.days, ns))
+}

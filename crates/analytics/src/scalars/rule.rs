@@ -1,0 +1,363 @@
+//! Where PostgreSQL's types are applied: to operators as they are planned, to all else once a plan is there.
+
+use super::super::exact_aggregates;
+use super::super::provider::ColumnTable;
+use super::evaluated::{Computation, SpanOperation, call};
+use super::inference::kind_of;
+use super::kinds::{Family, Kind, kind_of_field};
+use super::{functions, typing};
+use base::error::SqlResult;
+use base::{DataType, SqlError};
+use datafusion::arrow::datatypes::DataType as Arrow;
+use datafusion::catalog::default_table_source::source_as_provider;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::error::DataFusionError;
+use datafusion::functions_table::generate_series::GenerateSeriesTable;
+use datafusion::logical_expr::expr::{Between, Case, Cast, InList, Like};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::utils::{disjunction, merge_schema};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, Values, cast,
+};
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+
+/// Plans binary operators by PostgreSQL's rules.
+#[derive(Debug)]
+pub(in super::super) struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        sql::interrupt::check().map_err(external)?;
+        let settled = match &expr.op {
+            ast::BinaryOperator::PGExp => functions::power("^", &expr.left, &expr.right, schema),
+            op => match operator(op) {
+                Some(op) => typing::binary(op, &expr.left, &expr.right, schema, true),
+                None => Ok(None),
+            },
+        };
+        Ok(match settled.map_err(external)? {
+            Some(settled) => PlannerResult::Planned(settled),
+            None => PlannerResult::Original(expr),
+        })
+    }
+}
+
+fn operator(op: &ast::BinaryOperator) -> Option<Operator> {
+    use ast::BinaryOperator as B;
+    Some(match op {
+        B::Plus => Operator::Plus,
+        B::Minus => Operator::Minus,
+        B::Multiply => Operator::Multiply,
+        B::Divide => Operator::Divide,
+        B::Modulo => Operator::Modulo,
+        B::StringConcat => Operator::StringConcat,
+        B::Gt => Operator::Gt,
+        B::Lt => Operator::Lt,
+        B::GtEq => Operator::GtEq,
+        B::LtEq => Operator::LtEq,
+        B::Eq => Operator::Eq,
+        B::NotEq => Operator::NotEq,
+        B::And => Operator::And,
+        B::Or => Operator::Or,
+        _ => return None,
+    })
+}
+
+fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// Applies PostgreSQL's types and casts to a plan whose own types are not settled yet. Plans over the system
+/// catalog stay as they are: their types are those of its columns, which only stand for PostgreSQL's.
+///
+/// `is_written`: the plan is the statement's, so that whole numbers in it are of its text; a bound parameter is not.
+pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<LogicalPlan> {
+    if !is_ours(&plan)? {
+        return Ok(plan);
+    }
+    let settled = plan.transform_up_with_subqueries(|node| {
+        if let LogicalPlan::Values(values) = node {
+            return settled_values(values, is_written).map(Transformed::yes);
+        }
+        if matches!(node, LogicalPlan::TableScan(_)) {
+            return Ok(Transformed::no(node));
+        }
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        let node = node.map_expressions(|e| {
+            let name = names.save(&e);
+            let settled = e.transform_up(|e| {
+                sql::interrupt::check().map_err(external)?;
+                match settled(&e, &schema, is_written).map_err(external)? {
+                    Some(new) => Ok(Transformed::yes(new)),
+                    None => Ok(Transformed::no(e)),
+                }
+            })?;
+            Ok(settled.update_data(|e| name.restore(e)))
+        })?;
+        // Types of inputs may have changed too.
+        let node = node.map_data(LogicalPlan::recompute_schema)?;
+        node.map_data(exact_aggregates::settle)
+    })?;
+    Ok(settled.data)
+}
+
+/// Rows whose columns have types already. Literals stay, but for how an interval is read; what computes is settled, and
+/// is of its column's type in the end.
+fn settled_values(values: Values, is_written: bool) -> Result<LogicalPlan> {
+    let Values { schema, values } = values;
+    let nothing = DFSchema::empty();
+    let is_simple = |e: &Expr| matches!(e, Expr::Literal(..)) || is_cast_of_literal(e);
+    let fields = schema.fields().iter().enumerate().map(|(n, field)| {
+        let data_type = match field.data_type() {
+            // The planner takes the digits of one branch for those of all.
+            Arrow::Decimal128(_, scale) if !values.iter().all(|row| is_simple(&row[n])) => {
+                Arrow::Decimal128(38, *scale)
+            }
+            other => other.clone(),
+        };
+        field.as_ref().clone().with_data_type(data_type)
+    });
+    let schema = DFSchema::from_unqualified_fields(fields.collect(), schema.as_arrow().metadata().clone())?;
+    let one = |(n, e): (usize, Expr)| -> Result<Expr> {
+        match typing::folded(&e) {
+            Ok(Some(span @ Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _))) => return Ok(span),
+            Err(error) if is_cast_to_interval(&e) => return Err(external(error)),
+            _ => {}
+        }
+        let to = schema.field(n).data_type();
+        if is_simple(&e) {
+            let is_widened = matches!(to, Arrow::Decimal128(38, _)) && e.get_type(&nothing)? != *to;
+            return Ok(if is_widened { cast(e, to.clone()) } else { e });
+        }
+        let settled = e.transform_up(|e| match settled(&e, &nothing, is_written).map_err(external)? {
+            Some(new) => Ok(Transformed::yes(new)),
+            None => Ok(Transformed::no(e)),
+        })?;
+        let e = settled.data;
+        Ok(match e.get_type(&nothing) {
+            Ok(from) if from == *to && !matches!(e, Expr::Case(_)) => e,
+            _ => cast(e, to.clone()),
+        })
+    };
+    let rows = values.into_iter().map(|row| row.into_iter().enumerate().map(one).collect::<Result<_>>());
+    let values = rows.collect::<Result<_>>()?;
+    Ok(LogicalPlan::Values(Values { schema: Arc::new(schema), values }))
+}
+
+fn is_cast_of_literal(e: &Expr) -> bool {
+    matches!(e, Expr::Cast(cast) if matches!(cast.expr.as_ref(), Expr::Literal(..)))
+}
+
+fn is_cast_to_interval(e: &Expr) -> bool {
+    matches!(e, Expr::Cast(Cast { field, .. }) if kind_of_field(field) == Kind::Span)
+}
+
+fn is_ours(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_ours = true;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+        {
+            let known = provider.downcast_ref::<ColumnTable>().is_some()
+                || provider.downcast_ref::<GenerateSeriesTable>().is_some()
+                || provider.downcast_ref::<CteWorkTable>().is_some();
+            is_ours &= known;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(is_ours)
+}
+
+fn plain(left: &Expr, op: Operator, right: &Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone())))
+}
+
+/// One expression whose parts are settled; `None` if it stays.
+fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
+    match e {
+        Expr::Cast(Cast { expr, field }) => typing::cast(expr, field, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => typing::binary(*op, left, right, schema, false),
+        Expr::Between(between) => settled_between(between, schema),
+        Expr::InList(list) => settled_list(list, schema),
+        Expr::Not(inner) => typing::condition(inner, schema, "NOT").map(|()| None),
+        Expr::IsTrue(inner) | Expr::IsNotTrue(inner) => {
+            typing::condition(inner, schema, "IS TRUE").map(|()| None)
+        }
+        Expr::IsFalse(inner) | Expr::IsNotFalse(inner) => {
+            typing::condition(inner, schema, "IS FALSE").map(|()| None)
+        }
+        Expr::InSubquery(list) => refuse_unequal(&list.expr, &list.subquery, schema).map(|()| None),
+        Expr::Negative(inner) => settled_negative(inner, schema),
+        Expr::Case(case) => settled_case(case, schema, is_written),
+        Expr::Like(like) | Expr::SimilarTo(like) => settled_like(like, schema),
+        Expr::ScalarFunction(function) => {
+            functions::function(function.name(), &function.func, &function.args, schema, is_written)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn settled_between(between: &Between, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let Between { expr, negated, low, high } = between;
+    let from = typing::binary(Operator::GtEq, expr, low, schema, false)?;
+    let to = typing::binary(Operator::LtEq, expr, high, schema, false)?;
+    if from.is_none() && to.is_none() {
+        return Ok(None);
+    }
+    let from = from.unwrap_or_else(|| plain(expr, Operator::GtEq, low));
+    let to = to.unwrap_or_else(|| plain(expr, Operator::LtEq, high));
+    let inside = plain(&from, Operator::And, &to);
+    Ok(Some(if *negated { Expr::Not(Box::new(inside)) } else { inside }))
+}
+
+fn settled_list(list: &InList, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let mut any = false;
+    let mut terms = Vec::with_capacity(list.list.len());
+    for item in &list.list {
+        let new = typing::binary(Operator::Eq, &list.expr, item, schema, false)?;
+        any |= new.is_some();
+        terms.push(new.unwrap_or_else(|| plain(&list.expr, Operator::Eq, item)));
+    }
+    if !any {
+        return Ok(None);
+    }
+    // Where only literals have become values it stays a list.
+    let items: Option<Vec<Expr>> = terms
+        .iter()
+        .map(|term| match term {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if *left == list.expr => {
+                Some(right.as_ref().clone())
+            }
+            _ => None,
+        })
+        .collect();
+    Ok(match items {
+        Some(items) => Some(Expr::InList(InList::new(list.expr.clone(), items, list.negated))),
+        None => disjunction(terms).map(|any| if list.negated { Expr::Not(Box::new(any)) } else { any }),
+    })
+}
+
+/// Whether a value can be compared with a subquery's column. Errors: 42883.
+fn refuse_unequal(e: &Expr, subquery: &Subquery, schema: &dyn ExprSchema) -> SqlResult<()> {
+    let fields = subquery.subquery.schema().fields();
+    let Some(field) = fields.first() else { return Ok(()) };
+    let (a, b) = (kind_of(e, schema), kind_of_field(field));
+    let is_open = |k: Kind| matches!(k.family(), Family::Unknown | Family::Foreign);
+    if is_open(a) || is_open(b) || a.family().meets(b.family()) {
+        return Ok(());
+    }
+    // A literal in the subquery has no type of its own.
+    if let LogicalPlan::Projection(projection) = subquery.subquery.as_ref()
+        && projection
+            .expr
+            .first()
+            .is_some_and(|e| kind_of(e, projection.input.schema().as_ref()) == Kind::Unknown)
+    {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        base::SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} = {}", a.name(), b.name()),
+    )
+    .hint(
+        "No operator matches the given name and argument types. You might need to add explicit type casts.",
+    ))
+}
+
+fn settled_negative(inner: &Expr, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let kind = kind_of(inner, schema);
+    Ok(match kind.family() {
+        // Zero less the number: differences are checked.
+        Family::Integer => {
+            let zero = match kind {
+                Kind::Known(DataType::SmallInt) => ScalarValue::Int16(Some(0)),
+                Kind::Known(DataType::Integer) => ScalarValue::Int32(Some(0)),
+                _ => ScalarValue::Int64(Some(0)),
+            };
+            Some(plain(&Expr::Literal(zero, None), Operator::Minus, inner))
+        }
+        Family::Span => {
+            let negate = Computation::Spans(SpanOperation::Negate);
+            Some(call(negate, vec![(inner.clone(), kind)], Kind::Span))
+        }
+        // There is one NaN: one with a sign would compare as less than all numbers.
+        Family::Float => {
+            let minus_one = match kind {
+                Kind::Known(DataType::Real) => ScalarValue::Float32(Some(-1.0)),
+                _ => ScalarValue::Float64(Some(-1.0)),
+            };
+            let arguments = vec![(inner.clone(), kind), (Expr::Literal(minus_one, None), kind)];
+            let multiply = Computation::Floats(base::expr::BinaryOperator::Multiply);
+            Some(call(multiply, arguments, kind))
+        }
+        Family::Numeric | Family::Unknown | Family::Foreign => None,
+        _ => {
+            return Err(SqlError::new(
+                base::SqlState::UNDEFINED_FUNCTION,
+                format!("operator does not exist: - {}", kind.name()),
+            ));
+        }
+    })
+}
+
+fn settled_case(case: &Case, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
+    let mut conditions = Vec::with_capacity(case.when_then_expr.len());
+    let mut any = false;
+    for (condition, _) in &case.when_then_expr {
+        let new = match &case.expr {
+            Some(operand) => typing::binary(Operator::Eq, operand, condition, schema, false)?,
+            None => {
+                typing::condition(condition, schema, "CASE/WHEN")?;
+                None
+            }
+        };
+        any |= new.is_some();
+        conditions.push(new);
+    }
+    let mut results: Vec<Expr> = case.when_then_expr.iter().map(|(_, then)| then.as_ref().clone()).collect();
+    results.extend(case.else_expr.iter().map(|e| e.as_ref().clone()));
+    let unified = typing::unified(&results, schema, "CASE", is_written)?;
+    if !any && unified.is_none() {
+        return Ok(None);
+    }
+    let mut results = unified.unwrap_or(results);
+    let otherwise = case.else_expr.is_some().then(|| results.pop().expect("one more")).map(Box::new);
+    // If one comparison is not a plain one, all conditions are written out.
+    let operand = case.expr.clone().filter(|_| !any);
+    let conditions =
+        case.when_then_expr.iter().zip(conditions).map(|((when, _), new)| match (&case.expr, new) {
+            (Some(_), _) if !any => when.as_ref().clone(),
+            (Some(operand), None) => plain(operand, Operator::Eq, when),
+            (_, Some(new)) => new,
+            (None, None) => when.as_ref().clone(),
+        });
+    let branches = conditions.zip(results).map(|(when, then)| (Box::new(when), Box::new(then))).collect();
+    Ok(Some(Expr::Case(Case::new(operand, branches, otherwise))))
+}
+
+fn settled_like(like: &Like, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let (a, b) = (kind_of(&like.expr, schema), kind_of(&like.pattern, schema));
+    let fits =
+        |k: Kind| matches!(k.family(), Family::Text | Family::Unknown | Family::Foreign | Family::Bytes);
+    if fits(a) && fits(b) {
+        return Ok(None);
+    }
+    let symbol = match (like.case_insensitive, like.negated) {
+        (false, false) => "~~",
+        (false, true) => "!~~",
+        (true, false) => "~~*",
+        (true, true) => "!~~*",
+    };
+    Err(SqlError::new(
+        base::SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} {symbol} {}", a.name(), b.name()),
+    )
+    .hint(
+        "No operator matches the given name and argument types. You might need to add explicit type casts.",
+    ))
+}

@@ -1,0 +1,448 @@
+//! PostgreSQL's rules for the types of operators and casts: which sides meet, what literals become, which
+//! result comes out.
+
+mod casts;
+mod constants;
+
+use super::super::types;
+use super::evaluated::{Computation, SpanOperation, call};
+use super::inference::kind_of;
+use super::kinds::{Family, Kind};
+use base::error::SqlResult;
+use base::expr::BinaryOperator;
+use base::{DataType, Datum, SqlError, SqlState};
+pub(super) use casts::{as_text, cast};
+use constants::{constant, narrowed, native, null};
+pub(super) use constants::{converted, folded, literal};
+use datafusion::common::{ExprSchema, ScalarValue};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+
+/// Digits behind the point of a quotient over columns, at least.
+const QUOTIENT_SCALE: u8 = 20;
+/// A product of decimals has no more digits behind the point than this, unless a factor has.
+const PRODUCT_SCALE: u8 = 20;
+
+/// An operator that stands as it is, or what takes its place.
+pub(super) type Settled = SqlResult<Option<Expr>>;
+
+fn no_operator(operator: &str, left: Kind, right: Kind) -> SqlError {
+    SqlError::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} {operator} {}", left.name(), right.name()),
+    )
+    .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
+}
+
+fn not_unique(operator: &str, left: Kind, right: Kind) -> SqlError {
+    SqlError::new(
+        SqlState(*b"42725"),
+        format!("operator is not unique: {} {operator} {}", left.name(), right.name()),
+    )
+    .hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
+}
+
+/// 42804, for what has to be a condition.
+pub(super) fn condition(e: &Expr, schema: &dyn ExprSchema, what: &str) -> SqlResult<()> {
+    match kind_of(e, schema) {
+        Kind::Known(DataType::Boolean) | Kind::Unknown | Kind::Foreign => Ok(()),
+        other => Err(SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("argument of {what} must be type boolean, not type {}", other.name()),
+        )),
+    }
+}
+
+/// A binary operator. `is_written`: as the statement has it, so that a whole number is one of its text.
+pub(super) fn binary(
+    operator: Operator,
+    left: &Expr,
+    right: &Expr,
+    schema: &dyn ExprSchema,
+    is_written: bool,
+) -> Settled {
+    use Operator as O;
+    match operator {
+        O::And | O::Or => {
+            let word = if operator == O::And { "AND" } else { "OR" };
+            condition(left, schema, word)?;
+            condition(right, schema, word)?;
+            Ok(None)
+        }
+        O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom => {
+            compare(operator, left, right, schema)
+        }
+        O::Plus | O::Minus | O::Multiply | O::Divide | O::Modulo => {
+            let made = arithmetic(operator, left, right, schema, is_written)?;
+            // What is computed of a constant NULL is NULL, whatever the other side is: it is not looked at.
+            if is_written || !is_null(left) && !is_null(right) {
+                return Ok(made);
+            }
+            let whole = made.unwrap_or_else(|| plain(operator, left.clone(), right.clone()));
+            Ok(Some(match kind_of(&whole, schema) {
+                kind @ (Kind::Known(_) | Kind::Span) => null(kind),
+                Kind::Unknown | Kind::Foreign => whole,
+            }))
+        }
+        O::StringConcat => concat(left, right, schema),
+        _ => Ok(None),
+    }
+}
+
+/// Whether an expression is a NULL that has a type.
+fn is_null(e: &Expr) -> bool {
+    match e {
+        Expr::Alias(alias) => is_null(&alias.expr),
+        Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Literal(value, _) if value.is_null()),
+        Expr::Literal(value, _) => value.is_null() && !matches!(value, ScalarValue::Null),
+        _ => false,
+    }
+}
+
+fn base_operator(operator: Operator) -> Option<BinaryOperator> {
+    Some(match operator {
+        Operator::Eq => BinaryOperator::Equal,
+        Operator::NotEq => BinaryOperator::NotEqual,
+        Operator::Lt => BinaryOperator::Less,
+        Operator::LtEq => BinaryOperator::LessOrEqual,
+        Operator::Gt => BinaryOperator::Greater,
+        Operator::GtEq => BinaryOperator::GreaterOrEqual,
+        Operator::Plus => BinaryOperator::Add,
+        Operator::Minus => BinaryOperator::Subtract,
+        Operator::Multiply => BinaryOperator::Multiply,
+        Operator::Divide => BinaryOperator::Divide,
+        Operator::Modulo => BinaryOperator::Remainder,
+        _ => return None,
+    })
+}
+
+fn plain(operator: Operator, left: Expr, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)))
+}
+
+/// Two arguments by the function that rows use.
+fn by_rows(operator: BinaryOperator, left: (Expr, Kind), right: (Expr, Kind), returns: DataType) -> Expr {
+    let expr = base::expr::Expr::binary(operator, base::expr::Expr::Column(0), base::expr::Expr::Column(1));
+    call(Computation::Scalar(expr), vec![left, right], Kind::Known(returns))
+}
+
+fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
+    let mut changed = false;
+    let mut settled = |e: &Expr| -> SqlResult<Expr> {
+        let folded = folded(e)?;
+        changed |= folded.is_some();
+        Ok(folded.unwrap_or_else(|| e.clone()))
+    };
+    let (mut left, mut right) = (settled(left)?, settled(right)?);
+    let (mut a, mut b) = (kind_of(&left, schema), kind_of(&right, schema));
+    match (a, b) {
+        (Kind::Foreign, _) | (_, Kind::Foreign) | (Kind::Unknown, Kind::Unknown) => return Ok(None),
+        (Kind::Unknown, known) => {
+            left = literal(&left, known)?;
+            a = known;
+            changed = true;
+        }
+        (known, Kind::Unknown) => {
+            right = literal(&right, known)?;
+            b = known;
+            changed = true;
+        }
+        _ => {}
+    }
+    let (f, g) = (a.family(), b.family());
+    if !f.meets(g) {
+        return Err(no_operator(&symbol(operator), a, b));
+    }
+    let is_float = |k| matches!(k, Kind::Known(DataType::Real | DataType::Double));
+    if (is_float(a) || is_float(b)) && a != b {
+        let double = |e, k| native(e, k, DataType::Double);
+        return Ok(Some(plain(operator, double(left, a), double(right, b))));
+    }
+    if f == Family::Span
+        && let Some(operation) = base_operator(operator)
+    {
+        let compared = Computation::Spans(SpanOperation::Compare(operation));
+        return Ok(Some(call(compared, vec![(left, a), (right, b)], Kind::Known(DataType::Boolean))));
+    }
+    if (f == Family::Date) != (g == Family::Date) {
+        // A moment at midnight is a day: so compared, what is known of days can be used.
+        let day = |e: &Expr| match e {
+            Expr::Literal(value, _) => match types::datum(value) {
+                Some(Datum::Timestamp(us)) if us.rem_euclid(base::datum::US_PER_DAY) == 0 => {
+                    let day = i32::try_from(us.div_euclid(base::datum::US_PER_DAY)).ok()?;
+                    Some(constant(&Datum::Date(day), DataType::Date))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if f == Family::Date
+            && let Some(day) = day(&right)
+        {
+            return Ok(Some(plain(operator, left, day)));
+        }
+        if g == Family::Date
+            && let Some(day) = day(&left)
+        {
+            return Ok(Some(plain(operator, day, right)));
+        }
+        if let Some(operation) = base_operator(operator) {
+            return Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Boolean)));
+        }
+    }
+    Ok(changed.then(|| plain(operator, left, right)))
+}
+
+fn symbol(operator: Operator) -> String {
+    match operator {
+        Operator::NotEq => "<>".into(),
+        // Both are made of the operator of equality.
+        Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => "=".into(),
+        other => other.to_string(),
+    }
+}
+
+fn arithmetic(
+    operator: Operator,
+    left: &Expr,
+    right: &Expr,
+    schema: &dyn ExprSchema,
+    is_written: bool,
+) -> Settled {
+    let mut changed = false;
+    let mut settled = |e: &Expr| -> SqlResult<Expr> {
+        let new = match is_written.then(|| narrowed(e)).flatten() {
+            Some(narrow) => Some(narrow),
+            None => folded(e)?,
+        };
+        changed |= new.is_some();
+        Ok(new.unwrap_or_else(|| e.clone()))
+    };
+    let (mut left, mut right) = (settled(left)?, settled(right)?);
+    let (mut a, mut b) = (kind_of(&left, schema), kind_of(&right, schema));
+    let is_sum = matches!(operator, Operator::Plus | Operator::Minus);
+    let peer = |known: Kind, is_left: bool| -> SqlResult<Kind> {
+        Ok(match (known.family(), operator) {
+            (Family::Date, Operator::Plus) => {
+                let (a, b) = if is_left { (Kind::Unknown, known) } else { (known, Kind::Unknown) };
+                return Err(not_unique("+", a, b));
+            }
+            (Family::Moment, Operator::Plus) => Kind::Span,
+            (Family::Span, Operator::Multiply | Operator::Divide) => Kind::Known(DataType::Double),
+            _ => known,
+        })
+    };
+    match (a, b) {
+        (Kind::Foreign, _) | (_, Kind::Foreign) => return Ok(None),
+        (Kind::Unknown, Kind::Unknown) => return Err(not_unique(&operator.to_string(), a, b)),
+        (Kind::Unknown, known) => {
+            a = peer(known, true)?;
+            left = literal(&left, a)?;
+            changed = true;
+        }
+        (known, Kind::Unknown) => {
+            b = peer(known, false)?;
+            right = literal(&right, b)?;
+            changed = true;
+        }
+        _ => {}
+    }
+    let symbol = operator.to_string();
+    let operation = base_operator(operator).expect("arithmetic");
+    let span = |operation, returns| {
+        let arguments = vec![(left.clone(), a), (right.clone(), b)];
+        Ok(Some(call(Computation::Spans(operation), arguments, returns)))
+    };
+    use Family as F;
+    match (a.family(), b.family()) {
+        (f, g) if f.is_number() && g.is_number() => {
+            if f == F::Integer && g == F::Integer {
+                return Ok(changed.then(|| plain(operator, left, right)));
+            }
+            if f == F::Float || g == F::Float {
+                if operator == Operator::Modulo {
+                    return Err(no_operator(&symbol, a, b));
+                }
+                // Only two of them stay `real`.
+                let to = if a == b { a } else { Kind::Known(DataType::Double) };
+                let Kind::Known(t) = to else { unreachable!("a float") };
+                let arguments = vec![(native(left, a, t), to), (native(right, b, t), to)];
+                return Ok(Some(call(Computation::Floats(operation), arguments, to)));
+            }
+            let scale = |k| match k {
+                Kind::Known(DataType::Numeric { scale, .. }) => scale,
+                _ => 0,
+            };
+            let (s, t) = (scale(a), scale(b));
+            let returns = |scale| DataType::Numeric { precision: 38, scale };
+            Ok(match operator {
+                Operator::Divide => {
+                    let scale = QUOTIENT_SCALE.max(s).max(t);
+                    Some(by_rows(operation, (left, a), (right, b), returns(scale)))
+                }
+                Operator::Modulo => Some(by_rows(operation, (left, a), (right, b), returns(s.max(t)))),
+                Operator::Multiply if s + t > PRODUCT_SCALE + 8 => {
+                    let scale = PRODUCT_SCALE.max(s).max(t);
+                    Some(by_rows(operation, (left, a), (right, b), returns(scale)))
+                }
+                _ => changed.then(|| plain(operator, left, right)),
+            })
+        }
+        (F::Date, F::Integer) if is_sum => {
+            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Date)))
+        }
+        (F::Integer, F::Date) if operator == Operator::Plus => {
+            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Date)))
+        }
+        (F::Date, F::Date) if operator == Operator::Minus => {
+            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Integer)))
+        }
+        (F::Date | F::Moment, F::Span) | (F::Span, F::Date | F::Moment) if is_sum => {
+            if operator == Operator::Minus && a.family() == F::Span {
+                return Err(no_operator(&symbol, a, b));
+            }
+            let at = if a.family() == F::Span { b } else { a };
+            let returns = match at {
+                Kind::Known(DataType::TimestampTz) => DataType::TimestampTz,
+                _ => DataType::Timestamp,
+            };
+            if let Some(folded) = folded_moment(operator, &left, &right, returns)? {
+                return Ok(Some(folded));
+            }
+            let operation =
+                if operator == Operator::Plus { SpanOperation::Later } else { SpanOperation::Earlier };
+            span(operation, Kind::Known(returns))
+        }
+        (F::Date | F::Moment, F::Date | F::Moment) if operator == Operator::Minus => {
+            span(SpanOperation::Between, Kind::Span)
+        }
+        (F::Span, F::Span) if operator == Operator::Plus => span(SpanOperation::Add, Kind::Span),
+        (F::Span, F::Span) if operator == Operator::Minus => span(SpanOperation::Subtract, Kind::Span),
+        (F::Span, g) if operator == Operator::Multiply && g.is_number() => {
+            span(SpanOperation::Multiply, Kind::Span)
+        }
+        (f, F::Span) if operator == Operator::Multiply && f.is_number() => {
+            span(SpanOperation::Multiply, Kind::Span)
+        }
+        (F::Span, g) if operator == Operator::Divide && g.is_number() => {
+            span(SpanOperation::Divide, Kind::Span)
+        }
+        _ => Err(no_operator(&symbol, a, b)),
+    }
+}
+
+/// A moment moved by an interval where both are literals, so that it can be compared with days.
+fn folded_moment(
+    operator: Operator,
+    left: &Expr,
+    right: &Expr,
+    returns: DataType,
+) -> SqlResult<Option<Expr>> {
+    let (Expr::Literal(left, _), Expr::Literal(right, _)) = (left, right) else { return Ok(None) };
+    let (at, span) = match (left, right) {
+        (ScalarValue::IntervalMonthDayNano(Some(span)), at)
+        | (at, ScalarValue::IntervalMonthDayNano(Some(span))) => {
+            (types::datum(at), super::kinds::span(*span))
+        }
+        _ => return Ok(None),
+    };
+    let us = match at {
+        Some(Datum::Timestamp(us)) => us,
+        Some(Datum::Date(day)) => base::convert::midnight(day)?,
+        _ => return Ok(None),
+    };
+    let span = if operator == Operator::Minus { span.checked_neg()? } else { span };
+    Ok(Some(constant(&Datum::Timestamp(span.after(us)?), returns)))
+}
+
+fn concat(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
+    let (a, b) = (kind_of(left, schema), kind_of(right, schema));
+    if a.family() == Family::Foreign || b.family() == Family::Foreign {
+        return Ok(None);
+    }
+    let is_text = |k: Kind| matches!(k.family(), Family::Text | Family::Unknown);
+    if !is_text(a) && !is_text(b) {
+        return match (a.family(), b.family()) {
+            (Family::Bytes, Family::Bytes) => Ok(None),
+            _ => Err(no_operator("||", a, b)),
+        };
+    }
+    if is_text(a) && is_text(b) {
+        return Ok(None);
+    }
+    Ok(Some(plain(Operator::StringConcat, as_text(left.clone(), a), as_text(right.clone(), b))))
+}
+
+/// Brings values to one type, as CASE, COALESCE and the like do. `None`: they have it, or it is not ours to say.
+/// Errors: 42804.
+pub(super) fn unified(
+    values: &[Expr],
+    schema: &dyn ExprSchema,
+    what: &str,
+    is_written: bool,
+) -> SqlResult<Option<Vec<Expr>>> {
+    let narrow: Vec<Expr> = match is_written {
+        true => values.iter().map(|e| narrowed(e).unwrap_or_else(|| e.clone())).collect(),
+        false => values.to_vec(),
+    };
+    let mut any = narrow != values;
+    let values = narrow.as_slice();
+    let kinds: Vec<Kind> = values.iter().map(|e| kind_of(e, schema)).collect();
+    if kinds.contains(&Kind::Foreign) {
+        return Ok(None);
+    }
+    let mut common: Option<Kind> = None;
+    for &kind in kinds.iter().filter(|k| **k != Kind::Unknown) {
+        common = Some(match common {
+            None => kind,
+            Some(before) if before == kind => before,
+            Some(before) if !before.family().meets(kind.family()) => {
+                return Err(SqlError::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!("{what} types {} and {} cannot be matched", before.name(), kind.name()),
+                ));
+            }
+            Some(before) => wider(before, kind),
+        });
+    }
+    let Some(common) = common else { return Ok(None) };
+    let values = values.iter().zip(&kinds).map(|(e, kind)| {
+        let new = match (*kind, common) {
+            (Kind::Unknown, common) => Some(literal(e, common)?),
+            (a, b) if a == b => None,
+            (a, Kind::Known(t @ DataType::Double)) | (a, Kind::Known(t @ DataType::Real)) => {
+                Some(native(e.clone(), a, t))
+            }
+            (Kind::Known(from @ DataType::Date), Kind::Known(to)) => Some(converted(e.clone(), from, to)),
+            // Integers and decimals of several widths DataFusion brings together itself.
+            _ => None,
+        };
+        any |= new.is_some();
+        Ok(new.unwrap_or_else(|| e.clone()))
+    });
+    let values = values.collect::<SqlResult<Vec<_>>>()?;
+    Ok(any.then_some(values))
+}
+
+fn wider(a: Kind, b: Kind) -> Kind {
+    let rank = |k: Kind| match k {
+        Kind::Known(DataType::SmallInt | DataType::Date) => 0,
+        Kind::Known(DataType::Integer | DataType::Timestamp) => 1,
+        Kind::Known(DataType::BigInt | DataType::TimestampTz) => 2,
+        Kind::Known(DataType::Numeric { .. }) => 3,
+        Kind::Known(DataType::Real) => 4,
+        Kind::Known(DataType::Double) => 5,
+        _ => 0,
+    };
+    if rank(a) >= rank(b) { a } else { b }
+}
+
+/// The name of an argument's type in messages about functions.
+pub(super) fn no_function(name: &str, kinds: &[Kind]) -> SqlError {
+    let shown: Vec<String> = kinds.iter().map(|k| k.name()).collect();
+    let name = if name == "character_length" { "length" } else { name };
+    SqlError::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("function {name}({}) does not exist", shown.join(", ")),
+    )
+    .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}

@@ -1,0 +1,90 @@
+//! Casts by PostgreSQL's rules.
+
+use super::super::evaluated::{Computation, SpanOperation, call};
+use super::super::inference::kind_of;
+use super::super::kinds::{Family, Kind, kind_of_field};
+use super::Settled;
+use super::constants::{converted, folded, narrowed, native};
+use base::DataType;
+use base::convert::{Castable, castable};
+use base::datum::NUMERIC_UNLIMITED;
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::ExprSchema;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::Cast;
+
+/// The text of a value, as a cast makes it.
+pub(in super::super) fn as_text(e: Expr, kind: Kind) -> Expr {
+    match kind {
+        Kind::Known(DataType::Text) | Kind::Unknown | Kind::Foreign => e,
+        Kind::Known(from) if kind.family() == Family::Text && from != DataType::Uuid => e,
+        Kind::Known(from) => converted(e, from, DataType::Text),
+        Kind::Span => {
+            call(Computation::Spans(SpanOperation::Show), vec![(e, kind)], Kind::Known(DataType::Text))
+        }
+    }
+}
+
+/// An explicit cast. Errors: 42846, and those of literals that do not fit.
+pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSchema) -> Settled {
+    let whole = Expr::Cast(Cast { expr: Box::new(inner.clone()), field: field.clone() });
+    if let Some(folded) = folded(&whole)? {
+        return Ok(Some(folded));
+    }
+    let (from, to) = (kind_of(inner, schema), kind_of_field(field));
+    match (from, to) {
+        (Kind::Known(DataType::Bytea), Kind::Foreign) if field.data_type().is_nested() => {
+            Err(base::convert::cannot_cast(&from.name(), "an array"))
+        }
+        (Kind::Foreign | Kind::Unknown, _) | (_, Kind::Foreign | Kind::Unknown) => Ok(None),
+        (Kind::Span, Kind::Span) => Ok(Some(inner.clone())),
+        (Kind::Span, Kind::Known(t)) if to.family() == Family::Text => {
+            let text = as_text(inner.clone(), from);
+            Ok(Some(if t == DataType::Text { text } else { converted(text, DataType::Text, t) }))
+        }
+        (Kind::Known(_), Kind::Span) if from.family() == Family::Text => {
+            let read = Computation::Spans(SpanOperation::Read);
+            Ok(Some(call(read, vec![(inner.clone(), from)], Kind::Span)))
+        }
+        (Kind::Span, _) | (_, Kind::Span) => Err(base::convert::cannot_cast(&from.name(), &to.name())),
+        (Kind::Known(a), Kind::Known(b)) => {
+            // An integer as it is written is one, whatever its width here.
+            let a = if narrowed(inner).is_some() { DataType::Integer } else { a };
+            if castable(a, b) == Castable::No {
+                return Err(base::convert::cannot_cast(&from.name(), &to.name()));
+            }
+            Ok(cast_known(inner, a, b, schema))
+        }
+    }
+}
+
+fn cast_known(inner: &Expr, from: DataType, to: DataType, schema: &dyn ExprSchema) -> Option<Expr> {
+    use DataType::*;
+    let is = |t: DataType| kind_of(inner, schema) == Kind::Known(t);
+    match (from, to) {
+        _ if from == to && is(from) && !matches!(to, Varchar { .. } | Char { .. }) => Some(inner.clone()),
+        // Wider integers and floats; the kernel does the same.
+        (SmallInt, Integer | BigInt)
+        | (Integer, BigInt)
+        | (SmallInt | Integer | BigInt, Double)
+        | (Real, Double) => None,
+        (Timestamp, TimestampTz) | (TimestampTz, Timestamp) => None,
+        // Without precision they keep their digits.
+        (Numeric { .. }, to) if to == NUMERIC_UNLIMITED => Some(inner.clone()),
+        (SmallInt | Integer | BigInt, to) if to == NUMERIC_UNLIMITED => {
+            Some(native(inner.clone(), Kind::Known(from), Numeric { precision: 38, scale: 0 }))
+        }
+        (_, to) if to == NUMERIC_UNLIMITED => {
+            // How many digits will come is not known: room for as many as a float has.
+            let expr = base::expr::Expr::Convert(Box::new(base::expr::Expr::Column(0)), from, to);
+            let returns = Kind::Known(Numeric { precision: 38, scale: 15 });
+            Some(call(Computation::Scalar(expr), vec![(inner.clone(), Kind::Known(from))], returns))
+        }
+        (Numeric { precision: p, scale: s }, Numeric { precision, scale })
+            if scale >= s && precision - scale >= p.saturating_sub(s) =>
+        {
+            None
+        }
+        _ => Some(converted(inner.clone(), from, to)),
+    }
+}

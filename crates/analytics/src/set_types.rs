@@ -1,0 +1,162 @@
+//! Types of set operations, as PostgreSQL finds them: a literal takes the type of what it meets, and types of
+//! different kinds do not meet.
+
+use super::types;
+use base::error::SqlState;
+use base::{DataType, Datum, SqlError};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{NullEquality, Result, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Projection, Union};
+use std::sync::Arc;
+
+/// Kinds of types that have a common one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Boolean,
+    Number,
+    Text,
+    Time,
+}
+
+/// The plan with its literals typed. Errors: 42804, and those of literals that are no value of their type.
+pub(super) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut has_sets = false;
+    plan.apply_with_subqueries(|node| {
+        has_sets |= is_set_operation(node);
+        Ok(if has_sets { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !has_sets {
+        return Ok(plan);
+    }
+    let mut is_changed = false;
+    let settled = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Union(union) => {
+            let inputs = typed(&union.inputs)?;
+            let unchanged = inputs.iter().zip(&union.inputs).all(|(a, b)| Arc::ptr_eq(a, b));
+            if unchanged {
+                return Ok(Transformed::no(LogicalPlan::Union(union)));
+            }
+            is_changed = true;
+            Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
+        }
+        LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull => {
+            let word = match join.join_type {
+                JoinType::LeftAnti => "EXCEPT",
+                _ => "INTERSECT",
+            };
+            for (n, (l, r)) in
+                join.left.schema().fields().iter().zip(join.right.schema().fields()).enumerate()
+            {
+                if literal(&join.left, n).is_none() && literal(&join.right, n).is_none() {
+                    refuse(word, types::from_arrow(l.data_type()), types::from_arrow(r.data_type()))?;
+                }
+            }
+            Ok(Transformed::no(LogicalPlan::Join(join)))
+        }
+        // What stands above has the types of what changed.
+        node if is_changed => Ok(Transformed::yes(node.recompute_schema()?)),
+        node => Ok(Transformed::no(node)),
+    })?;
+    Ok(settled.data)
+}
+
+fn is_set_operation(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Union(_) => true,
+        LogicalPlan::Join(join) => join.null_equality == NullEquality::NullEqualsNull,
+        _ => false,
+    }
+}
+
+/// Operands of a union, literals among them of the types of the others.
+fn typed(inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<LogicalPlan>>> {
+    let mut inputs = inputs.to_vec();
+    let width = inputs.first().map_or(0, |input| input.schema().fields().len());
+    for n in 0..width {
+        let of = |input: &Arc<LogicalPlan>| input.schema().field(n).data_type().clone();
+        let known: Vec<_> = inputs.iter().filter(|i| literal(i, n).is_none()).map(of).collect();
+        let [first, rest @ ..] = known.as_slice() else { continue };
+        for other in rest {
+            refuse("UNION", types::from_arrow(first), types::from_arrow(other))?;
+        }
+        let data_type = types::from_arrow(first);
+        if matches!(data_type, DataType::Text) {
+            continue;
+        }
+        for input in &mut inputs {
+            let Some(Literal::Text(text)) = literal(input, n) else { continue };
+            let value = base::text::parse(text.trim(), unlimited(data_type)).map_err(external)?;
+            let scalar = match value {
+                Datum::Decimal(d) => ScalarValue::Decimal128(Some(d.units()), 38, d.scale() as i8),
+                value => types::scalar(&value, data_type)
+                    .ok_or_else(|| external(SqlError::internal("a literal of this type")))?,
+            };
+            *input = Arc::new(with_value(input, n, scalar)?);
+        }
+    }
+    Ok(inputs)
+}
+
+/// A literal of numeric keeps its own digits.
+fn unlimited(data_type: DataType) -> DataType {
+    match data_type {
+        DataType::Numeric { .. } => sql::types::NUMERIC,
+        other => other,
+    }
+}
+
+enum Literal {
+    Text(String),
+    Null,
+}
+
+/// The literal that a column is, if nothing gives it a type.
+fn literal(plan: &LogicalPlan, column: usize) -> Option<Literal> {
+    let LogicalPlan::Projection(projection) = plan else {
+        // The planner has a type of its own for what is only null.
+        return plan.schema().field(column).data_type().is_null().then_some(Literal::Null);
+    };
+    match projection.expr.get(column)?.clone().unalias_nested().data {
+        Expr::Literal(
+            ScalarValue::Utf8(Some(text))
+            | ScalarValue::Utf8View(Some(text))
+            | ScalarValue::LargeUtf8(Some(text)),
+            _,
+        ) => Some(Literal::Text(text)),
+        Expr::Literal(value, _) if value.is_null() => Some(Literal::Null),
+        _ => None,
+    }
+}
+
+/// The operand with a value in the place of a column.
+fn with_value(plan: &LogicalPlan, column: usize, value: ScalarValue) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(projection) = plan else { return Ok(plan.clone()) };
+    let mut exprs = projection.expr.clone();
+    let (_, field) = projection.schema.qualified_field(column);
+    exprs[column] = Expr::Literal(value, None).alias(field.name());
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, projection.input.clone())?))
+}
+
+fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
+    let kind = |t: DataType| match t {
+        DataType::Boolean => Some(Kind::Boolean),
+        DataType::SmallInt | DataType::Integer | DataType::BigInt => Some(Kind::Number),
+        DataType::Numeric { .. } | DataType::Real | DataType::Double => Some(Kind::Number),
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Some(Kind::Text),
+        DataType::Date | DataType::Timestamp | DataType::TimestampTz => Some(Kind::Time),
+        DataType::Uuid | DataType::Bytea => None,
+    };
+    match (kind(a), kind(b)) {
+        (Some(of_a), Some(of_b)) if of_a != of_b => {
+            let (a, b) = (sql::lower::expr::type_name(a), sql::lower::expr::type_name(b));
+            let message = format!("{operation} types {a} and {b} cannot be matched");
+            Err(external(SqlError::new(SqlState::DATATYPE_MISMATCH, message)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

@@ -1,0 +1,84 @@
+//! The system catalog: `pg_catalog`, `information_schema`, `meridian`.
+//!
+//! Tables about user objects are made from the catalog when a query names them; types, operators and
+//! the like are PostgreSQL's own, as data of datafusion-pg-catalog. Tables for features that Meridian
+//! does not have are empty, and a query that only joins them has no rows: it is answered without being
+//! planned, because clients ask such queries in ways DataFusion cannot plan.
+
+mod activity;
+mod functions;
+mod pg_tables;
+mod questions;
+mod vectors;
+mod views;
+
+use super::context::Context;
+use base::{DataType, Datum};
+use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::common::{Result, TableReference};
+use datafusion::logical_expr::ScalarUDF;
+use futures::FutureExt;
+use std::sync::Arc;
+
+pub(super) use questions::SystemTables;
+
+/// A made table: column names with types, and rows.
+pub(super) struct Made {
+    pub columns: Vec<(&'static str, DataType)>,
+    pub rows: Vec<Vec<Datum>>,
+}
+
+/// A table of the system catalog; `None` if there is none of this name.
+pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Option<Arc<dyn TableProvider>>> {
+    let table = name.table();
+    if table == "pg_stat_activity" && matches!(name.schema(), None | Some("pg_catalog")) {
+        return Ok(Some(Arc::new(activity::ActivityTable::new(&context.analytics.node)?)));
+    }
+    let made = match name.schema() {
+        None | Some("pg_catalog") => pg_tables::make(context, table),
+        Some("information_schema") => views::information_schema(context, table),
+        Some("meridian") => views::meridian(context, table),
+        Some(_) => return Ok(None),
+    };
+    if let Some(made) = made {
+        return made.into_table().map(Some);
+    }
+    if !matches!(name.schema(), None | Some("pg_catalog")) {
+        return Ok(None);
+    }
+    // Fixed tables are there at once.
+    context.analytics.system.fixed.table(table).now_or_never().unwrap_or(Ok(None))
+}
+
+/// A function that knows the catalog.
+pub(super) fn function(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
+    functions::find(context, name)
+}
+
+impl Made {
+    pub fn new(columns: &[(&'static str, DataType)]) -> Made {
+        Made { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    fn into_table(self) -> Result<Arc<dyn TableProvider>> {
+        let fields: Vec<Field> = self
+            .columns
+            .iter()
+            .map(|(name, data_type)| Field::new(*name, colstore::arrow_type(*data_type), true))
+            .collect();
+        let schema = Arc::new(Schema::new(fields));
+        let arrays = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, (_, data_type))| {
+                let values: Vec<Datum> = self.rows.iter().map(|row| row[i].clone()).collect();
+                colstore::array_of(*data_type, &values)
+            })
+            .collect();
+        let batch = RecordBatch::try_new(schema.clone(), arrays)?;
+        Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+    }
+}

@@ -1,0 +1,108 @@
+//! `pg_stat_activity`: the sessions of the gateway that is asked, as they are when the query runs.
+
+use super::Made;
+use crate::activity::Activity;
+use crate::node_context::NodeContext;
+use async_trait::async_trait;
+use base::{DataType, Datum};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::TableType;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
+const COLUMNS: &[(&str, DataType)] = &[
+    ("datid", DataType::Integer),
+    ("datname", DataType::Text),
+    ("pid", DataType::Integer),
+    ("leader_pid", DataType::Integer),
+    ("usesysid", DataType::Integer),
+    ("usename", DataType::Text),
+    ("application_name", DataType::Text),
+    ("client_addr", DataType::Text),
+    ("client_hostname", DataType::Text),
+    ("client_port", DataType::Integer),
+    ("backend_start", DataType::TimestampTz),
+    ("xact_start", DataType::TimestampTz),
+    ("query_start", DataType::TimestampTz),
+    ("state_change", DataType::TimestampTz),
+    ("wait_event_type", DataType::Text),
+    ("wait_event", DataType::Text),
+    ("state", DataType::Text),
+    ("backend_xid", DataType::Integer),
+    ("backend_xmin", DataType::Integer),
+    ("query_id", DataType::BigInt),
+    ("query", DataType::Text),
+    ("backend_type", DataType::Text),
+];
+
+/// The table: its rows are made when it is scanned, not when it is planned.
+pub(super) struct ActivityTable {
+    node: Arc<NodeContext>,
+    schema: SchemaRef,
+}
+
+impl ActivityTable {
+    pub fn new(node: &Arc<NodeContext>) -> Result<ActivityTable> {
+        Ok(ActivityTable { node: node.clone(), schema: Made::new(COLUMNS).into_table()?.schema() })
+    }
+}
+
+impl std::fmt::Debug for ActivityTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("pg_stat_activity")
+    }
+}
+
+#[async_trait]
+impl TableProvider for ActivityTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut made = Made::new(COLUMNS);
+        made.rows = self.node.sessions.all().iter().map(|session| row(session)).collect();
+        made.into_table()?.scan(state, projection, filters, limit).await
+    }
+}
+
+fn row(session: &Activity) -> Vec<Datum> {
+    let now = session.now().clone();
+    let text = |text: &str| Datum::text(text);
+    let time = |us: Option<i64>| us.map_or(Datum::Null, Datum::Timestamp);
+    vec![
+        Datum::Int(i64::from(super::pg_tables::DATABASE)),
+        text(&session.database),
+        Datum::Int(i64::from(session.process)),
+        Datum::Null,
+        Datum::Int(i64::from(super::pg_tables::OWNER)),
+        text(&session.user),
+        text(&now.application),
+        now.client.map_or(Datum::Null, |client| text(&client.ip().to_canonical().to_string())),
+        Datum::Null,
+        now.client.map_or(Datum::Null, |client| Datum::Int(i64::from(client.port()))),
+        time(Some(session.since_us)),
+        time(now.transaction_us),
+        time(now.query_us),
+        time(Some(now.changed_us)),
+        Datum::Null,
+        Datum::Null,
+        text(now.state.name()),
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        text(&now.query),
+        text("client backend"),
+    ]
+}

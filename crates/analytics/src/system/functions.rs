@@ -1,0 +1,339 @@
+//! Functions over the catalog, made anew for each query that calls one.
+
+use super::pg_tables::{Object, elements, has_primary_key, object};
+use crate::context::{Context, OwnedContext};
+use base::schema::Table;
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListBuilder,
+    StringArray, StringBuilder,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// A function whose answers come from the session and its catalog.
+struct CatalogFunction {
+    name: &'static str,
+    signature: Signature,
+    returns: DataType,
+    asked: OwnedContext,
+}
+
+/// Names with what they return.
+const FUNCTIONS: &[(&str, DataType)] = &[
+    ("pg_get_indexdef", DataType::Utf8),
+    ("pg_get_constraintdef", DataType::Utf8),
+    ("meridian_column_default", DataType::Utf8),
+    ("pg_get_expr", DataType::Utf8),
+    ("pg_get_userbyid", DataType::Utf8),
+    ("pg_get_viewdef", DataType::Utf8),
+    ("pg_get_function_result", DataType::Utf8),
+    ("pg_get_function_arguments", DataType::Utf8),
+    ("pg_get_serial_sequence", DataType::Utf8),
+    ("obj_description", DataType::Utf8),
+    ("col_description", DataType::Utf8),
+    ("shobj_description", DataType::Utf8),
+    ("array_to_string", DataType::Utf8),
+    ("pg_size_pretty", DataType::Utf8),
+    ("pg_table_size", DataType::Int64),
+    ("pg_indexes_size", DataType::Int64),
+    ("pg_table_is_visible", DataType::Boolean),
+    ("pg_function_is_visible", DataType::Boolean),
+    ("pg_type_is_visible", DataType::Boolean),
+    ("pg_is_in_recovery", DataType::Boolean),
+    ("current_user", DataType::Utf8),
+    ("session_user", DataType::Utf8),
+    ("current_role", DataType::Utf8),
+    ("user", DataType::Utf8),
+    ("current_database", DataType::Utf8),
+    ("current_catalog", DataType::Utf8),
+    ("current_schema", DataType::Utf8),
+    ("current_setting", DataType::Utf8),
+    ("set_config", DataType::Utf8),
+    ("pg_postmaster_start_time", DataType::Utf8),
+    ("nextval", DataType::Int64),
+    ("pg_backend_pid", DataType::Int32),
+    ("to_regtype", DataType::Int64),
+    ("meridian_element", DataType::Int64),
+    ("gen_random_uuid", DataType::FixedSizeBinary(16)),
+];
+
+/// Returns names: a list of text.
+const KEY_NAMES: &str = "meridian_key_names";
+
+pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
+    let names = || (KEY_NAMES, DataType::new_list(DataType::Utf8, true));
+    let (name, returns) = match name {
+        KEY_NAMES => names(),
+        _ => FUNCTIONS.iter().find(|(n, _)| *n == name)?.clone(),
+    };
+    let volatility = match name {
+        "nextval" | "gen_random_uuid" => Volatility::Volatile,
+        _ => Volatility::Stable,
+    };
+    Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
+        name,
+        signature: Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility),
+        returns,
+        asked: context.to_owned(),
+    })))
+}
+
+impl std::fmt::Debug for CatalogFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+impl PartialEq for CatalogFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.asked.catalog, &other.asked.catalog)
+    }
+}
+impl Eq for CatalogFunction {}
+impl Hash for CatalogFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for CatalogFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments.number_rows;
+        let arrays = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let array: ArrayRef = match self.returns {
+            DataType::Boolean => {
+                let visible = self.name.ends_with("_is_visible");
+                Arc::new(
+                    (0..rows)
+                        .map(|row| Some(visible && self.is_visible(&arrays, row)))
+                        .collect::<BooleanArray>(),
+                )
+            }
+            DataType::Int64 if self.name == "nextval" => {
+                let values =
+                    (0..rows).map(|row| self.next_value(&arrays, row)).collect::<Result<Vec<_>>>()?;
+                Arc::new(Int64Array::from(values))
+            }
+            DataType::Int64 if self.name == "to_regtype" => {
+                Arc::new((0..rows).map(|row| type_named(&word(&arrays, 0, row)?)).collect::<Int64Array>())
+            }
+            DataType::FixedSizeBinary(_) => {
+                let values = (0..rows).map(|_| self.asked.analytics.node.generators.random_uuid());
+                Arc::new(FixedSizeBinaryArray::try_from_iter(values)?)
+            }
+            DataType::Int64 if self.name == "meridian_element" => {
+                let one = |row| {
+                    let at = number(&arrays, 1, row)? - number(&arrays, 2, row)?;
+                    elements(&word(&arrays, 0, row)?).get(usize::try_from(at).ok()?).copied()
+                };
+                Arc::new((0..rows).map(one).collect::<Int64Array>())
+            }
+            DataType::Int32 => Arc::new(Int32Array::from(vec![self.asked.process_id; rows])),
+            DataType::Int64 => Arc::new(Int64Array::from(vec![0; rows])),
+            DataType::List(_) => {
+                let mut lists = ListBuilder::new(StringBuilder::new());
+                for row in 0..rows {
+                    lists
+                        .append_option(self.key_names(&arrays, row).map(|names| names.into_iter().map(Some)));
+                }
+                Arc::new(lists.finish())
+            }
+            _ => {
+                let mut out = Vec::with_capacity(rows);
+                for row in 0..rows {
+                    match self.name {
+                        "current_setting" => self.refuse_unknown_setting(&arrays, row)?,
+                        "set_config" => refuse_setting(&arrays, row)?,
+                        _ => {}
+                    }
+                    out.push(self.text(&arrays, row));
+                }
+                Arc::new(StringArray::from(out))
+            }
+        };
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+/// An argument as a number; text counts if it holds one.
+fn number(arrays: &[ArrayRef], at: usize, row: usize) -> Option<i64> {
+    let array = cast(arrays.get(at)?, &DataType::Int64).ok()?;
+    let row = if array.len() == 1 { 0 } else { row };
+    (!array.is_null(row)).then(|| array.as_primitive::<Int64Type>().value(row))
+}
+
+fn word(arrays: &[ArrayRef], at: usize, row: usize) -> Option<String> {
+    let array = cast(arrays.get(at)?, &DataType::Utf8).ok()?;
+    let row = if array.len() == 1 { 0 } else { row };
+    (!array.is_null(row)).then(|| array.as_string::<i32>().value(row).to_string())
+}
+
+/// A function has no session whose settings it could change; what has no effect can be set.
+fn refuse_setting(arrays: &[ArrayRef], row: usize) -> Result<()> {
+    match word(arrays, 0, row) {
+        Some(name) if name.eq_ignore_ascii_case("jit") => Ok(()),
+        name => Err(DataFusionError::External(Box::new(
+            base::SqlError::unsupported(format!("set_config('{}')", name.unwrap_or_default()))
+                .hint("SET changes a setting."),
+        ))),
+    }
+}
+
+/// A type's object id; `None` if there is no such type.
+fn type_named(name: &str) -> Option<i64> {
+    match sql::parse::parse_expr(&format!("CAST(NULL AS {name})")).ok()? {
+        datafusion::sql::sqlparser::ast::Expr::Cast { data_type, .. } => {
+            sql::names::data_type(&data_type).ok().map(|t| i64::from(sql::types::type_oid(t)))
+        }
+        _ => None,
+    }
+}
+
+impl CatalogFunction {
+    /// A setting's value belongs to the session, not to its catalog: few are known here.
+    fn refuse_unknown_setting(&self, arrays: &[ArrayRef], row: usize) -> Result<()> {
+        let known = [
+            "default_table_access_method",
+            "jit",
+            "search_path",
+            "server_version",
+            "server_version_num",
+            "transaction_isolation",
+        ];
+        match word(arrays, 0, row).map(|name| name.to_lowercase()) {
+            Some(name) if !known.contains(&name.as_str()) => Err(DataFusionError::External(Box::new(
+                base::SqlError::unsupported(format!("current_setting('{name}')"))
+                    .hint(format!("SHOW {name} tells its value.")),
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn next_value(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
+        let Some(name) = word(arrays, 0, row) else { return Ok(None) };
+        sql::catalog::find_sequence(&self.asked.catalog, &self.asked.search_path, &name)
+            .and_then(|sequence| self.asked.analytics.node.generators.next_value(sequence))
+            .map(Some)
+            .map_err(|e| DataFusionError::External(Box::new(e)))
+    }
+
+    fn is_visible(&self, arrays: &[ArrayRef], row: usize) -> bool {
+        if self.name != "pg_table_is_visible" {
+            return true;
+        }
+        let Some(id) = number(arrays, 0, row) else { return false };
+        match object(&self.asked.context(), id) {
+            Some(Object::Table(t) | Object::PrimaryKey(t) | Object::Index(t, _) | Object::Check(t, _)) => {
+                self.asked.search_path.contains(&t.schema)
+            }
+            Some(Object::Sequence) | None => true,
+        }
+    }
+
+    /// Names of the columns of a constraint.
+    fn key_names(&self, arrays: &[ArrayRef], row: usize) -> Option<Vec<String>> {
+        let context = self.asked.context();
+        let (table, columns) = match object(&context, number(arrays, 0, row)?)? {
+            Object::PrimaryKey(t) => (t, &t.primary_key),
+            Object::Index(t, i) => (t, &i.columns),
+            _ => return None,
+        };
+        Some(columns.iter().map(|c| table.columns[*c].name.clone()).collect())
+    }
+
+    fn text(&self, arrays: &[ArrayRef], row: usize) -> Option<String> {
+        let context = self.asked.context();
+        let named = || number(arrays, 0, row).and_then(|id| object(&context, id));
+        match self.name {
+            "pg_get_indexdef" => {
+                let (table, name, columns, unique) = match named()? {
+                    Object::PrimaryKey(t) => (t, &t.primary_key_name, &t.primary_key, true),
+                    Object::Index(t, i) => (t, &i.name, &i.columns, i.unique),
+                    _ => return None,
+                };
+                match number(arrays, 1, row) {
+                    None | Some(0) => Some(index_definition(table, name, columns, unique)),
+                    Some(nth) => {
+                        let column = columns.get(usize::try_from(nth - 1).ok()?)?;
+                        Some(table.columns[*column].name.clone())
+                    }
+                }
+            }
+            "pg_get_constraintdef" => match named()? {
+                Object::PrimaryKey(t) => Some(format!("PRIMARY KEY ({})", list(t, &t.primary_key))),
+                Object::Index(t, i) if i.constraint => Some(format!("UNIQUE ({})", list(t, &i.columns))),
+                Object::Check(t, nth) => t.checks.get(nth).map(|c| format!("CHECK ({})", c.sql)),
+                _ => None,
+            },
+            "meridian_column_default" => match named()? {
+                Object::Table(t) => {
+                    let at = usize::try_from(number(arrays, 1, row)? - 1).ok()?;
+                    t.columns.get(at)?.default.clone()
+                }
+                _ => None,
+            },
+            // The catalog keeps expressions as their text, and access rights as none.
+            "pg_get_expr" | "array_to_string" => word(arrays, 0, row),
+            "pg_get_userbyid" | "current_user" | "session_user" | "current_role" | "user" => {
+                Some(self.asked.user.clone())
+            }
+            "current_database" | "current_catalog" => Some(self.asked.database.clone()),
+            "current_schema" => {
+                self.asked.search_path.iter().find(|s| self.asked.catalog.schemas.contains(s)).cloned()
+            }
+            "set_config" => word(arrays, 1, row),
+            "current_setting" => match word(arrays, 0, row)?.to_lowercase().as_str() {
+                "search_path" => Some(self.asked.search_path.join(", ")),
+                "server_version" => Some("15.0 (Meridian)".into()),
+                "server_version_num" => Some("150000".into()),
+                "transaction_isolation" => Some("serializable".into()),
+                "default_table_access_method" => Some("heap".into()),
+                // Plans are never compiled.
+                "jit" => Some("off".into()),
+                _ => None,
+            },
+            "pg_size_pretty" => number(arrays, 0, row).map(|n| format!("{n} bytes")),
+            "pg_get_serial_sequence" => {
+                let (table, column) = (word(arrays, 0, row)?, word(arrays, 1, row)?);
+                let table = table.rsplit('.').next()?.trim_matches('"').to_string();
+                let table =
+                    self.asked.search_path.iter().find_map(|s| self.asked.catalog.table_named(s, &table))?;
+                let at = table.column_named(&column)?;
+                let owned = |s: &&Arc<base::schema::Sequence>| s.owner == Some((table.id, at));
+                self.asked.catalog.sequences.values().find(owned).map(|s| format!("{}.{}", s.schema, s.name))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `CREATE INDEX …` as PostgreSQL prints it.
+pub(super) fn index_definition(table: &Table, name: &str, columns: &[usize], unique: bool) -> String {
+    debug_assert!(has_primary_key(table) || name != table.primary_key_name);
+    format!(
+        "CREATE {}INDEX {name} ON {}.{} USING btree ({})",
+        if unique { "UNIQUE " } else { "" },
+        table.schema,
+        table.name,
+        list(table, columns)
+    )
+}
+
+fn list(table: &Table, columns: &[usize]) -> String {
+    columns.iter().map(|c| table.columns[*c].name.as_str()).collect::<Vec<_>>().join(", ")
+}

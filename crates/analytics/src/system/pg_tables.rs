@@ -1,0 +1,425 @@
+//! `pg_catalog` tables about what users made.
+
+mod cluster;
+mod keys;
+
+use super::Made;
+use crate::context::Context;
+use base::schema::{Identity, Index, Table};
+use base::{DataType, Datum, TableId};
+use cluster::{database, roles, settings, tablespace};
+pub(super) use keys::elements;
+use keys::{constraint, index, keys};
+use sql::lower::{FIRST_OID, oid};
+use sql::types::{type_modifier, type_oid};
+use std::sync::Arc;
+
+const OID: DataType = DataType::Integer;
+const INT: DataType = DataType::Integer;
+const SMALL: DataType = DataType::SmallInt;
+const BOOL: DataType = DataType::Boolean;
+const TEXT: DataType = DataType::Text;
+
+/// Object ids of schemas, and of primary keys, which have no id of their own.
+const PG_CATALOG: u32 = 11;
+const PUBLIC: u32 = 2200;
+const INFORMATION_SCHEMA: u32 = 13_000;
+const MERIDIAN: u32 = 13_001;
+const FIRST_SCHEMA: u32 = 0x2000_0000;
+const FIRST_PRIMARY_KEY: u32 = 0x4000_0000;
+const FIRST_CHECK: u32 = 0x6000_0000;
+pub(super) const DATABASE: u32 = 16_000;
+pub(super) const OWNER: u32 = 10;
+const BTREE: u32 = 403;
+const HEAP: u32 = 2;
+
+fn int(i: impl Into<i64>) -> Datum {
+    Datum::Int(i.into())
+}
+fn text(s: impl AsRef<str>) -> Datum {
+    Datum::text(s)
+}
+
+/// A table by name; `None` if it is not about user objects.
+pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
+    Some(match name {
+        "pg_namespace" => namespace(context),
+        "pg_class" => class(context),
+        "pg_attribute" => attribute(context),
+        "pg_attrdef" => attrdef(context),
+        "pg_index" => index(context),
+        "pg_constraint" => constraint(context),
+        "meridian_index_keys" => keys(index(context), "indexrelid", "indkey"),
+        "meridian_constraint_keys" => keys(constraint(context), "oid", "conkey"),
+        "pg_sequence" => sequence(context),
+        "pg_database" => database(context),
+        "pg_roles" | "pg_authid" | "pg_user" => roles(context),
+        "pg_tables" => tables(context),
+        "pg_indexes" => indexes(context),
+        "pg_settings" => settings(),
+        "pg_views" => {
+            Made::new(&[("schemaname", TEXT), ("viewname", TEXT), ("viewowner", TEXT), ("definition", TEXT)])
+        }
+        "pg_tablespace" => tablespace(),
+        _ => return None,
+    })
+}
+
+pub(super) fn schema_oid(context: &Context<'_>, name: &str) -> u32 {
+    match name {
+        "pg_catalog" => PG_CATALOG,
+        "public" => PUBLIC,
+        "information_schema" => INFORMATION_SCHEMA,
+        "meridian" => MERIDIAN,
+        _ => {
+            let at = context.catalog.schemas.iter().position(|s| s == name).unwrap_or(0);
+            FIRST_SCHEMA + at as u32
+        }
+    }
+}
+
+pub(super) fn primary_key_oid(table: &Table) -> u32 {
+    FIRST_PRIMARY_KEY + table.id.0
+}
+
+pub(super) fn check_oid(table: &Table, nth: usize) -> u32 {
+    FIRST_CHECK + table.id.0 * 256 + nth as u32
+}
+
+/// Whether the primary key was declared.
+pub(super) fn has_primary_key(table: &Table) -> bool {
+    !table.primary_key.iter().any(|c| table.columns[*c].hidden)
+}
+
+/// What an object id names.
+pub(super) enum Object<'a> {
+    Table(&'a Arc<Table>),
+    PrimaryKey(&'a Arc<Table>),
+    Index(&'a Arc<Table>, &'a Index),
+    Check(&'a Arc<Table>, usize),
+    Sequence,
+}
+
+pub(super) fn object<'a>(context: &Context<'a>, number: i64) -> Option<Object<'a>> {
+    let number = u32::try_from(number).ok()?;
+    if number >= FIRST_CHECK {
+        let (table, nth) = ((number - FIRST_CHECK) / 256, (number - FIRST_CHECK) % 256);
+        return context.catalog.table(TableId(table)).map(|t| Object::Check(t, nth as usize));
+    }
+    if number >= FIRST_PRIMARY_KEY {
+        return context.catalog.table(TableId(number - FIRST_PRIMARY_KEY)).map(Object::PrimaryKey);
+    }
+    let id = TableId(number.checked_sub(FIRST_OID)?);
+    if let Some(table) = context.catalog.table(id) {
+        return Some(Object::Table(table));
+    }
+    if context.catalog.sequences.contains_key(&id) {
+        return Some(Object::Sequence);
+    }
+    context.catalog.index(id).map(|(t, i)| Object::Index(t, i))
+}
+
+fn namespace(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[("oid", OID), ("nspname", TEXT), ("nspowner", OID), ("nspacl", TEXT)]);
+    let system = ["pg_catalog", "information_schema", "meridian"];
+    let names = system.into_iter().chain(context.catalog.schemas.iter().map(String::as_str));
+    made.rows =
+        names.map(|name| vec![int(schema_oid(context, name)), text(name), int(OWNER), Datum::Null]).collect();
+    made
+}
+
+fn class(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("oid", OID),
+        ("relname", TEXT),
+        ("relnamespace", OID),
+        ("reltype", OID),
+        ("reloftype", OID),
+        ("relowner", OID),
+        ("relam", OID),
+        ("relfilenode", OID),
+        ("reltablespace", OID),
+        ("relpages", INT),
+        ("reltuples", DataType::Real),
+        ("relallvisible", INT),
+        ("reltoastrelid", OID),
+        ("relhasindex", BOOL),
+        ("relisshared", BOOL),
+        ("relpersistence", TEXT),
+        ("relkind", TEXT),
+        ("relnatts", SMALL),
+        ("relchecks", SMALL),
+        ("relhasrules", BOOL),
+        ("relhastriggers", BOOL),
+        ("relhassubclass", BOOL),
+        ("relrowsecurity", BOOL),
+        ("relforcerowsecurity", BOOL),
+        ("relispopulated", BOOL),
+        ("relreplident", TEXT),
+        ("relispartition", BOOL),
+        ("relrewrite", OID),
+        ("reloptions", TEXT),
+        ("relpartbound", TEXT),
+        ("relacl", TEXT),
+    ]);
+    let mut add =
+        |number: u32, name: &str, schema: &str, kind: &str, columns: usize, checks: usize, indexed: bool| {
+            let options = match object(context, i64::from(number)) {
+                Some(Object::Table(table)) => text(placed(context, table)),
+                _ => Datum::Null,
+            };
+            let access = match kind {
+                "r" => HEAP,
+                "i" => BTREE,
+                _ => 0,
+            };
+            let no = || Datum::Bool(false);
+            made.rows.push(vec![
+                int(number),
+                text(name),
+                int(schema_oid(context, schema)),
+                int(0),
+                int(0),
+                int(OWNER),
+                int(access),
+                int(number),
+                int(0),
+                int(0),
+                Datum::Float(-1.0),
+                int(0),
+                int(0),
+                Datum::Bool(indexed),
+                no(),
+                text("p"),
+                text(kind),
+                int(columns as i64),
+                int(checks as i64),
+                no(),
+                no(),
+                no(),
+                no(),
+                no(),
+                Datum::Bool(true),
+                text("d"),
+                no(),
+                int(0),
+                options,
+                Datum::Null,
+                Datum::Null,
+            ]);
+        };
+    for table in context.catalog.tables.values() {
+        let indexed = has_primary_key(table) || !table.indexes.is_empty();
+        let columns = table.visible_columns().count();
+        add(oid(table.id), &table.name, &table.schema, "r", columns, table.checks.len(), indexed);
+        if has_primary_key(table) {
+            let number = primary_key_oid(table);
+            add(number, &table.primary_key_name, &table.schema, "i", table.primary_key.len(), 0, false);
+        }
+        for index in &table.indexes {
+            add(oid(index.id), &index.name, &table.schema, "i", index.columns.len(), 0, false);
+        }
+    }
+    for sequence in context.catalog.sequences.values() {
+        add(oid(sequence.id), &sequence.name, &sequence.schema, "S", 3, 0, false);
+    }
+    made
+}
+
+/// Storage parameters as PostgreSQL prints an array of them.
+fn placed(context: &Context<'_>, table: &Table) -> String {
+    let topology = context.cluster().topology();
+    let parts = sql::ddl::placement::described(table, &context.catalog, topology);
+    let parts = parts.iter().map(|(name, value)| match value.contains([',', ' ']) {
+        true => format!("\"{name}={value}\""),
+        false => format!("{name}={value}"),
+    });
+    format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
+}
+
+fn attribute(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("attrelid", OID),
+        ("attname", TEXT),
+        ("atttypid", OID),
+        ("attstattarget", INT),
+        ("attlen", SMALL),
+        ("attnum", SMALL),
+        ("attndims", INT),
+        ("atttypmod", INT),
+        ("attbyval", BOOL),
+        ("attstorage", TEXT),
+        ("attalign", TEXT),
+        ("attnotnull", BOOL),
+        ("atthasdef", BOOL),
+        ("atthasmissing", BOOL),
+        ("attidentity", TEXT),
+        ("attgenerated", TEXT),
+        ("attisdropped", BOOL),
+        ("attislocal", BOOL),
+        ("attinhcount", INT),
+        ("attcollation", OID),
+        ("attacl", TEXT),
+        ("attoptions", TEXT),
+        ("attcompression", TEXT),
+        ("attfdwoptions", TEXT),
+    ]);
+    let mut add = |relation: u32, number: usize, column: &base::schema::Column, is_index: bool| {
+        let identity = if column.identity == Identity::Always && !is_index { "a" } else { "" };
+        let has_default = column.default.is_some() && identity.is_empty() && !is_index;
+        made.rows.push(vec![
+            int(relation),
+            text(&column.name),
+            int(type_oid(column.data_type)),
+            int(-1),
+            int(type_length(column.data_type)),
+            int(number as i64),
+            int(0),
+            int(type_modifier(column.data_type)),
+            Datum::Bool(type_length(column.data_type) > 0),
+            text("p"),
+            text("i"),
+            Datum::Bool(column.not_null && !is_index),
+            Datum::Bool(has_default),
+            Datum::Bool(false),
+            text(identity),
+            text(""),
+            Datum::Bool(false),
+            Datum::Bool(true),
+            int(0),
+            int(0),
+            Datum::Null,
+            Datum::Null,
+            text(""),
+            Datum::Null,
+        ]);
+    };
+    for table in context.catalog.tables.values() {
+        for (number, column) in table.visible_columns() {
+            add(oid(table.id), number + 1, column, false);
+        }
+        if has_primary_key(table) {
+            for (at, &c) in table.primary_key.iter().enumerate() {
+                add(primary_key_oid(table), at + 1, &table.columns[c], true);
+            }
+        }
+        for index in &table.indexes {
+            for (at, &c) in index.columns.iter().enumerate() {
+                add(oid(index.id), at + 1, &table.columns[c], true);
+            }
+        }
+    }
+    made
+}
+
+fn type_length(data_type: DataType) -> i64 {
+    match data_type {
+        DataType::Boolean => 1,
+        DataType::SmallInt => 2,
+        DataType::Integer | DataType::Real | DataType::Date => 4,
+        DataType::BigInt | DataType::Double | DataType::Timestamp | DataType::TimestampTz => 8,
+        DataType::Uuid => 16,
+        _ => -1,
+    }
+}
+
+fn attrdef(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[("oid", OID), ("adrelid", OID), ("adnum", SMALL), ("adbin", TEXT)]);
+    for table in context.catalog.tables.values() {
+        for (number, column) in table.visible_columns() {
+            if let Some(default) = &column.default {
+                let id = i64::from(oid(table.id)) * 1600 + number as i64;
+                made.rows.push(vec![
+                    int(id % i64::from(i32::MAX)),
+                    int(oid(table.id)),
+                    int(number as i64 + 1),
+                    text(default),
+                ]);
+            }
+        }
+    }
+    made
+}
+
+fn sequence(context: &Context<'_>) -> Made {
+    let big = DataType::BigInt;
+    let mut made = Made::new(&[
+        ("seqrelid", OID),
+        ("seqtypid", OID),
+        ("seqstart", big),
+        ("seqincrement", big),
+        ("seqmax", big),
+        ("seqmin", big),
+        ("seqcache", big),
+        ("seqcycle", BOOL),
+    ]);
+    made.rows = context
+        .catalog
+        .sequences
+        .values()
+        .map(|s| {
+            vec![
+                int(oid(s.id)),
+                int(20),
+                int(s.start),
+                int(s.increment),
+                int(i64::MAX),
+                int(1),
+                int(100),
+                Datum::Bool(false),
+            ]
+        })
+        .collect();
+    made
+}
+
+fn tables(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("schemaname", TEXT),
+        ("tablename", TEXT),
+        ("tableowner", TEXT),
+        ("tablespace", TEXT),
+        ("hasindexes", BOOL),
+        ("hasrules", BOOL),
+        ("hastriggers", BOOL),
+        ("rowsecurity", BOOL),
+    ]);
+    made.rows = context
+        .catalog
+        .tables
+        .values()
+        .map(|t| {
+            let no = || Datum::Bool(false);
+            let indexed = Datum::Bool(has_primary_key(t) || !t.indexes.is_empty());
+            vec![text(&t.schema), text(&t.name), text(context.user), Datum::Null, indexed, no(), no(), no()]
+        })
+        .collect();
+    made
+}
+
+fn indexes(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("schemaname", TEXT),
+        ("tablename", TEXT),
+        ("indexname", TEXT),
+        ("tablespace", TEXT),
+        ("indexdef", TEXT),
+    ]);
+    for table in context.catalog.tables.values() {
+        let mut add = |name: &str, columns: &[usize], unique: bool| {
+            let definition = super::functions::index_definition(table, name, columns, unique);
+            made.rows.push(vec![
+                text(&table.schema),
+                text(&table.name),
+                text(name),
+                Datum::Null,
+                text(definition),
+            ]);
+        };
+        if has_primary_key(table) {
+            add(&table.primary_key_name, &table.primary_key, true);
+        }
+        table.indexes.iter().for_each(|i| add(&i.name, &i.columns, i.unique));
+    }
+    made
+}

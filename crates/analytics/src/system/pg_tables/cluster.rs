@@ -1,0 +1,111 @@
+//! What a cluster has one of: `pg_database`, `pg_roles`, `pg_tablespace`, `pg_settings`.
+
+use super::super::Made;
+use super::{BOOL, DATABASE, INT, OID, OWNER, TEXT, int, text};
+use crate::context::Context;
+use base::{DataType, Datum};
+
+/// What is the same in every session; `SHOW ALL` tells the rest.
+pub(super) fn settings() -> Made {
+    let mut made = Made::new(&[("name", TEXT), ("setting", TEXT), ("unit", TEXT), ("category", TEXT)]);
+    let known = [
+        ("block_size", "8192"),
+        ("max_identifier_length", "63"),
+        ("max_index_keys", "32"),
+        ("server_encoding", "UTF8"),
+        ("server_version_num", "150000"),
+    ];
+    let row =
+        |(name, setting): (&str, &str)| vec![text(name), text(setting), Datum::Null, text("Preset Options")];
+    made.rows = known.into_iter().map(row).collect();
+    made
+}
+
+pub(super) fn database(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("oid", OID),
+        ("datname", TEXT),
+        ("datdba", OID),
+        ("encoding", INT),
+        ("datlocprovider", TEXT),
+        ("datistemplate", BOOL),
+        ("datallowconn", BOOL),
+        ("datconnlimit", INT),
+        ("dattablespace", OID),
+        ("datcollate", TEXT),
+        ("datctype", TEXT),
+        ("daticulocale", TEXT),
+        ("datcollversion", TEXT),
+        ("datacl", TEXT),
+    ]);
+    made.rows.push(vec![
+        int(DATABASE),
+        text(context.database),
+        int(OWNER),
+        int(6),
+        text("c"),
+        Datum::Bool(false),
+        Datum::Bool(true),
+        int(-1),
+        int(1663),
+        text("C.UTF-8"),
+        text("C.UTF-8"),
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+    ]);
+    made
+}
+
+pub(super) fn roles(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("oid", OID),
+        ("rolname", TEXT),
+        ("rolsuper", BOOL),
+        ("rolinherit", BOOL),
+        ("rolcreaterole", BOOL),
+        ("rolcreatedb", BOOL),
+        ("rolcanlogin", BOOL),
+        ("rolreplication", BOOL),
+        ("rolconnlimit", INT),
+        ("rolpassword", TEXT),
+        ("rolvaliduntil", DataType::TimestampTz),
+        ("rolbypassrls", BOOL),
+        ("rolconfig", TEXT),
+        ("usename", TEXT),
+        ("usesysid", OID),
+        ("usesuper", BOOL),
+    ]);
+    let yes = || Datum::Bool(true);
+    made.rows.push(vec![
+        int(OWNER),
+        text(context.user),
+        yes(),
+        yes(),
+        yes(),
+        yes(),
+        yes(),
+        Datum::Bool(false),
+        int(-1),
+        Datum::Null,
+        Datum::Null,
+        yes(),
+        Datum::Null,
+        text(context.user),
+        int(OWNER),
+        yes(),
+    ]);
+    made
+}
+
+pub(super) fn tablespace() -> Made {
+    let mut made = Made::new(&[
+        ("oid", OID),
+        ("spcname", TEXT),
+        ("spcowner", OID),
+        ("spcacl", TEXT),
+        ("spcoptions", TEXT),
+    ]);
+    made.rows.push(vec![int(1663), text("pg_default"), int(OWNER), Datum::Null, Datum::Null]);
+    made
+}

@@ -1,0 +1,184 @@
+//! `pg_index` and `pg_constraint`, and their columns one by one.
+
+use super::super::Made;
+use super::{
+    BOOL, INT, OID, SMALL, TEXT, check_oid, has_primary_key, int, primary_key_oid, schema_oid, text,
+};
+use crate::context::Context;
+use base::Datum;
+use base::schema::Table;
+use sql::lower::oid;
+
+/// A row per column of a vector: see [`super::vectors`].
+pub(super) fn keys(of: Made, key: &str, vector: &str) -> Made {
+    let at = |name: &str| of.columns.iter().position(|(n, _)| *n == name).expect("a column of this table");
+    let (key, vector) = (at(key), at(vector));
+    let mut made = Made::new(&[
+        ("meridian_of", OID),
+        ("meridian_nth", INT),
+        ("meridian_element", SMALL),
+        ("meridian_opclass", OID),
+        ("meridian_option", SMALL),
+        ("meridian_foreign", SMALL),
+    ]);
+    for row in &of.rows {
+        for (n, element) in elements(&base::text::display(&row[vector])).into_iter().enumerate() {
+            made.rows.push(vec![
+                row[key].clone(),
+                int(n as i64 + 1),
+                int(element),
+                int(0),
+                int(0),
+                Datum::Null,
+            ]);
+        }
+    }
+    made
+}
+
+/// Elements of a vector or an array of numbers in its text form.
+pub(in super::super) fn elements(text: &str) -> Vec<i64> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '-');
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Column numbers as an int2vector prints them.
+fn vector(columns: &[usize]) -> Datum {
+    let numbers: Vec<String> = columns.iter().map(|c| (c + 1).to_string()).collect();
+    text(numbers.join(" "))
+}
+
+pub(super) fn index(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("indexrelid", OID),
+        ("indrelid", OID),
+        ("indnatts", SMALL),
+        ("indnkeyatts", SMALL),
+        ("indisunique", BOOL),
+        ("indnullsnotdistinct", BOOL),
+        ("indisprimary", BOOL),
+        ("indisexclusion", BOOL),
+        ("indimmediate", BOOL),
+        ("indisclustered", BOOL),
+        ("indisvalid", BOOL),
+        ("indcheckxmin", BOOL),
+        ("indisready", BOOL),
+        ("indislive", BOOL),
+        ("indisreplident", BOOL),
+        ("indkey", TEXT),
+        ("indclass", TEXT),
+        ("indoption", TEXT),
+        ("indexprs", TEXT),
+        ("indpred", TEXT),
+    ]);
+    let mut add = |number: u32, table: &Table, columns: &[usize], unique: bool, primary: bool| {
+        let zeros: Vec<&str> = columns.iter().map(|_| "0").collect();
+        let (yes, no) = (|| Datum::Bool(true), || Datum::Bool(false));
+        made.rows.push(vec![
+            int(number),
+            int(oid(table.id)),
+            int(columns.len() as i64),
+            int(columns.len() as i64),
+            Datum::Bool(unique),
+            no(),
+            Datum::Bool(primary),
+            no(),
+            yes(),
+            no(),
+            yes(),
+            no(),
+            yes(),
+            yes(),
+            no(),
+            vector(columns),
+            text(zeros.join(" ")),
+            text(zeros.join(" ")),
+            Datum::Null,
+            Datum::Null,
+        ]);
+    };
+    for table in context.catalog.tables.values() {
+        if has_primary_key(table) {
+            add(primary_key_oid(table), table, &table.primary_key, true, true);
+        }
+        for index in &table.indexes {
+            add(oid(index.id), table, &index.columns, index.unique, false);
+        }
+    }
+    made
+}
+
+pub(super) fn constraint(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("oid", OID),
+        ("conname", TEXT),
+        ("connamespace", OID),
+        ("contype", TEXT),
+        ("condeferrable", BOOL),
+        ("condeferred", BOOL),
+        ("convalidated", BOOL),
+        ("conrelid", OID),
+        ("contypid", OID),
+        ("conindid", OID),
+        ("conparentid", OID),
+        ("confrelid", OID),
+        ("confupdtype", TEXT),
+        ("confdeltype", TEXT),
+        ("confmatchtype", TEXT),
+        ("conislocal", BOOL),
+        ("coninhcount", INT),
+        ("connoinherit", BOOL),
+        ("conkey", TEXT),
+        ("confkey", TEXT),
+        ("conbin", TEXT),
+    ]);
+    let mut add = |number: u32,
+                   name: &str,
+                   table: &Table,
+                   kind: &str,
+                   index: u32,
+                   columns: Option<&[usize]>,
+                   bin: Datum| {
+        let key = columns.map_or(Datum::Null, |columns| {
+            let numbers: Vec<String> = columns.iter().map(|c| (c + 1).to_string()).collect();
+            text(format!("{{{}}}", numbers.join(",")))
+        });
+        let no = || Datum::Bool(false);
+        made.rows.push(vec![
+            int(number),
+            text(name),
+            int(schema_oid(context, &table.schema)),
+            text(kind),
+            no(),
+            no(),
+            Datum::Bool(true),
+            int(oid(table.id)),
+            int(0),
+            int(index),
+            int(0),
+            int(0),
+            text(" "),
+            text(" "),
+            text(" "),
+            Datum::Bool(true),
+            int(0),
+            Datum::Bool(true),
+            key,
+            Datum::Null,
+            bin,
+        ]);
+    };
+    for table in context.catalog.tables.values() {
+        if has_primary_key(table) {
+            let number = primary_key_oid(table);
+            add(number, &table.primary_key_name, table, "p", number, Some(&table.primary_key), Datum::Null);
+        }
+        for index in table.indexes.iter().filter(|i| i.constraint) {
+            add(oid(index.id), &index.name, table, "u", oid(index.id), Some(&index.columns), Datum::Null);
+        }
+        for (nth, check) in table.checks.iter().enumerate() {
+            add(check_oid(table, nth), &check.name, table, "c", 0, None, text(&check.sql));
+        }
+    }
+    made
+}

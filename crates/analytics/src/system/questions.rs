@@ -1,0 +1,255 @@
+//! Questions that clients ask of the catalog in ways that DataFusion cannot plan: rewritten, or answered unplanned.
+
+use super::vectors;
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, Schema};
+use datafusion::catalog::SchemaProvider;
+use datafusion::common::Result;
+use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{self, Statement, visit_expressions_mut};
+use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Tables, functions and rewrites for what clients ask of the catalog.
+pub struct SystemTables {
+    parser: PostgresCompatibilityParser,
+    /// Types, operators, collations: the same in every database.
+    pub fixed: Arc<dyn SchemaProvider>,
+}
+
+/// Tables without rows, because their features do not exist here.
+const EMPTY_TABLES: &[&str] = &[
+    "pg_policy",
+    "pg_statistic_ext",
+    "pg_publication",
+    "pg_publication_rel",
+    "pg_publication_namespace",
+    "pg_inherits",
+    "pg_trigger",
+    "pg_rewrite",
+    "pg_foreign_table",
+    "pg_foreign_server",
+    "pg_foreign_data_wrapper",
+    "pg_event_trigger",
+    "pg_partitioned_table",
+    "pg_subscription",
+    "pg_extension",
+    "pg_description",
+    "pg_enum",
+];
+
+impl SystemTables {
+    pub fn install(context: &SessionContext) -> Result<SystemTables> {
+        datafusion_pg_catalog::setup_pg_catalog(context, "meridian", EmptyContextProvider).map_err(|e| *e)?;
+        let fixed = context.catalog("meridian").and_then(|c| c.schema("pg_catalog"));
+        Ok(SystemTables {
+            parser: PostgresCompatibilityParser::new(),
+            fixed: fixed.expect("it was just registered"),
+        })
+    }
+
+    /// A statement over the catalog in words that DataFusion knows; `None` for all others.
+    pub fn rewrite(&self, statement: &Statement) -> Option<Statement> {
+        let text = statement.to_string();
+        let asks = [
+            "pg_",
+            "information_schema",
+            "current_user",
+            "session_user",
+            "current_catalog",
+            "current_role",
+            "::reg",
+            "OPERATOR(",
+            "current_schema",
+            "current_database",
+        ];
+        if !asks.iter().any(|word| text.contains(word)) {
+            return None;
+        }
+        if let Some(types) = asyncpg_types(statement) {
+            return Some(self.parser.rewrite(types));
+        }
+        let mut rewritten = statement.clone();
+        // Correlated subqueries that DataFusion cannot plan, as functions.
+        let _: ControlFlow<()> = visit_expressions_mut(&mut rewritten, |e| {
+            let replacement = match e {
+                ast::Expr::Subquery(query) => replaced_subquery(query),
+                ast::Expr::Exists { subquery, .. } => replaced_exists(subquery),
+                // `ARRAY(SELECT …)` gathers a constraint's columns, or role memberships and access rights, of
+                // which there are none.
+                ast::Expr::Function(f) => match &f.args {
+                    ast::FunctionArguments::Subquery(query) => {
+                        vectors::names_of_columns(query).or_else(|| parse("CAST(NULL AS text)"))
+                    }
+                    _ => None,
+                },
+                _ => None,
+            };
+            if let Some(replacement) = replacement {
+                *e = replacement;
+            }
+            ControlFlow::Continue(())
+        });
+        vectors::expand(&mut rewritten);
+        Some(self.parser.rewrite(rewritten))
+    }
+
+    /// A plan without rows, for a query that cannot have any.
+    pub fn empty_plan(&self, statement: &Statement) -> Option<LogicalPlan> {
+        let Statement::Query(query) = statement else { return None };
+        if query.with.is_some() || !is_always_empty(&query.body) {
+            return None;
+        }
+        let mut body = query.body.as_ref();
+        while let ast::SetExpr::SetOperation { left, .. } = body {
+            body = left;
+        }
+        let ast::SetExpr::Select(select) = body else { return None };
+        let fields: Vec<Field> = (0..select.projection.len())
+            .map(|n| Field::new(format!("column{}", n + 1), Arrow::Utf8View, true))
+            .collect();
+        let schema = Arc::new(Schema::new(fields).try_into().ok()?);
+        Some(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
+    }
+}
+
+/// asyncpg's question about types that it does not know. Here these are arrays only: no domains, ranges or
+/// composites, whose parts it would follow recursively.
+fn asyncpg_types(statement: &Statement) -> Option<Statement> {
+    let Statement::Query(query) = statement else { return None };
+    let names = |cte: &ast::Cte| cte.alias.name.value == "typeinfo_tree";
+    if !query.with.as_ref().is_some_and(|with| with.cte_tables.iter().any(names)) {
+        return None;
+    }
+    let mut wanted = None;
+    let mut statement = statement.clone();
+    let _: ControlFlow<()> = visit_expressions_mut(&mut statement, |e| {
+        let mut condition = e.clone();
+        if let ast::Expr::InList { expr, .. } | ast::Expr::AnyOp { left: expr, .. } = &mut condition
+            && wanted.is_none()
+            && expr.to_string() == "ti.oid"
+            && let Some(oid) = parse("t.oid")
+        {
+            **expr = oid;
+            wanted = Some(condition);
+        }
+        ControlFlow::Continue(())
+    });
+    let text = format!(
+        "SELECT t.oid, n.nspname AS ns, t.typname AS name, t.typtype AS kind, CAST(NULL AS integer) AS basetype, \
+         t.typelem AS elemtype, e.typdelim AS elemdelim, CAST(NULL AS integer) AS range_subtype, \
+         CAST(NULL AS text) AS attrtypoids, CAST(NULL AS text) AS attrnames, 0 AS depth, \
+         CAST(NULL AS text) AS basetype_name, e.typname AS elemtype_name, CAST(NULL AS text) AS range_subtype_name \
+         FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+         LEFT JOIN pg_catalog.pg_type e ON t.typelem = e.oid WHERE {}",
+        wanted?
+    );
+    sql::parse::parse(&text).ok()?.pop()
+}
+
+/// Subqueries about one row of the catalog: a column's default (of which clients say which column they mean
+/// in many ways), its sequence, its collation, a foreign key's target. The last three are not there.
+fn replaced_subquery(query: &ast::Query) -> Option<ast::Expr> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
+    let conditions = select.selection.as_ref()?;
+    match first.as_str() {
+        "pg_attrdef" => {
+            let relation = equal_to(conditions, "adrelid")?;
+            let column = equal_to(conditions, "adnum")?;
+            parse(&format!("meridian_column_default({relation}, {column})"))
+        }
+        "pg_collation" | "pg_sequence" => parse("CAST(NULL AS text)"),
+        // No type is made of a table.
+        "pg_class" if equal_to(conditions, "oid").is_some_and(|e| e.to_string().ends_with("typrelid")) => {
+            parse("false")
+        }
+        "pg_type" => {
+            let shown = select.projection.first()?.to_string();
+            shown.ends_with("typcollation").then(|| parse("0"))?
+        }
+        "pg_attribute" | "pg_class" => {
+            equal_to(conditions, "attnum").filter(|e| e.to_string().contains("confkey"))?;
+            parse("CAST(NULL AS text)")
+        }
+        _ => None,
+    }
+}
+
+/// What a condition wants a column to be equal to.
+fn equal_to(condition: &ast::Expr, column: &str) -> Option<ast::Expr> {
+    match condition {
+        ast::Expr::Nested(e) => equal_to(e, column),
+        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::And, right } => {
+            equal_to(left, column).or_else(|| equal_to(right, column))
+        }
+        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right } => {
+            let is_it = |e: &ast::Expr| match e {
+                ast::Expr::Identifier(name) => sql::names::fold(name) == column,
+                ast::Expr::CompoundIdentifier(names) => {
+                    names.last().is_some_and(|name| sql::names::fold(name) == column)
+                }
+                _ => false,
+            };
+            match (is_it(left), is_it(right)) {
+                (true, _) => Some(right.as_ref().clone()),
+                (_, true) => Some(left.as_ref().clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Option<ast::Expr> {
+    sql::parse::parse_expr(text).ok()
+}
+
+/// psql's `\d` of an index asks for deferrable constraints, of which there are none.
+fn replaced_exists(query: &ast::Query) -> Option<ast::Expr> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
+    let asks = select.selection.as_ref()?.to_string();
+    let is_deferrable = asks.ends_with("condeferrable") || asks.ends_with("condeferred");
+    (first == "pg_constraint" && is_deferrable).then(|| parse("false"))?
+}
+
+fn relation_name(relation: &ast::TableFactor) -> Option<String> {
+    let ast::TableFactor::Table { name, .. } = relation else { return None };
+    sql::names::parts(name).ok()?.pop()
+}
+
+/// Whether a query's rows all come from an empty table by inner joins.
+fn is_always_empty(body: &ast::SetExpr) -> bool {
+    match body {
+        ast::SetExpr::Select(select) => {
+            let no_group = matches!(&select.group_by, ast::GroupByExpr::Expressions(e, _) if e.is_empty());
+            let text = select.projection.iter().map(ToString::to_string).collect::<String>().to_lowercase();
+            // An aggregate without groups has a row even over nothing.
+            let aggregates = ["count(", "sum(", "min(", "max(", "bool_or(", "every("];
+            let is_empty = |relation: &ast::TableFactor| {
+                relation_name(relation).is_some_and(|name| EMPTY_TABLES.contains(&name.as_str()))
+            };
+            let inner = |join: &ast::Join| {
+                matches!(
+                    join.join_operator,
+                    ast::JoinOperator::Join(_)
+                        | ast::JoinOperator::Inner(_)
+                        | ast::JoinOperator::CrossJoin(_)
+                )
+            };
+            no_group
+                && !aggregates.iter().any(|a| text.contains(a))
+                && select.from.iter().any(|from| {
+                    is_empty(&from.relation)
+                        || (from.joins.iter().all(inner) && from.joins.iter().any(|j| is_empty(&j.relation)))
+                })
+        }
+        ast::SetExpr::SetOperation { op: ast::SetOperator::Union, left, right, .. } => {
+            is_always_empty(left) && is_always_empty(right)
+        }
+        _ => false,
+    }
+}

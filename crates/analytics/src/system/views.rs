@@ -1,0 +1,291 @@
+//! `information_schema`, and Meridian's own views.
+
+use super::Made;
+use super::pg_tables::has_primary_key;
+use crate::context::Context;
+use base::schema::{Placement, Table};
+use base::{DataType, Datum, RegionId};
+
+const TEXT: DataType = DataType::Text;
+const INT: DataType = DataType::Integer;
+
+fn text(s: impl AsRef<str>) -> Datum {
+    Datum::text(s)
+}
+
+/// A view of `information_schema`; `None` if there is none of this name.
+pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Made> {
+    let database = || text(context.database);
+    let tables = || context.catalog.tables.values();
+    Some(match name {
+        "schemata" => {
+            let mut made =
+                Made::new(&[("catalog_name", TEXT), ("schema_name", TEXT), ("schema_owner", TEXT)]);
+            let system = ["pg_catalog", "information_schema", "meridian"];
+            let names = system.into_iter().chain(context.catalog.schemas.iter().map(String::as_str));
+            made.rows = names.map(|s| vec![database(), text(s), text(context.user)]).collect();
+            made
+        }
+        "tables" => {
+            let mut made = Made::new(&[
+                ("table_catalog", TEXT),
+                ("table_schema", TEXT),
+                ("table_name", TEXT),
+                ("table_type", TEXT),
+                ("is_insertable_into", TEXT),
+            ]);
+            made.rows = tables()
+                .map(|t| vec![database(), text(&t.schema), text(&t.name), text("BASE TABLE"), text("YES")])
+                .collect();
+            made
+        }
+        "columns" => columns(context),
+        "table_constraints" => {
+            let mut made = Made::new(&[
+                ("constraint_catalog", TEXT),
+                ("constraint_schema", TEXT),
+                ("constraint_name", TEXT),
+                ("table_catalog", TEXT),
+                ("table_schema", TEXT),
+                ("table_name", TEXT),
+                ("constraint_type", TEXT),
+                ("is_deferrable", TEXT),
+                ("initially_deferred", TEXT),
+            ]);
+            for (table, name, kind, _) in constraints(context) {
+                made.rows.push(vec![
+                    database(),
+                    text(&table.schema),
+                    text(name),
+                    database(),
+                    text(&table.schema),
+                    text(&table.name),
+                    text(kind),
+                    text("NO"),
+                    text("NO"),
+                ]);
+            }
+            made
+        }
+        "key_column_usage" => {
+            let mut made = Made::new(&[
+                ("constraint_catalog", TEXT),
+                ("constraint_schema", TEXT),
+                ("constraint_name", TEXT),
+                ("table_catalog", TEXT),
+                ("table_schema", TEXT),
+                ("table_name", TEXT),
+                ("column_name", TEXT),
+                ("ordinal_position", INT),
+            ]);
+            for (table, name, _, columns) in constraints(context) {
+                for (at, &column) in columns.iter().enumerate() {
+                    made.rows.push(vec![
+                        database(),
+                        text(&table.schema),
+                        text(name),
+                        database(),
+                        text(&table.schema),
+                        text(&table.name),
+                        text(&table.columns[column].name),
+                        Datum::Int(at as i64 + 1),
+                    ]);
+                }
+            }
+            made
+        }
+        "views" => Made::new(&[
+            ("table_catalog", TEXT),
+            ("table_schema", TEXT),
+            ("table_name", TEXT),
+            ("view_definition", TEXT),
+        ]),
+        "referential_constraints" => Made::new(&[
+            ("constraint_catalog", TEXT),
+            ("constraint_schema", TEXT),
+            ("constraint_name", TEXT),
+            ("unique_constraint_name", TEXT),
+        ]),
+        _ => return None,
+    })
+}
+
+/// Primary keys, unique constraints and checks, with their columns.
+fn constraints<'a>(context: &Context<'a>) -> Vec<(&'a Table, &'a str, &'static str, &'a [usize])> {
+    let mut all: Vec<(&Table, &str, &str, &[usize])> = Vec::new();
+    for table in context.catalog.tables.values() {
+        if has_primary_key(table) {
+            all.push((table, &table.primary_key_name, "PRIMARY KEY", &table.primary_key));
+        }
+        for index in table.indexes.iter().filter(|i| i.constraint) {
+            all.push((table, &index.name, "UNIQUE", &index.columns));
+        }
+        all.extend(table.checks.iter().map(|c| (table.as_ref(), c.name.as_str(), "CHECK", &[][..])));
+    }
+    all
+}
+
+fn columns(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("table_catalog", TEXT),
+        ("table_schema", TEXT),
+        ("table_name", TEXT),
+        ("column_name", TEXT),
+        ("ordinal_position", INT),
+        ("column_default", TEXT),
+        ("is_nullable", TEXT),
+        ("data_type", TEXT),
+        ("character_maximum_length", INT),
+        ("numeric_precision", INT),
+        ("numeric_scale", INT),
+        ("datetime_precision", INT),
+        ("udt_name", TEXT),
+        ("is_identity", TEXT),
+        ("is_generated", TEXT),
+        ("is_updatable", TEXT),
+    ]);
+    for table in context.catalog.tables.values() {
+        for (number, column) in table.visible_columns() {
+            let (name, length, precision, scale) = match column.data_type {
+                DataType::Varchar { length } => ("character varying".into(), Some(length), None, None),
+                DataType::Char { length } => ("character".into(), Some(length), None, None),
+                DataType::Numeric { precision, scale } => {
+                    ("numeric".into(), None, Some(u32::from(precision)), Some(u32::from(scale)))
+                }
+                DataType::SmallInt => ("smallint".into(), None, Some(16), Some(0)),
+                DataType::Integer => ("integer".into(), None, Some(32), Some(0)),
+                DataType::BigInt => ("bigint".into(), None, Some(64), Some(0)),
+                other => (other.name(), None, None, None),
+            };
+            let number_or_null = |n: Option<u32>| n.map_or(Datum::Null, |n| Datum::Int(i64::from(n)));
+            let is_time = matches!(column.data_type, DataType::Timestamp | DataType::TimestampTz);
+            let always = column.identity == base::schema::Identity::Always;
+            made.rows.push(vec![
+                text(context.database),
+                text(&table.schema),
+                text(&table.name),
+                text(&column.name),
+                Datum::Int(number as i64 + 1),
+                column.default.as_ref().map_or(Datum::Null, text),
+                text(if column.not_null { "NO" } else { "YES" }),
+                text(name),
+                number_or_null(length),
+                number_or_null(precision),
+                number_or_null(scale),
+                if is_time { Datum::Int(6) } else { Datum::Null },
+                text(sql::lower::short_type_name(column.data_type)),
+                text(if always { "YES" } else { "NO" }),
+                text("NEVER"),
+                text("YES"),
+            ]);
+        }
+    }
+    made
+}
+
+/// A view of schema `meridian`; `None` if there is none of this name.
+pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
+    let topology = context.cluster().topology();
+    let region = |r: RegionId| topology.region_name(r).to_string();
+    Some(match name {
+        "tables" => {
+            let mut made = Made::new(&[
+                ("schema_name", TEXT),
+                ("table_name", TEXT),
+                ("placement", TEXT),
+                ("home", TEXT),
+                ("partitions", INT),
+            ]);
+            for table in context.catalog.tables.values() {
+                let parts = sql::ddl::placement::described(table, &context.catalog, topology);
+                let placement = parts[0].0;
+                let home = match &table.placement {
+                    Placement::Replicated => "every partition".to_string(),
+                    _ => parts.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" "),
+                };
+                made.rows.push(vec![
+                    text(&table.schema),
+                    text(&table.name),
+                    text(placement),
+                    text(home),
+                    Datum::Int(table.partitions(topology).len() as i64),
+                ]);
+            }
+            made
+        }
+        "procedures" => {
+            let mut made = Made::new(&[("name", TEXT), ("arguments", TEXT), ("columns", TEXT)]);
+            let list = |columns: Vec<(&str, DataType)>| {
+                let shown: Vec<String> = columns.iter().map(|(n, t)| format!("{n} {}", t.name())).collect();
+                text(shown.join(", "))
+            };
+            made.rows = context
+                .cluster()
+                .procedures()
+                .iter()
+                .map(|p| vec![text(p.name()), list(p.arguments()), list(p.columns())])
+                .collect();
+            made
+        }
+        "snapshots" => {
+            let mut made = Made::new(&[
+                ("region", TEXT),
+                ("user_name", TEXT),
+                ("application_name", TEXT),
+                ("rank", DataType::BigInt),
+                ("age_ms", DataType::Double),
+                ("is_too_old", DataType::Boolean),
+            ]);
+            let cluster = context.cluster();
+            for held in context.analytics.node.snapshots.all() {
+                made.rows.push(vec![
+                    text(region(cluster.region())),
+                    text(&held.user),
+                    text(&held.application),
+                    Datum::Int(held.rank.0 as i64),
+                    Datum::Float(cluster.now().since(held.since) as f64 / base::time::MS as f64),
+                    Datum::Bool(held.is_too_old()),
+                ]);
+            }
+            made
+        }
+        "regions" => {
+            let mut made = Made::new(&[
+                ("name", TEXT),
+                ("is_here", DataType::Boolean),
+                ("round_trip_ms", DataType::Double),
+                ("partitions", INT),
+                ("state", TEXT),
+                ("silent_ms", DataType::Double),
+                ("blocked_transactions", DataType::BigInt),
+                ("blocked_rows", DataType::BigInt),
+                ("refused", DataType::BigInt),
+            ]);
+            let here = context.cluster().region();
+            let health = context.cluster().regions();
+            for r in 0..topology.wan.region_count() as u16 {
+                let id = RegionId(r);
+                made.rows.push(vec![
+                    text(region(id)),
+                    Datum::Bool(id == here),
+                    Datum::Float(topology.wan.round_trip_ns(here, id) as f64 / base::time::MS as f64),
+                    Datum::Int(topology.partitions_in(id).count() as i64),
+                ]);
+                // An engine that does not look tells nothing.
+                let row = made.rows.last_mut().expect("just pushed");
+                match health.iter().find(|health| health.region == id) {
+                    None => row.extend([Datum::Null, Datum::Null, Datum::Null, Datum::Null, Datum::Null]),
+                    Some(health) => row.extend([
+                        text(health.state.name()),
+                        Datum::Float(health.silent_ns as f64 / base::time::MS as f64),
+                        Datum::Int(health.blocked_transactions as i64),
+                        Datum::Int(health.blocked_rows as i64),
+                        Datum::Int(health.refused as i64),
+                    ]),
+                }
+            }
+            made
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,98 @@
+//! How a node behaves.
+
+use crate::clocks::ClockOptions;
+use base::NodeId;
+use base::cut::Incarnation;
+use base::time::MS;
+use base::topology::Topology;
+use reads::protocol::{ByLevel, ReadProtocol, Rival};
+use reads::rule::Dynamic;
+use reads::rule::printed::Printed;
+
+/// How a node behaves; the defaults suit a real cluster, tests draw their own.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Records for remote subscribers gather this long before they are sent, but never longer than until the next
+    /// answer to a reader elsewhere or the next low. Strong reads ask, others read up to a low: only who waits
+    /// for neither (a synchronous replica) needs them sooner.
+    pub flush_ns: u64,
+    /// What arrives on streams is acknowledged this long after the first of it; a sender waits longer before it
+    /// sends again. Every word is an event for a partition, and it only lets go of memory by it.
+    pub ack_ns: u64,
+    /// How often a partition tells how far it is complete.
+    pub low_interval_ns: u64,
+    /// How often versions are collected and columns merged.
+    pub maintain_interval_ns: u64,
+    /// Versions that one merge of columns takes on at most.
+    pub merge_rows_max: usize,
+    /// A token may lie this far ahead of the clock (beyond ε), not more: one bad token would be
+    /// inherited by every later writer of its keys.
+    pub token_ahead_max_ns: u64,
+    /// Names the life of the cluster's logs, the same at every node: tokens of another are refused. A host that can
+    /// begin afresh names each beginning. Not named: tokens say nothing of it and are believed.
+    pub incarnation: Incarnation,
+    /// Read as another system does, instead of by levels; the same at every node of a cluster.
+    pub rival: Option<Rival>,
+    /// A subscriber that was silent for longer holds up nobody any more, and gets a copy when it returns.
+    pub lease_ns: u64,
+    /// A transaction of another region may keep rows locked here so long, and three round trips on top.
+    pub lock_lease_ns: u64,
+    /// Rows of other readers that one query may gather here, in bytes of memory; beyond it the query ends with 53200.
+    pub gather_bytes_max: u64,
+    /// Columns of subscribed partitions are kept here; off for a node that only follows their order, where every
+    /// query is refused.
+    pub keeps_columns: bool,
+    /// How far cuts are moved up while their queries wait.
+    pub dynamic: Dynamic,
+    /// Queries at `rss` and `regular` run by the published algorithm, which keeps no promise; for comparison.
+    pub printed: Option<Printed>,
+    /// How the clocks of nodes are watched where they matter; `None`: not at all.
+    pub clocks: Option<ClockOptions>,
+    /// A fault in how cuts are chosen; never in production.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<reads::rule::Mutant>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            flush_ns: 20 * MS,
+            ack_ns: 100 * MS,
+            low_interval_ns: 20 * MS,
+            maintain_interval_ns: 20 * MS,
+            merge_rows_max: 65_536,
+            token_ahead_max_ns: 2_000 * MS,
+            incarnation: Incarnation::default(),
+            rival: None,
+            lease_ns: 10 * base::time::SECOND,
+            lock_lease_ns: base::time::SECOND,
+            gather_bytes_max: 1 << 30,
+            keeps_columns: true,
+            dynamic: Dynamic::default(),
+            printed: None,
+            clocks: Some(ClockOptions::default()),
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
+    }
+}
+
+impl Options {
+    #[cfg(feature = "mutants")]
+    pub(super) fn planted(&self) -> Option<reads::rule::Mutant> {
+        self.mutant
+    }
+    #[cfg(not(feature = "mutants"))]
+    pub(super) fn planted(&self) -> Option<reads::rule::Mutant> {
+        None
+    }
+}
+
+impl Options {
+    /// How the nodes of the cluster read together.
+    pub(super) fn protocol(&self, me: NodeId, topology: &Topology) -> Box<dyn ReadProtocol> {
+        let rival = self.rival.map(|rival| rival.protocol(me, topology));
+        let printed = || self.printed.map(|printed| Box::new(printed) as Box<dyn ReadProtocol>);
+        rival.or_else(printed).unwrap_or_else(|| Box::new(ByLevel))
+    }
+}

@@ -1,0 +1,105 @@
+//! What all sessions of one node share: the way to the node, the analytical context, row locks.
+
+use crate::locks::Locks;
+use crate::remote_locks::Contention;
+use analytics::Cluster;
+use analytics::{Analytics, NodeContext, RowsMemory};
+use base::schema::Catalog;
+use sql::generators::Generators;
+use sql::interrupt::QueryThreads;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Limits of analytical queries.
+#[derive(Clone)]
+pub struct GatewayConfig {
+    /// Threads that one analytical query may use.
+    pub query_threads: usize,
+    /// Memory of all analytical queries together, and of rows that sessions buffer, in bytes; beyond it a
+    /// statement ends with 53200.
+    pub query_memory_bytes: usize,
+    /// Where analytical queries run; `None`: where the session runs.
+    pub query_threads_pool: Option<Arc<dyn QueryThreads>>,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        GatewayConfig { query_threads: 2, query_memory_bytes: 1 << 30, query_threads_pool: None }
+    }
+}
+
+/// Shared by all sessions of one node.
+pub struct Gateway {
+    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) analytics: Arc<Analytics>,
+    pub(crate) locks: Arc<Locks>,
+    pub(crate) contention: Contention,
+    query_memory_bytes: usize,
+    next_lock_owner: AtomicU64,
+    /// Ids below were given to tables and sequences by transactions here, committed or not.
+    ids_given: AtomicU32,
+}
+
+impl Gateway {
+    pub fn new(cluster: Arc<dyn Cluster>, config: GatewayConfig) -> Arc<Gateway> {
+        // Counting on from the clock keeps names of a gateway's next life apart from this one's.
+        let start_us = (cluster.now().0 / base::time::US) as i64;
+        let generators = Generators::new(cluster.node(), cluster.topology().nodes.len(), start_us);
+        let node = Arc::new(NodeContext::new(cluster.clone(), config.query_threads_pool, generators));
+        let analytics = Analytics::new(node.clone(), config.query_threads, config.query_memory_bytes);
+        Arc::new(Gateway {
+            cluster,
+            node,
+            analytics: Arc::new(analytics.expect("DataFusion accepts its own defaults")),
+            locks: Arc::default(),
+            contention: Contention::default(),
+            query_memory_bytes: config.query_memory_bytes,
+            next_lock_owner: AtomicU64::new(start_us as u64),
+            ids_given: AtomicU32::new(0),
+        })
+    }
+
+    /// Threads for what takes long; `None`: it is computed where the session runs.
+    pub(crate) fn threads(&self) -> Option<&dyn QueryThreads> {
+        self.node.threads()
+    }
+
+    /// Memory for rows that a session keeps as values.
+    pub(crate) fn rows_memory(&self, what: &str) -> RowsMemory {
+        self.analytics.rows_memory(what)
+    }
+
+    /// Memory for what a transaction buffers: at most half of what all queries may take.
+    pub(crate) fn transaction_memory(&self) -> RowsMemory {
+        let hint = "Write fewer rows in one transaction, use COPY with meridian.copy_batch_rows, or raise \
+                    --query-memory-mib.";
+        let bytes_max = self.query_memory_bytes / 2;
+        RowsMemory::new(&self.analytics.memory, "the buffer of a transaction", bytes_max, hint)
+    }
+
+    /// The node's clock in µs since 2000-01-01 UTC.
+    pub(crate) fn now_us(&self) -> i64 {
+        (self.cluster.now().0 / base::time::US) as i64 - analytics::types::EPOCH_US
+    }
+
+    /// Names a transaction at the homes of rows that it locks; of this and all former lives of the gateway.
+    pub(crate) fn next_lock_owner(&self) -> u64 {
+        self.next_lock_owner.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Keeps ids to what an open transaction has made with them: a sequence that comes to nothing must not
+    /// hand its count on to another.
+    pub(crate) fn keep_ids(&self, next_id: u32) {
+        self.ids_given.fetch_max(next_id, Ordering::Relaxed);
+    }
+
+    /// A catalog to plan changes against, whose next id is free for this gateway.
+    pub(crate) fn with_free_ids(&self, catalog: Arc<Catalog>) -> Arc<Catalog> {
+        let next_id = self.ids_given.load(Ordering::Relaxed);
+        match next_id > catalog.next_id {
+            true => Arc::new(Catalog { next_id, ..catalog.as_ref().clone() }),
+            false => catalog,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a statement answers: columns, rows, command tags, copies.
+//!
+//! Rows come in two shapes: values (transactional reads) and Arrow batches (analytics), both behind
+//! [`RowStream`]. The front end asks for values and never sees a type beyond [`DataType`].
+
+use crate::gateway::Gateway;
+use analytics::{BatchStream, RowsMemory, UNPACKED_BYTES, row_bytes};
+use base::error::SqlResult;
+use base::{DataType, Datum};
+use sql::types::Column;
+use std::sync::Arc;
+
+/// A statement's answer.
+pub enum Response {
+    Rows(Rows),
+    /// A command without rows is done, e.g. `INSERT 0 3`.
+    Command(String),
+    /// The client may now send data: [`crate::Session::copy_data`], then
+    /// [`crate::Session::copy_done`] or [`crate::Session::copy_fail`].
+    CopyIn(CopyFormat),
+    CopyOut(CopyOut),
+    /// The text held no statement.
+    Empty,
+}
+
+impl Response {
+    /// The answer, whose rows keep the memory that was reserved for them until they are sent. Errors: they
+    /// take more (53200).
+    pub(crate) fn accounted(self, reading: Option<RowsMemory>, gateway: &Gateway) -> SqlResult<Response> {
+        let Response::Rows(Rows { columns, stream: RowStream::Values(rows, before), tag }) = self else {
+            return Ok(self);
+        };
+        let bytes: usize = rows.as_slice().iter().map(|row| row_bytes(row)).sum();
+        let memory = match reading.or(before) {
+            None if bytes < UNPACKED_BYTES => None,
+            memory => {
+                let memory = memory.unwrap_or_else(|| gateway.rows_memory("rows of an answer"));
+                let missing = bytes.saturating_sub(memory.bytes());
+                memory.grow(missing)?;
+                memory.shrink(memory.bytes() - bytes.min(memory.bytes()));
+                Some(memory)
+            }
+        };
+        Ok(Response::Rows(Rows { columns, stream: RowStream::Values(rows, memory), tag }))
+    }
+}
+
+/// Rows on their way, and the tag that follows them.
+pub struct Rows {
+    pub columns: Arc<Vec<Column>>,
+    pub stream: RowStream,
+    /// `SELECT`, `INSERT 0`, `UPDATE`, …: the number of rows is appended.
+    pub tag: &'static str,
+}
+
+impl Rows {
+    /// The tag after `count` rows.
+    pub fn complete(&self, count: u64) -> String {
+        match self.tag {
+            "SHOW" | "EXPLAIN" | "CALL" => self.tag.into(),
+            tag => format!("{tag} {count}"),
+        }
+    }
+}
+
+/// Rows of one of two shapes. Independent of the session: it may be read in pieces.
+pub enum RowStream {
+    /// All here already, with the memory that they take if that was counted.
+    Values(std::vec::IntoIter<Vec<Datum>>, Option<RowsMemory>),
+    Batches(BatchStream),
+}
+
+impl RowStream {
+    pub fn values(rows: Vec<Vec<Datum>>) -> RowStream {
+        RowStream::Values(rows.into_iter(), None)
+    }
+    pub fn empty() -> RowStream {
+        RowStream::values(Vec::new())
+    }
+    /// Up to `limit` more rows; empty at the end.
+    pub async fn next_rows(&mut self, limit: usize) -> SqlResult<Vec<Vec<Datum>>> {
+        match self {
+            RowStream::Values(rows, _) => Ok(rows.by_ref().take(limit).collect()),
+            RowStream::Batches(stream) => stream.next_rows(limit).await,
+        }
+    }
+    /// Every row that is left, counted. Errors: there is no memory for them (53200).
+    pub(crate) async fn collect_within(&mut self, memory: &RowsMemory) -> SqlResult<Vec<Vec<Datum>>> {
+        let mut all = Vec::new();
+        loop {
+            let rows = self.next_rows(8192).await?;
+            if rows.is_empty() {
+                return Ok(all);
+            }
+            memory.grow(rows.iter().map(|row| row_bytes(row)).sum())?;
+            all.extend(rows);
+        }
+    }
+    /// Every row that is left.
+    pub async fn collect(&mut self) -> SqlResult<Vec<Vec<Datum>>> {
+        let mut all = Vec::new();
+        loop {
+            let rows = self.next_rows(8192).await?;
+            if rows.is_empty() {
+                return Ok(all);
+            }
+            all.extend(rows);
+        }
+    }
+}
+
+/// How copied data looks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyFormat {
+    pub csv: bool,
+    pub delimiter: u8,
+    pub quote: u8,
+    pub escape: u8,
+    pub null: String,
+    pub header: bool,
+    /// Columns per line.
+    pub columns: usize,
+    /// PostgreSQL's binary format, which the front end writes and reads.
+    pub binary: bool,
+    /// Types of the columns that data comes in for.
+    pub types: Vec<DataType>,
+    /// Their table and their names, for messages.
+    pub table: String,
+    pub names: Vec<String>,
+}
+
+/// Rows to be written out.
+pub struct CopyOut {
+    pub format: CopyFormat,
+    pub(crate) rows: Rows,
+    pub(crate) started: bool,
+    pub(crate) count: u64,
+}
+
+impl CopyOut {
+    /// The next lines, none at the end. Each is to travel by itself: drivers take a message for a row.
+    pub async fn next_lines(&mut self) -> SqlResult<Vec<Vec<u8>>> {
+        let mut lines = Vec::new();
+        if !std::mem::replace(&mut self.started, true) && self.format.header {
+            let names = self.rows.columns.iter().map(|c| Some(c.name.clone()));
+            lines.push(self.line(names));
+        }
+        let rows = self.rows.stream.next_rows(1024).await?;
+        self.count += rows.len() as u64;
+        lines.extend(rows.iter().map(|row| {
+            self.line(row.iter().zip(self.rows.columns.iter()).map(|(value, column)| {
+                (!value.is_null()).then(|| base::text::display_as(value, column.data_type))
+            }))
+        }));
+        Ok(lines)
+    }
+
+    /// The next rows, none at the end.
+    pub async fn next_rows(&mut self) -> SqlResult<Vec<Vec<Datum>>> {
+        let rows = self.rows.stream.next_rows(1024).await?;
+        self.count += rows.len() as u64;
+        Ok(rows)
+    }
+
+    pub fn columns(&self) -> &[Column] {
+        &self.rows.columns
+    }
+
+    fn line(&self, fields: impl Iterator<Item = Option<String>>) -> Vec<u8> {
+        let mut out = Vec::new();
+        crate::copy::write_line(&mut out, &self.format, fields);
+        out
+    }
+    /// The command tag, once everything was read.
+    pub fn complete(&self) -> String {
+        format!("COPY {}", self.count)
+    }
+}
+
+/// Where a session stands, for ReadyForQuery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    Idle,
+    InTransaction,
+    Failed,
+}
+
+/// Something the client should know that is not an error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// `NOTICE`, `WARNING` or `INFO`.
+    pub severity: &'static str,
+    pub state: base::SqlState,
+    pub message: String,
+}

@@ -1,0 +1,493 @@
+//! One client's session: its settings, its transaction, its prepared statements.
+//!
+//! IN: SQL text and parameters. OUT: [`Response`]s. KEEPS: the next transaction is submitted only
+//! after the previous one's reply; the token only grows; after an error inside a transaction block
+//! nothing runs until ROLLBACK.
+
+mod blocks;
+mod calling;
+mod catalog;
+mod computed;
+mod copying;
+mod create_as;
+mod cursor;
+mod ddl;
+mod explain;
+mod inserting;
+mod join;
+mod locking;
+mod named;
+mod parameters;
+mod pipeline;
+mod plan;
+mod prepared;
+mod query;
+mod read;
+mod returning;
+mod rich;
+mod settings;
+mod shapes;
+mod simple;
+mod stored;
+mod timeouts;
+mod transaction;
+mod turns;
+mod utility;
+mod write;
+
+pub use prepared::{OTHER_RESULT_TYPE, Prepared};
+pub use settings::durations::shown_ms;
+pub use timeouts::Deadline;
+
+use crate::gateway::Gateway;
+use crate::response::{Notice, Response, TransactionStatus};
+use analytics::activity::{self, Activity};
+use analytics::{Cluster, Context};
+use base::cut::{Consistency, Freshness};
+use base::error::{SqlResult, SqlState};
+use base::schema::Catalog;
+use base::{Datum, SqlError, Token};
+use node::request::{Reply, Request, Submitted};
+use plan::Plan;
+use settings::Settings;
+use sql::cancel::CancelHandle;
+use sql::interrupt;
+use sql::types::ParameterType;
+use sqlparser::ast::Statement;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use transaction::Transaction;
+use turns::give_way;
+
+/// One client's session.
+pub struct Session {
+    gateway: Arc<Gateway>,
+    user: String,
+    database: String,
+    settings: Settings,
+    /// What this session has seen.
+    token: Token,
+    transaction: Option<Transaction>,
+    prepared: BTreeMap<String, Arc<Prepared>>,
+    /// Bytes of the texts of named ones.
+    prepared_bytes: usize,
+    /// Statements of a simple query that are still to run.
+    queue: VecDeque<Statement>,
+    /// The queue's statements share one transaction.
+    queue_is_block: bool,
+    /// Length of the text that the queue came from.
+    queue_bytes: usize,
+    copy: Option<copying::CopyState>,
+    /// What the running statement's rows take that were read one by one.
+    reading: Option<analytics::RowsMemory>,
+    cursors: BTreeMap<String, cursor::Cursor>,
+    notices: Vec<Notice>,
+    changed: Vec<(String, String)>,
+    cancel: CancelHandle,
+    activity: Arc<Activity>,
+    /// A transaction was handed to the node, and no answer came.
+    in_doubt: bool,
+    /// The node's catalog as the running statement knows it.
+    known: Arc<Catalog>,
+    /// How the last query was answered.
+    freshness: Option<Freshness>,
+    /// Who gave which partitions of the last query, if other readers took part.
+    sources: Vec<node::request::Source>,
+    /// EXPLAIN ANALYZE is running: what it measures. Only then operators are kept, for they hold hash tables.
+    measured: Option<explain::Measured>,
+    operators: Option<(analytics::Operators, analytics::Timing)>,
+    last: Option<Submitted>,
+    /// What the next transaction is called, if its client may repeat it.
+    request: Option<named::NamedRequest>,
+}
+
+impl Session {
+    pub fn new(gateway: Arc<Gateway>, user: &str, database: &str) -> Session {
+        let cluster = &gateway.cluster;
+        let region = cluster.topology().region_name(cluster.region()).to_string();
+        let activity = gateway.node.sessions.open(
+            cluster.node().0,
+            cluster.topology().nodes.len(),
+            user,
+            database,
+            gateway.now_us(),
+        );
+        let mut settings = Settings::new(user, cluster.engine(), &region);
+        if cluster.topology().unbounded_clocks {
+            settings = settings.without_clocks();
+        }
+        Session {
+            user: user.into(),
+            database: database.into(),
+            settings,
+            token: Token::default(),
+            transaction: None,
+            prepared: BTreeMap::new(),
+            prepared_bytes: 0,
+            queue: VecDeque::new(),
+            queue_is_block: false,
+            queue_bytes: 0,
+            copy: None,
+            reading: None,
+            cursors: BTreeMap::new(),
+            notices: Vec::new(),
+            changed: Vec::new(),
+            cancel: CancelHandle::default(),
+            activity,
+            in_doubt: false,
+            known: cluster.catalog(),
+            freshness: None,
+            sources: Vec::new(),
+            measured: None,
+            operators: None,
+            last: None,
+            request: None,
+            gateway,
+        }
+    }
+
+    /// Parses and plans one statement. `hints` are the types the client declared, `None` where it
+    /// left them open; the answer has all of them. Errors: everything that can be known before the
+    /// parameters are; inside a failed transaction 25P02.
+    pub async fn prepare(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
+        let cancel = self.cancel.clone();
+        cancel.begin(self.settings.statement_timeout_ms);
+        let gateway = self.gateway.clone();
+        let result = self.reserve_tree(sql).and_then(|()| {
+            interrupt::for_text(gateway.threads(), &cancel, sql.len(), || self.prepare_now(sql, hints))
+        });
+        cancel.hold(None);
+        if result.is_err() {
+            self.note_failure();
+        }
+        result
+    }
+
+    fn prepare_now(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
+        let mut statements = sql::parse::parse(sql)?;
+        if statements.len() > 1 {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        let statement = statements.pop();
+        self.look_up_catalog();
+        if let Some(statement) = &statement {
+            self.refuse_if_failed(statement)?;
+        }
+        Prepared::new(self, sql, statement, hints).map(Arc::new)
+    }
+
+    /// Runs a prepared statement; parameters have the declared types.
+    pub async fn execute(&mut self, prepared: &Arc<Prepared>, parameters: Vec<Datum>) -> SqlResult<Response> {
+        self.note_statement(&prepared.shown);
+        let cancel = self.cancel.clone();
+        cancel.begin(self.settings.statement_timeout_ms);
+        let result = tokio::select! {
+            biased;
+            result = self.execute_now(prepared, &parameters) => result,
+            error = cancel.wait() => Err(error),
+        };
+        let result = self.finish(result);
+        // A statement that was given up leaves its own transaction open.
+        if result.is_err() && self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+            self.roll_back().await;
+        }
+        result
+    }
+
+    async fn execute_now(&mut self, prepared: &Arc<Prepared>, parameters: &[Datum]) -> SqlResult<Response> {
+        let Some(statement) = &prepared.statement else { return Ok(Response::Empty) };
+        if parameters.len() != prepared.parameters.len() {
+            return Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but the prepared statement requires {}",
+                    parameters.len(),
+                    prepared.parameters.len()
+                ),
+            ));
+        }
+        self.refuse_if_failed(statement)?;
+        let is_alone = self.transaction.is_none();
+        for attempt in 0.. {
+            self.look_up_catalog();
+            let cancel = self.cancel.clone();
+            let plan = interrupt::for_text(self.gateway.threads(), &cancel, prepared.sql.len(), || {
+                prepared.plan(self, parameters)
+            })?;
+            match self.run(&plan, &prepared.scalars(parameters)).await {
+                // The catalog moved on: plan again, if nothing depends on what was done before.
+                Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && attempt < 16 => {
+                    self.refresh_catalog().await?;
+                }
+                result => return result,
+            }
+        }
+        unreachable!("the loop returns")
+    }
+
+    /// Runs a plan in the open transaction, or as a transaction of its own.
+    async fn run(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
+        match plan {
+            Plan::Constant(projection) => self.run_constant(projection, parameters),
+            Plan::Rows(plan) => self.run_rows(plan, parameters).await,
+            Plan::Join(plan) => Box::pin(self.run_join(plan, parameters)).await,
+            // Boxed, all of these: a future is moved at every level above, whole, whatever branch it takes.
+            Plan::Insert(plan, computations) => {
+                Box::pin(self.run_insert(plan, computations, parameters)).await
+            }
+            Plan::Modify(plan) => Box::pin(self.run_modify(plan, parameters)).await,
+            Plan::Query(plan) => Box::pin(self.run_query(plan, parameters)).await,
+            Plan::Rich(plan) => Box::pin(self.run_rich(plan, parameters)).await,
+            Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
+            // Statements that contain statements come back to `run`.
+            Plan::Utility(statement) => Box::pin(self.run_utility(statement, parameters)).await,
+        }
+    }
+
+    /// Books a statement's end: failure of the block, doubt about an order that had begun.
+    fn finish(&mut self, result: SqlResult<Response>) -> SqlResult<Response> {
+        let doubt = std::mem::take(&mut self.in_doubt);
+        let result = match result {
+            Err(error) if doubt => {
+                let end = if error.state == SqlState::QUERY_CANCELED {
+                    "the statement was canceled"
+                } else {
+                    "the node stopped"
+                };
+                Err(SqlError::new(
+                    SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+                    format!("the transaction had been sent when {end}; its outcome is not known"),
+                )
+                .detail(error.into_fields().message)
+                .hint(match self.is_named() {
+                    true => named::REPEAT,
+                    false => "It takes effect completely or not at all. Read what it would have written.",
+                }))
+            }
+            other => other,
+        };
+        self.settle_request();
+        let reading = self.reading.take();
+        let result = result.and_then(|response| response.accounted(reading, &self.gateway));
+        if result.is_err() {
+            self.copy = None;
+            self.note_failure();
+        }
+        result
+    }
+
+    /// A response could not be read to its end, or a message around a statement was refused: the
+    /// transaction block has failed, and the rest of a simple query is dropped.
+    pub async fn fail(&mut self) {
+        self.queue.clear();
+        self.queue_is_block = false;
+        self.note_failure();
+        if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+            self.roll_back().await;
+        }
+    }
+
+    fn note_failure(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.fail();
+        }
+    }
+
+    fn refuse_if_failed(&self, statement: &Statement) -> SqlResult<()> {
+        let failed = self.transaction.as_ref().is_some_and(|t| t.has_failed);
+        if failed && !utility::ends_failure(statement) {
+            return Err(SqlError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        match &self.transaction {
+            Some(transaction) if !utility::ends_failure(statement) => transaction.check_snapshot(),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn transaction_status(&self) -> TransactionStatus {
+        match &self.transaction {
+            Some(t) if t.is_implicit => TransactionStatus::Idle,
+            Some(t) if t.has_failed => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::InTransaction,
+            None => TransactionStatus::Idle,
+        }
+    }
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+    /// Notices since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+    /// The id that BackendKeyData, `pg_backend_pid()` and `pg_stat_activity` know the session by.
+    pub fn process_id(&self) -> i32 {
+        self.activity.process
+    }
+    /// Where its client is.
+    pub fn came_from(&mut self, client: std::net::SocketAddr) {
+        self.activity.now().client = Some(client);
+    }
+    fn note_statement(&self, shown: &Arc<str>) {
+        self.activity.begin(shown, self.gateway.now_us(), self.transaction.as_ref().map(|t| t.now_us));
+    }
+    /// The session waits for its client; answers where it stands.
+    pub fn rest(&self) -> TransactionStatus {
+        let status = self.transaction_status();
+        let state = match status {
+            TransactionStatus::Idle => activity::State::Idle,
+            TransactionStatus::InTransaction => activity::State::InTransaction,
+            TransactionStatus::Failed => activity::State::Failed,
+        };
+        let since_us = self.transaction.as_ref().map(|t| t.now_us);
+        self.activity.rest(state, self.gateway.now_us(), since_us);
+        status
+    }
+    /// Ends the session: rolls back what is open.
+    pub async fn close(&mut self) {
+        self.roll_back().await;
+    }
+
+    fn cluster(&self) -> &Arc<dyn Cluster> {
+        &self.gateway.cluster
+    }
+
+    /// The catalog that names are looked up in: the node's, or the open transaction's with its own changes.
+    fn catalog(&self) -> Arc<Catalog> {
+        match self.transaction.as_ref().and_then(|t| t.catalog.as_ref()) {
+            Some(own) => own.now.clone(),
+            None => self.known.clone(),
+        }
+    }
+
+    /// Whether the open transaction has changed the catalog.
+    fn has_own_catalog(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|t| t.catalog.is_some())
+    }
+
+    /// Asks the node for its catalog, once per statement.
+    fn look_up_catalog(&mut self) {
+        self.known = self.gateway.cluster.catalog();
+    }
+
+    fn context<'a>(&'a self, catalog: &'a Arc<Catalog>) -> Context<'a> {
+        Context {
+            analytics: &self.gateway.analytics,
+            catalog,
+            search_path: &self.settings.search_path,
+            database: &self.database,
+            user: &self.user,
+            process_id: self.activity.process,
+            cancel: &self.cancel,
+            reads_here: self.reads_here(),
+        }
+    }
+
+    /// Whether what is complete at this node will do, and rows may be elsewhere.
+    fn reads_here(&self) -> bool {
+        matches!(self.level(), Consistency::Session | Consistency::Stale)
+            && !self.cluster().topology().is_replicated()
+    }
+
+    /// Waits until the node knows a catalog at least as new as any it has seen in order.
+    async fn refresh_catalog(&mut self) -> SqlResult<()> {
+        self.gateway.cluster.request(Request::Catalog).await.map(|_| ())
+    }
+
+    /// The level that a statement reads at. What a transaction that may write reads is validated when it commits: at
+    /// an older cut it would fail wherever somebody else writes.
+    fn level(&self) -> Consistency {
+        match &self.transaction {
+            Some(open) if !open.read_only && !open.only_reads => self.settings.strong_level(),
+            _ => self.settings.consistency,
+        }
+    }
+
+    /// Reads and writes of this session come after what a token names.
+    fn saw(&mut self, token: &Token) {
+        self.token.join(token);
+    }
+
+    /// Asks the node something that a statement reads.
+    async fn read_from_node(&mut self, request: Request) -> SqlResult<Reply> {
+        let since = self.measured.as_ref().map(|_| self.gateway.cluster.now());
+        let reply = self.gateway.cluster.request(request).await;
+        if let (Some(measured), Some(since)) = (&mut self.measured, since) {
+            measured.has_read = true;
+            measured.waited_ns += self.gateway.cluster.now().since(since);
+            if let Ok(Reply::Rows(Ok(rows))) = &reply {
+                measured.asked.extend(&rows.asked);
+            }
+        }
+        reply
+    }
+
+    /// µs since 2000-01-01: the open transaction's start, or now.
+    fn now_us(&self) -> i64 {
+        self.transaction.as_ref().map_or_else(|| self.gateway.now_us(), |t| t.now_us)
+    }
+
+    /// Hands a program to the node and waits for its outcome.
+    async fn submit(
+        &mut self,
+        program: base::txn::TxnProgram,
+        access: base::txn::AccessSet,
+    ) -> SqlResult<Vec<base::txn::StatementResult>> {
+        let mut submission = base::txn::Submission {
+            program: Arc::new(program),
+            access: Arc::new(access),
+            token: self.token.clone(),
+            request: None,
+        };
+        self.name_submission(&mut submission);
+        self.in_doubt = true;
+        let reply = self.gateway.cluster.request(Request::Submit(submission)).await;
+        self.in_doubt = reply.is_err();
+        let submitted = match reply? {
+            Reply::Submitted(submitted) => submitted?,
+            _ => return Err(wrong_reply()),
+        };
+        self.note_answer(&submitted);
+        self.saw(&submitted.token);
+        let outcome = submitted.outcome.clone();
+        self.last = Some(submitted);
+        match outcome {
+            base::txn::Outcome::Committed { results } => Ok(results),
+            base::txn::Outcome::Aborted(error) => Err(self.hint_at_name(error)),
+        }
+    }
+
+    fn notice(&mut self, severity: &'static str, state: SqlState, message: impl Into<String>) {
+        if !self.settings.notices_from.sends(severity) || self.notices.len() >= NOTICES_MAX {
+            return;
+        }
+        self.notices.push(Notice { severity, state, message: message.into() });
+    }
+}
+
+impl Drop for Session {
+    /// A session that was not closed, since its connection broke, holds nothing at its node either.
+    fn drop(&mut self) {
+        self.gateway.node.sessions.close(self.activity.process);
+        if let Some((pin, _)) = self.transaction.take().and_then(|t| t.pin) {
+            self.gateway.cluster.tell(Request::Unpin(pin));
+        }
+    }
+}
+
+/// Notices that wait to be sent; one statement's later ones are dropped.
+const NOTICES_MAX: usize = 1_000;
+
+/// Whether a plan was made for another catalog.
+fn is_stale(error: &SqlError) -> bool {
+    error.state == SqlState::SERIALIZATION_FAILURE && *error == base::schema::stale_schema()
+}
+
+fn wrong_reply() -> SqlError {
+    SqlError::internal("the node answered another question")
+}

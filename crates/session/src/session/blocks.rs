@@ -1,0 +1,158 @@
+//! Transaction control: how blocks begin and end, savepoints and modes.
+
+use super::Session;
+use super::transaction::Transaction;
+use base::SqlError;
+use base::error::{SqlResult, SqlState};
+use base::txn::TxnProgram;
+use node::request::Request;
+use sqlparser::ast;
+use std::sync::Arc;
+
+impl Session {
+    pub(super) fn open(&mut self) -> &mut Transaction {
+        self.transaction.as_mut().expect("an open transaction")
+    }
+
+    /// Opens a transaction.
+    pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
+        let now_us = self.gateway.now_us();
+        let mut transaction = Transaction::new(read_only, is_implicit, now_us);
+        transaction.memory = Some(self.gateway.transaction_memory());
+        self.transaction = Some(transaction);
+    }
+
+    pub(super) fn block(&mut self, word: &str) -> SqlResult<&mut Transaction> {
+        match &mut self.transaction {
+            Some(t) if !t.is_implicit => Ok(t),
+            _ => Err(SqlError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                format!("{word} can only be used in transaction blocks"),
+            )),
+        }
+    }
+
+    pub(super) fn no_transaction(&mut self) {
+        self.notice("WARNING", SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+    }
+
+    /// COMMIT; a failed block is rolled back instead. Returns the tag.
+    pub(super) async fn commit_block(&mut self) -> SqlResult<&'static str> {
+        match &self.transaction {
+            None => {
+                self.no_transaction();
+                Ok("COMMIT")
+            }
+            Some(t) if t.has_failed => {
+                self.roll_back().await;
+                Ok("ROLLBACK")
+            }
+            Some(t) => {
+                if t.is_implicit {
+                    self.no_transaction();
+                }
+                self.end_implicit().await?;
+                Ok("COMMIT")
+            }
+        }
+    }
+
+    /// Commits the open transaction, block or not. It is over, whatever the outcome.
+    pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
+        let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
+        // A COMMIT that is cancelled half-way must not keep versions alive.
+        let mut pin = Pinned { cluster: self.cluster().clone(), pin: transaction.pin.take() };
+        let topology = self.cluster().topology().clone();
+        let is_named = self.is_named();
+        let changed = transaction.catalog.as_ref().map(|own| (own.base.clone(), transaction.schema.clone()));
+        let result = if transaction.needs_validation()
+            && let Err(error) = transaction.check_snapshot()
+        {
+            Err(error)
+        } else if let Some(program) = transaction.migration(&topology) {
+            self.submit(program, super::catalog::everywhere(&topology)).await.map(|_| ())
+        } else if transaction.needs_validation() || is_named && transaction.has_reads() {
+            // A repetition may find nothing left to write: how the first attempt ended is known where it is ordered.
+            // The rows are encoded for their way, beside the buffer.
+            let memory = &transaction.memory;
+            match memory.as_ref().map_or(Ok(()), |memory| memory.grow(memory.bytes())) {
+                Ok(()) => {
+                    let (validated, access) = transaction.validated(&topology);
+                    self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())
+                }
+                Err(error) => Err(error),
+            }
+        } else {
+            Ok(())
+        };
+        if result.as_ref().is_err_and(|e| super::write::is_conflict(e) && !super::is_stale(e)) {
+            // Where others are nearer, the next one waits for its turn.
+            let now = self.cluster().now();
+            transaction.wrote_afar.iter().for_each(|table| self.gateway.contention.note(*table, now));
+        }
+        drop(transaction);
+        self.unpin(pin.pin.take()).await;
+        self.end_cursors(result.is_ok());
+        if let (Ok(()), Some((before, actions))) = (&result, changed) {
+            self.bring_indexes(&before, &actions).await?;
+        }
+        result
+    }
+
+    /// Forgets the open transaction.
+    pub(super) async fn roll_back(&mut self) {
+        if let Some(transaction) = self.transaction.take() {
+            self.unpin(transaction.pin).await;
+            self.end_cursors(false);
+        }
+    }
+
+    pub(super) async fn unpin(&mut self, pin: Option<(node::request::PinId, base::Rank)>) {
+        if let Some((pin, rank)) = pin {
+            // What was read at the cut was seen.
+            self.saw(&base::Token::at(rank));
+            // A node that is gone has no pin to remove.
+            let _ = self.gateway.cluster.request(Request::Unpin(pin)).await;
+        }
+    }
+
+    pub(super) fn transaction_modes(&mut self, modes: &[ast::TransactionMode]) -> SqlResult<()> {
+        for mode in modes {
+            match mode {
+                ast::TransactionMode::AccessMode(access) => {
+                    let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                    if let Some(transaction) = &mut self.transaction {
+                        if !read_only && transaction.read_only && transaction.pin.is_some() {
+                            return Err(SqlError::new(
+                                SqlState::ACTIVE_SQL_TRANSACTION,
+                                "transaction read-write mode must be set before any query",
+                            ));
+                        }
+                        transaction.read_only = read_only;
+                    }
+                }
+                // All levels run as serializable; SHOW transaction_isolation says so.
+                ast::TransactionMode::IsolationLevel(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A pin that goes when this is dropped, unless it was taken out.
+struct Pinned {
+    cluster: Arc<dyn analytics::Cluster>,
+    pin: Option<(node::request::PinId, base::Rank)>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some((pin, _)) = self.pin.take() {
+            self.cluster.tell(Request::Unpin(pin));
+        }
+    }
+}
+
+pub(super) fn no_savepoint(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, format!("savepoint \"{name}\" does not exist"))
+}

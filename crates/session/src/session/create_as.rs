@@ -1,0 +1,215 @@
+//! Changes of the catalog that come with rows: CREATE TABLE AS, SELECT INTO, and unique indexes whose entries
+//! have homes of their own.
+//!
+//! Each is a transaction that changes the catalog and writes rows, and takes effect as one. Outside a block it
+//! is executed again when something changed in between.
+
+use super::Session;
+use super::plan::{self, Plan};
+use super::write::Written;
+use crate::response::Response;
+use base::error::{SqlResult, SqlState};
+use base::schema::{Catalog, Index, SchemaAction, Table};
+use base::txn::OnConflict;
+use base::{Datum, SqlError};
+use sql::lower::Lowering;
+use sql::lower::bind::Binding;
+use sql::lower::insert::{InsertPlan, Source, complete_row};
+use sql::lower::scope::ParameterTypes;
+use sql::types::{Column, NUMERIC, type_oid};
+use sqlparser::ast::{self, SetExpr, Statement};
+use std::collections::BTreeSet;
+
+impl Session {
+    /// Runs a change of the catalog that writes rows as a transaction of its own.
+    pub(super) async fn run_alone(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let mut attempts = 0;
+        loop {
+            self.begin(false, true);
+            let result = match statement {
+                Statement::CreateTable(create) if create.query.is_some() => {
+                    Box::pin(self.create_as(create, parameters)).await
+                }
+                _ => Box::pin(self.collect_ddl(statement)).await,
+            };
+            if let Some(response) = self.settle(result, &mut attempts).await? {
+                return Ok(response);
+            }
+        }
+    }
+
+    /// CREATE TABLE AS in the open transaction.
+    pub(super) async fn create_as(
+        &mut self,
+        create: &ast::CreateTable,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let query = create.query.clone().ok_or_else(|| SqlError::internal("a table of no query"))?;
+        let catalog = self.catalog();
+        let mut types = ParameterTypes(parameters.iter().map(sql::types::type_of).collect());
+        let plan = plan::plan(&self.context(&catalog), &Statement::Query(query), &mut types)?;
+        let shape = plan.columns().filter(|_| !matches!(plan, Plan::Utility(_)));
+        let shape = shape.ok_or_else(|| SqlError::unsupported("CREATE TABLE AS of anything but a query"))?;
+        let table_name = create.name.clone();
+        let create = Statement::CreateTable(with_columns(create, &shape)?);
+        let planned = self.plan_ddl(&create)?;
+        if planned.actions.is_empty() {
+            planned.notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+            return Ok(Response::Command("CREATE TABLE AS".into()));
+        }
+        let Response::Rows(mut rows) = Box::pin(self.run(&plan, parameters)).await? else {
+            return Err(SqlError::internal("a query answers rows"));
+        };
+        let memory = self.gateway.rows_memory("rows of CREATE TABLE AS");
+        let rows = rows.stream.collect_within(&memory).await?;
+        self.collect_ddl(&create).await?;
+        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        let mut types = ParameterTypes::default();
+        let mut lowering = Lowering {
+            catalog: &catalog,
+            search_path: &self.settings.search_path,
+            database: &self.database,
+            parameters: &mut types,
+        };
+        let table = lowering.table(&table_name)?;
+        let plan = InsertPlan {
+            defaults: lowering.defaults(&table)?,
+            table,
+            source: Source::Values(Vec::new()),
+            on_conflict: OnConflict::Fail,
+            returning: None,
+            is_one_shot: true,
+            computed: Vec::new(),
+            conflict: Vec::new(),
+        };
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
+        let targets: Vec<usize> = (0..shape.len()).collect();
+        let complete = |given| complete_row(&plan.table, &plan.defaults, &targets, given, &binding);
+        let rows = rows.into_iter().map(complete).collect::<SqlResult<Vec<_>>>()?;
+        let mut written = Written::default();
+        self.insert_rows(&plan, None, rows, &binding, &mut written).await?;
+        Ok(Response::Command(format!("SELECT {}", written.affected)))
+    }
+
+    /// Whether changes need the rows that are there to be written anew.
+    pub(super) fn asks_for_rows(&self, actions: &[SchemaAction]) -> bool {
+        let catalog = self.catalog();
+        actions.iter().any(|action| self.entered(&catalog, action).is_some())
+    }
+
+    /// A table that is there already, with its new unique indexes whose entries have homes of their own.
+    fn entered<'a>(&self, before: &Catalog, action: &'a SchemaAction) -> Option<(&'a Table, Vec<&'a Index>)> {
+        let SchemaAction::AlterTable(table) = action else { return None };
+        let old = before.table(table.id)?;
+        let topology = self.cluster().topology();
+        let is_new = |index: &&Index| old.indexes.iter().all(|i| i.id != index.id);
+        let new: Vec<&Index> = table
+            .indexes
+            .iter()
+            .filter(is_new)
+            .filter(|index| !table.index_is_local(index, topology))
+            .collect();
+        (!new.is_empty()).then_some((table, new))
+    }
+
+    /// Rows of tables that got a unique index without the partition column are written as they are: their
+    /// entries are taken where they have their homes.
+    pub(super) async fn enter_rows(&mut self, actions: &[SchemaAction]) -> SqlResult<()> {
+        let catalog = self.catalog();
+        let base = self.open().catalog.as_ref().map(|own| own.base.clone());
+        let Some(base) = base else { return Ok(()) };
+        for action in actions {
+            let Some((table, indexes)) = self.entered(&base, action) else { continue };
+            let Some(now) = catalog.table(table.id).cloned() else { continue };
+            let rows = self.all_rows(&now).await?;
+            if rows.len() > super::copying::ROWS_MAX {
+                return Err(SqlError::unsupported(format!(
+                    "a unique index without the partition column over more than {} rows",
+                    super::copying::ROWS_MAX
+                )));
+            }
+            for index in indexes {
+                let mut taken = BTreeSet::new();
+                for row in &rows {
+                    if !taken.insert(now.index_entry(index, &row.values, &row.key)) {
+                        return Err(cannot_index(&now, index, &row.values));
+                    }
+                }
+            }
+            for row in rows {
+                let values = row.values.as_ref().clone();
+                self.open().change(&now, row.key, &row.values, Some(values))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `SELECT … INTO t` as CREATE TABLE AS.
+pub(super) fn select_into(query: &ast::Query) -> SqlResult<ast::CreateTable> {
+    let mut query = query.clone();
+    let into = match query.body.as_mut() {
+        SetExpr::Select(select) => select.into.take(),
+        _ => None,
+    };
+    let into = into.ok_or_else(|| SqlError::internal("a query without INTO"))?;
+    Ok(ast::CreateTable {
+        name: into.name,
+        temporary: into.temporary,
+        columns: Vec::new(),
+        query: Some(Box::new(query)),
+        ..created("CREATE TABLE t (x integer)")?
+    })
+}
+
+fn created(sql: &str) -> SqlResult<ast::CreateTable> {
+    match sql::parse::parse(sql)?.pop() {
+        Some(Statement::CreateTable(create)) => Ok(create),
+        _ => Err(SqlError::internal("this text creates a table")),
+    }
+}
+
+/// The statement with the query's columns instead of the query.
+fn with_columns(create: &ast::CreateTable, shape: &[Column]) -> SqlResult<ast::CreateTable> {
+    if !create.columns.is_empty() {
+        return Err(SqlError::unsupported("CREATE TABLE AS with a list of columns"));
+    }
+    let mut definitions = Vec::with_capacity(shape.len());
+    for column in shape {
+        let name = &column.name;
+        if column.type_oid != type_oid(column.data_type) {
+            return Err(SqlError::unsupported(format!("a column of the type of \"{name}\"")));
+        }
+        let data_type = match column.data_type {
+            NUMERIC => "numeric".to_string(),
+            other => other.name(),
+        };
+        definitions.push(format!("\"{}\" {data_type}", name.replace('"', "\"\"")));
+    }
+    let columns = created(&format!("CREATE TABLE t ({})", definitions.join(", ")))?.columns;
+    Ok(ast::CreateTable { columns, query: None, ..create.clone() })
+}
+
+/// A unique index cannot be made over rows that share an entry.
+fn cannot_index(table: &Table, index: &Index, values: &[Datum]) -> SqlError {
+    let columns = index.columns.iter().map(|c| &table.columns[*c]);
+    let names: Vec<&str> = columns.map(|c| c.name.as_str()).collect();
+    let shown: Vec<String> = index
+        .columns
+        .iter()
+        .map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type))
+        .collect();
+    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", index.name))
+        .detail(format!("Key ({})=({}) is duplicated.", names.join(", "), shown.join(", ")))
+        .table(&table.name)
+        .constraint(&index.name)
+}

@@ -1,0 +1,250 @@
+//! DDL in a session: ordered on its own, or collected until COMMIT.
+
+use super::Session;
+use crate::response::Response;
+use base::error::{SqlResult, SqlState};
+use base::key::KeyRange;
+use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
+use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
+use base::{Datum, SqlError};
+use sql::ddl::{self, DdlContext};
+use sql::lower::modify::ModifyPlan;
+use sqlparser::ast::{self, Statement};
+use std::sync::Arc;
+
+/// Plans of one DDL statement before it gives up on a catalog that keeps changing.
+const ATTEMPTS: usize = 64;
+
+impl Session {
+    pub(super) async fn run_ddl(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        if self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only) {
+            return Err(SqlError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                format!("cannot execute {} in a read-only transaction", ddl::first_words(statement)),
+            ));
+        }
+        if let Statement::CreateTable(create) = statement
+            && create.query.is_some()
+        {
+            return match self.transaction {
+                Some(_) => Box::pin(self.create_as(create, parameters)).await,
+                None => Box::pin(self.run_alone(statement, parameters)).await,
+            };
+        }
+        if self.transaction.is_some() {
+            if !self.moves_home(statement)? {
+                return self.collect_ddl(statement).await;
+            }
+            if self.transaction.as_ref().is_some_and(|t| !t.is_implicit || t.has_begun()) {
+                return Err(SqlError::new(
+                    SqlState::ACTIVE_SQL_TRANSACTION,
+                    "ALTER TABLE … SET (home = …) cannot run inside a transaction block",
+                )
+                .hint("It takes effect for everybody at once and cannot be taken back."));
+            }
+            self.end_implicit().await?;
+        }
+        let mut attempts = 0;
+        loop {
+            self.look_up_catalog();
+            let planned = self.planned_ddl(statement)?;
+            let tag = planned.tag;
+            let notices = planned.notices;
+            if planned.actions.is_empty() {
+                notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+                return Ok(Response::Command(tag.into()));
+            }
+            if planned.rewrites.is_some() || self.asks_for_rows(&planned.actions) {
+                return Box::pin(self.run_alone(statement, parameters)).await;
+            }
+            let before = self.catalog();
+            let base_version = before.version;
+            let actions = planned.actions.clone();
+            match self.submit_schema(SchemaChange { base_version, actions }).await {
+                Err(e) if super::is_stale(&e) && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    self.refresh_catalog().await?;
+                }
+                Err(e) => return Err(e),
+                Ok(()) => {
+                    self.bring_indexes(&before, &planned.actions).await?;
+                    notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+                    return Ok(Response::Command(tag.into()));
+                }
+            }
+        }
+    }
+
+    fn moves_home(&mut self, statement: &Statement) -> SqlResult<bool> {
+        let Statement::AlterTable(alter) = statement else { return Ok(false) };
+        let sets = |operation| matches!(operation, &ast::AlterTableOperation::SetOptionsParens { .. });
+        if !alter.operations.iter().any(sets) {
+            return Ok(false);
+        }
+        self.look_up_catalog();
+        let is_move = |action: &SchemaAction| matches!(action, SchemaAction::MoveHome(_));
+        Ok(self.plan_ddl(statement)?.actions.iter().any(is_move))
+    }
+
+    /// Indexes of a table that is ordered elsewhere than its partitions, and that did not exist when it went there, go
+    /// there too. `before`: the catalog that was changed. Should this session end before they have, nothing is wrong but that writes take longer.
+    pub(super) async fn bring_indexes(
+        &mut self,
+        before: &Catalog,
+        actions: &[SchemaAction],
+    ) -> SqlResult<()> {
+        for action in actions {
+            let (id, mut moved) = match action {
+                SchemaAction::MoveHome(moved) => (moved.table, moved.ids.clone()),
+                SchemaAction::AlterTable(altered) if before.homes.contains_key(&altered.id) => {
+                    let known = before.table(altered.id);
+                    let ids = known.iter().flat_map(|known| &known.indexes).map(|index| index.id);
+                    (altered.id, ids.chain([altered.id]).collect())
+                }
+                _ => continue,
+            };
+            loop {
+                self.refresh_catalog().await?;
+                self.look_up_catalog();
+                let (known, topology) = (self.known.clone(), self.cluster().topology().clone());
+                let (Some(to), Some(table)) = (known.homes.get(&id), known.table(id)) else { break };
+                let mut late = ddl::placement::move_home(table, *to, &topology);
+                late.ids.retain(|id| !moved.contains(id));
+                if late.ids.is_empty() {
+                    break;
+                }
+                moved.extend(late.ids.iter().copied());
+                let actions = vec![SchemaAction::MoveHome(late)];
+                self.submit_schema(SchemaChange { base_version: known.version, actions }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same where it holds up nobody: a long list of constraints takes a while to check.
+    fn planned_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
+        let aside = || sql::interrupt::aside(self.gateway.threads(), || self.plan_ddl(statement));
+        sql::interrupt::during(&self.cancel, aside)
+    }
+
+    pub(super) fn plan_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
+        let catalog = self.gateway.with_free_ids(self.catalog());
+        let cluster = self.cluster();
+        let context = DdlContext {
+            catalog: &catalog,
+            search_path: &self.settings.search_path,
+            database: &self.database,
+            topology: cluster.topology(),
+            region: cluster.region(),
+            generators: &self.gateway.node.generators,
+            now_us: self.now_us(),
+        };
+        ddl::plan(&context, statement)
+    }
+
+    /// Inside a transaction changes are collected; its own statements see them at once.
+    pub(super) async fn collect_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
+        if !self.has_own_catalog() {
+            // What others have ordered meanwhile would only make COMMIT fail.
+            self.refresh_catalog().await?;
+            self.look_up_catalog();
+        }
+        let planned = self.planned_ddl(statement)?;
+        if !planned.actions.is_empty() {
+            let known = self.known.clone();
+            let rows = match &planned.rewrites {
+                Some((table, _)) => self.all_rows(table).await?,
+                None => Vec::new(),
+            };
+            if rows.len() > super::copying::ROWS_MAX {
+                return Err(SqlError::unsupported(format!(
+                    "ALTER TABLE … SET over a table of more than {} rows whose rows have to move",
+                    super::copying::ROWS_MAX
+                ))
+                .hint("Create another table with this placement and fill it piece by piece."));
+            }
+            self.open().change_catalog(&known, &planned.actions)?;
+            self.gateway.keep_ids(self.catalog().next_id);
+            if let Some((_, id)) = planned.rewrites {
+                let catalog = self.catalog();
+                let table = catalog.table(id).expect("it was made just now");
+                for row in rows {
+                    let values = row.values.as_ref().clone();
+                    self.open().insert(table, row.key, values)?;
+                }
+            }
+            self.enter_rows(&planned.actions).await?;
+        }
+        planned.notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+        Ok(Response::Command(planned.tag.into()))
+    }
+
+    /// Orders a change at every partition.
+    pub(super) async fn submit_schema(&mut self, change: SchemaChange) -> SqlResult<()> {
+        let access = super::catalog::everywhere(self.cluster().topology());
+        self.submit(TxnProgram::Schema(change), access).await.map(|_| ())
+    }
+
+    pub(super) async fn run_truncate(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {
+        if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
+            return Err(SqlError::unsupported("TRUNCATE … RESTART IDENTITY"));
+        }
+        if self.transaction.is_some() {
+            return self.truncate_buffered(truncate).await;
+        }
+        if self.settings.read_only {
+            return Err(SqlError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                "cannot execute TRUNCATE TABLE in a read-only transaction",
+            ));
+        }
+        let catalog = self.catalog();
+        let topology = self.cluster().topology().clone();
+        let mut statements = Vec::new();
+        let mut access = AccessSet::default();
+        for target in &truncate.table_names {
+            let Some(table) = self.truncated(&catalog, truncate, target)? else { continue };
+            for partition in table.partitions(&topology) {
+                access.add(partition, Granule::Range(table.id, KeyRange::all()), AccessMode::Write);
+                for index in &table.indexes {
+                    access.add(partition, Granule::Range(index.id, KeyRange::all()), AccessMode::Write);
+                }
+            }
+            statements.push(Program::Truncate { table: table.id, schema_version: table.version });
+        }
+        access.normalize();
+        if !statements.is_empty() {
+            self.submit(TxnProgram::Statements(statements), access).await?;
+        }
+        Ok(Response::Command("TRUNCATE TABLE".into()))
+    }
+
+    fn truncated<'c>(
+        &self,
+        catalog: &'c Catalog,
+        truncate: &ast::Truncate,
+        target: &ast::TruncateTableTarget,
+    ) -> SqlResult<Option<&'c Arc<Table>>> {
+        let path = &self.settings.search_path;
+        match sql::names::find_table(catalog, path, &self.database, &target.name) {
+            Err(_) if truncate.if_exists => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// TRUNCATE in a block deletes row by row: what comes before and after it belongs to the same buffer.
+    async fn truncate_buffered(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {
+        self.refuse_if_read_only("TRUNCATE TABLE")?;
+        let catalog = self.catalog();
+        for target in &truncate.table_names {
+            let Some(table) = self.truncated(&catalog, truncate, target)? else { continue };
+            let plan = ModifyPlan::delete_all(table.clone());
+            Box::pin(self.modify_buffered(&plan, &[])).await?;
+        }
+        Ok(Response::Command("TRUNCATE TABLE".into()))
+    }
+}

@@ -1,0 +1,493 @@
+//! EXPLAIN: where a statement goes, whom it asks, how many WAN round trips it takes, rows or columns; with ANALYZE
+//! what it took.
+
+mod claims;
+mod document;
+mod latency;
+mod options;
+
+use super::Session;
+use super::plan::{self, Plan};
+use super::shapes::{explain_column, freshness};
+use crate::response::{Response, RowStream, Rows};
+use base::cut::{Consistency, CutChoice, Freshness};
+use base::error::SqlResult;
+use base::schema::{Placement, Table};
+use base::txn::{AccessSet, Granule};
+use base::{Datum, NodeId, PartitionId, RegionId, TableId};
+use claims::{Claim, Reading, Touched};
+use document::{Document, Json};
+pub(super) use options::ExplainOptions;
+use sql::lower::bind::Binding;
+use sql::lower::keys::KeyPath;
+use sql::lower::scope::ParameterTypes;
+use sqlparser::ast::Statement;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What the reads of a running EXPLAIN ANALYZE have asked of other nodes.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub asked: BTreeSet<NodeId>,
+    /// From questions to the node until its answers.
+    pub waited_ns: u64,
+    pub has_read: bool,
+}
+
+impl Session {
+    pub(super) async fn run_explain(
+        &mut self,
+        explain: &Statement,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let options = ExplainOptions::of(explain)?;
+        let catalog = self.catalog();
+        let mut types = ParameterTypes(parameters.iter().map(sql::types::type_of).collect());
+        let plan = plan::plan(&self.context(&catalog), statement, &mut types)?;
+        let (mut document, claim) = self.describe(&plan, parameters, &types)?;
+        if options.analyze {
+            self.analyze(&plan, parameters, &claim, options.summary, &mut document).await?;
+        }
+        let rows = match options.is_json {
+            true => vec![vec![Datum::text(document.json())]],
+            false => document.text().into_iter().map(|line| vec![Datum::text(line)]).collect(),
+        };
+        let columns = Arc::new(vec![explain_column(options.is_json)]);
+        Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "EXPLAIN" }))
+    }
+
+    /// What a plan will do, and what it will ask of other nodes.
+    fn describe(
+        &self,
+        plan: &Plan,
+        parameters: &[Datum],
+        types: &ParameterTypes,
+    ) -> SqlResult<(Document, Claim)> {
+        let (gateway, catalog) = (&self.gateway, self.catalog());
+        let topology = gateway.cluster.topology();
+        // A plan with open parameters is shown with nulls in their place.
+        let nulls = vec![Datum::Null; types.0.len()];
+        let has_values = parameters.len() >= types.0.len();
+        let values = if has_values { parameters } else { &nulls };
+        let binding = Binding {
+            parameters: values,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
+        let reached = |table: &Table, path: &KeyPath, reader| -> SqlResult<Touched> {
+            let partitions = match has_values {
+                true => {
+                    let reached = path.reach(table, &binding, topology, reader)?;
+                    reached.reaches.into_iter().flat_map(|r| r.partitions).collect()
+                }
+                false => table.partitions(topology).into_iter().collect(),
+            };
+            Ok([(table.id, partitions)].into())
+        };
+        let near = Some(gateway.cluster.region());
+        Ok(match plan {
+            Plan::Constant(_) => (Document::titled("Constants, computed here"), Claim::default()),
+            Plan::Rows(plan) => {
+                let way = match (&plan.index, plan.path.is_point()) {
+                    (Some(index), _) => format!("index {}", index.name),
+                    (None, true) => "primary key".into(),
+                    (None, false) => "primary key range".into(),
+                };
+                let mut document = Document::titled(format!("Read rows of {} by {way}", plan.table.name));
+                self.describe_home(&[&plan.table], &mut document);
+                let touched = reached(&plan.table, &plan.path, near)?;
+                let reading = self.reading();
+                let claim = self.claim_of_rows(reading, &touched);
+                self.describe_places(&touched, &claim, &mut document);
+                self.describe_cut(reading, false, &mut document);
+                self.describe_claim(&claim, false, &mut document);
+                (document, claim)
+            }
+            Plan::Join(plan) => {
+                let way = plan.outer_index.as_ref().map_or("primary key", |i| i.name.as_str());
+                let mut document = Document::titled(format!("Read rows of {} by {way}", plan.outer.name));
+                let inner = format!("and for each the row of {} by primary key", plan.inner.name);
+                document.plan(inner, "Inner Relation Name", plan.inner.name.as_str());
+                self.describe_home(&[&plan.outer, &plan.inner], &mut document);
+                let outer = reached(&plan.outer, &plan.outer_path, near)?;
+                // Which inner rows there are is known once the outer ones are.
+                let inner: Touched =
+                    [(plan.inner.id, plan.inner.partitions(topology).into_iter().collect())].into();
+                let both: Touched = outer.clone().into_iter().chain(inner.clone()).collect();
+                let reading = Reading { is_block: true, ..self.reading() };
+                let claim = match topology.is_replicated() {
+                    // One cut for both: once it is complete, inner rows are here.
+                    true => self.claim_of_rows(reading, &both),
+                    false => self.claim_of_rows(reading, &outer).then(self.claim_of_rows(reading, &inner)),
+                };
+                self.describe_places(&both, &claim, &mut document);
+                self.describe_cut(reading, false, &mut document);
+                self.describe_claim(&claim, false, &mut document);
+                (document, claim)
+            }
+            Plan::Modify(plan) => {
+                let word = if plan.set.is_some() { "Update" } else { "Delete" };
+                let reads = plan.must_read || plan.index.is_some();
+                let kind = match (plan.must_read, &plan.index) {
+                    _ if self.transaction.is_some() => "in a transaction, validated at commit".to_string(),
+                    (true, _) => "read at a cut, validated at commit".into(),
+                    (false, Some((index, _))) => {
+                        format!("rows found through index {}, validated at commit", index.name)
+                    }
+                    (false, None) => "one-shot, never a conflict abort".into(),
+                };
+                let mut document = Document::titled(format!("{word} {} ({kind})", plan.table.name));
+                self.describe_home(&[&plan.table], &mut document);
+                let touched = reached(&plan.table, &plan.path, None)?;
+                let order = self.claim_of_order(self.homes(plan.table.id, &touched[&plan.table.id]));
+                let claim = match reads || self.transaction.is_some() {
+                    true => self.claim_of_rows(self.reading_to_write(), &touched).then(order),
+                    false => order,
+                };
+                self.describe_places(&touched, &claim, &mut document);
+                self.describe_claim(&claim, true, &mut document);
+                (document, claim)
+            }
+            Plan::Insert(plan, _) => {
+                let kind = match plan.is_one_shot {
+                    _ if self.transaction.is_some() => "in a transaction, validated at commit",
+                    true => "one-shot, never a conflict abort",
+                    false => "from a query",
+                };
+                let mut document = Document::titled(format!("Insert into {} ({kind})", plan.table.name));
+                self.describe_home(&[&plan.table], &mut document);
+                let mut access = AccessSet::default();
+                if plan.is_one_shot && has_values && plan.explains_without_effect() {
+                    let rows = plan.rows(&binding)?;
+                    plan.statement(&rows, &binding, topology, &mut access, false)?;
+                }
+                let mut partitions: BTreeSet<PartitionId> = access.by_partition.keys().copied().collect();
+                let mut regions = self.homes_of(&access);
+                if partitions.is_empty() {
+                    partitions = plan.table.partitions(topology).into_iter().collect();
+                    regions = self.homes(plan.table.id, &partitions);
+                }
+                let claim = self.claim_of_order(regions);
+                self.describe_places(&[(plan.table.id, partitions)].into(), &claim, &mut document);
+                self.describe_claim(&claim, true, &mut document);
+                let indexes = plan.table.indexes.iter();
+                let remote = indexes.filter(|i| !plan.table.index_is_local(i, topology));
+                let remote: Vec<&str> = remote.map(|i| i.name.as_str()).collect();
+                if !remote.is_empty() {
+                    let line = format!("Unique entries homed by value: {}", remote.join(", "));
+                    document.plan_lines(vec![line], "Unique Entries Homed By Value", Json::texts(remote));
+                }
+                (document, claim)
+            }
+            Plan::Query(plan) => {
+                let (text, reads) = analytics::explain(&gateway.analytics, plan, values, &self.cancel)?;
+                let mut document = Document::titled("Query over columns");
+                self.describe_tables(&reads, &mut document);
+                let reading = self.reading();
+                let claim = self.claim_of_columns(reading, &reads);
+                if !reads.is_empty() {
+                    self.describe_cut(reading, true, &mut document);
+                }
+                self.describe_claim(&claim, false, &mut document);
+                document.operators(&text);
+                (document, claim)
+            }
+            Plan::Rich(plan) => {
+                let mut document = Document::titled(plan.explained());
+                let table = plan.table();
+                self.describe_home(&[table], &mut document);
+                let touched: Touched = [(table.id, table.partitions(topology).into_iter().collect())].into();
+                let order = self.claim_of_order(self.homes(table.id, &touched[&table.id]));
+                // The query may read other tables as well.
+                let claim = self.claim_of_columns(self.reading_to_write(), &touched).then(order);
+                self.describe_places(&touched, &claim, &mut document);
+                self.describe_claim(&claim, true, &mut document);
+                (document, claim)
+            }
+            Plan::Call(plan) => {
+                let mut document = Document::titled(format!("Call {}", plan.procedure.name()));
+                let mut claim = Claim::default();
+                if has_values {
+                    let args = plan
+                        .arguments
+                        .iter()
+                        .map(|(e, t)| t.coerce(binding.value(e)?))
+                        .collect::<SqlResult<Vec<_>>>()?;
+                    let access = plan.procedure.declare(&args, &catalog, topology)?;
+                    claim = self.claim_of_order(self.homes_of(&access));
+                    let partitions: BTreeSet<PartitionId> = access.by_partition.keys().copied().collect();
+                    self.describe_partitions(&partitions, &claim, &mut document);
+                    self.describe_claim(&claim, true, &mut document);
+                }
+                (document, claim)
+            }
+            Plan::Utility(statement) => {
+                (Document::titled(sql::ddl::first_words(statement)), Claim::default())
+            }
+        })
+    }
+
+    fn describe_home(&self, tables: &[&Table], document: &mut Document) {
+        let homes: Vec<String> = tables.iter().map(|table| self.home(table)).collect();
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        document.plan_lines(Vec::new(), "Relation Name", names[0].into());
+        document.plan(format!("Home: {}", homes.join(", ")), "Home", Json::texts(homes));
+    }
+
+    fn describe_places(&self, touched: &Touched, claim: &Claim, document: &mut Document) {
+        let partitions: BTreeSet<PartitionId> = touched.values().flatten().copied().collect();
+        self.describe_partitions(&partitions, claim, document);
+    }
+
+    fn describe_partitions(
+        &self,
+        partitions: &BTreeSet<PartitionId>,
+        claim: &Claim,
+        document: &mut Document,
+    ) {
+        let topology = self.cluster().topology();
+        let list: Vec<String> = partitions.iter().map(|p| p.to_string()).collect();
+        let line = format!("Partitions: {} ({})", partitions.len(), list.join(" "));
+        document.plan(line, "Partitions", Json::texts(list));
+        let names: Vec<&str> = claim.homes.iter().map(|r| topology.region_name(*r)).collect();
+        document.plan(format!("Regions: {}", names.join(", ")), "Regions", Json::texts(names));
+    }
+
+    fn home(&self, table: &Table) -> String {
+        let (catalog, topology) = (self.catalog(), self.cluster().topology());
+        let parts = sql::ddl::placement::described(table, &catalog, topology);
+        match (&table.placement, parts.as_slice()) {
+            (Placement::Replicated, _) => "replicated in every partition".into(),
+            (_, [(_, column), (_, map)]) => format!("by {column} ({map})"),
+            (_, parts) => parts.iter().map(|(_, value)| value.as_str()).collect(),
+        }
+    }
+
+    /// Where these partitions' rows of a table are ordered.
+    pub(super) fn homes(&self, table: TableId, partitions: &BTreeSet<PartitionId>) -> BTreeSet<RegionId> {
+        let (catalog, topology) = (self.catalog(), self.cluster().topology());
+        partitions.iter().map(|p| catalog.home_of(table, *p, topology)).collect()
+    }
+
+    /// Where what is declared is ordered.
+    fn homes_of(&self, access: &AccessSet) -> BTreeSet<RegionId> {
+        let (catalog, topology) = (self.catalog(), self.cluster().topology());
+        let owner = |id: TableId| catalog.index(id).map_or(id, |(table, _)| table.id);
+        let declared = access.by_partition.iter().flat_map(|(p, all)| all.iter().map(|a| (*p, &a.granule)));
+        let home = |(partition, granule): (PartitionId, &Granule)| match granule.table() {
+            Some(id) => catalog.home_of(owner(id), partition, topology),
+            None => topology.region_of_partition(partition),
+        };
+        declared.map(home).collect()
+    }
+
+    fn describe_tables(&self, reads: &Touched, document: &mut Document) {
+        let catalog = self.catalog();
+        let topology = self.cluster().topology();
+        let (mut lines, mut tables) = (Vec::new(), Vec::new());
+        for (id, partitions) in reads {
+            let name = catalog.table(*id).map_or("?", |t| t.name.as_str());
+            let homes = self.homes(*id, partitions);
+            let regions: Vec<&str> = homes.iter().map(|region| topology.region_name(*region)).collect();
+            lines.push(format!(
+                "Table {name}: {} of {} partitions, regions {}",
+                partitions.len(),
+                topology.partitions.len(),
+                regions.join(", ")
+            ));
+            tables.push(Json::Fields(vec![
+                ("Relation Name", name.into()),
+                ("Partitions", Json::texts(partitions)),
+                ("Regions", Json::texts(regions)),
+            ]));
+        }
+        document.plan_lines(lines, "Tables", Json::List(tables));
+    }
+
+    /// Which rule chose the cut, and whom it waited for.
+    fn cut_line(&self, f: &Freshness) -> String {
+        let ms = |ns: u64| ns as f64 / base::time::MS as f64;
+        let topology = self.cluster().topology();
+        let chosen = self.cut_rule(f.choice);
+        let last = f.last.map(|(partition, after_ns, waited_ns)| {
+            let region = topology.region_name(topology.region_of_partition(partition));
+            format!(
+                "; {partition} ({region}) was complete last, after {:.3} ms, of which it waited {:.3} ms for what was in flight",
+                ms(after_ns),
+                ms(waited_ns)
+            )
+        });
+        format!("{chosen}{}", last.unwrap_or_default())
+    }
+
+    pub(super) fn cut_rule(&self, choice: CutChoice) -> String {
+        let bound = self.cluster().topology().clock_bound_ns as f64 / base::time::MS as f64;
+        match choice {
+            CutChoice::Given => "the transaction's".into(),
+            CutChoice::Clock => format!("by the clock, now + {bound:.3} ms"),
+            CutChoice::Calibrated => "by calibration: leaders of sequences are asked where these end".into(),
+            CutChoice::ClosedSet => "by calibration: partitions are asked how far they have executed".into(),
+            CutChoice::Local if self.level() == Consistency::Stale => "what is complete here".into(),
+            CutChoice::Local => "what is complete here, or what the session has seen if that is later".into(),
+        }
+    }
+
+    /// Who gave which partitions of the last query, if this node did not have all of them.
+    fn readers(&self) -> Vec<String> {
+        let (cluster, ms) = (self.cluster(), |ns: u64| ns as f64 / base::time::MS as f64);
+        let topology = cluster.topology();
+        let line = |source: &node::request::Source| {
+            let partitions: Vec<String> = source.partitions.iter().map(PartitionId::to_string).collect();
+            let (reader, opened) = (source.reader, ms(source.opened_ns));
+            let region = topology.region_name(topology.region_of(reader));
+            let gave = match reader == cluster.node() {
+                true => "coordinator, its own columns".to_string(),
+                false => format!("{} rows in {} bytes", source.rows, source.bytes),
+            };
+            let waited = ms(source.waited_ns);
+            let partitions = partitions.join(" ");
+            format!(
+                "Reader {reader} ({region}): partitions {partitions}; {gave}; readable after {opened:.3} ms, waited {waited:.3} ms"
+            )
+        };
+        self.sources.iter().map(line).collect()
+    }
+
+    /// Runs it and says what happened.
+    async fn analyze(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Datum],
+        claim: &Claim,
+        summary: bool,
+        document: &mut Document,
+    ) -> SqlResult<()> {
+        self.measured = Some(Measured::default());
+        let outcome = self.analyze_now(plan, parameters, claim, summary, document).await;
+        self.measured = None;
+        self.operators = None;
+        outcome
+    }
+
+    async fn analyze_now(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Datum],
+        claim: &Claim,
+        summary: bool,
+        document: &mut Document,
+    ) -> SqlResult<()> {
+        let ms = |ns: u64| ns as f64 / base::time::MS as f64;
+        self.last = None;
+        self.sources.clear();
+        let before = self.freshness.take();
+        let start = self.cluster().now();
+        let response = match plan {
+            Plan::Utility(_) => return Ok(()),
+            plan => Box::pin(self.run(plan, parameters)).await?,
+        };
+        let mut count = 0;
+        if let Response::Rows(mut rows) = response {
+            loop {
+                let batch = rows.stream.next_rows(8192).await?;
+                if batch.is_empty() {
+                    break;
+                }
+                count += batch.len();
+            }
+        }
+        let took = self.cluster().now().since(start);
+        document.measured(format!("Rows: {count}"), "Actual Rows", Json::Whole(count as u64));
+        let measured = self.measured.take().unwrap_or_default();
+        let mut claim = claim.clone();
+        claim.asked.extend(&measured.asked);
+        let mut on_the_way_ns = measured.waited_ns;
+        if let Some(last) = &self.last {
+            let topology = self.cluster().topology();
+            let names: Vec<&str> = last.regions.iter().map(|r| topology.region_name(*r)).collect();
+            let (txn, rank) = (last.txn.to_string(), last.rank.to_string());
+            let line = format!("Transaction {txn} at rank {rank}, regions {}", names.join(", "));
+            let fields =
+                vec![("Id", Json::from(txn)), ("Rank", Json::from(rank)), ("Regions", Json::texts(names))];
+            document.measured_lines(vec![line], "Transaction", Json::Fields(fields));
+            claim.homes.extend(&last.regions);
+            on_the_way_ns += last.latency_ns;
+        }
+        if measured.has_read {
+            let asked = self.shown_nodes(&measured.asked);
+            let shown = if asked.is_empty() { "none".into() } else { asked.join(", ") };
+            document.measured(format!("Nodes asked: {shown}"), "Nodes Asked", Json::texts(asked));
+        }
+        if measured.has_read || self.last.is_some() {
+            let round_trip_ns = self.round_trip_ns(&claim).max(1);
+            let trips = on_the_way_ns as f64 / round_trip_ns as f64;
+            document.measured(
+                format!("WAN round trips: {trips:.2}"),
+                "WAN Round Trips",
+                Json::rounded(trips),
+            );
+        }
+        if let Some(last) = &self.last {
+            let lines =
+                last.phases.iter().map(|(phase, ns)| format!("  {}: {:.3} ms", phase_name(*phase), ms(*ns)));
+            let phases = last.phases.iter().map(|(phase, ns)| (phase_name(*phase), Json::rounded(ms(*ns))));
+            document.measured_lines(lines.collect(), "Phases", Json::Fields(phases.collect()));
+        }
+        if let Some(f) = &self.freshness {
+            let fields = vec![
+                ("Visibility Delay", Json::rounded(ms(f.visibility_delay_ns()))),
+                ("Staleness", Json::rounded(ms(f.staleness_ns))),
+                ("Coordination", Json::rounded(ms(f.coordination_ns))),
+                ("Wait", Json::rounded(ms(f.wait_ns))),
+            ];
+            let line = format!("Freshness: {}", freshness(f));
+            document.measured_lines(vec![line], "Freshness", Json::Fields(fields));
+            let cut = self.cut_line(f);
+            document.measured(format!("Cut: {cut}"), "Cut", cut);
+            // Of rows, only those that were asked for are looked at.
+            if let Plan::Query(_) = plan {
+                document.measured(
+                    format!(
+                        "Newest transaction in the cut: {:.3} ms old when the query began to run",
+                        ms(f.newest_age_ns)
+                    ),
+                    "Newest Transaction Age",
+                    Json::rounded(ms(f.newest_age_ns)),
+                );
+            }
+        }
+        if !self.sources.is_empty() {
+            document.measured_lines(self.readers(), "Readers", Json::texts(self.readers()));
+        }
+        if let Some((operators, timing)) = self.operators.take() {
+            let (planned, opened) = (ms(timing.planned_ns), ms(timing.opened_ns));
+            document.measured_lines(
+                vec![format!("Planned after {planned:.3} ms, snapshot open after {opened:.3} ms")],
+                "Planning Time",
+                Json::rounded(planned),
+            );
+            document.measured_lines(Vec::new(), "Snapshot Time", Json::rounded(opened));
+            let shown = operators.lines();
+            let tree = Json::List(document::tree(&shown));
+            let lines = std::iter::once("Operators:".to_string())
+                .chain(shown.into_iter().map(|line| format!("  {line}")));
+            document.measured_lines(lines.collect(), "Operators", tree);
+        }
+        self.freshness = self.freshness.or(before);
+        if summary {
+            let took = ms(took);
+            document.measured(format!("Execution time: {took:.3} ms"), "Execution Time", Json::rounded(took));
+        }
+        Ok(())
+    }
+}
+
+/// What a phase of an engine is called in an answer.
+fn phase_name(phase: &'static str) -> &'static str {
+    match phase {
+        "gate" => "commit wait",
+        phase => phase,
+    }
+}

@@ -1,0 +1,238 @@
+//! New rows in a transaction's buffer, and the rows that they meet.
+//!
+//! A row is inserted after a look at the rows that share a unique key with it, at the cut and in the buffer; what ON
+//! CONFLICT says is done to those.
+
+use super::Session;
+use super::computed::Conflict;
+use super::transaction::SeenRow;
+use super::write::{Written, duplicate, project, with_computed};
+use base::error::{SqlResult, SqlState};
+use base::key::KeyRange;
+use base::schema::Table;
+use base::txn::OnConflict;
+use base::{Datum, Key, SqlError};
+use sql::lower::access;
+use sql::lower::bind::Binding;
+use sql::lower::insert::InsertPlan;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Session {
+    pub(super) async fn insert_buffered(
+        &mut self,
+        plan: &InsertPlan,
+        conflict: Option<&Conflict>,
+        parameters: &[Datum],
+    ) -> SqlResult<Written> {
+        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
+        let rows = match &plan.source {
+            sql::lower::insert::Source::Values(_) => plan.rows(&binding)?,
+            sql::lower::insert::Source::Query(query, _) => {
+                let given = self.query_values(query, parameters).await?;
+                sql::interrupt::aside(gateway.threads(), || plan.rows_from(&binding, given))?
+            }
+        };
+        let mut written = Written::default();
+        self.insert_rows(plan, conflict, rows, &binding, &mut written).await?;
+        Ok(written)
+    }
+
+    /// Buffers new rows, each after looking for rows that it meets.
+    pub(super) async fn insert_rows(
+        &mut self,
+        plan: &InsertPlan,
+        conflict: Option<&Conflict>,
+        rows: Vec<Vec<Datum>>,
+        binding: &Binding<'_>,
+        written: &mut Written,
+    ) -> SqlResult<()> {
+        let table = &plan.table;
+        let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
+        // Rows of this statement, for DO UPDATE.
+        let mut touched = BTreeSet::new();
+        for (n, (values, at_cut)) in rows.into_iter().zip(existing).enumerate() {
+            super::give_way(n).await;
+            let key = table.key_of(&values);
+            match self.met(table, &key, &values, at_cut) {
+                None => {
+                    written.affected += 1;
+                    if let Some(returning) = &plan.returning {
+                        written.returned.push(project(returning, binding, &values)?);
+                    }
+                    touched.insert(key.clone());
+                    self.open().insert(table, key, values)?;
+                }
+                Some((constraint, seen)) => match &plan.on_conflict {
+                    OnConflict::Nothing { index } if index.is_none_or(|i| i == constraint) => {}
+                    OnConflict::Update { index, set, filter } if *index == constraint => {
+                        if touched.contains(&seen.key) {
+                            return Err(SqlError::new(
+                                SqlState::CARDINALITY_VIOLATION,
+                                "ON CONFLICT DO UPDATE command cannot affect row a second time",
+                            )
+                            .hint(
+                                "Ensure that no rows proposed for insertion within the same command have \
+                                 duplicate constrained values.",
+                            ));
+                        }
+                        let computed = match conflict {
+                            Some(conflict) => {
+                                let there = seen.values.clone();
+                                let parameters = binding.parameters;
+                                self.conflicting(conflict, table.id, there, &values, parameters).await?
+                            }
+                            None => Vec::new(),
+                        };
+                        let set: Vec<_> =
+                            set.iter().map(|(c, e)| (*c, with_computed(e, &computed))).collect();
+                        let filter = filter.as_ref().map(|filter| with_computed(filter, &computed));
+                        let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, &values)?;
+                        if let Some(new) = new {
+                            written.affected += 1;
+                            touched.extend([seen.key.clone(), table.key_of(&new)]);
+                            if let Some(returning) = &plan.returning {
+                                written.returned.push(project(returning, binding, &new)?);
+                            }
+                            self.replace(table, &seen, new)?;
+                        }
+                    }
+                    _ => return Err(duplicate(table, constraint, &values)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn on_conflict(
+        &self,
+        table: &Table,
+        set: &[(usize, base::expr::Expr)],
+        filter: Option<&base::expr::Expr>,
+        binding: &Binding<'_>,
+        seen: &SeenRow,
+        proposed: &[Datum],
+    ) -> SqlResult<Option<Vec<Datum>>> {
+        let both: Vec<Datum> = seen.values.iter().chain(proposed).cloned().collect();
+        if let Some(filter) = filter
+            && !binding.fill(filter)?.holds(&both)?
+        {
+            return Ok(None);
+        }
+        let mut new = seen.values.as_ref().clone();
+        for (column, expr) in set {
+            let value = binding.eval(expr, &both)?;
+            new[*column] = sql::lower::insert::assign(value, &table.columns[*column])?;
+        }
+        sql::lower::insert::check_row(table, &new)?;
+        Ok(Some(new))
+    }
+
+    /// Rows at the cut that share a unique key with each new row: the primary key's, and one per
+    /// unique index that is decided where the row lives; of others too if `everywhere` (COMMIT decides
+    /// them anyway).
+    pub(super) async fn read_existing(
+        &mut self,
+        table: &Arc<Table>,
+        rows: &[Vec<Datum>],
+        everywhere: bool,
+    ) -> SqlResult<Vec<Vec<(base::TableId, SeenRow)>>> {
+        let topology = self.cluster().topology().clone();
+        let mut reads = Vec::new();
+        let mut owners = Vec::new();
+        for (i, values) in rows.iter().enumerate() {
+            let key = table.key_of(values);
+            let Some(&home) = access::homes(table, values, &topology).first() else { continue };
+            // Nobody else has this gateway's row ids.
+            if !table.columns[table.primary_key[0]].hidden {
+                reads.push(point_read(home, table, None, key.clone()));
+                owners.push((i, table.id));
+            }
+            for index in table.indexes.iter().filter(|i| i.unique) {
+                let is_local = table.index_is_local(index, &topology);
+                if (!is_local && !everywhere) || index.columns.iter().any(|c| values[*c].is_null()) {
+                    continue;
+                }
+                let entry = table.index_entry(index, values, &key);
+                let partitions = if is_local { vec![home] } else { table.partitions(&topology) };
+                for partition in partitions {
+                    reads.push(point_read(partition, table, Some(index.id), entry.clone()));
+                    owners.push((i, index.id));
+                }
+            }
+        }
+        let granules: Vec<_> =
+            reads.iter().map(|r| (r.partition, r.index.unwrap_or(r.table), r.range.clone())).collect();
+        let answered = self.request_rows(reads).await?;
+        // The cut is needed even when nothing had to be looked up.
+        let at = self.pinned().await?.1;
+        let mut existing = vec![Vec::new(); rows.len()];
+        for (((i, constraint), found), (partition, granule, range)) in
+            owners.into_iter().zip(answered).zip(granules)
+        {
+            self.open().record_read(partition, granule, range, None, at);
+            for (key, row) in found {
+                existing[i].push((constraint, SeenRow::new(key, Arc::new(table.complete(&row)))));
+            }
+        }
+        Ok(existing)
+    }
+
+    /// The seen row that a new one meets, and on which constraint.
+    fn met(
+        &self,
+        table: &Table,
+        key: &Key,
+        values: &[Datum],
+        at_cut: Vec<(base::TableId, SeenRow)>,
+    ) -> Option<(base::TableId, SeenRow)> {
+        let transaction = self.transaction.as_ref().expect("an open transaction");
+        if let Some(Some(own)) = transaction.buffered(table.id, key) {
+            return Some((table.id, SeenRow::new(key.clone(), own.clone())));
+        }
+        for (constraint, row) in at_cut {
+            // Changed since, inside the transaction: the buffer speaks for it.
+            if transaction.buffered(table.id, &row.key).is_none() {
+                return Some((constraint, row));
+            }
+        }
+        for index in table.indexes.iter().filter(|i| i.unique) {
+            if index.columns.iter().any(|c| values[*c].is_null()) {
+                continue;
+            }
+            let entry = table.index_entry(index, values, key);
+            for (own_key, own) in transaction.buffer_of(table.id) {
+                if let Some(own) = own
+                    && own_key != key
+                    && table.index_entry(index, own, own_key) == entry
+                {
+                    return Some((index.id, SeenRow::new(own_key.clone(), own.clone())));
+                }
+            }
+        }
+        None
+    }
+}
+
+fn point_read(
+    partition: base::PartitionId,
+    table: &Table,
+    index: Option<base::TableId>,
+    key: Key,
+) -> base::txn::RowRead {
+    base::txn::RowRead {
+        partition,
+        table: table.id,
+        index,
+        range: KeyRange::point(key),
+        filter: None,
+        limit: None,
+        descending: false,
+    }
+}

@@ -1,0 +1,48 @@
+//! Settings as the front end sets and reports them.
+
+use super::Session;
+use super::settings::Settings;
+use base::error::{SqlResult, SqlState};
+
+impl Session {
+    /// A setting as SHOW prints it; `None` if there is none of this name.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        Settings::canonical(name).ok().map(|name| self.show(name))
+    }
+
+    /// Sets an option of the start-up message, which is obeyed or refused.
+    pub fn set_option(&mut self, name: &str, value: &str) -> SqlResult<()> {
+        let name = Settings::canonical(name)?;
+        self.set(name, value)?;
+        self.settings.keep_initial(name);
+        Ok(())
+    }
+
+    /// What the server knows of itself, for SHOW.
+    pub fn tell(&mut self, name: &str, value: String) {
+        let name = Settings::canonical(name).expect("the server tells settings that there are");
+        self.settings.tell(name, value);
+    }
+
+    /// Sets a parameter of the start-up message. A value that is not built yet (a time zone, say) leaves
+    /// the setting as it is, with a warning: drivers send such values unasked.
+    pub fn set_parameter(&mut self, name: &str, value: &str) -> SqlResult<()> {
+        match self.set_option(name, value) {
+            Err(e) if e.state == SqlState::FEATURE_NOT_SUPPORTED => {
+                self.notice("WARNING", e.state, e.into_fields().message);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// Settings that a client is told at the start.
+    pub fn reported_parameters(&self) -> Vec<(String, String)> {
+        self.settings.reported()
+    }
+
+    /// Reported settings (ParameterStatus) that changed since the last call.
+    pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.changed)
+    }
+}

@@ -1,0 +1,205 @@
+//! What a statement will do, decided once per catalog version.
+
+use super::computed::Computations;
+use super::rich::RichPlan;
+use analytics::{Context, QueryPlan};
+use base::error::{SqlResult, SqlState};
+use base::expr::Expr;
+use base::txn::procedure::Procedure;
+use base::{DataType, SqlError};
+use sql::lower::insert::InsertPlan;
+use sql::lower::join::RowJoinPlan;
+use sql::lower::modify::ModifyPlan;
+use sql::lower::scope::{ParameterTypes, Scope};
+use sql::lower::select::RowSelectPlan;
+use sql::lower::{Lowering, Projection, Refusal, bind};
+use sql::names;
+use sql::types::Column;
+use sqlparser::ast::{self, Statement};
+use std::sync::Arc;
+
+/// What a statement will do.
+pub enum Plan {
+    /// With queries for the values that nodes cannot compute.
+    Insert(InsertPlan, Computations),
+    Modify(ModifyPlan),
+    /// SELECT without FROM.
+    Constant(Projection),
+    /// Few rows by key, or rows to be validated (FOR UPDATE).
+    Rows(RowSelectPlan),
+    /// Few rows of one table by key, and by them rows of another.
+    Join(RowJoinPlan),
+    /// Anything else that returns rows.
+    Query(Arc<QueryPlan>),
+    /// UPDATE and DELETE that need the analytical planner to find their rows and values.
+    Rich(Box<RichPlan>),
+    Call(CallPlan),
+    /// Statements about the session, the catalog, or other statements.
+    Utility(Statement),
+}
+
+/// `CALL name(…)`.
+pub struct CallPlan {
+    pub procedure: Arc<dyn Procedure>,
+    pub arguments: Vec<(Expr, DataType)>,
+    pub columns: Arc<Vec<Column>>,
+}
+
+impl Plan {
+    /// Columns of the rows it returns.
+    pub fn columns(&self) -> Option<Arc<Vec<Column>>> {
+        match self {
+            Plan::Insert(plan, _) => plan.returning.as_ref().map(|r| r.columns.clone()),
+            Plan::Modify(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
+            Plan::Constant(projection) => Some(projection.columns.clone()),
+            Plan::Rows(plan) => Some(plan.output.projection.columns.clone()),
+            Plan::Join(plan) => Some(plan.output.projection.columns.clone()),
+            Plan::Query(plan) => Some(plan.columns.clone()),
+            Plan::Call(plan) => (!plan.columns.is_empty()).then(|| plan.columns.clone()),
+            Plan::Utility(statement) => super::shapes::columns(statement),
+            Plan::Rich(plan) => plan.returning().map(|r| r.columns.clone()),
+        }
+    }
+}
+
+/// Plans a statement; types of parameters are found on the way.
+pub fn plan(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Plan> {
+    let topology = context.cluster().topology().clone();
+    let mut lowering = Lowering {
+        catalog: context.catalog,
+        search_path: context.search_path,
+        database: context.database,
+        parameters,
+    };
+    match statement {
+        Statement::Query(query) if is_select_into(query) => Ok(Plan::Utility(statement.clone())),
+        Statement::Query(query) => plan_query(context, statement, query, parameters),
+        Statement::Insert(insert) => {
+            let plan = lowering.insert(insert).map_err(|r| too_rich(r, "this form of INSERT"))?;
+            let computations = Computations::of(context, &plan, insert, parameters)?;
+            Ok(Plan::Insert(plan, computations))
+        }
+        Statement::Update(_) | Statement::Delete(_) => {
+            let declared = lowering.parameters.clone();
+            let lowered = match statement {
+                Statement::Update(update) => lowering.update(update, &topology),
+                Statement::Delete(delete) => lowering.delete(delete, &topology),
+                _ => Err(Refusal::TooRich),
+            };
+            match lowered {
+                Ok(plan) => Ok(Plan::Modify(plan)),
+                Err(Refusal::Error(error)) => Err(error),
+                Err(Refusal::TooRich) => {
+                    *parameters = declared;
+                    RichPlan::new(context, statement, parameters).map(|plan| Plan::Rich(Box::new(plan)))
+                }
+            }
+        }
+        Statement::Call(function) => plan_call(context, &mut lowering, function).map(Plan::Call),
+        other => Ok(Plan::Utility(other.clone())),
+    }
+}
+
+/// Whether a query is `SELECT … INTO t`.
+pub(super) fn is_select_into(query: &ast::Query) -> bool {
+    matches!(query.body.as_ref(), ast::SetExpr::Select(select) if select.into.is_some())
+}
+
+fn plan_query(
+    context: &Context<'_>,
+    statement: &Statement,
+    query: &ast::Query,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Plan> {
+    if let ast::SetExpr::Select(select) = query.body.as_ref() {
+        analytics::check_columns(select)?;
+    }
+    let declared = parameters.clone();
+    let mut lowering = Lowering {
+        catalog: context.catalog,
+        search_path: context.search_path,
+        database: context.database,
+        parameters,
+    };
+    match lowering.constants(query) {
+        Ok(projection) => return Ok(Plan::Constant(projection)),
+        Err(Refusal::TooRich) => *lowering.parameters = declared.clone(),
+        Err(Refusal::Error(error)) => return Err(error),
+    }
+    let locks = !query.locks.is_empty();
+    match lowering.row_select(query) {
+        Ok(plan) if plan.is_locking => return Ok(Plan::Rows(plan)),
+        Ok(plan) if plan.is_narrow && !context.prefers_columns(&[&plan.table]) => {
+            return Ok(Plan::Rows(plan));
+        }
+        Ok(_) => {}
+        Err(Refusal::TooRich) if locks => {
+            return Err(SqlError::unsupported("FOR UPDATE of anything but rows of one table"));
+        }
+        Err(Refusal::TooRich) => {
+            *lowering.parameters = declared.clone();
+            match lowering.row_join(query) {
+                Ok(plan) if !context.prefers_columns(&[&plan.outer, &plan.inner]) => {
+                    return Ok(Plan::Join(plan));
+                }
+                // What is wrong with a join is better said by who plans all joins.
+                _ => *parameters = declared,
+            }
+        }
+        // Its own message is better than the analytical planner's.
+        Err(Refusal::Error(error)) => return Err(error),
+    }
+    analytics::plan(context, statement, parameters).map(Plan::Query)
+}
+
+fn plan_call(
+    context: &Context<'_>,
+    lowering: &mut Lowering<'_>,
+    function: &ast::Function,
+) -> SqlResult<CallPlan> {
+    let name = names::parts(&function.name)?.pop().expect("a name has a part");
+    let procedure = context.cluster().procedures().get(&name)?.clone();
+    let declared = procedure.arguments();
+    let given: Vec<&ast::Expr> = match &function.args {
+        ast::FunctionArguments::None => Vec::new(),
+        ast::FunctionArguments::List(list) => list
+            .args
+            .iter()
+            .map(|argument| match argument {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) => Ok(e),
+                _ => Err(SqlError::unsupported("named arguments of CALL")),
+            })
+            .collect::<SqlResult<_>>()?,
+        ast::FunctionArguments::Subquery(_) => return Err(SqlError::unsupported("a subquery in CALL")),
+    };
+    if given.len() != declared.len() {
+        let types: Vec<String> = declared.iter().map(|(n, t)| format!("{n} {}", t.name())).collect();
+        return Err(SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("procedure {name} with {} arguments does not exist", given.len()),
+        )
+        .hint(format!("It is declared as {name}({}).", types.join(", "))));
+    }
+    let scope = Scope::default();
+    let mut arguments = Vec::with_capacity(given.len());
+    for (e, (argument, data_type)) in given.into_iter().zip(declared) {
+        let expr = lowering
+            .exprs(&scope)
+            .assignment(e, argument, data_type)
+            .map_err(|r| too_rich(r, "this expression as an argument of CALL"))?;
+        if !bind::is_constant(&expr) {
+            return Err(SqlError::unsupported("a column as an argument of CALL"));
+        }
+        arguments.push((expr, data_type));
+    }
+    let columns = procedure.columns().into_iter().map(|(n, t)| Column::new(n, t)).collect();
+    Ok(CallPlan { procedure, arguments, columns: Arc::new(columns) })
+}
+
+fn too_rich(refusal: Refusal, what: &str) -> SqlError {
+    refusal.or(|| SqlError::unsupported(what))
+}

@@ -1,0 +1,180 @@
+//! Prepared statements: parsed once, planned once per catalog version.
+
+use super::Session;
+use super::plan::{self, Plan};
+use base::error::SqlResult;
+use base::schema::Catalog;
+use base::{DataType, Datum};
+use sql::lower::scope::ParameterTypes;
+use sql::types::{Column, ParameterType};
+use sql::{arrays, spans};
+use sqlparser::ast::Statement;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+/// A parsed statement, its parameters and the shape of its answer.
+pub struct Prepared {
+    pub sql: String,
+    /// The start of its text, for who looks at what sessions do.
+    pub(super) shown: Arc<str>,
+    pub parameters: Vec<ParameterType>,
+    /// Columns of the rows it returns; `None` if it returns none.
+    pub columns: Option<Arc<Vec<Column>>>,
+    /// `None`: the text held no statement.
+    pub(super) statement: Option<Statement>,
+    /// Parameters that are arrays.
+    arrays: BTreeSet<usize>,
+    planned: Mutex<Option<Planned>>,
+}
+
+/// A statement's columns are not those that its client was told of.
+pub const OTHER_RESULT_TYPE: &str = "cached plan must not change result type";
+
+/// A plan and what it was made for.
+#[derive(Clone)]
+struct Planned {
+    catalog: Arc<Catalog>,
+    /// The catalog is an open transaction's own: its version may come to mean another.
+    is_own: bool,
+    settings_epoch: u64,
+    reads_here: bool,
+    plan: Arc<Plan>,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        session: &Session,
+        sql: &str,
+        statement: Option<Statement>,
+        hints: &[Option<ParameterType>],
+    ) -> SqlResult<Prepared> {
+        let mut parameters = ParameterTypes(hints.iter().map(|h| h.map(|h| h.data_type)).collect());
+        let Some(mut statement) = statement else {
+            return Ok(Prepared {
+                sql: sql.into(),
+                shown: analytics::activity::kept_text(sql),
+                parameters: Vec::new(),
+                columns: None,
+                statement: None,
+                arrays: BTreeSet::new(),
+                planned: Mutex::new(None),
+            });
+        };
+        let catalog = session.catalog();
+        let arrays = arrays::parameters(&statement, hints);
+        for (n, data_type) in arrays::cast_elements(&statement) {
+            if parameters.0.len() <= n {
+                parameters.0.resize(n + 1, None);
+            }
+            parameters.0[n].get_or_insert(data_type);
+        }
+        let announced = spans::announced(&statement, hints);
+        spans::cast_declared(&mut statement, hints);
+        let mut written_out = statement.clone();
+        arrays::write_out(&mut written_out, &arrays)?;
+        let plan = plan::plan(&session.context(&catalog), &written_out, &mut parameters)?;
+        let planned = Planned {
+            catalog: catalog.clone(),
+            is_own: session.has_own_catalog(),
+            settings_epoch: session.settings.epoch,
+            reads_here: session.reads_here(),
+            plan: Arc::new(plan),
+        };
+        Ok(Prepared {
+            sql: sql.into(),
+            shown: analytics::activity::kept_text(sql),
+            parameters: (parameters.0.into_iter().enumerate())
+                .map(|(n, t)| ParameterType {
+                    data_type: t.unwrap_or(DataType::Text),
+                    is_array: arrays.contains(&n),
+                    announced: announced.get(&n).copied(),
+                })
+                .collect(),
+            columns: match &statement {
+                Statement::Fetch { name, into: None, .. } => session.cursor_columns(&sql::names::fold(name)),
+                _ => planned.plan.columns(),
+            },
+            // With arrays it is planned for its values, each time.
+            statement: Some(if arrays.is_empty() { written_out } else { statement }),
+            arrays,
+            planned: Mutex::new(Some(planned)),
+        })
+    }
+
+    /// The plan for today's catalog and these values of its parameters.
+    pub(super) fn plan(&self, session: &Session, values: &[Datum]) -> SqlResult<Arc<Plan>> {
+        let catalog = session.catalog();
+        let epoch = session.settings.epoch;
+        let statement = self.statement.as_ref().expect("only statements are planned");
+        let types: Vec<DataType> = self.parameters.iter().map(|p| p.data_type).collect();
+        let mut parameters = ParameterTypes(types.iter().copied().map(Some).collect());
+        if !self.arrays.is_empty() {
+            let mut bound = statement.clone();
+            arrays::bind(&mut bound, &self.arrays, &types, values)?;
+            return plan::plan(&session.context(&catalog), &bound, &mut parameters).map(Arc::new);
+        }
+        let (is_own, reads_here) = (session.has_own_catalog(), session.reads_here());
+        let mut planned = self.planned.lock().expect("planning does not panic while it holds the lock");
+        if let Some(planned) = planned.as_ref()
+            && (Arc::ptr_eq(&planned.catalog, &catalog)
+                || (!planned.is_own && !is_own && planned.catalog.version == catalog.version))
+            && planned.settings_epoch == epoch
+            && planned.reads_here == reads_here
+        {
+            return Ok(planned.plan.clone());
+        }
+        let mut context = session.context(&catalog);
+        let mut plan = Arc::new(plan::plan(&context, statement, &mut parameters.clone())?);
+        if reads_here && self.refuse_other_columns(&plan).is_err() {
+            // Columns type some results otherwise than rows, which the client was told of.
+            context.reads_here = false;
+            plan = Arc::new(plan::plan(&context, statement, &mut parameters)?);
+        }
+        self.refuse_other_columns(&plan)?;
+        let catalog = catalog.clone();
+        *planned = Some(Planned { catalog, is_own, settings_epoch: epoch, reads_here, plan: plan.clone() });
+        Ok(plan)
+    }
+
+    /// The client was told which columns come. Errors: 0A000 if others would come now.
+    fn refuse_other_columns(&self, plan: &Plan) -> SqlResult<()> {
+        // Utilities describe themselves, a FETCH by its cursor.
+        if matches!(plan, Plan::Utility(_)) {
+            return Ok(());
+        }
+        let shape = |columns: &Vec<Column>| -> Vec<_> {
+            columns.iter().map(|c| (c.name.clone(), c.type_oid, c.type_modifier)).collect()
+        };
+        let (now, described) = (plan.columns(), &self.columns);
+        if now.as_deref().map(shape) == described.as_deref().map(shape) {
+            return Ok(());
+        }
+        Err(base::SqlError::new(base::SqlState::FEATURE_NOT_SUPPORTED, OTHER_RESULT_TYPE))
+    }
+
+    /// The values that a plan still waits for: arrays are written out in it.
+    pub(super) fn scalars<'a>(&self, values: &'a [Datum]) -> Cow<'a, [Datum]> {
+        if self.arrays.is_empty() {
+            return values.into();
+        }
+        let scalar = |(n, value): (usize, &Datum)| match self.arrays.contains(&n) {
+            true => Datum::Null,
+            false => value.clone(),
+        };
+        values.iter().enumerate().map(scalar).collect()
+    }
+
+    /// A plan for one use.
+    pub(super) fn plan_once(session: &Session, statement: &Statement) -> SqlResult<Plan> {
+        let catalog = session.catalog();
+        let mut parameters = ParameterTypes::default();
+        let mut statement = statement.clone();
+        arrays::write_out(&mut statement, &BTreeSet::new())?;
+        let plan = plan::plan(&session.context(&catalog), &statement, &mut parameters)?;
+        if parameters.0.is_empty() {
+            return Ok(plan);
+        }
+        Err(base::SqlError::new(base::SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"))
+    }
+}

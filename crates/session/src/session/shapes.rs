@@ -1,0 +1,98 @@
+//! How answers about the session look: their columns, and freshness in one line.
+
+use super::explain::ExplainOptions;
+use super::named::OUTCOME;
+use super::settings::Settings;
+use base::DataType;
+use base::cut::Freshness;
+use sql::types::Column;
+use sqlparser::ast::{self, Statement};
+use std::sync::Arc;
+
+/// Columns that a utility statement answers with.
+pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
+    let texts = |names: &[&str]| {
+        Some(Arc::new(names.iter().map(|n| Column::new(*n, DataType::Text)).collect::<Vec<_>>()))
+    };
+    match statement {
+        Statement::ShowVariable { variable } => {
+            let name = shown_name(variable);
+            if name.starts_with("expected.latency.") {
+                return Some(Arc::new(latency_columns()));
+            }
+            match name.as_str() {
+                CLOCKS => Some(Arc::new(clock_columns())),
+                OUTCOME => texts(&[OUTCOME]),
+                "all" => texts(&["name", "setting", "description"]),
+                name => texts(&[Settings::canonical(name).unwrap_or(name)]),
+            }
+        }
+        Statement::Explain { .. } => Some(Arc::new(explain_columns(statement))),
+        _ => None,
+    }
+}
+
+/// `SHOW CLOCKS`: what this node has measured of others' clocks.
+pub(super) const CLOCKS: &str = "clocks";
+
+pub(super) fn clock_columns() -> Vec<Column> {
+    vec![
+        Column::new("region", DataType::Text),
+        Column::new("bound_ms", DataType::Double),
+        Column::new("peer_region", DataType::Text),
+        Column::new("peer_ahead_at_least_ms", DataType::Double),
+        Column::new("peer_ahead_at_most_ms", DataType::Double),
+        Column::new("measured_ms_ago", DataType::Double),
+        Column::new("state", DataType::Text),
+    ]
+}
+
+pub(super) fn shown_name(variable: &[ast::Ident]) -> String {
+    let words: Vec<String> = variable.iter().map(|i| i.value.to_lowercase()).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["transaction", "isolation", "level"] => "transaction_isolation".into(),
+        ["time", "zone"] => "timezone".into(),
+        ["session", "authorization"] => "session_authorization".into(),
+        _ => words.join("."),
+    }
+}
+
+/// Columns of `SHOW EXPECTED LATENCY`.
+pub(super) fn latency_columns() -> Vec<Column> {
+    vec![
+        Column::new("operation", DataType::Text),
+        Column::new("home", DataType::Text),
+        Column::new("wan_round_trips", DataType::Double),
+        Column::new("latency_ms", DataType::Double),
+    ]
+}
+
+/// Object id of type json.
+const JSON_OID: u32 = 114;
+
+/// The one column of its answer.
+pub(super) fn explain_column(is_json: bool) -> Column {
+    let text = Column::new("QUERY PLAN", DataType::Text);
+    if is_json { Column { type_oid: JSON_OID, ..text } } else { text }
+}
+
+/// Columns of its answer, as its options ask for; a wrong option is told when it runs.
+fn explain_columns(explain: &Statement) -> Vec<Column> {
+    vec![explain_column(ExplainOptions::of(explain).is_ok_and(|options| options.is_json))]
+}
+
+/// A freshness report in one line, for people and programs: `name=…ms`, blank between.
+pub(super) fn freshness(f: &Freshness) -> String {
+    let ms = |ns: u64| ns as f64 / base::time::MS as f64;
+    let delays = format!(
+        "visibility_delay={:.3}ms staleness={:.3}ms coordination={:.3}ms wait={:.3}ms",
+        ms(f.visibility_delay_ns()),
+        ms(f.staleness_ns),
+        ms(f.coordination_ns),
+        ms(f.wait_ns)
+    );
+    match f.other_readers {
+        0 => delays,
+        others => format!("{delays} other_readers={others}"),
+    }
+}

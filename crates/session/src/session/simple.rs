@@ -1,0 +1,101 @@
+//! Simple queries: texts of any number of statements.
+
+use super::{Prepared, Session, is_stale, utility};
+use crate::response::Response;
+use analytics::activity;
+use base::error::SqlResult;
+use sql::interrupt;
+use sqlparser::ast::Statement;
+
+impl Session {
+    /// Starts a simple query: a text of any number of statements, which are one transaction unless
+    /// they say otherwise. Errors: 42601, before anything ran.
+    pub fn start_simple(&mut self, sql: &str) -> SqlResult<()> {
+        self.note_statement(&activity::kept_text(sql));
+        let cancel = self.cancel.clone();
+        cancel.begin(self.settings.statement_timeout_ms);
+        let parsed = self.reserve_tree(sql).and_then(|()| {
+            interrupt::for_text(self.gateway.threads(), &cancel, sql.len(), || sql::parse::parse(sql))
+        });
+        self.queue = match parsed {
+            Ok(statements) => statements.into(),
+            Err(error) => {
+                self.note_failure();
+                return Err(error);
+            }
+        };
+        self.queue_is_block = self.queue.len() > 1;
+        self.queue_bytes = sql.len();
+        Ok(())
+    }
+
+    /// Runs the next statement of the simple query; `None` at its end. After an error the rest is
+    /// dropped. Read a response to its end (and finish a copy) before asking for the next.
+    pub async fn next_simple(&mut self) -> Option<SqlResult<Response>> {
+        let Some(statement) = self.queue.pop_front() else {
+            self.cancel.hold(None);
+            self.queue_is_block = false;
+            if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+                let result = self.end_implicit().await;
+                self.settle_request();
+                return result.err().map(Err);
+            }
+            return None;
+        };
+        let cancel = self.cancel.clone();
+        cancel.begin(self.settings.statement_timeout_ms);
+        let result = tokio::select! {
+            biased;
+            result = self.run_statement(statement) => result,
+            error = cancel.wait() => Err(error),
+        };
+        let result = self.finish(result);
+        if result.is_err() {
+            self.queue.clear();
+            self.queue_is_block = false;
+            if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+                self.roll_back().await;
+            }
+        }
+        Some(result)
+    }
+
+    /// Plans and runs one statement without parameters.
+    async fn run_statement(&mut self, statement: Statement) -> SqlResult<Response> {
+        self.refuse_if_failed(&statement)?;
+        if self.queue_is_block && self.transaction.is_none() && utility::joins_block(&statement) {
+            self.begin(self.settings.read_only, true);
+            let only_reads = std::iter::once(&statement).chain(&self.queue).all(utility::only_reads);
+            self.open().only_reads = only_reads;
+        }
+        let mut retries = 0;
+        // A COMMIT that failed is no transaction's end any more: it is not said again.
+        let is_alone = self.transaction.is_none();
+        loop {
+            self.look_up_catalog();
+            let cancel = self.cancel.clone();
+            let plan = interrupt::for_text(self.gateway.threads(), &cancel, self.queue_bytes, || {
+                Prepared::plan_once(self, &statement)
+            })?;
+            match self.run(&plan, &[]).await {
+                Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && retries < 16 => {
+                    retries += 1;
+                    self.refresh_catalog().await?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// All responses of a simple query.
+    pub async fn simple(&mut self, sql: &str) -> Vec<SqlResult<Response>> {
+        if let Err(e) = self.start_simple(sql) {
+            return vec![Err(e)];
+        }
+        let mut responses = Vec::new();
+        while let Some(response) = self.next_simple().await {
+            responses.push(response);
+        }
+        responses
+    }
+}

@@ -1,0 +1,496 @@
+//! An interactive transaction: its cut, what was read and when, and a buffer of writes.
+//!
+//! KEEPS: every row shown to the client was read at a cut with the buffer laid over it; cuts do not go
+//! back, and only rows that are read to be written are read at a new one; every granule read is recorded
+//! with its cut once it was asked for; savepoints are lengths of the undo log.
+
+mod content;
+
+use super::catalog::OwnCatalog;
+use crate::locks::RowLocks;
+use crate::remote_locks::RemoteLocks;
+use analytics::{RowsMemory, SnapshotGuard};
+use base::error::SqlResult;
+use base::key::KeyRange;
+use base::schema::{Index, SchemaAction, Table};
+use base::topology::Topology;
+use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
+use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId};
+pub(super) use content::SeenRow;
+use content::{Buffered, Content};
+use node::request::PinId;
+use sql::lower::access;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// One transaction in progress.
+pub struct Transaction {
+    /// What keeps versions alive, from the first statement that reads or writes on: the first cut.
+    pub pin: Option<(PinId, Rank)>,
+    /// Notes that it is held.
+    pub snapshot: Option<SnapshotGuard>,
+    /// The newest cut that rows were read at.
+    pub cut: Rank,
+    pub read_only: bool,
+    /// None of the statements that it will have writes, as far as they are known.
+    pub only_reads: bool,
+    /// Made by a simple query of several statements, or by one statement that has to read before it writes.
+    pub is_implicit: bool,
+    /// An error happened; only ROLLBACK is left.
+    pub has_failed: bool,
+    /// µs since 2000-01-01, what `now()` says.
+    pub now_us: i64,
+    /// Each with the earliest cut at which it was read.
+    reads: BTreeMap<ReadKey, Rank>,
+    writes: BTreeMap<(TableId, Key), Buffered>,
+    /// What the buffer said before, and the bytes that each write has reserved.
+    undo: Vec<((TableId, Key), Option<Buffered>, usize)>,
+    savepoints: Vec<(String, usize, usize)>,
+    /// What buffered rows and recorded reads take; `None`: nobody counts.
+    pub memory: Option<RowsMemory>,
+    /// There was no memory for what was read.
+    refused: Option<SqlError>,
+    /// Rows that others of this gateway wait for.
+    pub locks: Option<RowLocks>,
+    /// Rows that others wait for at their homes elsewhere.
+    pub remote_locks: Option<RemoteLocks>,
+    /// Tables with rows homed elsewhere that were read to be written.
+    pub wrote_afar: BTreeSet<TableId>,
+    /// Changes of the catalog, ordered at COMMIT.
+    pub schema: Vec<SchemaAction>,
+    /// The catalog with them, and the one it began with.
+    pub catalog: Option<OwnCatalog>,
+}
+
+/// What was read: where, of which table or index, which keys, and which columns (`None`: all).
+type ReadKey = (PartitionId, TableId, KeyRange, Option<Arc<Vec<u16>>>);
+
+/// What an entry of the buffer takes besides its values, and one of what was read.
+const WRITE_BYTES: usize = 320;
+const READ_BYTES: usize = 200;
+
+impl Transaction {
+    pub fn new(read_only: bool, is_implicit: bool, now_us: i64) -> Transaction {
+        Transaction {
+            pin: None,
+            snapshot: None,
+            cut: Rank::ZERO,
+            read_only,
+            only_reads: false,
+            is_implicit,
+            has_failed: false,
+            now_us,
+            reads: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            undo: Vec::new(),
+            savepoints: Vec::new(),
+            memory: None,
+            refused: None,
+            locks: None,
+            remote_locks: None,
+            wrote_afar: BTreeSet::new(),
+            schema: Vec::new(),
+            catalog: None,
+        }
+    }
+
+    /// An error happened. Others need not wait for what will be rolled back, unless a savepoint can be gone
+    /// back to.
+    pub fn fail(&mut self) {
+        self.has_failed = true;
+        if self.savepoints.is_empty() {
+            self.locks = None;
+            self.remote_locks = None;
+        }
+    }
+
+    /// Whether it has read or written anything, or changed the catalog.
+    pub fn has_begun(&self) -> bool {
+        self.pin.is_some() || self.has_writes() || !self.schema.is_empty()
+    }
+    /// Whether rows were written.
+    pub fn has_writes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+    /// Whether rows were read that have to be found unchanged.
+    pub fn has_reads(&self) -> bool {
+        !self.reads.is_empty()
+    }
+    /// Whether COMMIT has something to send: rows, or reads at several cuts, which must come out as one.
+    /// What was read at one cut alone is serializable as it is.
+    pub fn needs_validation(&self) -> bool {
+        self.has_writes() || self.reads.values().any(|at| *at != self.cut)
+    }
+    pub fn writes_to(&self, table: TableId) -> bool {
+        let from = (table, Key::new());
+        self.writes.range(from..).next().is_some_and(|((t, _), _)| *t == table)
+    }
+    /// Records that a range was read at a cut; of its rows these columns, or all. What only reads is not
+    /// validated.
+    pub fn record_read(
+        &mut self,
+        partition: PartitionId,
+        table: TableId,
+        range: KeyRange,
+        columns: Option<&Arc<Vec<u16>>>,
+        at: Rank,
+    ) {
+        if self.read_only {
+            return;
+        }
+        let stored = match &self.catalog {
+            Some(own) => own.granule(table, range),
+            None => Some((table, range)),
+        };
+        // What the transaction itself has made, nobody else can have changed.
+        let Some((table, range)) = stored else { return };
+        let bytes = READ_BYTES + range.low.len() + range.high.as_ref().map_or(0, Key::len);
+        let count = self.reads.len();
+        let first = self.reads.entry((partition, table, range, columns.cloned())).or_insert(at);
+        *first = at.min(*first);
+        if self.reads.len() > count
+            && let Some(memory) = &self.memory
+            && let Err(error) = memory.grow(bytes)
+        {
+            self.refused = Some(error);
+        }
+    }
+
+    /// Errors: its snapshot was given up (72000).
+    pub fn check_snapshot(&self) -> SqlResult<()> {
+        self.snapshot.as_ref().map_or(Ok(()), SnapshotGuard::check)
+    }
+
+    /// Errors: what was read took more memory than there was (53200).
+    pub fn check_memory(&self) -> SqlResult<()> {
+        self.refused.clone().map_or(Ok(()), Err)
+    }
+
+    /// The buffer's say on a key: `None` if it says nothing.
+    pub fn buffered(&self, table: TableId, key: &Key) -> Option<Option<&Arc<Vec<Datum>>>> {
+        self.writes.get(&(table, key.clone())).map(|b| b.values())
+    }
+
+    /// How many of a table's buffered rows may stand in the way of rows read from a range of keys.
+    pub fn written_in(&self, table: TableId, index: Option<&Index>, range: &KeyRange) -> u64 {
+        match index {
+            None => self.own_rows(table, range).count() as u64,
+            // Where a row stood in an index before it was written is not kept.
+            Some(_) => self.buffer_of(table).count() as u64,
+        }
+    }
+
+    /// The buffer's rows with keys in a range.
+    fn own_rows<'a>(
+        &'a self,
+        table: TableId,
+        range: &'a KeyRange,
+    ) -> impl Iterator<Item = (&'a Key, &'a Buffered)> {
+        let own = self.writes.range((table, range.low.clone())..);
+        own.take_while(move |((t, key), _)| *t == table && range.contains(key)).map(|((_, key), b)| (key, b))
+    }
+
+    /// Whether the buffer has a say on a key.
+    pub fn is_buffered(&self, table: TableId, key: &Key) -> bool {
+        self.writes.contains_key(&(table, key.clone()))
+    }
+
+    /// Lays the buffer over rows read from one range of a table or index. Rows stay in the order of the
+    /// range's keys, or its reverse. Answers whether the buffer had a say.
+    pub fn overlay(
+        &self,
+        table: &Table,
+        index: Option<&Index>,
+        range: &KeyRange,
+        descending: bool,
+        rows: &mut Vec<SeenRow>,
+    ) -> bool {
+        if !self.writes_to(table.id) {
+            return false;
+        }
+        let seen = |key: &Key, buffered: &Buffered| {
+            let values = buffered.values()?.clone();
+            Some(SeenRow::new(key.clone(), values))
+        };
+        let Some(index) = index else {
+            let mut own = self.own_rows(table.id, range).peekable();
+            if own.peek().is_none() {
+                return false;
+            }
+            rows.retain(|row| !self.writes.contains_key(&(table.id, row.key.clone())));
+            let before = rows.len();
+            rows.extend(own.filter_map(|(key, buffered)| seen(key, buffered)));
+            if rows.len() > before {
+                rows.sort_by(|a, b| if descending { b.key.cmp(&a.key) } else { a.key.cmp(&b.key) });
+            }
+            return true;
+        };
+        rows.retain(|row| !self.writes.contains_key(&(table.id, row.key.clone())));
+        let entry = |row: &SeenRow| table.index_entry(index, &row.values, &row.key);
+        let all = KeyRange::all();
+        let own = self.own_rows(table.id, &all).filter_map(|(key, buffered)| seen(key, buffered));
+        let before = rows.len();
+        rows.extend(own.filter(|row| range.contains(&entry(row))));
+        if rows.len() > before {
+            rows.sort_by_cached_key(entry);
+            if descending {
+                rows.reverse();
+            }
+        }
+        true
+    }
+
+    /// Buffered states of a table's rows: key and new values, `None` for deleted ones.
+    pub fn buffer_of(&self, table: TableId) -> impl Iterator<Item = (&Key, Option<&Arc<Vec<Datum>>>)> {
+        let from = (table, Key::new());
+        let own = self.writes.range(from..).take_while(move |((t, _), _)| *t == table);
+        own.map(|((_, key), b)| (key, b.values()))
+    }
+
+    /// Buffers a new row. The caller made sure that none with this key is seen. Errors: 53200.
+    pub fn insert(&mut self, table: &Arc<Table>, key: Key, values: Vec<Datum>) -> SqlResult<()> {
+        let old = self.writes.get(&(table.id, key.clone())).and_then(|b| b.old.clone());
+        self.put(table, key, old, Some(Content::of(Arc::new(values))))
+    }
+
+    /// Buffers the new state of a row that is seen. Errors: 53200.
+    pub fn change(
+        &mut self,
+        table: &Arc<Table>,
+        key: Key,
+        seen: &Arc<Vec<Datum>>,
+        new: Option<Vec<Datum>>,
+    ) -> SqlResult<()> {
+        let old = match self.writes.get(&(table.id, key.clone())) {
+            Some(buffered) => buffered.old.clone(),
+            None => Some(Content::of(seen.clone())),
+        };
+        self.put(table, key, old, new.map(|new| Content::of(Arc::new(new))))
+    }
+
+    /// Buffers the new state of a row that was stored, neither of them unpacked. Errors: 53200.
+    pub fn change_packed(&mut self, table: &Arc<Table>, key: Key, stored: &Row, new: Row) -> SqlResult<()> {
+        let old = match self.writes.get(&(table.id, key.clone())) {
+            Some(buffered) => buffered.old.clone(),
+            None => Some(Content::packed(stored.clone())),
+        };
+        self.put(table, key, old, Some(Content::packed(new)))
+    }
+
+    fn put(
+        &mut self,
+        table: &Arc<Table>,
+        key: Key,
+        old: Option<Content>,
+        new: Option<Content>,
+    ) -> SqlResult<()> {
+        let contents = [&old, &new].into_iter().flatten().map(Content::bytes);
+        let bytes = WRITE_BYTES + 2 * key.len() + contents.sum::<usize>();
+        if let Some(memory) = &self.memory {
+            memory.grow(bytes)?;
+        }
+        let at = (table.id, key);
+        // A row that came and went inside the transaction was never there.
+        let before = match (&old, &new) {
+            (None, None) => self.writes.remove(&at),
+            _ => self.writes.insert(at.clone(), Buffered { table: table.clone(), old, new }),
+        };
+        self.undo.push((at, before, bytes));
+        Ok(())
+    }
+
+    /// Buffered rows follow their tables: they get the columns that were added, or go with the table.
+    pub(super) fn adopt(&mut self) {
+        let Some(own) = &self.catalog else { return };
+        let now = own.now.clone();
+        let is_old = |(_, b): &(&(TableId, Key), &Buffered)| {
+            now.table(b.table.id).is_none_or(|table| !Arc::ptr_eq(table, &b.table))
+        };
+        let old: Vec<(TableId, Key)> = self.writes.iter().filter(is_old).map(|(at, _)| at.clone()).collect();
+        for at in old {
+            let buffered = self.writes[&at].clone();
+            let before = match now.table(at.0) {
+                None => self.writes.remove(&at),
+                Some(table) => {
+                    let follow = |content: &Content| content.widened(table);
+                    let next = Buffered {
+                        table: table.clone(),
+                        old: buffered.old.as_ref().map(follow),
+                        new: buffered.new.as_ref().map(follow),
+                    };
+                    self.writes.insert(at.clone(), next)
+                }
+            };
+            self.undo.push((at, before, 0));
+        }
+    }
+
+    pub fn savepoint(&mut self, name: String) {
+        self.savepoints.push((name, self.undo.len(), self.schema.len()));
+    }
+    /// Forgets a savepoint and those after it; false if there is none of this name.
+    pub fn release(&mut self, name: &str) -> bool {
+        let Some(at) = self.savepoints.iter().rposition(|(n, ..)| n == name) else { return false };
+        self.savepoints.truncate(at);
+        true
+    }
+    /// Undoes what was written since a savepoint, which stays; false if there is none of this name.
+    pub fn rollback_to(&mut self, name: &str) -> bool {
+        let Some(at) = self.savepoints.iter().rposition(|(n, ..)| n == name) else { return false };
+        let (_, undo, schema) = self.savepoints[at].clone();
+        self.savepoints.truncate(at + 1);
+        while self.undo.len() > undo {
+            let (key, before, bytes) = self.undo.pop().expect("longer than the mark");
+            if let Some(memory) = &self.memory {
+                memory.shrink(bytes);
+            }
+            match before {
+                Some(buffered) => self.writes.insert(key, buffered),
+                None => self.writes.remove(&key),
+            };
+        }
+        if self.schema.len() > schema {
+            let mut actions = std::mem::take(&mut self.schema);
+            actions.truncate(schema);
+            let own = self.catalog.take().expect("changes come with their catalog");
+            if !actions.is_empty() {
+                self.rebuild(own.base, actions).expect("these changes were taken before");
+                self.adopt();
+            }
+        }
+        self.has_failed = false;
+        true
+    }
+
+    /// The program of COMMIT and its access set.
+    pub fn validated(&self, topology: &Topology) -> (Validated, AccessSet) {
+        let mut access = AccessSet::default();
+        let mut reads = Vec::with_capacity(self.reads.len());
+        for ((partition, table, range, columns), at) in &self.reads {
+            access.add(*partition, Granule::of(*table, range.clone()), AccessMode::Read);
+            reads.push(ReadGranule {
+                partition: *partition,
+                table: *table,
+                range: range.clone(),
+                columns: columns.as_deref().cloned(),
+                at: *at,
+            });
+        }
+        let mut writes = Vec::with_capacity(self.writes.len());
+        for ((_, key), buffered) in &self.writes {
+            let table = self.committed(&buffered.table);
+            if let Some(old) = &buffered.old {
+                // Departing entries that live elsewhere are removed there.
+                for index in table.indexes.iter().filter(|i| !table.index_is_local(i, topology)) {
+                    let entry = table.index_entry(index, old.values(table), key);
+                    access.write_key(table.locate_entry(&entry, topology), index.id, entry);
+                }
+            }
+            let state = buffered.new.as_ref().or(buffered.old.as_ref()).expect("there or was there");
+            let homes = match (&state.packed, table.partition_column()) {
+                (Some(row), Some(column)) => {
+                    let place = table.complete_some(row, &[column as u16]);
+                    access::homes(table, &place, topology)
+                }
+                _ => access::homes(table, state.values(table), topology),
+            };
+            match &buffered.new {
+                Some(new) if !table.indexes.is_empty() => {
+                    access::write_row(&mut access, table, new.values(table), key, topology)
+                }
+                _ => homes.iter().for_each(|p| access.write_key(*p, table.id, key.clone())),
+            }
+            let kind = if buffered.old.is_none() { WriteKind::Insert } else { WriteKind::Put };
+            let row = buffered.new.as_ref().map(Content::row);
+            for partition in homes {
+                writes.push(ValidatedWrite {
+                    partition,
+                    table: table.id,
+                    schema_version: table.version,
+                    key: key.clone(),
+                    kind,
+                    row: row.clone(),
+                });
+            }
+        }
+        access.normalize();
+        (Validated { reads, writes }, access)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::schema::{Column, Identity, Placement};
+    use base::{DataType, RegionId};
+
+    fn table() -> Arc<Table> {
+        let column = |name: &str| Column {
+            name: name.into(),
+            data_type: DataType::Integer,
+            not_null: true,
+            default: None,
+            missing: Datum::Null,
+            identity: Identity::No,
+            hidden: false,
+        };
+        Arc::new(Table {
+            id: TableId(1),
+            schema: "public".into(),
+            name: "t".into(),
+            version: 1,
+            columns: vec![column("a"), column("b")],
+            primary_key: vec![0],
+            primary_key_name: "t_pkey".into(),
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            placement: Placement::Home(RegionId(0)),
+        })
+    }
+    fn row(a: i64, b: i64) -> Vec<Datum> {
+        vec![Datum::Int(a), Datum::Int(b)]
+    }
+    fn key(a: i64) -> Key {
+        Key::of(&[Datum::Int(a)])
+    }
+    fn seen(t: &Transaction, at_cut: &[(i64, i64)]) -> Vec<i64> {
+        let mut rows: Vec<SeenRow> =
+            at_cut.iter().map(|(a, b)| SeenRow::new(key(*a), Arc::new(row(*a, *b)))).collect();
+        t.overlay(&table(), None, &KeyRange::all(), false, &mut rows);
+        rows.iter().map(|r| r.values[1].int()).collect()
+    }
+
+    #[test]
+    fn the_buffer_covers_the_cut_and_savepoints_uncover_it() {
+        let table = table();
+        let cut = [(1, 10), (2, 20), (3, 30)];
+        let mut t = Transaction::new(false, false, 0);
+        t.change(&table, key(2), &Arc::new(row(2, 20)), Some(row(2, 21))).unwrap();
+        t.savepoint("s".into());
+        t.change(&table, key(1), &Arc::new(row(1, 10)), None).unwrap();
+        t.insert(&table, key(4), row(4, 40)).unwrap();
+        assert_eq!(seen(&t, &cut), [21, 30, 40]);
+        t.change(&table, key(4), &Arc::new(row(4, 40)), None).unwrap();
+        assert_eq!(seen(&t, &cut), [21, 30]);
+        assert!(t.rollback_to("s"));
+        assert_eq!(seen(&t, &cut), [10, 21, 30]);
+        assert!(t.release("s") && !t.rollback_to("s"));
+    }
+
+    #[test]
+    fn a_row_that_came_and_went_is_not_written() {
+        let table = table();
+        let mut t = Transaction::new(false, false, 0);
+        t.insert(&table, key(4), row(4, 40)).unwrap();
+        t.change(&table, key(4), &Arc::new(row(4, 40)), None).unwrap();
+        assert!(!t.has_writes() && !t.needs_validation());
+        // One that was there and came back is put, not inserted.
+        t.pin = Some((PinId(1), Rank(5)));
+        t.change(&table, key(1), &Arc::new(row(1, 10)), None).unwrap();
+        t.insert(&table, key(1), row(1, 11)).unwrap();
+        let topology = Topology::one_node_per_region(base::wan::Wan::preset("local").unwrap(), 1);
+        let (validated, _) = t.validated(&topology);
+        assert_eq!(validated.writes.len(), 1);
+        assert_eq!(validated.writes[0].kind, WriteKind::Put);
+    }
+}

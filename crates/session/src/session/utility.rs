@@ -1,0 +1,431 @@
+//! Statements about the session: transaction control, SET and SHOW, PREPARE, and what is refused.
+
+use super::blocks::no_savepoint;
+use super::named::{OUTCOME, REQUEST};
+use super::settings::{self, Settings};
+use super::shapes::{CLOCKS, clock_columns, shown_name};
+use super::{Prepared, Session};
+use crate::response::{Response, RowStream, Rows};
+use base::error::{SqlResult, SqlState};
+use base::{DataType, Datum, SqlError};
+use node::request::{Reply, Request};
+use sql::names;
+use sql::types::Column;
+use sqlparser::ast::{self, Set, Statement};
+use std::sync::Arc;
+
+/// Whether a statement may run in a failed transaction block.
+pub(super) fn ends_failure(statement: &Statement) -> bool {
+    matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })
+}
+
+/// Whether a statement of a simple query joins the query's one transaction.
+pub(super) fn joins_block(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Copy { .. }
+            | Statement::Declare { .. }
+            | Statement::Execute { .. }
+            | Statement::Explain { .. }
+            | Statement::Call(_)
+            | Statement::Truncate(_)
+    ) || sql::ddl::is_ddl(statement)
+}
+
+/// Whether a statement of a simple query leaves everything but the session as it is.
+pub(super) fn only_reads(statement: &Statement) -> bool {
+    match statement {
+        Statement::Query(query) => {
+            query.locks.is_empty()
+                && !super::plan::is_select_into(query)
+                && matches!(
+                    query.body.as_ref(),
+                    ast::SetExpr::Select(_)
+                        | ast::SetExpr::SetOperation { .. }
+                        | ast::SetExpr::Values(_)
+                        | ast::SetExpr::Query(_)
+                )
+        }
+        Statement::Set(_) | Statement::Reset(_) | Statement::ShowVariable { .. } => true,
+        Statement::Explain { statement, .. } => only_reads(statement),
+        _ => false,
+    }
+}
+
+impl Session {
+    pub(super) async fn run_utility(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let done = |tag: &str| Ok(Response::Command(tag.into()));
+        match statement {
+            Statement::StartTransaction { modes, begin, modifier: None, statements, .. }
+                if statements.is_empty() =>
+            {
+                if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
+                    self.notice(
+                        "WARNING",
+                        SqlState::ACTIVE_SQL_TRANSACTION,
+                        "there is already a transaction in progress",
+                    );
+                } else {
+                    // Statements before BEGIN in one text belong to the block.
+                    match &mut self.transaction {
+                        Some(implicit) => implicit.is_implicit = false,
+                        None => self.begin(self.settings.read_only, false),
+                    }
+                }
+                self.transaction_modes(modes)?;
+                done(if *begin { "BEGIN" } else { "START TRANSACTION" })
+            }
+            Statement::Commit { chain, .. } => {
+                let tag = self.commit_block().await?;
+                if *chain {
+                    self.begin(self.settings.read_only, false);
+                }
+                done(tag)
+            }
+            Statement::Rollback { chain, savepoint: None } => {
+                if self.transaction.as_ref().is_none_or(|t| t.is_implicit) {
+                    self.no_transaction();
+                }
+                self.roll_back().await;
+                if *chain {
+                    self.begin(self.settings.read_only, false);
+                }
+                done("ROLLBACK")
+            }
+            Statement::Rollback { savepoint: Some(name), .. } => {
+                let name = names::fold(name);
+                let block = self.block("ROLLBACK TO SAVEPOINT")?;
+                if !block.rollback_to(&name) {
+                    return Err(no_savepoint(&name));
+                }
+                done("ROLLBACK")
+            }
+            Statement::Savepoint { name } => {
+                self.block("SAVEPOINT")?.savepoint(names::fold(name));
+                done("SAVEPOINT")
+            }
+            Statement::ReleaseSavepoint { name } => {
+                let name = names::fold(name);
+                if !self.block("RELEASE SAVEPOINT")?.release(&name) {
+                    return Err(no_savepoint(&name));
+                }
+                done("RELEASE")
+            }
+            Statement::Set(set) => {
+                self.run_set(set)?;
+                done("SET")
+            }
+            Statement::Reset(reset) => {
+                match &reset.reset {
+                    ast::Reset::ALL => {
+                        self.settings.reset_all();
+                        self.request = None;
+                    }
+                    ast::Reset::ConfigurationParameter(name) => {
+                        let name = Settings::canonical(&names::parts(name)?.join("."))?;
+                        self.reset(name)?;
+                    }
+                }
+                done("RESET")
+            }
+            Statement::ShowVariable { variable } => self.run_show(variable).await,
+            Statement::Discard { object_type } => {
+                if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
+                    return Err(SqlError::new(
+                        SqlState::ACTIVE_SQL_TRANSACTION,
+                        format!("DISCARD {object_type} cannot run inside a transaction block"),
+                    ));
+                }
+                if matches!(object_type, ast::DiscardObject::ALL) {
+                    self.forget_all();
+                    self.cursors.clear();
+                    self.settings.reset_all();
+                    self.request = None;
+                }
+                done(&format!("DISCARD {object_type}"))
+            }
+            Statement::Prepare { name, data_types, statement } => {
+                let hints = data_types
+                    .iter()
+                    .map(|t| names::data_type(t).map(|t| Some(t.into())))
+                    .collect::<SqlResult<Vec<_>>>()?;
+                let name = names::fold(name);
+                let sql = statement.to_string();
+                let prepared = Prepared::new(self, &sql, Some(statement.as_ref().clone()), &hints)?;
+                self.store(&name, Arc::new(prepared))?;
+                done("PREPARE")
+            }
+            Statement::Execute { name: Some(name), parameters: values, .. } => {
+                let prepared = self.stored(&names::parts(name)?.join("."))?;
+                let values = self.execute_values(&prepared, values, parameters)?;
+                let plan = prepared.plan(self, &values)?;
+                self.run(&plan, &prepared.scalars(&values)).await
+            }
+            Statement::Deallocate { name, .. } => {
+                let folded = names::fold(name);
+                if folded == "all" && name.quote_style.is_none() {
+                    self.forget_all();
+                    return done("DEALLOCATE ALL");
+                }
+                self.stored(&folded)?;
+                self.forget(&folded);
+                done("DEALLOCATE")
+            }
+            explain @ Statement::Explain { statement, .. } => {
+                self.run_explain(explain, statement, parameters).await
+            }
+            Statement::Declare { stmts } => match stmts.as_slice() {
+                [declare] => self.declare(declare, parameters).await,
+                _ => Err(SqlError::unsupported("DECLARE of several cursors")),
+            },
+            Statement::Fetch { name, direction, into, .. } => {
+                let is_move =
+                    into.as_ref().is_some_and(|i| names::parts(i).is_ok_and(|p| p == [sql::parse::MOVE]));
+                if into.is_some() && !is_move {
+                    return Err(SqlError::unsupported("FETCH … INTO"));
+                }
+                self.fetch_cursor(name, direction, is_move).await
+            }
+            Statement::Close { cursor } => self.close_cursor(cursor),
+            Statement::Copy { source, to, target, options, legacy_options, .. } => {
+                self.run_copy(source, *to, target, options, legacy_options).await
+            }
+            Statement::Truncate(truncate) => self.run_truncate(truncate).await,
+            // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
+            Statement::Vacuum(_) => done("VACUUM"),
+            Statement::Analyze(_) => done("ANALYZE"),
+            Statement::Query(query) => {
+                let create = Statement::CreateTable(super::create_as::select_into(query)?);
+                self.run_ddl(&create, parameters).await
+            }
+            ddl if sql::ddl::is_ddl(ddl) => self.run_ddl(ddl, parameters).await,
+            other => Err(SqlError::unsupported(sql::ddl::first_words(other))),
+        }
+    }
+
+    fn run_set(&mut self, set: &Set) -> SqlResult<()> {
+        match set {
+            Set::SingleAssignment { variable, values, .. } => {
+                let name = names::parts(variable)?.join(".");
+                if name == "transaction_read_only" && self.transaction.is_some() {
+                    let value = set_text(values);
+                    let read_only = settings::boolean(&value) == Some(true);
+                    let mode = if read_only {
+                        ast::TransactionAccessMode::ReadOnly
+                    } else {
+                        ast::TransactionAccessMode::ReadWrite
+                    };
+                    return self.transaction_modes(&[ast::TransactionMode::AccessMode(mode)]);
+                }
+                let name = Settings::canonical(&name)?;
+                if let [ast::Expr::Identifier(word)] = values.as_slice()
+                    && word.quote_style.is_none()
+                    && word.value.eq_ignore_ascii_case("default")
+                {
+                    return self.reset(name);
+                }
+                self.set(name, &set_text(values))
+            }
+            Set::SetTimeZone { value, .. } => self.set("TimeZone", &set_text(std::slice::from_ref(value))),
+            Set::SetNames { charset_name, .. } => self.set("client_encoding", &charset_name.value),
+            Set::SetNamesDefault {} => Ok(()),
+            Set::SetTransaction { modes, snapshot: None, session } => {
+                if *session {
+                    for mode in modes {
+                        if let ast::TransactionMode::AccessMode(access) = mode {
+                            let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                            self.set("default_transaction_read_only", if read_only { "on" } else { "off" })?;
+                        }
+                    }
+                    return Ok(());
+                }
+                if self.transaction.is_none() {
+                    self.notice(
+                        "WARNING",
+                        SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                        "SET TRANSACTION can only be used in transaction blocks",
+                    );
+                    return Ok(());
+                }
+                self.transaction_modes(modes)
+            }
+            other => Err(SqlError::unsupported(format!("{other}"))),
+        }
+    }
+
+    pub(super) fn set(&mut self, name: &'static str, value: &str) -> SqlResult<()> {
+        if name == REQUEST {
+            return self.set_request(value);
+        }
+        if let Some(token) = self.settings.set(name, value)? {
+            token.check(self.cluster().incarnation())?;
+            let now = self.cluster().now();
+            // A token from the future would make every later query wait for it.
+            if token.rank > self.cluster().topology().latest_rank(now, base::time::SECOND) {
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("meridian.token {value} lies in the future"),
+                ));
+            }
+            let partitions = self.cluster().topology().partitions.len();
+            if token.positions.keys().any(|p| usize::from(p.0) >= partitions) {
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("meridian.token {value} names a partition that does not exist"),
+                ));
+            }
+            self.saw(&token);
+        }
+        self.report(name);
+        Ok(())
+    }
+
+    fn reset(&mut self, name: &'static str) -> SqlResult<()> {
+        if name == REQUEST {
+            self.request = None;
+        }
+        self.settings.reset(name)?;
+        self.report(name);
+        Ok(())
+    }
+
+    fn report(&mut self, name: &'static str) {
+        if name == "application_name" {
+            self.activity.now().application = self.settings.get(name).into();
+        }
+        if Settings::is_reported(name) {
+            self.changed.retain(|(changed, _)| changed != name);
+            self.changed.push((name.into(), self.show(name)));
+        }
+    }
+
+    /// A setting as SHOW prints it.
+    pub(super) fn show(&self, name: &'static str) -> String {
+        match name {
+            "meridian.token" => settings::show_token(&self.token),
+            REQUEST => self.shown_request(),
+            "meridian.freshness" => self.freshness.map_or_else(String::new, |f| super::shapes::freshness(&f)),
+            "transaction_read_only" => {
+                let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
+                if read_only { "on" } else { "off" }.into()
+            }
+            _ => self.settings.get(name).into(),
+        }
+    }
+
+    /// How far others' clocks are ahead of this node's, a row for each that it compares itself with.
+    async fn clocks(&self) -> SqlResult<Vec<Vec<Datum>>> {
+        let Reply::Status(status) = self.cluster().request(Request::Status).await? else {
+            return Err(SqlError::internal("a node answered something else than its status"));
+        };
+        let topology = self.cluster().topology();
+        let region = |node| Datum::text(topology.region_name(topology.region_of(node)));
+        let ms = |ns: i64| Datum::Float(ns as f64 / base::time::MS as f64);
+        let state = status.out.as_ref().map_or("within bound", |_| "fenced");
+        let rows = status.clocks.iter().map(|clock| {
+            vec![
+                region(self.cluster().node()),
+                ms(topology.clock_bound_ns as i64),
+                region(clock.node),
+                ms(clock.ahead_ns.0),
+                ms(clock.ahead_ns.1),
+                ms(status.now.since(clock.at) as i64),
+                Datum::text(state),
+            ]
+        });
+        Ok(rows.collect())
+    }
+
+    async fn run_show(&mut self, variable: &[ast::Ident]) -> SqlResult<Response> {
+        let name = shown_name(variable);
+        let (columns, rows) = if name.starts_with("expected.latency.") {
+            (super::shapes::latency_columns(), self.expected_latency(variable)?)
+        } else if name == CLOCKS {
+            (clock_columns(), self.clocks().await?)
+        } else if name == OUTCOME {
+            let outcome = self.request_outcome().await?;
+            (vec![Column::new(OUTCOME, DataType::Text)], vec![vec![Datum::text(outcome)]])
+        } else if name == "all" {
+            let rows = self
+                .settings
+                .all()
+                .map(|(name, _)| vec![Datum::text(name), Datum::text(self.show(name)), Datum::text("")])
+                .collect();
+            let names = ["name", "setting", "description"];
+            (names.iter().map(|n| Column::new(*n, DataType::Text)).collect(), rows)
+        } else {
+            let name = Settings::canonical(&name)?;
+            (vec![Column::new(name, DataType::Text)], vec![vec![Datum::text(self.show(name))]])
+        };
+        Ok(Response::Rows(Rows { columns: Arc::new(columns), stream: RowStream::values(rows), tag: "SHOW" }))
+    }
+
+    /// Values of EXECUTE's list, as the statement's parameter types.
+    fn execute_values(
+        &self,
+        prepared: &Prepared,
+        values: &[ast::Expr],
+        parameters: &[Datum],
+    ) -> SqlResult<Vec<Datum>> {
+        use sql::lower::bind::Binding;
+        use sql::lower::scope::{ParameterTypes, Scope};
+        if values.len() != prepared.parameters.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "wrong number of parameters for prepared statement",
+            )
+            .detail(format!(
+                "Expected {} parameters but got {}.",
+                prepared.parameters.len(),
+                values.len()
+            )));
+        }
+        let catalog = self.catalog();
+        let mut types = ParameterTypes::default();
+        let mut lowering = sql::lower::Lowering {
+            catalog: &catalog,
+            search_path: &self.settings.search_path,
+            database: &self.database,
+            parameters: &mut types,
+        };
+        let scope = Scope::default();
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &self.gateway.node.generators,
+            catalog: &catalog,
+        };
+        let mut bound = Vec::with_capacity(values.len());
+        for (n, (e, parameter)) in values.iter().zip(&prepared.parameters).enumerate() {
+            let data_type = if parameter.is_array { base::DataType::Text } else { parameter.data_type };
+            let expr = lowering
+                .exprs(&scope)
+                .assignment(e, &format!("${}", n + 1), data_type)
+                .map_err(|r| r.or(|| SqlError::unsupported("this expression as a parameter of EXECUTE")))?;
+            let value = binding.value(&expr)?;
+            bound.push(if data_type == sql::types::NUMERIC { value } else { data_type.coerce(value)? });
+        }
+        Ok(bound)
+    }
+}
+
+/// The right side of SET as text.
+fn set_text(values: &[ast::Expr]) -> String {
+    let one = |e: &ast::Expr| match e {
+        ast::Expr::Value(v) => match &v.value {
+            ast::Value::SingleQuotedString(s) | ast::Value::EscapedStringLiteral(s) => s.clone(),
+            other => other.to_string(),
+        },
+        ast::Expr::Identifier(ident) => ident.value.clone(),
+        other => other.to_string(),
+    };
+    values.iter().map(one).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,455 @@
+//! Writes: one-shot programs outside a transaction, buffered rows inside one.
+//!
+//! A one-shot statement declares all it touches and cannot meet a conflict. One that must read first
+//! (joins, subqueries, changed keys, rows found through an index) runs as a transaction of its own and
+//! is executed anew when validation fails; nothing was sent to the client by then.
+
+use super::computed::Computations;
+use super::read::Wanted;
+use super::rich::RichPlan;
+use super::timeouts::for_lock;
+use super::transaction::SeenRow;
+use super::{Session, is_stale};
+use crate::locks::RowLocks;
+use crate::remote_locks::RemoteLocks;
+use crate::response::{Response, RowStream, Rows};
+use base::error::{SqlResult, SqlState};
+use base::schema::Table;
+use base::txn::{AccessMode, AccessSet, Granule, OnConflict, StatementResult, TxnProgram};
+use base::{Datum, Key, SqlError};
+use sql::lower::Projection;
+use sql::lower::bind::{self, Binding};
+use sql::lower::insert::InsertPlan;
+use sql::lower::modify::ModifyPlan;
+use sql::lower::select::Contended;
+use std::sync::Arc;
+
+/// Executions of a statement that has to read before it writes. A conflict with another transaction is never
+/// its client's business, as long as others do not write what it reads without a pause: with back-off, so
+/// many take most of a minute. Its timeout or a cancel ends it earlier.
+const ATTEMPTS: usize = 512;
+/// Longest pause between two executions, drawn at random below it.
+const PAUSE_MS_MAX: u64 = 200;
+
+/// What a write did.
+#[derive(Default)]
+pub(super) struct Written {
+    pub affected: u64,
+    pub returned: Vec<Vec<Datum>>,
+}
+
+impl Session {
+    pub(super) async fn run_insert(
+        &mut self,
+        plan: &InsertPlan,
+        computations: &Computations,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        self.refuse_if_read_only("INSERT")?;
+        let topology = self.cluster().topology().clone();
+        let (values, conflict) = (&computations.values, computations.conflict.as_ref());
+        let computes_from_rows = values.iter().any(|query| query.reads_tables());
+        let written = if self.transaction.is_some() {
+            let plan = &*self.computed(plan, values, parameters).await?;
+            self.insert_buffered(plan, conflict, parameters).await?
+        } else if plan.is_one_shot && !computes_from_rows && !plan.conflict_needs_reading(&topology) {
+            let plan = &*self.computed(plan, values, parameters).await?;
+            let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+            let binding = Binding {
+                parameters,
+                now_us: self.now_us(),
+                generators: &gateway.node.generators,
+                catalog: &catalog,
+            };
+            let rows = plan.rows(&binding)?;
+            let mut access = AccessSet::default();
+            let is_named = self.is_named();
+            let statement = plan.statement(&rows, &binding, &topology, &mut access, is_named)?;
+            let _passed = self.pass_remote(&access).await;
+            let results = self.submit(TxnProgram::Statements(vec![statement]), access).await?;
+            let mut written = collect(results);
+            // Rows as they were given, in their order; with ON CONFLICT only the node knows them.
+            let is_known = plan.on_conflict == OnConflict::Fail && !is_named;
+            if let Some(returning) = plan.returning.as_ref().filter(|_| is_known) {
+                for values in &rows {
+                    written.returned.push(project(returning, &binding, values)?);
+                }
+            }
+            written
+        } else {
+            let mut attempts = 0;
+            loop {
+                self.begin(false, true);
+                let result = match self.computed(plan, values, parameters).await {
+                    Ok(plan) => self.insert_buffered(&plan, conflict, parameters).await,
+                    Err(error) => Err(error),
+                };
+                if let Some(done) = self.settle(result, &mut attempts).await? {
+                    break done;
+                }
+            }
+        };
+        Ok(respond("INSERT 0", plan.returning.as_ref(), written))
+    }
+
+    pub(super) async fn run_modify(
+        &mut self,
+        plan: &ModifyPlan,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let word = if plan.set.is_some() { "UPDATE" } else { "DELETE" };
+        self.refuse_if_read_only(word)?;
+        let topology = self.cluster().topology().clone();
+        let written = if self.transaction.is_some() {
+            self.modify_buffered(plan, parameters).await?
+        } else {
+            // Found through an index: try a few times by what is there, then declare the whole range.
+            let patience = match (plan.must_read, &plan.index) {
+                (true, _) => ATTEMPTS,
+                (false, Some(_)) => 3,
+                (false, None) => 0,
+            };
+            let mut attempts = ATTEMPTS - patience;
+            let mut done = None;
+            while attempts < ATTEMPTS && done.is_none() {
+                self.begin(false, true);
+                let result = self.modify_buffered(plan, parameters).await;
+                done = match self.settle(result, &mut attempts).await {
+                    Err(e) if is_conflict(&e) && !plan.must_read => break,
+                    other => other?,
+                };
+            }
+            match done {
+                Some(done) => done,
+                None => {
+                    let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+                    let now_us = self.now_us();
+                    let binding = Binding {
+                        parameters,
+                        now_us,
+                        generators: &gateway.node.generators,
+                        catalog: &catalog,
+                    };
+                    let _passed = self.pass_locks(plan, &binding).await?;
+                    let mut access = AccessSet::default();
+                    let statements = plan.statements(&binding, &topology, &mut access)?;
+                    if statements.is_empty() || access.by_partition.is_empty() {
+                        Written::default()
+                    } else {
+                        collect(self.submit(TxnProgram::Statements(statements), access).await?)
+                    }
+                }
+            }
+        };
+        Ok(respond(word, plan.returning.as_ref(), written))
+    }
+
+    /// Lets transactions of this gateway that have locked the rows go first: an order that came between
+    /// would only make them fail. Where regions compete for the rows, the answer keeps them until the order has
+    /// its place.
+    async fn pass_locks(
+        &self,
+        plan: &ModifyPlan,
+        binding: &Binding<'_>,
+    ) -> SqlResult<(Option<RowLocks>, Option<RemoteLocks>)> {
+        let (table, is_contended) = (&plan.table, self.is_contended(plan.table.id));
+        if self.gateway.locks.is_empty() && !is_contended || !plan.path.is_point() {
+            return Ok((None, None));
+        }
+        let reached = plan.path.reach(table, binding, self.cluster().topology(), None)?;
+        let points =
+            || reached.reaches.iter().filter_map(|r| Some((r.range.as_point()?, *r.partitions.first()?)));
+        let waiting = async {
+            let passed = self.gateway.locks.pass(points().map(|(key, _)| (table.id, key))).await;
+            let afar = match is_contended {
+                true => self.lock_afar(table, points().map(|(key, at)| (key.clone(), at))).await?,
+                false => None,
+            };
+            Ok((passed, afar))
+        };
+        for_lock(self.settings.timeouts.lock_ms, waiting).await
+    }
+
+    /// Has writers at the homes of a table wait for a statement that reads all of it.
+    async fn lock_whole_afar(&self, table: &Table) -> SqlResult<Option<RemoteLocks>> {
+        let partitions = table.partitions(self.cluster().topology());
+        let waiting = self.lock_afar(table, partitions.into_iter().map(|at| (Key::new(), at)));
+        for_lock(self.settings.timeouts.lock_ms, waiting).await
+    }
+
+    /// Lets transactions of other regions that have locked rows here go first, before an order that was made
+    /// otherwise.
+    pub(super) async fn pass_remote(&self, access: &AccessSet) -> Option<RowLocks> {
+        if !self.gateway.locks.has_remote() {
+            return None;
+        }
+        let writes = access.by_partition.values().flatten().filter(|a| a.mode == AccessMode::Write);
+        let rows = writes.filter_map(|access| match &access.granule {
+            Granule::Key(table, key) => Some((*table, key)),
+            _ => None,
+        });
+        self.gateway.locks.pass(rows).await
+    }
+
+    /// UPDATE … FROM, DELETE … USING and the like.
+    pub(super) async fn run_rich(&mut self, plan: &RichPlan, parameters: &[Datum]) -> SqlResult<Response> {
+        self.refuse_if_read_only(plan.word)?;
+        let written = if self.transaction.is_some() {
+            self.rich_buffered(plan, parameters, 0).await?
+        } else {
+            let mut attempts = 0;
+            loop {
+                // Writers at the table's home are nearer to it, and would get in the way each time.
+                let _waiting = match attempts > 1 && plan.reads_all() {
+                    true => self.lock_whole_afar(plan.table()).await?,
+                    false => None,
+                };
+                self.begin(false, true);
+                let result = self.rich_buffered(plan, parameters, attempts).await;
+                if let Some(done) = self.settle(result, &mut attempts).await? {
+                    break done;
+                }
+            }
+        };
+        Ok(respond(plan.word, plan.returning(), written))
+    }
+
+    /// Ends a statement's own transaction: commits, or says that it is to be executed again (`None`).
+    pub(super) async fn settle<T>(
+        &mut self,
+        result: SqlResult<T>,
+        attempts: &mut usize,
+    ) -> SqlResult<Option<T>> {
+        *attempts += 1;
+        let ended = match result {
+            Ok(written) => self.end_implicit().await.map(|()| written).map_err(|mut e| {
+                // A unique key was taken since the cut: executed anew, the statement sees who has it.
+                if e.state == SqlState::UNIQUE_VIOLATION && *attempts < ATTEMPTS {
+                    e.state = SqlState::SERIALIZATION_FAILURE;
+                }
+                e
+            }),
+            Err(error) => {
+                self.roll_back().await;
+                Err(error)
+            }
+        };
+        match ended {
+            Ok(written) => Ok(Some(written)),
+            Err(e) if is_transient(&e) && *attempts < ATTEMPTS => {
+                self.pause(*attempts).await;
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Waits before a statement is executed again: the more often it was, the longer, and not as long as
+    /// whoever it met.
+    async fn pause(&self, attempts: usize) {
+        let longest_ms = (1u64 << attempts.min(16)).min(PAUSE_MS_MAX);
+        let pause_us = (longest_ms * 1000) as f64 * self.gateway.node.generators.random_fraction();
+        // The first time at once: whoever came between has been answered by now.
+        if attempts > 1 {
+            tokio::time::sleep(std::time::Duration::from_micros(pause_us as u64)).await;
+        }
+    }
+
+    pub(super) fn refuse_if_read_only(&self, word: &str) -> SqlResult<()> {
+        let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
+        if read_only {
+            return Err(SqlError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                format!("cannot execute {word} in a read-only transaction"),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn modify_buffered(
+        &mut self,
+        plan: &ModifyPlan,
+        parameters: &[Datum],
+    ) -> SqlResult<Written> {
+        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        let binding = Binding {
+            parameters,
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
+        let topology = gateway.cluster.topology();
+        let (index, path) = match &plan.index {
+            Some((index, path)) => (Some(index), path),
+            None => (None, &plan.path),
+        };
+        let near = Some(gateway.cluster.region());
+        let reached = path.reach(&plan.table, &binding, topology, near)?;
+        let filter = if reached.is_exact { &path.residual } else { &plan.condition };
+        let filter = filter.as_ref().map(|f| binding.fill(f)).transpose()?;
+        self.pinned().await?;
+        let wanted = Wanted {
+            table: &plan.table,
+            index,
+            reached: &reached,
+            filter,
+            descending: false,
+            limit: None,
+            columns: plan.columns.as_ref(),
+            is_rewritten: true,
+        };
+        let rows = self.read_locked(&wanted, Contended::Wait).await?;
+        let mut written = Written::default();
+        for (n, mut seen) in rows.into_iter().enumerate() {
+            super::give_way(n).await;
+            if let Some(stored) = seen.packed.as_ref().filter(|_| plan.columns.is_some()) {
+                if let Some((new, row)) = plan.apply_packed(&binding, &seen.values, stored)? {
+                    if let Some(returning) = &plan.returning {
+                        written.returned.push(project(returning, &binding, &new)?);
+                    }
+                    written.affected += 1;
+                    self.open().change_packed(&plan.table, seen.key, stored, row)?;
+                    continue;
+                }
+                seen.values = Arc::new(plan.table.complete(stored));
+            }
+            let new = plan.apply(&binding, &seen.values)?;
+            if let Some(returning) = &plan.returning {
+                let shown = new.as_ref().unwrap_or(&seen.values);
+                written.returned.push(project(returning, &binding, shown)?);
+            }
+            written.affected += 1;
+            match new {
+                Some(new) => {
+                    self.guard_unique(&plan.table, &seen, &new).await?;
+                    self.replace(&plan.table, &seen, new)?;
+                }
+                None => self.open().change(&plan.table, seen.key.clone(), &seen.values, None)?,
+            }
+        }
+        Ok(written)
+    }
+
+    /// Refuses an update that would take another row's unique key.
+    pub(super) async fn guard_unique(
+        &mut self,
+        table: &Arc<Table>,
+        seen: &SeenRow,
+        new: &[Datum],
+    ) -> SqlResult<()> {
+        let key = table.key_of(new);
+        let entry_changes = table.indexes.iter().any(|i| {
+            i.unique && table.index_entry(i, new, &key) != table.index_entry(i, &seen.values, &seen.key)
+        });
+        if key == seen.key && !entry_changes {
+            return Ok(());
+        }
+        let rows = [new.to_vec()];
+        let mut existing = self.read_existing(table, &rows, false).await?.pop().unwrap_or_default();
+        existing.retain(|(_, row)| row.key != seen.key);
+        let transaction = self.transaction.as_ref().expect("an open transaction");
+        let own_key_taken = key != seen.key && matches!(transaction.buffered(table.id, &key), Some(Some(_)));
+        if own_key_taken {
+            return Err(duplicate(table, table.id, new));
+        }
+        if key == seen.key {
+            existing.retain(|(constraint, _)| *constraint != table.id);
+        }
+        // The row itself is in the buffer under its old values, perhaps: it does not meet itself.
+        for (constraint, row) in existing {
+            if transaction.buffered(table.id, &row.key).is_none() {
+                return Err(duplicate(table, constraint, new));
+            }
+        }
+        for index in table.indexes.iter().filter(|i| i.unique) {
+            if index.columns.iter().any(|c| new[*c].is_null()) {
+                continue;
+            }
+            let entry = table.index_entry(index, new, &key);
+            let taken = transaction.buffer_of(table.id).any(|(k, own)| {
+                *k != seen.key && own.is_some_and(|own| table.index_entry(index, own, k) == entry)
+            });
+            if taken {
+                return Err(duplicate(table, index.id, new));
+            }
+        }
+        Ok(())
+    }
+
+    /// Buffers a row's new values, under a new key if that changed.
+    pub(super) fn replace(&mut self, table: &Arc<Table>, seen: &SeenRow, new: Vec<Datum>) -> SqlResult<()> {
+        let key = table.key_of(&new);
+        if key == seen.key && table.partition_column().is_none_or(|p| new[p] == seen.values[p]) {
+            return self.open().change(table, key, &seen.values, Some(new));
+        }
+        if key == seen.key {
+            // The same key at another partition is another row; a buffer keyed by row key cannot hold both.
+            return Err(SqlError::unsupported("changing where a row lives without changing its primary key"));
+        }
+        self.open().change(table, seen.key.clone(), &seen.values, None)?;
+        self.open().insert(table, key, new)
+    }
+}
+
+/// The expression with values in the place of what a query has computed.
+pub(super) fn with_computed(e: &base::expr::Expr, computed: &[Datum]) -> base::expr::Expr {
+    bind::map_columns(e, &|column| match bind::computed_number(column) {
+        Some(n) => base::expr::Expr::Constant(computed.get(n).cloned().unwrap_or_default()),
+        None => base::expr::Expr::Column(column),
+    })
+}
+
+/// 23505, in PostgreSQL's words.
+pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datum]) -> SqlError {
+    let (name, columns) = match table.indexes.iter().find(|i| i.id == constraint) {
+        Some(index) => (&index.name, &index.columns),
+        None => (&table.primary_key_name, &table.primary_key),
+    };
+    let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+    let shown: Vec<String> =
+        columns.iter().map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type)).collect();
+    SqlError::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!("duplicate key value violates unique constraint \"{name}\""),
+    )
+    .detail(format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", ")))
+    .table(&table.name)
+    .constraint(name)
+}
+
+/// Whether a statement of its own may succeed when it is executed again: it met another transaction.
+fn is_transient(error: &SqlError) -> bool {
+    (is_conflict(error) && !is_stale(error)) || error.state == SqlState::DEADLOCK_DETECTED
+}
+
+pub(super) fn is_conflict(error: &SqlError) -> bool {
+    error.state == SqlState::SERIALIZATION_FAILURE
+}
+
+pub(super) fn project(
+    projection: &Projection,
+    binding: &Binding<'_>,
+    values: &[Datum],
+) -> SqlResult<Vec<Datum>> {
+    projection.exprs.iter().map(|e| binding.eval(e, values)).collect()
+}
+
+fn collect(results: Vec<StatementResult>) -> Written {
+    let mut written = Written::default();
+    for result in results {
+        written.affected += result.affected;
+        written.returned.extend(result.rows.iter().map(|row| row.to_vec()));
+    }
+    written
+}
+
+fn respond(tag: &'static str, returning: Option<&Projection>, written: Written) -> Response {
+    match returning {
+        None => Response::Command(format!("{tag} {}", written.affected)),
+        Some(returning) => Response::Rows(Rows {
+            columns: returning.columns.clone(),
+            stream: RowStream::values(written.returned),
+            tag,
+        }),
+    }
+}

@@ -1,0 +1,481 @@
+//! DDL as changes of the catalog.
+//!
+//! A change is planned against one version of the catalog and carries it; at any other version it
+//! aborts and is planned anew, so nothing is half applied.
+
+mod create_table;
+pub mod placement;
+
+use crate::generators::Generators;
+use crate::lower::scope::{ParameterTypes, Scope};
+use crate::lower::{Lowering, Refusal, bind};
+use crate::names;
+use base::error::{SqlResult, SqlState};
+use base::expr::Expr;
+use base::schema::{Catalog, Check, Index, SchemaAction, Sequence, Table};
+use base::topology::Topology;
+use base::{Datum, RegionId, SqlError, TableId};
+use sqlparser::ast::{self, Statement};
+use std::sync::Arc;
+
+/// What DDL is planned against.
+pub struct DdlContext<'a> {
+    pub catalog: &'a Arc<Catalog>,
+    pub search_path: &'a [String],
+    pub database: &'a str,
+    pub topology: &'a Topology,
+    /// Where tables live that do not say.
+    pub region: RegionId,
+    pub generators: &'a Generators,
+    pub now_us: i64,
+}
+
+/// A planned change.
+#[derive(Debug, Default)]
+pub struct Ddl {
+    /// Empty: nothing to do (IF [NOT] EXISTS).
+    pub actions: Vec<SchemaAction>,
+    pub tag: &'static str,
+    pub notices: Vec<(SqlState, String)>,
+    /// A table whose rows are written into another one, which takes its place.
+    pub rewrites: Option<(Arc<Table>, TableId)>,
+}
+
+/// Whether a statement changes the catalog.
+pub fn is_ddl(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::CreateTable(_)
+            | Statement::CreateIndex(_)
+            | Statement::AlterTable(_)
+            | Statement::Drop { .. }
+            | Statement::CreateSchema { .. }
+            | Statement::CreateSequence { .. }
+    )
+}
+
+/// Plans a statement for which [`is_ddl`] holds.
+pub fn plan(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
+    match statement {
+        Statement::CreateTable(create) => create_table::create_table(context, create),
+        Statement::CreateIndex(create) => context.create_index(create),
+        Statement::AlterTable(alter) => context.alter_table(alter),
+        Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            context.drop(object_type, *if_exists, names, *cascade)
+        }
+        Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+            context.create_schema(schema_name, *if_not_exists)
+        }
+        Statement::CreateSequence { temporary: false, if_not_exists, name, sequence_options, .. } => {
+            context.create_sequence(name, *if_not_exists, sequence_options)
+        }
+        other => Err(SqlError::unsupported(first_words(other))),
+    }
+}
+
+/// The start of a statement, to name it in an error.
+pub fn first_words(statement: &Statement) -> String {
+    let text = statement.to_string();
+    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    words.join(" ")
+}
+
+impl DdlContext<'_> {
+    /// Schema and name of something to be created. Errors: 3F000.
+    fn new_name(&self, name: &ast::ObjectName) -> SqlResult<(String, String)> {
+        let (schema, name) = names::qualified(name, self.database)?;
+        let schema = match schema {
+            Some(schema) => schema,
+            None => self.search_path.iter().find(|s| self.catalog.schemas.contains(s)).cloned().ok_or_else(
+                || SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in"),
+            )?,
+        };
+        if !self.catalog.schemas.contains(&schema) {
+            return Err(SqlError::new(
+                SqlState::INVALID_SCHEMA_NAME,
+                format!("schema \"{schema}\" does not exist"),
+            ));
+        }
+        Ok((schema, name))
+    }
+
+    fn find_table(&self, name: &ast::ObjectName) -> SqlResult<&Arc<Table>> {
+        names::find_table(self.catalog, self.search_path, self.database, name)
+    }
+
+    /// A name that no relation of the schema has: `base`, `base1`, …
+    fn free_name(&self, schema: &str, base: String, taken: &[String]) -> String {
+        let is_taken = |name: &String| taken.contains(name) || self.relation_exists(schema, name);
+        if !is_taken(&base) {
+            return base;
+        }
+        (1..).map(|n| format!("{base}{n}")).find(|name| !is_taken(name)).expect("numbers do not end")
+    }
+
+    fn relation_exists(&self, schema: &str, name: &str) -> bool {
+        self.catalog.table_named(schema, name).is_some()
+            || self.catalog.index_named(schema, name).is_some()
+            || self.catalog.sequences.values().any(|s| s.schema == schema && s.name == name)
+            || self.catalog.tables.values().any(|t| {
+                t.schema == schema && t.primary_key_name == name && !t.columns[t.primary_key[0]].hidden
+            })
+    }
+
+    fn create_schema(&self, name: &ast::SchemaName, if_not_exists: bool) -> SqlResult<Ddl> {
+        let ast::SchemaName::Simple(name) = name else {
+            return Err(SqlError::unsupported("CREATE SCHEMA AUTHORIZATION"));
+        };
+        let name = names::parts(name)?.pop().expect("a name has a part");
+        let mut ddl = Ddl { tag: "CREATE SCHEMA", ..Ddl::default() };
+        if name.starts_with("pg_") || ["information_schema", "meridian"].contains(&name.as_str()) {
+            return Err(SqlError::new(SqlState(*b"42939"), format!("unacceptable schema name \"{name}\"")));
+        }
+        if self.catalog.schemas.contains(&name) {
+            let message = format!("schema \"{name}\" already exists");
+            if !if_not_exists {
+                return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, message));
+            }
+            ddl.notices.push((SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping")));
+            return Ok(ddl);
+        }
+        ddl.actions.push(SchemaAction::CreateSchema(name));
+        Ok(ddl)
+    }
+
+    fn create_sequence(
+        &self,
+        name: &ast::ObjectName,
+        if_not_exists: bool,
+        options: &[ast::SequenceOptions],
+    ) -> SqlResult<Ddl> {
+        let (schema, name) = self.new_name(name)?;
+        let mut ddl = Ddl { tag: "CREATE SEQUENCE", ..Ddl::default() };
+        if self.relation_exists(&schema, &name) {
+            let message = format!("relation \"{name}\" already exists");
+            if !if_not_exists {
+                return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+            }
+            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
+            return Ok(ddl);
+        }
+        let (start, increment) = sequence_options(options)?;
+        let id = TableId(self.catalog.next_id);
+        ddl.actions.push(SchemaAction::CreateSequence(Sequence {
+            id,
+            schema,
+            name,
+            start,
+            increment,
+            owner: None,
+        }));
+        Ok(ddl)
+    }
+
+    fn create_index(&self, create: &ast::CreateIndex) -> SqlResult<Ddl> {
+        let table = self.find_table(&create.table_name)?;
+        let mut ddl = Ddl { tag: "CREATE INDEX", ..Ddl::default() };
+        if create.predicate.is_some() || !create.include.is_empty() || create.nulls_distinct == Some(false) {
+            return Err(SqlError::unsupported("a partial, covering or NULLS NOT DISTINCT index"));
+        }
+        if let Some(method) = &create.using
+            && !method.to_string().eq_ignore_ascii_case("btree")
+        {
+            return Err(SqlError::unsupported(format!("access method {method}")));
+        }
+        let columns = index_columns(table, &create.columns)?;
+        let name = match &create.name {
+            Some(name) => names::parts(name)?.pop().expect("a name has a part"),
+            None => {
+                let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+                self.free_name(&table.schema, format!("{}_{}_idx", table.name, words.join("_")), &[])
+            }
+        };
+        if self.relation_exists(&table.schema, &name) {
+            let message = format!("relation \"{name}\" already exists");
+            if !create.if_not_exists {
+                return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+            }
+            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
+            return Ok(ddl);
+        }
+        let mut next = table.as_ref().clone();
+        let id = TableId(self.catalog.next_id);
+        next.indexes.push(Index { id, name, columns, unique: create.unique, constraint: false });
+        ddl.actions.push(SchemaAction::AlterTable(next));
+        Ok(ddl)
+    }
+
+    fn alter_table(&self, alter: &ast::AlterTable) -> SqlResult<Ddl> {
+        let mut ddl = Ddl { tag: "ALTER TABLE", ..Ddl::default() };
+        let table = match self.find_table(&alter.name) {
+            Err(e) if alter.if_exists => {
+                ddl.notices.push((e.state, format!("{}, skipping", e.message)));
+                return Ok(ddl);
+            }
+            found => found?,
+        };
+        if let [ast::AlterTableOperation::SetOptionsParens { options }] = alter.operations.as_slice() {
+            return placement::set_options(self, table, options);
+        }
+        let mut next = table.as_ref().clone();
+        let mut sequences = Vec::new();
+        let mut next_id = self.catalog.next_id;
+        for operation in &alter.operations {
+            match operation {
+                ast::AlterTableOperation::AddColumn {
+                    if_not_exists,
+                    column_def,
+                    column_position: None,
+                    ..
+                } => {
+                    let name = names::fold(&column_def.name);
+                    if next.column_named(&name).is_some() {
+                        let message =
+                            format!("column \"{name}\" of relation \"{}\" already exists", next.name);
+                        if !if_not_exists {
+                            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+                        }
+                        ddl.notices.push((SqlState::DUPLICATE_COLUMN, format!("{message}, skipping")));
+                        continue;
+                    }
+                    create_table::add_column(self, &mut next, column_def, &mut next_id, &mut sequences)?;
+                }
+                ast::AlterTableOperation::AddConstraint { constraint, not_valid: false } => {
+                    create_table::add_constraint(self, &mut next, constraint, &mut next_id)?;
+                }
+                other => {
+                    let text = other.to_string();
+                    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+                    return Err(SqlError::unsupported(format!("ALTER TABLE {}", words.join(" "))));
+                }
+            }
+        }
+        if next == *table.as_ref() {
+            return Ok(ddl);
+        }
+        ddl.actions.extend(sequences.into_iter().map(SchemaAction::CreateSequence));
+        ddl.actions.push(SchemaAction::AlterTable(next));
+        Ok(ddl)
+    }
+
+    fn drop(
+        &self,
+        object_type: &ast::ObjectType,
+        if_exists: bool,
+        names: &[ast::ObjectName],
+        cascade: bool,
+    ) -> SqlResult<Ddl> {
+        let mut ddl = Ddl::default();
+        let mut altered: Vec<Table> = Vec::new();
+        for name in names {
+            let result = match object_type {
+                ast::ObjectType::Table => {
+                    ddl.tag = "DROP TABLE";
+                    self.drop_table(name)
+                }
+                ast::ObjectType::Schema => {
+                    ddl.tag = "DROP SCHEMA";
+                    self.drop_schema(name, cascade)
+                }
+                ast::ObjectType::Index => {
+                    ddl.tag = "DROP INDEX";
+                    self.drop_index(name, &mut altered).map(|()| Vec::new())
+                }
+                ast::ObjectType::Sequence => {
+                    ddl.tag = "DROP SEQUENCE";
+                    self.drop_sequence(name)
+                }
+                other => return Err(SqlError::unsupported(format!("DROP {other}"))),
+            };
+            match result {
+                Ok(actions) => ddl.actions.extend(actions),
+                Err(e) if if_exists && is_missing(&e) => {
+                    ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", e.message)));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        ddl.actions.extend(altered.into_iter().map(SchemaAction::AlterTable));
+        Ok(ddl)
+    }
+
+    fn drop_table(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {
+        match self.find_table(name) {
+            Ok(table) => Ok(vec![SchemaAction::DropTable(table.id)]),
+            Err(mut e) => {
+                e.message = e.message.replacen("relation", "table", 1);
+                Err(e)
+            }
+        }
+    }
+
+    fn drop_schema(&self, name: &ast::ObjectName, cascade: bool) -> SqlResult<Vec<SchemaAction>> {
+        let name = names::parts(name)?.pop().expect("a name has a part");
+        if !self.catalog.schemas.contains(&name) {
+            return Err(SqlError::new(
+                SqlState::INVALID_SCHEMA_NAME,
+                format!("schema \"{name}\" does not exist"),
+            ));
+        }
+        let tables: Vec<TableId> =
+            self.catalog.tables.values().filter(|t| t.schema == name).map(|t| t.id).collect();
+        let owned = |s: &Sequence| s.owner.is_some_and(|(table, _)| tables.contains(&table));
+        let sequences: Vec<TableId> =
+            self.catalog.sequences.values().filter(|s| s.schema == name && !owned(s)).map(|s| s.id).collect();
+        if !cascade && tables.len() + sequences.len() > 0 {
+            return Err(SqlError::new(
+                SqlState(*b"2BP01"),
+                format!("cannot drop schema {name} because other objects depend on it"),
+            )
+            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        let mut actions: Vec<SchemaAction> = tables.into_iter().map(SchemaAction::DropTable).collect();
+        actions.extend(sequences.into_iter().map(SchemaAction::DropSequence));
+        actions.push(SchemaAction::DropSchema(name));
+        Ok(actions)
+    }
+
+    fn drop_index(&self, name: &ast::ObjectName, altered: &mut Vec<Table>) -> SqlResult<()> {
+        let (schema, index_name) = names::qualified(name, self.database)?;
+        let schemas = schema.map_or_else(|| self.search_path.to_vec(), |s| vec![s]);
+        let found = schemas.iter().find_map(|s| self.catalog.index_named(s, &index_name));
+        let (table, index) = found.ok_or_else(|| {
+            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{index_name}\" does not exist"))
+        })?;
+        if index.constraint {
+            return Err(SqlError::new(
+                SqlState(*b"2BP01"),
+                format!(
+                    "cannot drop index {index_name} because constraint {index_name} on table {} requires it",
+                    table.name
+                ),
+            ));
+        }
+        let at = match altered.iter().position(|t| t.id == table.id) {
+            Some(at) => at,
+            None => {
+                altered.push(table.as_ref().clone());
+                altered.len() - 1
+            }
+        };
+        altered[at].indexes.retain(|i| i.name != index_name);
+        Ok(())
+    }
+
+    fn drop_sequence(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {
+        let text = names::parts(name)?.join(".");
+        let sequence = crate::catalog::find_sequence(self.catalog, self.search_path, &text)?;
+        if sequence.owner.is_some() {
+            return Err(SqlError::new(
+                SqlState(*b"2BP01"),
+                format!("cannot drop sequence {} because other objects depend on it", sequence.name),
+            ));
+        }
+        Ok(vec![SchemaAction::DropSequence(sequence.id)])
+    }
+
+    /// Lowers a CHECK over a table's columns.
+    fn check(&self, table: &Table, name: String, expr: &ast::Expr) -> SqlResult<Check> {
+        let mut parameters = ParameterTypes::default();
+        let mut lowering = self.lowering(&mut parameters);
+        let scope = Scope::table(table, None);
+        let lowered = lowering
+            .exprs(&scope)
+            .condition(expr, "CHECK")
+            .map_err(|r: Refusal| r.or(|| SqlError::unsupported(format!("CHECK ({expr})"))))?;
+        let mut has_holes = false;
+        lowered.walk(&mut |e| has_holes |= matches!(e, Expr::Column(c) if !bind::is_table_column(*c)));
+        if has_holes {
+            return Err(SqlError::unsupported("a volatile function in CHECK"));
+        }
+        Ok(Check { name, sql: expr.to_string(), expr: lowered })
+    }
+
+    fn lowering<'b>(&'b self, parameters: &'b mut ParameterTypes) -> Lowering<'b> {
+        Lowering { catalog: self.catalog, search_path: self.search_path, database: self.database, parameters }
+    }
+
+    /// The value of a DEFAULT now, for rows that are there already.
+    fn default_value(&self, table: &Table, column: &base::schema::Column) -> SqlResult<Datum> {
+        let Some(sql) = &column.default else { return Ok(Datum::Null) };
+        let mut parameters = ParameterTypes::default();
+        let mut lowering = self.lowering(&mut parameters);
+        let parsed = crate::parse::parse_expr(sql)?;
+        let scope = Scope::default();
+        let expr = lowering
+            .exprs(&scope)
+            .assignment(&parsed, &column.name, column.data_type)
+            .map_err(|r| r.or(|| SqlError::unsupported(format!("the default {sql}"))))?;
+        if bind::changes_per_row(&expr) {
+            return Err(SqlError::unsupported(format!(
+                "adding a column whose default differs from row to row to \"{}\"",
+                table.name
+            )));
+        }
+        let binding = bind::Binding {
+            parameters: &[],
+            now_us: self.now_us,
+            generators: self.generators,
+            catalog: self.catalog,
+        };
+        crate::lower::insert::assign(binding.value(&expr)?, column)
+    }
+}
+
+fn is_missing(error: &SqlError) -> bool {
+    [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_OBJECT, SqlState::INVALID_SCHEMA_NAME]
+        .contains(&error.state)
+}
+
+/// Columns of an index or constraint. Errors: 42703, 0A000 for expressions.
+fn index_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlResult<Vec<usize>> {
+    let mut numbers = Vec::with_capacity(columns.len());
+    for column in columns {
+        let ast::Expr::Identifier(ident) = &column.column.expr else {
+            return Err(SqlError::unsupported("an index on an expression"));
+        };
+        if column.column.options.nulls_first == Some(true) && column.column.options.asc != Some(false) {
+            return Err(SqlError::unsupported("NULLS FIRST in an index"));
+        }
+        let name = names::fold(ident);
+        let number = table.column_named(&name).filter(|c| !table.columns[*c].hidden).ok_or_else(|| {
+            let mut error =
+                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
+            error.position = names::ident_position(ident);
+            error
+        })?;
+        if numbers.contains(&number) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" appears twice in the key"),
+            ));
+        }
+        numbers.push(number);
+    }
+    Ok(numbers)
+}
+
+/// START and INCREMENT. Errors: 0A000 for the others that change anything.
+fn sequence_options(options: &[ast::SequenceOptions]) -> SqlResult<(i64, i64)> {
+    let (mut start, mut increment) = (None, 1);
+    let integer = |e: &ast::Expr| {
+        e.to_string()
+            .parse::<i64>()
+            .map_err(|_| SqlError::new(SqlState::SYNTAX_ERROR, format!("\"{e}\" is not an integer")))
+    };
+    for option in options {
+        match option {
+            ast::SequenceOptions::StartWith(e, _) => start = Some(integer(e)?),
+            ast::SequenceOptions::IncrementBy(e, _) => increment = integer(e)?,
+            ast::SequenceOptions::Cache(_)
+            | ast::SequenceOptions::MinValue(None)
+            | ast::SequenceOptions::MaxValue(None)
+            | ast::SequenceOptions::Cycle(true) => {}
+            other => return Err(SqlError::unsupported(format!("sequence option{other}"))),
+        }
+    }
+    if increment == 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "INCREMENT must not be zero"));
+    }
+    Ok((start.unwrap_or(if increment > 0 { 1 } else { -1 }), increment))
+}

@@ -1,0 +1,346 @@
+//! CREATE TABLE, and the columns and constraints that ALTER TABLE adds.
+
+use super::placement::StorageOptions;
+use super::{Ddl, DdlContext, index_columns, sequence_options};
+use crate::lower::scope::{ParameterTypes, Scope};
+use crate::names;
+use base::error::{SqlResult, SqlState};
+use base::schema::{Check, Column, Identity, Index, Placement, SchemaAction, Sequence, Table};
+use base::{DataType, Datum, SqlError, TableId};
+use sqlparser::ast::{self, ColumnOption, TableConstraint};
+use std::collections::BTreeSet;
+
+/// Most columns of a table, as in PostgreSQL.
+const COLUMNS_MAX: usize = 1600;
+
+/// Name of the hidden key column of tables without a primary key.
+const ROW_ID: &str = "rowid";
+
+pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) -> SqlResult<Ddl> {
+    let refused = [
+        (create.temporary, "CREATE TEMPORARY TABLE"),
+        (create.query.is_some(), "CREATE TABLE AS"),
+        (create.like.is_some(), "CREATE TABLE LIKE"),
+        (create.inherits.is_some(), "INHERITS"),
+        (create.partition_by.is_some() || create.partition_of.is_some(), "PARTITION BY"),
+        (create.on_commit.is_some(), "ON COMMIT"),
+        (create.or_replace || create.external || create.clone.is_some(), "this form of CREATE TABLE"),
+    ];
+    if let Some((_, what)) = refused.into_iter().find(|(is_used, _)| *is_used) {
+        return Err(SqlError::unsupported(what));
+    }
+    let (schema, name) = context.new_name(&create.name)?;
+    let mut ddl = Ddl { tag: "CREATE TABLE", ..Ddl::default() };
+    if context.relation_exists(&schema, &name) {
+        let message = format!("relation \"{name}\" already exists");
+        if !create.if_not_exists {
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+        }
+        ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
+        return Ok(ddl);
+    }
+    let options = StorageOptions::read(&create.table_options)?;
+    let mut next_id = context.catalog.next_id;
+    let mut table = Table {
+        id: TableId(next_id),
+        primary_key_name: format!("{name}_pkey"),
+        schema,
+        name,
+        version: 0,
+        columns: Vec::new(),
+        primary_key: Vec::new(),
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        placement: Placement::Replicated,
+    };
+    next_id += 1;
+    let mut sequences = Vec::new();
+    for column in &create.columns {
+        add_column(context, &mut table, column, &mut next_id, &mut sequences)?;
+    }
+    if table.columns.is_empty() {
+        return Err(SqlError::unsupported("a table without columns"));
+    }
+    for constraint in &create.constraints {
+        add_constraint(context, &mut table, constraint, &mut next_id)?;
+    }
+    if table.primary_key.is_empty() {
+        hidden_key(&mut table, options.home_by())?;
+    }
+    for &column in &table.primary_key.clone() {
+        table.columns[column].not_null = true;
+    }
+    table.placement = options.placement(context, &table)?;
+    ddl.actions.push(SchemaAction::CreateTable(table));
+    ddl.actions.extend(sequences.into_iter().map(SchemaAction::CreateSequence));
+    Ok(ddl)
+}
+
+/// A key for a table without one: the column that decides the region (if any), then a row id.
+fn hidden_key(table: &mut Table, home_by: Option<&str>) -> SqlResult<()> {
+    let name = (0..)
+        .map(|n| if n == 0 { ROW_ID.to_string() } else { format!("{ROW_ID}_{n}") })
+        .find(|name| table.column_named(name).is_none())
+        .expect("numbers do not end");
+    if let Some(column) = home_by.and_then(|c| table.column_named(&c.to_lowercase())) {
+        table.primary_key.push(column);
+    }
+    table.primary_key.push(table.columns.len());
+    table.columns.push(Column {
+        name,
+        data_type: DataType::BigInt,
+        not_null: true,
+        default: None,
+        missing: Datum::Null,
+        identity: Identity::No,
+        hidden: true,
+    });
+    Ok(())
+}
+
+/// Adds a column with its constraints to a table's description.
+pub(super) fn add_column(
+    context: &DdlContext<'_>,
+    table: &mut Table,
+    definition: &ast::ColumnDef,
+    next_id: &mut u32,
+    sequences: &mut Vec<Sequence>,
+) -> SqlResult<()> {
+    let name = names::fold(&definition.name);
+    if table.column_named(&name).is_some() {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_COLUMN,
+            format!("column \"{name}\" specified more than once"),
+        ));
+    }
+    if table.columns.len() >= COLUMNS_MAX {
+        return Err(SqlError::new(
+            SqlState(*b"54011"),
+            format!("tables can have at most {COLUMNS_MAX} columns"),
+        ));
+    }
+    let number = table.columns.len();
+    let is_new_table = table.version == 0;
+    table.columns.push(Column {
+        name: name.clone(),
+        data_type: names::data_type(&definition.data_type)?,
+        not_null: false,
+        default: None,
+        missing: Datum::Null,
+        identity: Identity::No,
+        hidden: false,
+    });
+    let mut owns_sequence = None;
+    if names::is_serial(&definition.data_type) {
+        owns_sequence = Some((1, 1));
+        table.columns[number].identity = Identity::ByDefault;
+    }
+    for option in &definition.options {
+        let constraint_name = option.name.as_ref().map(names::fold);
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => table.columns[number].not_null = true,
+            ColumnOption::Default(e) => {
+                check_default(context, &table.columns[number], e)?;
+                table.columns[number].default = Some(e.to_string());
+            }
+            ColumnOption::PrimaryKey(_) if is_new_table => {
+                set_primary_key(table, constraint_name, vec![number])?;
+            }
+            ColumnOption::Unique(_) => add_unique(context, table, constraint_name, vec![number], next_id),
+            ColumnOption::Check(check) => {
+                let default = format!("{}_{name}_check", table.name);
+                let name = constraint_name.unwrap_or_else(|| free_check_name(table, default));
+                let check = context.check(table, name, &check.expr)?;
+                table.checks.push(check);
+            }
+            ColumnOption::Generated {
+                generated_as,
+                sequence_options: options,
+                generation_expr: None,
+                ..
+            } => {
+                table.columns[number].identity = match generated_as {
+                    ast::GeneratedAs::Always => Identity::Always,
+                    ast::GeneratedAs::ByDefault => Identity::ByDefault,
+                    ast::GeneratedAs::ExpStored => {
+                        return Err(SqlError::unsupported("a generated column"));
+                    }
+                };
+                owns_sequence = Some(sequence_options(options.as_deref().unwrap_or_default())?);
+            }
+            ColumnOption::ForeignKey(_) => return Err(foreign_key()),
+            ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
+            ColumnOption::PrimaryKey(_) => return Err(SqlError::unsupported("adding a PRIMARY KEY")),
+            ColumnOption::Collation(name)
+                if ["C", "POSIX", "ucs_basic", "default"].iter().any(|c| {
+                    names::parts(name).ok().and_then(|p| p.last().cloned()).as_deref() == Some(*c)
+                }) => {}
+            other => return Err(SqlError::unsupported(format!("the column option {other}"))),
+        }
+    }
+    if let Some((start, increment)) = owns_sequence {
+        if table.columns[number].default.is_some() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!(
+                    "multiple default values specified for column \"{name}\" of table \"{}\"",
+                    table.name
+                ),
+            ));
+        }
+        if !is_new_table {
+            return Err(SqlError::unsupported("adding a serial or identity column to a table with rows"));
+        }
+        let taken: Vec<String> = sequences.iter().map(|s| s.name.clone()).collect();
+        let sequence_name = context.free_name(&table.schema, format!("{}_{name}_seq", table.name), &taken);
+        let quoted = |part: &str| {
+            let plain = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            if plain { part.to_string() } else { format!("\"{part}\"") }
+        };
+        let column = &mut table.columns[number];
+        column.not_null = true;
+        column.default =
+            Some(format!("nextval('{}.{}'::regclass)", quoted(&table.schema), quoted(&sequence_name)));
+        sequences.push(Sequence {
+            id: TableId(*next_id),
+            schema: table.schema.clone(),
+            name: sequence_name,
+            start,
+            increment,
+            owner: Some((table.id, number)),
+        });
+        *next_id += 1;
+    }
+    if !is_new_table {
+        let missing = context.default_value(table, &table.columns[number])?;
+        table.columns[number].missing = missing;
+    }
+    Ok(())
+}
+
+/// Adds a table constraint to a table's description.
+pub(super) fn add_constraint(
+    context: &DdlContext<'_>,
+    table: &mut Table,
+    constraint: &TableConstraint,
+    next_id: &mut u32,
+) -> SqlResult<()> {
+    match constraint {
+        TableConstraint::PrimaryKey(key) if table.version == 0 => {
+            let columns = index_columns(table, &key.columns).map_err(named_in_key)?;
+            set_primary_key(table, key.name.as_ref().map(names::fold), columns)
+        }
+        TableConstraint::PrimaryKey(_) => Err(SqlError::unsupported("ALTER TABLE ADD PRIMARY KEY")),
+        TableConstraint::Unique(unique) => {
+            if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
+                return Err(SqlError::unsupported("UNIQUE NULLS NOT DISTINCT"));
+            }
+            let columns = index_columns(table, &unique.columns).map_err(named_in_key)?;
+            let name = unique.name.as_ref().map(names::fold);
+            if let Some(name) = &name
+                && (context.relation_exists(&table.schema, name)
+                    || table.indexes.iter().any(|i| i.name == *name))
+            {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_TABLE,
+                    format!("relation \"{name}\" already exists"),
+                ));
+            }
+            add_unique(context, table, name, columns, next_id);
+            Ok(())
+        }
+        TableConstraint::Check(check) => {
+            let name = match &check.name {
+                Some(name) => names::fold(name),
+                None => free_check_name(table, format!("{}_check", table.name)),
+            };
+            if table.checks.iter().any(|c| c.name == name) {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_OBJECT,
+                    format!("constraint \"{name}\" for relation \"{}\" already exists", table.name),
+                ));
+            }
+            let check = context.check(table, name, &check.expr)?;
+            table.checks.push(check);
+            Ok(())
+        }
+        TableConstraint::ForeignKey(_) => Err(foreign_key()),
+        other => Err(SqlError::unsupported(format!("the constraint {other}"))),
+    }
+}
+
+fn foreign_key() -> SqlError {
+    SqlError::unsupported("FOREIGN KEY").hint("Leave REFERENCES out; foreign keys are not enforced yet.")
+}
+
+/// PostgreSQL's words for a key column that is not there.
+fn named_in_key(mut error: SqlError) -> SqlError {
+    if error.state == SqlState::UNDEFINED_COLUMN {
+        error.message = error.message.replacen(" does not exist", " named in key does not exist", 1);
+    }
+    error
+}
+
+fn set_primary_key(table: &mut Table, name: Option<String>, columns: Vec<usize>) -> SqlResult<()> {
+    if !table.primary_key.is_empty() {
+        return Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            format!("multiple primary keys for table \"{}\" are not allowed", table.name),
+        ));
+    }
+    table.primary_key = columns;
+    if let Some(name) = name {
+        table.primary_key_name = name;
+    }
+    Ok(())
+}
+
+fn add_unique(
+    context: &DdlContext<'_>,
+    table: &mut Table,
+    name: Option<String>,
+    columns: Vec<usize>,
+    next_id: &mut u32,
+) {
+    // What a new table says twice about the same columns is one constraint, as in PostgreSQL.
+    let is_new_table = table.version == 0;
+    let is_known = table.primary_key == columns || table.indexes.iter().any(|i| i.columns == columns);
+    if is_new_table && is_known {
+        return;
+    }
+    let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
+    let name = name.unwrap_or_else(|| {
+        let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+        context.free_name(&table.schema, format!("{}_{}_key", table.name, words.join("_")), &taken)
+    });
+    table.indexes.push(Index { id: TableId(*next_id), name, columns, unique: true, constraint: true });
+    *next_id += 1;
+}
+
+fn free_check_name(table: &Table, base: String) -> String {
+    if table.checks.iter().all(|c| c.name != base) {
+        return base;
+    }
+    let number = |c: &Check| c.name.strip_prefix(&base)?.parse::<u64>().ok();
+    let taken: BTreeSet<u64> = table.checks.iter().filter_map(number).collect();
+    let free = (1..).find(|n| !taken.contains(n)).expect("numbers do not end");
+    format!("{base}{free}")
+}
+
+/// A default must be something the gateway can evaluate to the column's type.
+fn check_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<()> {
+    let mut parameters = ParameterTypes::default();
+    let mut lowering = context.lowering(&mut parameters);
+    let scope = Scope::default();
+    lowering.exprs(&scope).assignment(e, &column.name, column.data_type).map(|_| ()).map_err(|r| {
+        let error = r.or(|| SqlError::unsupported(format!("DEFAULT {e}")));
+        match error.state {
+            SqlState::UNDEFINED_COLUMN => SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cannot use column reference in DEFAULT expression",
+            ),
+            _ => error,
+        }
+    })
+}

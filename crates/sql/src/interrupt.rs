@@ -1,0 +1,280 @@
+//! Computations that may take long: how they are ended, and how they stay out of other connections' way.
+//!
+//! Parsing, planning and folding compute without a pause for as long as a statement makes them. [`aside`] and [`apart`]
+//! let other connections of the same thread go on elsewhere meanwhile, and [`check`] is what the computation calls now
+//! and then: it fails once the client has asked for the statement's end or its timeout is over. A library's rule may
+//! compute for seconds between two of these calls; what [`apart`] computes is not waited for then: the statement ends,
+//! and the computation at its next call.
+//!
+//! KEEPS: 1. a statement is only ever ended by its own session's cancel handle; 2. at most [`LEFT_MAX`] computations go
+//! on whose statements have ended.
+
+use crate::cancel::CancelHandle;
+use base::SqlError;
+use base::error::SqlResult;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Threads of analytical queries. Each running query has its own: the system's scheduler shares the cores among them,
+/// and a query that computes for seconds without a pause delays no other.
+pub trait QueryThreads: Send + Sync {
+    /// Threads for one query, given back when dropped.
+    fn lease(&self) -> Box<dyn QueryThreadsLease>;
+
+    /// Calls `work` once, on a thread of its own, and comes back when it is done.
+    fn compute(&self, work: &mut (dyn FnMut() + Send));
+
+    /// Has a thread of its own do `work`, and does not wait. `false`: no more threads to be had, and nothing is done.
+    fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool;
+}
+
+/// Threads that one query has.
+pub trait QueryThreadsLease: Send {
+    fn handle(&self) -> &tokio::runtime::Handle;
+}
+
+/// A text of so many bytes is read and lowered in well under a millisecond.
+pub const SHORT_BYTES: usize = 2048;
+
+/// Computations of a process that go on though their statements have ended; the next statements wait for theirs.
+const LEFT_MAX: usize = 4;
+
+/// How often a statement that waits for its computation looks whether it has to end.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a computation has to find out for itself that its statement has to end.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// Computations that were left.
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// What a thread computes for.
+#[derive(Clone)]
+struct Current {
+    handle: CancelHandle,
+    progress: Arc<Progress>,
+}
+
+/// How far a computation is: [`RUNNING`], [`LEFT_ALONE`] by its statement, or [`DONE`].
+#[derive(Default)]
+struct Progress(AtomicU8);
+
+const RUNNING: u8 = 0;
+/// Nobody waits for it any more; its statement's handle may serve another one by now.
+const LEFT_ALONE: u8 = 1;
+const DONE: u8 = 2;
+
+impl Progress {
+    fn is_left(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == LEFT_ALONE
+    }
+
+    /// Lets the computation go on alone, unless it is done or too many do.
+    fn leave(&self) -> bool {
+        let may = |left| (left < LEFT_MAX).then_some(left + 1);
+        if LEFT.fetch_update(Ordering::SeqCst, Ordering::SeqCst, may).is_err() {
+            return false;
+        }
+        let is_left =
+            self.0.compare_exchange(RUNNING, LEFT_ALONE, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if !is_left {
+            LEFT.fetch_sub(1, Ordering::SeqCst);
+        }
+        is_left
+    }
+
+    fn finish(&self) {
+        if self.0.swap(DONE, Ordering::SeqCst) == LEFT_ALONE {
+            LEFT.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+thread_local! {
+    /// The statement that this thread computes for.
+    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+    /// This thread is one of those that give way.
+    static IS_ASIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does work for a statement; [`check`] looks at its handle meanwhile.
+pub fn during<T>(handle: &CancelHandle, work: impl FnOnce() -> T) -> T {
+    with_current(Current { handle: handle.clone(), progress: Arc::default() }, work)
+}
+
+fn with_current<T>(current: Current, work: impl FnOnce() -> T) -> T {
+    /// Puts the former statement back, also after a panic.
+    struct Restore(Option<Current>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let former = self.0.take();
+            CURRENT.with(|current| *current.borrow_mut() = former);
+        }
+    }
+    let _restore = Restore(CURRENT.with(|known| known.borrow_mut().replace(current)));
+    work()
+}
+
+/// Errors: 57014 if the statement that this thread computes for was canceled or has run into its timeout.
+pub fn check() -> SqlResult<()> {
+    CURRENT.with(|current| match current.borrow().as_ref() {
+        Some(current) if current.progress.is_left() => {
+            Err(SqlError::new(base::SqlState::QUERY_CANCELED, "nobody waits for this computation"))
+        }
+        Some(current) => current.handle.check(),
+        None => Ok(()),
+    })
+}
+
+/// Does work that may take longer than a millisecond, on a thread that gives way to those that serve nodes and
+/// connections. Other connections that this thread serves are taken over by another one until the work is done.
+pub fn aside<T: Send>(threads: Option<&dyn QueryThreads>, work: impl FnOnce() -> T + Send) -> T {
+    let Some(threads) = threads else { return work() };
+    if IS_ASIDE.get() || !has_others() {
+        return work();
+    }
+    tokio::task::block_in_place(|| on_thread(threads, work))
+}
+
+/// Computes for a statement, aside if its text is long.
+pub fn for_text<T: Send>(
+    threads: Option<&dyn QueryThreads>,
+    handle: &CancelHandle,
+    text_bytes: usize,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    during(handle, || match text_bytes <= SHORT_BYTES {
+        true => work(),
+        false => aside(threads, work),
+    })
+}
+
+/// Whether this thread serves connections that another one can take over.
+fn has_others() -> bool {
+    Handle::try_current().is_ok_and(|h| h.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+fn on_thread<T: Send>(threads: &dyn QueryThreads, work: impl FnOnce() -> T + Send) -> T {
+    let statement = CURRENT.with(|current| current.borrow().clone());
+    let (mut work, mut made) = (Some(work), None);
+    threads.compute(&mut || {
+        let Some(work) = work.take() else { return };
+        IS_ASIDE.set(true);
+        made = Some(catch_unwind(AssertUnwindSafe(|| match &statement {
+            Some(statement) => with_current(statement.clone(), work),
+            None => work(),
+        })));
+    });
+    match made.expect("the thread computed") {
+        Ok(value) => value,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// The same for work that owns what it needs: the statement ends when it has to, wherever the work is.
+pub fn apart<T: Send + 'static>(
+    threads: Option<&dyn QueryThreads>,
+    work: impl FnOnce() -> SqlResult<T> + Send + 'static,
+) -> SqlResult<T> {
+    let Some(threads) = threads else { return work() };
+    match (IS_ASIDE.get(), has_others()) {
+        (true, _) => on_own_thread(threads, work),
+        (false, true) => tokio::task::block_in_place(|| on_own_thread(threads, work)),
+        (false, false) => work(),
+    }
+}
+
+fn on_own_thread<T: Send + 'static>(
+    threads: &dyn QueryThreads,
+    work: impl FnOnce() -> SqlResult<T> + Send + 'static,
+) -> SqlResult<T> {
+    let Some(statement) = CURRENT.with(|current| current.borrow().clone()) else { return work() };
+    let current = Current { handle: statement.handle.clone(), progress: Arc::default() };
+    let progress = current.progress.clone();
+    // What the statement's tree takes is accounted for as long as it is there.
+    let tree = statement.handle.tree();
+    let (sender, receiver) = sync_channel(1);
+    let work = Arc::new(Mutex::new(Some(work)));
+    let theirs = work.clone();
+    let is_started = threads.start(Box::new(move || {
+        let work = theirs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(work) = work else { return };
+        IS_ASIDE.set(true);
+        let progress = current.progress.clone();
+        // Nobody may listen any more.
+        _ = sender.send(catch_unwind(AssertUnwindSafe(|| with_current(current, work))));
+        drop(tree);
+        progress.finish();
+    }));
+    if !is_started {
+        // No more threads to be had: here, then.
+        let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        return work.expect("nobody else took it")();
+    }
+    let mut grace_ends_at = None;
+    loop {
+        match receiver.recv_timeout(LOOK_EVERY) {
+            Ok(Ok(made)) => return made,
+            Ok(Err(panic)) => resume_unwind(panic),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(SqlError::internal("the thread of a computation ended without its result"));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let Err(error) = check() else { continue };
+        let ends_at = *grace_ends_at.get_or_insert_with(|| Instant::now() + GRACE);
+        if Instant::now() >= ends_at && progress.leave() {
+            return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads of which each computes once.
+    struct Threads;
+
+    impl QueryThreads for Threads {
+        fn lease(&self) -> Box<dyn QueryThreadsLease> {
+            unreachable!("nothing is run")
+        }
+        fn compute(&self, work: &mut (dyn FnMut() + Send)) {
+            work();
+        }
+        fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool {
+            std::thread::spawn(work);
+            true
+        }
+    }
+
+    #[test]
+    fn a_statement_ends_before_the_rule_that_computes_for_it() {
+        let handle = CancelHandle::default();
+        let (end, ended) = sync_channel::<()>(1);
+        let (said, heard) = sync_channel(1);
+        let work = move || {
+            ended.recv().unwrap();
+            said.send(check()).unwrap();
+            Ok(())
+        };
+        handle.cancel();
+        let result = during(&handle, || on_own_thread(&Threads, work));
+        assert_eq!(result.unwrap_err().state, base::SqlState::QUERY_CANCELED);
+        assert_eq!(LEFT.load(Ordering::SeqCst), 1);
+        // The session goes on with its next statement; the computation for this one ends all the same.
+        end.send(()).unwrap();
+        assert!(heard.recv().unwrap().is_err());
+        while LEFT.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        let made = during(&CancelHandle::default(), || on_own_thread(&Threads, || check().map(|()| 7)));
+        assert_eq!(made.unwrap(), 7);
+    }
+}

@@ -1,0 +1,19 @@
+//! SQL without execution: text to statements, names and types, lowering to what a node executes, DDL.
+//!
+//! IN: texts, a version of the catalog, types of parameters. OUT: programs, access sets, key ranges, changes of the catalog.
+//! KEEPS: no query is executed here, and nothing here knows a node, DataFusion or a session; what takes long looks
+//! now and then whether its statement has to end ([`interrupt`]).
+
+pub mod arrays;
+pub mod cancel;
+pub mod catalog;
+pub mod ddl;
+pub mod defects;
+pub mod generators;
+pub mod interrupt;
+pub mod lower;
+pub mod names;
+pub mod panics;
+pub mod parse;
+pub mod spans;
+pub mod types;

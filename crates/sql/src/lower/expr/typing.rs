@@ -1,0 +1,76 @@
+//! Which types meet, what they become together, and how a string literal becomes a value of one.
+
+use crate::types::NUMERIC;
+use base::decimal::Decimal;
+use base::error::SqlResult;
+use base::{DataType, Datum};
+
+/// Kinds of types that compare with each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Boolean,
+    Number,
+    Text,
+    Time,
+    Uuid,
+    Bytes,
+}
+
+pub(super) fn family(data_type: DataType) -> Family {
+    match data_type {
+        DataType::Boolean => Family::Boolean,
+        DataType::SmallInt
+        | DataType::Integer
+        | DataType::BigInt
+        | DataType::Real
+        | DataType::Double
+        | DataType::Numeric { .. } => Family::Number,
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Family::Text,
+        DataType::Date | DataType::Timestamp | DataType::TimestampTz => Family::Time,
+        DataType::Uuid => Family::Uuid,
+        DataType::Bytea => Family::Bytes,
+    }
+}
+
+/// The type both sides of an operation on numbers are taken to.
+pub(super) fn wider(a: DataType, b: DataType) -> DataType {
+    let rank = |t: DataType| match t {
+        DataType::SmallInt => 0,
+        DataType::Integer => 1,
+        DataType::BigInt => 2,
+        DataType::Numeric { .. } => 3,
+        DataType::Real => 4,
+        _ => 5,
+    };
+    let wide = if rank(a) >= rank(b) { a } else { b };
+    match wide {
+        DataType::Numeric { .. } => NUMERIC,
+        // real with anything but an integer or real is double.
+        DataType::Real if rank(a).min(rank(b)) == 3 => DataType::Double,
+        other => other,
+    }
+}
+
+/// Name of a type in messages about operators: no modifiers.
+pub fn bare_name(data_type: DataType) -> String {
+    match data_type {
+        DataType::Numeric { .. } => "numeric".into(),
+        DataType::Varchar { .. } => "character varying".into(),
+        DataType::Char { .. } => "character".into(),
+        other => other.name(),
+    }
+}
+
+/// A string literal as a value to compare with or assign to a type; a column's own limits are not
+/// applied here.
+pub fn literal(text: &str, to: DataType) -> SqlResult<Datum> {
+    match to {
+        DataType::Text | DataType::Varchar { .. } => Ok(Datum::text(text)),
+        DataType::Char { .. } => Ok(Datum::text(text.trim_end_matches(' '))),
+        DataType::Numeric { .. } => match Decimal::parse(text.trim()) {
+            Some(decimal) => Ok(Datum::Decimal(decimal)),
+            None => base::text::parse(text, to),
+        },
+        _ => base::text::parse(text, to),
+    }
+}

@@ -1,0 +1,153 @@
+//! Functions that a node can evaluate, and those that the gateway evaluates for it.
+
+use super::bind::{self, Volatile};
+use super::expr::{ExprLowering, Typed, convert, in_bounds};
+use super::{Lowered, Refusal};
+use crate::names;
+use crate::types::NUMERIC;
+use base::error::SqlState;
+use base::expr::{BinaryOperator, Expr, Function};
+use base::{DataType, SqlError};
+use sqlparser::ast;
+
+impl ExprLowering<'_> {
+    pub(super) fn function(&mut self, function: &ast::Function) -> Lowered<Typed> {
+        if function.over.is_some() || function.filter.is_some() || !function.within_group.is_empty() {
+            return Err(Refusal::TooRich);
+        }
+        let words = names::parts(&function.name)?;
+        let name = match words.as_slice() {
+            [name] => name.as_str(),
+            [schema, name] if schema == "pg_catalog" => name.as_str(),
+            _ => return Err(Refusal::TooRich),
+        };
+        if let Some(aggregate) = self.aggregate(name, function)? {
+            return Ok(aggregate);
+        }
+        let mut arguments: Vec<&ast::Expr> = Vec::new();
+        match &function.args {
+            ast::FunctionArguments::None => {}
+            ast::FunctionArguments::List(list)
+                if list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
+            {
+                for argument in &list.args {
+                    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else {
+                        return Err(Refusal::TooRich);
+                    };
+                    arguments.push(e);
+                }
+            }
+            _ => return Err(Refusal::TooRich),
+        }
+        if let Some(text) = self.text_function(name, &arguments)? {
+            return Ok(text);
+        }
+        Ok(match (name, arguments.as_slice()) {
+            ("now" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp", [])
+            | ("current_timestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz),
+            ("localtimestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::Timestamp),
+            ("current_date", []) => Typed::known(bind::volatile(Volatile::CurrentDate), DataType::Date),
+            ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),
+            ("gen_random_uuid", []) => Typed::known(bind::volatile(Volatile::RandomUuid), DataType::Uuid),
+            ("nextval", [sequence]) => self.next_value(sequence)?,
+            ("lower", [a]) => Typed::known(Expr::Call(Function::Lower, vec![self.text(a)?]), DataType::Text),
+            ("upper", [a]) => Typed::known(Expr::Call(Function::Upper, vec![self.text(a)?]), DataType::Text),
+            ("length" | "char_length" | "character_length", [a]) => {
+                Typed::known(Expr::Call(Function::Length, vec![self.text(a)?]), DataType::Integer)
+            }
+            ("btrim" | "trim", [a]) => {
+                Typed::known(Expr::Call(Function::Trim, vec![self.text(a)?]), DataType::Text)
+            }
+            ("substr" | "substring", [a, from]) => {
+                let arguments = vec![self.text(a)?, self.integer(from)?];
+                Typed::known(Expr::Call(Function::Substring, arguments), DataType::Text)
+            }
+            ("substr" | "substring", [a, from, count]) => {
+                let arguments = vec![self.text(a)?, self.integer(from)?, self.integer(count)?];
+                Typed::known(Expr::Call(Function::Substring, arguments), DataType::Text)
+            }
+            ("abs", [a]) => {
+                let value = self.number(a)?;
+                let data_type = value.data_type();
+                Typed::known(in_bounds(Expr::Call(Function::Abs, vec![value.expr]), data_type), data_type)
+            }
+            ("mod", [a, b]) => {
+                let (a, b) = (self.lower(a)?, self.lower(b)?);
+                self.arithmetic(BinaryOperator::Remainder, a, b)?
+            }
+            ("round", [a]) => self.rounding(Function::Round, a)?,
+            ("round", [a, digits]) => self.rounding_at(Function::Round, a, digits)?,
+            ("trunc", [a]) => self.rounding(Function::Trunc, a)?,
+            ("trunc", [a, digits]) => self.rounding_at(Function::Trunc, a, digits)?,
+            ("sign", [a]) => self.rounding(Function::Sign, a)?,
+            ("date_trunc", [unit, at]) => {
+                let unit = self.text(unit)?;
+                let at = self.lower(at)?;
+                let data_type = at.data_type();
+                if !matches!(data_type, DataType::Timestamp | DataType::TimestampTz) {
+                    return Err(Refusal::TooRich);
+                }
+                Typed::known(Expr::Call(Function::DateTrunc, vec![unit, at.expr]), data_type)
+            }
+            ("floor", [a]) => self.rounding(Function::Floor, a)?,
+            ("ceil" | "ceiling", [a]) => self.rounding(Function::Ceil, a)?,
+            ("coalesce", [_, ..]) => self.alike(Function::Coalesce, &arguments, "COALESCE")?,
+            ("greatest", [_, ..]) => self.alike(Function::Greatest, &arguments, "GREATEST")?,
+            ("least", [_, ..]) => self.alike(Function::Least, &arguments, "LEAST")?,
+            ("nullif", [_, _]) => self.alike(Function::NullIf, &arguments, "NULLIF")?,
+            ("concat", [_, ..]) => {
+                let mut texts = Vec::new();
+                for argument in &arguments {
+                    let typed = self.lower(argument)?;
+                    let typed = self.resolve(typed, DataType::Text)?;
+                    texts.push(match typed.data_type() {
+                        // Their values do not tell what they look like.
+                        DataType::Real | DataType::TimestampTz => convert(typed, DataType::Text)?.expr,
+                        DataType::Char { .. } => return Err(Refusal::TooRich),
+                        _ => typed.expr,
+                    });
+                }
+                Typed::known(Expr::Call(Function::Concat, texts), DataType::Text)
+            }
+            _ => return Err(Refusal::TooRich),
+        })
+    }
+
+    /// `round(numeric, digits)` and `trunc`; integers become numeric, floats have none.
+    fn rounding_at(&mut self, function: Function, a: &ast::Expr, digits: &ast::Expr) -> Lowered<Typed> {
+        let value = self.number(a)?;
+        if matches!(value.data_type(), DataType::Real | DataType::Double) {
+            let name = format!("{function:?}").to_lowercase();
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function {name}({}, integer) does not exist", value.data_type().name()),
+            )
+            .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+            .into());
+        }
+        let value = convert(value, NUMERIC)?;
+        let digits = self.integer(digits)?;
+        Ok(Typed::known(Expr::Call(function, vec![value.expr, digits]), NUMERIC))
+    }
+
+    fn alike(&mut self, function: Function, arguments: &[&ast::Expr], what: &str) -> Lowered<Typed> {
+        let mut values = Vec::new();
+        for argument in arguments {
+            values.push(self.lower(argument)?);
+        }
+        let (values, data_type) = self.unify(values, what)?;
+        Ok(Typed::known(Expr::Call(function, values), data_type))
+    }
+
+    /// `nextval('name')`, with or without a cast to regclass.
+    fn next_value(&mut self, argument: &ast::Expr) -> Lowered<Typed> {
+        let mut inner = argument;
+        while let ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) = inner {
+            inner = expr;
+        }
+        let ast::Expr::Value(value) = inner else { return Err(Refusal::TooRich) };
+        let ast::Value::SingleQuotedString(text) = &value.value else { return Err(Refusal::TooRich) };
+        let found = crate::catalog::find_sequence(self.catalog, self.search_path, text)?;
+        Ok(Typed::known(bind::next_value(found.id), DataType::BigInt))
+    }
+}

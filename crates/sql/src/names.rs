@@ -1,0 +1,177 @@
+//! Names and types as they are written: identifiers, qualified names, type names.
+
+use base::error::{SqlResult, SqlState};
+use base::schema::{Catalog, Table};
+use base::{DataType, SqlError};
+use sqlparser::ast::{
+    CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
+};
+use std::sync::Arc;
+
+/// An identifier as the catalog has it: folded to small letters unless it was quoted.
+pub fn fold(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The parts of a dotted name.
+pub fn parts(name: &ObjectName) -> SqlResult<Vec<String>> {
+    name.0
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(ident) => Ok(fold(ident)),
+            ObjectNamePart::Function(_) => Err(SqlError::unsupported(format!("the name {name}"))),
+        })
+        .collect()
+}
+
+/// Schema (if given) and name. A database in front is accepted if it is this one.
+pub fn qualified(name: &ObjectName, database: &str) -> SqlResult<(Option<String>, String)> {
+    let mut parts = parts(name)?;
+    let last = parts.pop().expect("a name has a part");
+    match parts.as_slice() {
+        [] => Ok((None, last)),
+        [schema] => Ok((Some(schema.clone()), last)),
+        [db, schema] if db == database => Ok((Some(schema.clone()), last)),
+        _ => Err(SqlError::unsupported(format!("cross-database reference \"{name}\""))),
+    }
+}
+
+/// Finds a table along the search path. Errors: 42P01 with the name as written.
+pub fn find_table<'c>(
+    catalog: &'c Catalog,
+    search_path: &[String],
+    database: &str,
+    name: &ObjectName,
+) -> SqlResult<&'c Arc<Table>> {
+    let (schema, table) = qualified(name, database)?;
+    let found = match &schema {
+        Some(schema) => catalog.table_named(schema, &table),
+        None => search_path.iter().find_map(|schema| catalog.table_named(schema, &table)),
+    };
+    found.ok_or_else(|| {
+        let shown = schema.map_or_else(|| table.clone(), |s| format!("{s}.{table}"));
+        let mut error =
+            SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"));
+        error.position = position_of(name);
+        error
+    })
+}
+
+/// Where a name stands in a statement of one line; PostgreSQL counts characters of the whole text.
+pub fn position_of(name: &ObjectName) -> Option<u32> {
+    match name.0.first() {
+        Some(ObjectNamePart::Identifier(ident)) => ident_position(ident),
+        _ => None,
+    }
+}
+
+/// Character position (from 1), known on the statement's first line.
+pub fn ident_position(ident: &Ident) -> Option<u32> {
+    let start = ident.span.start;
+    (start.line == 1).then_some(start.column as u32)
+}
+
+/// A type name. Errors: 0A000 for types that are not built yet, 42704 for unknown ones.
+pub fn data_type(ast: &Ast) -> SqlResult<DataType> {
+    let length = |length: &Option<CharacterLength>| match length {
+        None => Ok(None),
+        Some(CharacterLength::IntegerLength { length, .. }) => {
+            u32::try_from(*length).ok().filter(|n| (1..=10_485_760).contains(n)).map(Some).ok_or_else(|| {
+                SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "length for type varchar must be at least 1")
+            })
+        }
+        Some(CharacterLength::Max) => Ok(None),
+    };
+    Ok(match ast {
+        Ast::Boolean | Ast::Bool => DataType::Boolean,
+        Ast::SmallInt(_) | Ast::Int2(_) | Ast::TinyInt(_) => DataType::SmallInt,
+        Ast::Int(_) | Ast::Integer(_) | Ast::Int4(_) => DataType::Integer,
+        Ast::BigInt(_) | Ast::Int8(_) => DataType::BigInt,
+        Ast::Real | Ast::Float4 => DataType::Real,
+        Ast::DoublePrecision | Ast::Float8 | Ast::Double(_) => DataType::Double,
+        Ast::Float(ExactNumberInfo::Precision(bits)) if *bits <= 24 => DataType::Real,
+        Ast::Float(_) => DataType::Double,
+        Ast::Numeric(info) | Ast::Decimal(info) | Ast::Dec(info) => numeric(info)?,
+        Ast::Text | Ast::String(_) => DataType::Text,
+        Ast::Varchar(n) | Ast::CharacterVarying(n) | Ast::CharVarying(n) => match length(n)? {
+            Some(length) => DataType::Varchar { length },
+            None => DataType::Text,
+        },
+        Ast::Char(n) | Ast::Character(n) => DataType::Char { length: length(n)?.unwrap_or(1) },
+        Ast::Date => DataType::Date,
+        Ast::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => DataType::Timestamp,
+        Ast::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => DataType::TimestampTz,
+        Ast::Uuid => DataType::Uuid,
+        Ast::Bytea => DataType::Bytea,
+        Ast::Custom(name, arguments) => return custom(name, arguments),
+        Ast::JSON | Ast::JSONB | Ast::Array(_) | Ast::Interval { .. } | Ast::Time(..) => {
+            return Err(SqlError::unsupported(format!("type {}", ast.to_string().to_lowercase())));
+        }
+        other => return Err(SqlError::unsupported(format!("type {}", other.to_string().to_lowercase()))),
+    })
+}
+
+fn numeric(info: &ExactNumberInfo) -> SqlResult<DataType> {
+    let (precision, scale) = match info {
+        ExactNumberInfo::None => return Ok(crate::types::NUMERIC),
+        ExactNumberInfo::Precision(precision) => (*precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+    };
+    match (u8::try_from(precision), u8::try_from(scale)) {
+        (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => {
+            Ok(DataType::Numeric { precision, scale })
+        }
+        (Ok(39..) | Err(_), _) if precision <= 1000 => {
+            Err(SqlError::unsupported(format!("numeric with a precision of {precision} (the limit is 38)")))
+        }
+        _ => Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("NUMERIC precision {precision} and scale {scale} are not valid"),
+        )),
+    }
+}
+
+/// `serial` and its kin are columns with a sequence; as types they are their integers.
+fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
+    let parts = parts(name)?;
+    let word = parts.last().map(String::as_str).unwrap_or_default();
+    Ok(match word {
+        "smallserial" | "serial2" => DataType::SmallInt,
+        "serial" | "serial4" => DataType::Integer,
+        "bigserial" | "serial8" => DataType::BigInt,
+        "bpchar" | "text" => DataType::Text,
+        "name" => DataType::Varchar { length: 63 },
+        "timestamptz" => DataType::TimestampTz,
+        "int2" => DataType::SmallInt,
+        "int4" => DataType::Integer,
+        "int8" => DataType::BigInt,
+        "float4" => DataType::Real,
+        "float8" => DataType::Double,
+        "bool" => DataType::Boolean,
+        "json" | "jsonb" | "interval" | "time" | "timetz" | "inet" | "cidr" | "macaddr" | "money" | "xml"
+        | "bit" | "varbit" | "point" | "line" | "box" | "path" | "polygon" | "circle" | "tsvector"
+        | "tsquery" | "hstore" | "citext" | "oid" | "regclass" | "int4range" | "int8range" | "tsrange" => {
+            return Err(SqlError::unsupported(format!("type {word}")));
+        }
+        _ => {
+            let mut error =
+                SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{word}\" does not exist"));
+            error.position = position_of(name);
+            return Err(error);
+        }
+    })
+}
+
+/// Whether a type name asks for a sequence of its own.
+pub fn is_serial(ast: &Ast) -> bool {
+    let Ast::Custom(name, _) = ast else { return false };
+    matches!(
+        parts(name).ok().and_then(|p| p.last().cloned()).as_deref(),
+        Some("smallserial" | "serial2" | "serial" | "serial4" | "bigserial" | "serial8")
+    )
+}
+/// Whether a type is `numeric` without precision: whatever is cast to it keeps its digits.
+pub fn is_unlimited_numeric(data_type: &Ast) -> bool {
+    let (Ast::Numeric(limits) | Ast::Decimal(limits) | Ast::Dec(limits)) = data_type else { return false };
+    *limits == ExactNumberInfo::None
+}

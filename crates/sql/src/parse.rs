@@ -1,0 +1,344 @@
+//! Text to statements.
+//!
+//! KEEPS: parsing takes time and stack linear in the length of the text; a statement that comes out of here has a
+//! tree of bounded depth.
+
+mod chains;
+mod complexity;
+mod dialect;
+mod overriding;
+
+pub use complexity::too_deep;
+pub use overriding::{Overriding, overriding};
+
+use base::SqlError;
+use base::error::{SqlResult, SqlState};
+use dialect::{BoundedDialect, Failure};
+use sqlparser::ast::{Expr, Statement};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+
+/// Stands in a FETCH for MOVE, which the parser does not know.
+pub const MOVE: &str = "meridian move";
+
+/// The parser's own recursion for one level of parentheses: a subquery is read as an expression, a query and a table.
+const RECURSION_PER_LEVEL: usize = 5;
+
+/// The statements of a text, in order. Errors: 42601 with the place and what was found there; 54001 for what is nested
+/// too deeply or can be read in too many ways; 57014 if the statement was canceled meanwhile.
+pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
+    let failed = |e: ParserError| syntax_error(sql, &e);
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .map_err(|e| failed(ParserError::from(e)))?;
+    let blank = |t: &Token| matches!(t, Token::Whitespace(_) | Token::SemiColon | Token::EOF);
+    if tokens.iter().all(|t| blank(&t.token)) {
+        return Ok(Vec::new());
+    }
+    complexity::check(&tokens)?;
+    complexity::check_names(&tokens)?;
+    crate::interrupt::check()?;
+    let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
+    let dialect = BoundedDialect::new(tokens.len());
+    let parsed = dialect.parse(|dialect| {
+        Parser::new(dialect)
+            .with_recursion_limit(RECURSION_PER_LEVEL * complexity::NESTING_MAX)
+            .with_tokens_with_locations(tokens)
+            .parse_statements()
+    });
+    let mut statements = parsed.map_err(|failure| match failure {
+        Failure::Syntax(error) => failed(error),
+        Failure::TooComplex => too_deep(),
+        Failure::Interrupted(error) => error,
+    })?;
+    statements.iter().try_for_each(refuse_wrapped)?;
+    statements.iter_mut().for_each(chains::balance);
+    Ok(statements)
+}
+
+/// Whether EXPLAIN and PREPARE are about statements that they are for. Errors: 42601.
+fn refuse_wrapped(statement: &Statement) -> SqlResult<()> {
+    use Statement as S;
+    let is_plain =
+        |inner: &S| matches!(inner, S::Query(_) | S::Insert(_) | S::Update(_) | S::Delete(_) | S::Merge(_));
+    let (inner, is_fine) = match statement {
+        S::Prepare { statement: inner, .. } => (inner, is_plain(inner)),
+        S::Explain { statement: inner, .. } => {
+            let makes = |s: &S| matches!(s, S::CreateTable(_) | S::CreateView(_));
+            let runs = |s: &S| matches!(s, S::Execute { .. } | S::Declare { .. });
+            (inner, is_plain(inner) || makes(inner) || runs(inner))
+        }
+        _ => return Ok(()),
+    };
+    if is_fine {
+        return Ok(());
+    }
+    let text = inner.to_string();
+    let word = text.split_whitespace().next().unwrap_or_default();
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{word}\"")))
+}
+
+/// An expression: one that is kept as text in the catalog, or made here.
+pub fn parse_expr(sql: &str) -> SqlResult<Expr> {
+    let wrong = |e: ParserError| SqlError::new(SqlState::SYNTAX_ERROR, e.to_string());
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|e| wrong(ParserError::from(e)))?;
+    let dialect = BoundedDialect::new(tokens.len());
+    let parsed = dialect.parse(|dialect| {
+        Parser::new(dialect)
+            .with_recursion_limit(RECURSION_PER_LEVEL * complexity::NESTING_MAX)
+            .with_tokens_with_locations(tokens)
+            .parse_expr()
+    });
+    parsed.map_err(|failure| match failure {
+        Failure::Syntax(error) => wrong(error),
+        Failure::TooComplex => too_deep(),
+        Failure::Interrupted(error) => error,
+    })
+}
+
+/// FETCH in the one form that the parser knows: with a direction, its number, and FROM. MOVE becomes a FETCH
+/// into a place of its own.
+fn with_whole_fetches(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_word = |t: &TokenWithSpan, word: &str| match &t.token {
+        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    let is_fetch = |t: &TokenWithSpan| is_word(t, "fetch") || is_word(t, "move");
+    if !tokens.iter().any(is_fetch) {
+        return tokens;
+    }
+    let mut whole = Vec::with_capacity(tokens.len() + 4);
+    for statement in tokens.split_inclusive(|t| matches!(t.token, Token::SemiColon)) {
+        let words: Vec<&TokenWithSpan> = statement
+            .iter()
+            .filter(|t| !matches!(t.token, Token::Whitespace(_) | Token::SemiColon | Token::EOF))
+            .collect();
+        let [verb, direction @ .., name] = words.as_slice() else {
+            whole.extend_from_slice(statement);
+            continue;
+        };
+        if !is_fetch(verb) {
+            whole.extend_from_slice(statement);
+            continue;
+        }
+        let direction = match direction {
+            [direction @ .., last] if is_word(last, "from") || is_word(last, "in") => direction,
+            direction => direction,
+        };
+        let span = verb.span;
+        let word = |text: &str| TokenWithSpan { token: Token::make_word(text, None), span };
+        let number = |text: &str| TokenWithSpan { token: Token::Number(text.into(), false), span };
+        let blank = || TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span };
+        let minus = |t: &TokenWithSpan| matches!(t.token, Token::Minus);
+        let direction: Vec<TokenWithSpan> = match direction {
+            [] => vec![word("NEXT")],
+            [way] if is_word(way, "forward") || is_word(way, "backward") => {
+                vec![(*way).clone(), number("1")]
+            }
+            [sign, count] if minus(sign) => vec![word("BACKWARD"), (*count).clone()],
+            given => given.iter().map(|t| (*t).clone()).collect(),
+        };
+        let mut parts = vec![word("FETCH")];
+        parts.extend(direction);
+        parts.extend([word("FROM"), (*name).clone()]);
+        if is_word(verb, "move") {
+            let place = Token::make_word(MOVE, Some('"'));
+            parts.extend([word("INTO"), TokenWithSpan { token: place, span }]);
+        }
+        for part in parts {
+            whole.extend([part, blank()]);
+        }
+        let end = statement.iter().filter(|t| matches!(t.token, Token::SemiColon | Token::EOF));
+        whole.extend(end.cloned());
+    }
+    whole
+}
+
+/// `x ISNULL` and `x NOTNULL`, which the parser takes for an alias, as `x IS NULL` and `x IS NOT NULL`.
+fn with_null_tests(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let test = |t: &TokenWithSpan| match &t.token {
+        Token::Word(w) if w.quote_style.is_none() => match w.value.to_ascii_uppercase().as_str() {
+            "ISNULL" => Some(&["IS", "NULL"][..]),
+            "NOTNULL" => Some(&["IS", "NOT", "NULL"][..]),
+            _ => None,
+        },
+        _ => None,
+    };
+    if !tokens.iter().any(|t| test(t).is_some()) {
+        return tokens;
+    }
+    let mut made: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 8);
+    // Behind a value it is a test, anywhere else a name.
+    let mut is_behind_value = false;
+    for token in tokens {
+        match test(&token).filter(|_| is_behind_value) {
+            None => {
+                is_behind_value = match &token.token {
+                    Token::Whitespace(_) => is_behind_value,
+                    Token::Word(w) => w.quote_style.is_some() || w.keyword == Keyword::NoKeyword,
+                    Token::RParen | Token::RBracket => true,
+                    Token::Number(..) | Token::SingleQuotedString(_) => true,
+                    _ => false,
+                };
+                made.push(token);
+            }
+            Some(words) => {
+                for word in words {
+                    let blank = Token::Whitespace(Whitespace::Space);
+                    made.push(TokenWithSpan { token: blank, span: token.span });
+                    made.push(TokenWithSpan { token: Token::make_word(word, None), span: token.span });
+                }
+                is_behind_value = false;
+            }
+        }
+    }
+    made
+}
+
+/// PostgreSQL's wording of a parser's complaint.
+fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
+    let text = match error {
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text.as_str(),
+        ParserError::RecursionLimitExceeded => return too_deep(),
+    };
+    let (said, place) = text.split_once(" at Line: ").unwrap_or((text, ""));
+    let found = said.split_once("found: ").map(|(_, found)| found.trim());
+    let message = match found {
+        Some("EOF") | None if said.contains("EOF") || found == Some("EOF") => {
+            "syntax error at end of input".to_string()
+        }
+        Some(found) => format!("syntax error at or near \"{found}\""),
+        None => format!("syntax error: {said}"),
+    };
+    if let Some(statement) = unknown_statement(sql, said) {
+        return SqlError::unsupported(statement);
+    }
+    let mut error = SqlError::new(SqlState::SYNTAX_ERROR, message);
+    if let Some((expected, _)) = said.split_once(", found: ") {
+        error = error.detail(format!("{expected}."));
+    }
+    error.position = position(sql, place);
+    error
+}
+
+/// A statement of PostgreSQL's that the parser does not know, if the complaint is about its first words.
+fn unknown_statement(sql: &str, said: &str) -> Option<&'static str> {
+    const STATEMENTS: &[&str] = &[
+        "DO",
+        "TABLE",
+        "REINDEX",
+        "CLUSTER",
+        "CHECKPOINT",
+        "REFRESH",
+        "REASSIGN",
+        "SECURITY",
+        "ALTER SEQUENCE",
+    ];
+    let expects_statement =
+        said.contains("Expected: an SQL statement") || said.contains("one of VIEW or TYPE");
+    let text = sql.trim_start().to_ascii_uppercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let begins = |s: &&&str| s.split(' ').enumerate().all(|(i, w)| words.get(i) == Some(&w));
+    expects_statement.then(|| STATEMENTS.iter().find(begins).copied()).flatten()
+}
+
+/// `3, Column: 7` as a character position in the text, from 1.
+fn position(sql: &str, place: &str) -> Option<u32> {
+    let (line, column) = place.split_once(", Column: ")?;
+    let (line, column) = (line.trim().parse::<usize>().ok()?, column.trim().parse::<usize>().ok()?);
+    let before: usize = sql.split('\n').take(line.checked_sub(1)?).map(|l| l.chars().count() + 1).sum();
+    u32::try_from(before + column).ok().filter(|p| *p > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_few_parts() {
+        let name = |parts: usize| format!("SELECT {} FROM t", vec!["t"; parts].join("."));
+        assert!(parse(&name(50)).is_ok());
+        assert_eq!(parse(&name(20_000)).unwrap_err().state, SqlState::SYNTAX_ERROR);
+    }
+
+    #[test]
+    fn what_is_prepared_and_explained_is_no_utility() {
+        for refused in ["EXPLAIN EXPLAIN SELECT 1", "PREPARE p AS PREPARE q AS SELECT 1", "EXPLAIN SET a = 1"]
+        {
+            assert_eq!(parse(refused).unwrap_err().state, SqlState::SYNTAX_ERROR, "{refused}");
+        }
+        for taken in [
+            "EXPLAIN ANALYZE SELECT 1",
+            "EXPLAIN EXECUTE p",
+            "EXPLAIN CREATE TABLE t AS SELECT 1",
+            "PREPARE p AS VALUES (1)",
+        ] {
+            assert!(parse(taken).is_ok(), "{taken}");
+        }
+    }
+
+    #[test]
+    fn a_syntax_error_says_where_and_what() {
+        let error = parse("select 1;\nselec 2").unwrap_err();
+        assert_eq!(error.state, SqlState::SYNTAX_ERROR);
+        assert_eq!(error.message, "syntax error at or near \"selec\"");
+        assert_eq!(error.position, Some(11));
+        assert_eq!(parse("select (1").unwrap_err().message, "syntax error at end of input");
+    }
+
+    #[test]
+    fn fetch_and_move_are_read_in_all_their_forms() {
+        for (sql, wanted) in [
+            ("fetch c", "FETCH NEXT FROM c"),
+            ("FETCH FROM c", "FETCH NEXT FROM c"),
+            ("fetch 5 from \"C d\";", "FETCH 5 FROM \"C d\""),
+            ("fetch forward in c", "FETCH FORWARD 1 FROM c"),
+            ("fetch -2 from c", "FETCH BACKWARD 2 FROM c"),
+            ("fetch all c", "FETCH ALL FROM c"),
+            ("fetch absolute 3 c", "FETCH ABSOLUTE 3 FROM c"),
+            ("move forward all in c", "FETCH FORWARD ALL FROM c INTO \"meridian move\""),
+            ("move 2 c", "FETCH 2 FROM c INTO \"meridian move\""),
+            ("select 1 fetch first 1 rows only", "SELECT 1 FETCH FIRST 1 ROWS ONLY"),
+        ] {
+            assert_eq!(parse(sql).unwrap()[0].to_string(), wanted, "{sql}");
+        }
+        assert_eq!(parse("fetch 1 from c; fetch 2 from c; close c").unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_distinction_ends_before_and_and_or() {
+        for (sql, operator) in [
+            ("a and b is distinct from c or d", "OR"),
+            ("a is distinct from b and c = 1", "AND"),
+            ("a is not distinct from b or c and d", "OR"),
+            ("a is distinct from b = c", "IS DISTINCT FROM"),
+        ] {
+            let top = match parse_expr(sql).unwrap() {
+                Expr::BinaryOp { op, .. } => op.to_string(),
+                Expr::IsDistinctFrom(..) => "IS DISTINCT FROM".to_string(),
+                other => panic!("{other}"),
+            };
+            assert_eq!(top, operator, "{sql}");
+        }
+    }
+
+    #[test]
+    fn tests_of_null_in_one_word_are_no_aliases() {
+        for (sql, wanted) in [
+            ("select a isnull from t", "SELECT a IS NULL FROM t"),
+            ("select (a + 1) notnull", "SELECT (a + 1) IS NOT NULL"),
+            ("select a as isnull, isnull from t", "SELECT a AS isnull, isnull FROM t"),
+        ] {
+            assert_eq!(parse(sql).unwrap()[0].to_string(), wanted, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_statements_is_none() {
+        assert!(parse(" ; -- nothing\n ;").unwrap().is_empty());
+        assert_eq!(parse("select 1; select 2;").unwrap().len(), 2);
+    }
+}
