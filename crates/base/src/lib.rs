@@ -29,6 +29,7 @@ pub mod time;
 pub mod topology;
 pub mod txn;
 pub mod wan;
+pub mod write_set;
 
 pub use cut::{ClosedSet, Consistency, Cut, Freshness, Token};
 pub use datum::{DataType, Datum};

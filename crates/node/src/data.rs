@@ -5,8 +5,9 @@ use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::txn::{AccessMode, Applied, Gathered, Granule, RowRead, Transaction};
-use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, TableId, TxnId};
-use rowstore::{CopyOutdated, CopyPlan, Counters, Store};
+use base::write_set::{Evaluated, WriteSet};
+use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, SqlState, TableId, TxnId};
+use rowstore::{Begun, CopyOutdated, CopyPlan, Counters, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use txn::engine::{CopyEnded, Executor};
@@ -154,6 +155,48 @@ impl Executor for Data {
         }
         self.copies.values_mut().for_each(|copy| _ = copy.since.insert(transaction.id));
         self.store_mut(partition).apply(transaction, place, exchange)
+    }
+
+    fn evaluate(&mut self, transaction: &Transaction, at: Rank) -> Result<Evaluated, SqlError> {
+        let participants: Vec<PartitionId> = transaction.participants().collect();
+        if let Some(elsewhere) = participants.iter().find(|p| !self.stores.contains_key(p)) {
+            let message = format!("a transaction is evaluated where there is a copy of {elsewhere}");
+            return Err(SqlError::internal(message));
+        }
+        let begun = participants.iter().map(|p| (*p, self.store(*p).begin_evaluation(transaction, at)));
+        let begun: Vec<(PartitionId, Result<Begun, SqlError>)> = begun.collect();
+        // Whoever must retry is told so, rather than what it would have run into.
+        let refusals = begun.iter().filter_map(|(_, begun)| begun.as_ref().err());
+        if let Some(error) = refusals.min_by_key(|error| error.state != SqlState::SERIALIZATION_FAILURE) {
+            return Err(error.clone());
+        }
+        let begun: BTreeMap<PartitionId, Begun> =
+            begun.into_iter().map(|(p, begun)| (p, begun.expect("nobody refused"))).collect();
+        let exchange = begun.iter().map(|(p, begun)| (*p, begun.values.clone())).collect();
+        let mut evaluated = Evaluated::default();
+        for (partition, begun) in begun {
+            let store = self.store(partition);
+            let here = store.finish_evaluation(transaction, at, begun, &exchange)?;
+            evaluated.results.insert(partition, here.results);
+            evaluated.reads.extend(here.reads);
+            evaluated.writes.insert(partition, here.writes);
+        }
+        Ok(evaluated)
+    }
+
+    fn install(
+        &mut self,
+        partition: PartitionId,
+        place: Place,
+        writes: &BTreeMap<PartitionId, WriteSet>,
+    ) -> Result<Applied, SqlError> {
+        let applied = self.store_mut(partition).install_writes(place, writes)?;
+        if self.notes_writes {
+            let rows = applied.writes.iter().map(|write| (write.table, write.key.clone()));
+            self.written.push((place.rank, place.txn.coordinator, rows.collect()));
+        }
+        self.copies.values_mut().for_each(|copy| _ = copy.since.insert(place.txn));
+        Ok(applied)
     }
 
     fn begin_copy(&mut self, to: NodeId, partitions: &[PartitionId]) {

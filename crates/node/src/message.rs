@@ -203,20 +203,15 @@ pub enum AnswerBody {
 
 /// Every timer of a node.
 #[derive(Clone, Debug)]
-pub enum Timer<T> {
-    Engine(T),
+pub enum Timer {
+    /// The engine wanted to be woken at this time.
+    Engine(Time),
     /// A question was silent too long; ask again.
-    Repeat {
-        question: QuestionId,
-    },
+    Repeat { question: QuestionId },
     /// A reader was silent too long; ask it again, or another one.
-    Scan {
-        scan: QuestionId,
-    },
+    Scan { scan: QuestionId },
     /// Ask for a calibration for the queries that came soon after the last time.
-    Calibrate {
-        partition: PartitionId,
-    },
+    Calibrate { partition: PartitionId },
     /// Send what has gathered for remote subscribers.
     Flush,
     /// Acknowledge what has arrived on streams meanwhile.
@@ -230,13 +225,9 @@ pub enum Timer<T> {
     /// Announce how far partitions are safe, or close their batches.
     Announce,
     /// The home of rows was silent; ask it again to lock them.
-    RepeatWish {
-        wish: QuestionId,
-    },
+    RepeatWish { wish: QuestionId },
     /// A transaction of another region has had rows locked here for too long.
-    LockLease {
-        name: WishName,
-    },
+    LockLease { name: WishName },
     /// Ask others what their clocks show.
     Clock,
     /// Collect old versions and merge columns, a bounded amount at a time.

@@ -62,6 +62,7 @@ use reads::rule::{Mutant, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::engine::{Answer, Engine, EngineEffect, EngineEffects};
+use txn::timers::Alarms;
 
 /// One server.
 pub struct Node<E: Engine> {
@@ -80,6 +81,10 @@ pub struct Node<E: Engine> {
     locks: RemoteLocks,
     watch: Option<clock::Watch>,
     messages_sent: u64,
+    /// When the engine is to be woken.
+    alarms: Alarms,
+    /// No cut is below it, as of the engine's last call.
+    least_cut: Rank,
     /// Reused between steps.
     effects: EngineEffects<E>,
 }
@@ -109,6 +114,8 @@ impl<E: Engine> Node<E> {
             locks: RemoteLocks::default(),
             watch: monitor.map(clock::Watch::new),
             messages_sent: 0,
+            alarms: Alarms::default(),
+            least_cut: Rank::ZERO,
             effects: Vec::new(),
             id,
             topology,
@@ -137,12 +144,12 @@ impl<E: Engine> Node<E> {
     }
     /// Messages that the engine has refused because no correct node sends them, by sender and reason.
     pub fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
-        self.engine.refused_messages()
+        self.engine.report().refused_messages
     }
     /// How each region is, as far as this node can tell.
     pub fn regions(&self) -> Vec<RegionHealth> {
         let is_out = self.watch.as_ref().is_some_and(|watch| watch.out.is_some());
-        let mut regions = self.engine.regions();
+        let mut regions = self.engine.report().regions;
         let here = self.topology.region_of(self.id);
         if let Some(own) = regions.iter_mut().find(|health| is_out && health.region == here) {
             own.state = RegionState::Fenced;
@@ -162,7 +169,7 @@ impl<E: Engine> Node<E> {
     }
     /// What is here, as rules of reading see it.
     fn here(&self) -> Here<'_> {
-        Here { columns: &self.columns, data: &self.data, least_cut: self.least_cut() }
+        Here { columns: &self.columns, data: &self.data, least_cut: self.least_cut }
     }
 
     // ---- requests ---------------------------------------------------------------------------------
@@ -229,9 +236,9 @@ impl<E: Engine> Node<E> {
 
     // ---- timers -----------------------------------------------------------------------------------
 
-    fn timer(&mut self, now: Time, timer: Timer<E::Timer>, out: &mut Effects<Self>) {
+    fn timer(&mut self, now: Time, timer: Timer, out: &mut Effects<Self>) {
         match timer {
-            Timer::Engine(timer) => self.engine_timer(now, timer, out),
+            Timer::Engine(at) => self.wake_engine(now, at, out),
             Timer::Repeat { question } => self.repeat(now, question, out),
             Timer::Scan { scan } => self.repeat_scan(now, scan, out),
             Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
@@ -285,7 +292,7 @@ impl<E: Engine> Replicable for Node<E> {
 
 impl<E: Engine> Process for Node<E> {
     type Message = Message<E::Message>;
-    type Timer = Timer<E::Timer>;
+    type Timer = Timer;
     type Request = Request;
     type Reply = Reply;
     type Computed = MergedSegment;

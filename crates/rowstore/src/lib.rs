@@ -26,4 +26,5 @@ mod execute;
 mod invariants;
 
 pub use copy::{CopyOutdated, CopyPlan};
+pub use execute::evaluate::{Begun, EvaluatedHere};
 pub use store::{Counters, Store};

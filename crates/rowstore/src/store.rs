@@ -447,10 +447,6 @@ impl IndexStore {
     pub(crate) fn home_owner(&self, entry: &Key) -> Option<Key> {
         self.homes.latest(entry).map(|owner| self.owner_key(entry, owner))
     }
-    /// Owner of a live unique entry among the rows here.
-    pub(crate) fn unique_owner(&self, entry: &Key) -> Option<Key> {
-        self.entries.latest(entry).map(|owner| self.owner_key(entry, owner))
-    }
 
     /// Brings the entries of one row up to date.
     pub(crate) fn follow(

@@ -149,7 +149,7 @@ fn lose_a_leader(seed: u64, engine: EngineOptions) -> (u64, u64) {
     if kind == EngineKind::Caerus {
         for machine in groups.machines().filter(|machine| *machine != leader) {
             let machine = world.node(machine).expect("one was lost");
-            let terms = machine.inner().engine().counters()["terms led by others"];
+            let terms = machine.inner().engine().report().counters["terms led by others"];
             assert_eq!(terms, 0, "seed {seed}: no region takes over from one that lost a machine");
         }
     }

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use txn::caerus::message::{Append, Entry, SequenceId};
-use txn::caerus::{Caerus, Message, Options, Timer};
-use txn::engine::{Applied, Engine, EngineEffect, Executor};
+use txn::caerus::{Caerus, Message, Options};
+use txn::engine::{Applied, Engine, EngineEffect, Executor, Question};
 
 const COUNT: u64 = 600_000;
 const BATCH: usize = 200;
@@ -127,7 +127,7 @@ fn main() {
             engine.message(now, NodeId(region as u16), message, &mut Nothing, &mut out);
         }
         now = now + MS;
-        engine.timer(now, Timer::Tick, &mut Nothing, &mut out);
+        engine.wake(now, &mut Nothing, &mut out);
         for effect in out.drain(..) {
             executed += u64::from(matches!(effect, EngineEffect::Stream { .. }));
         }
@@ -143,6 +143,10 @@ fn main() {
         allocations as f64 / COUNT as f64
     );
     let close = Close { partition: PartitionId(0), rank: Rank(SECOND), granules: vec![Granule::Partition] };
-    engine.close(now, base::order::CloseTicket(1), close, &mut out);
-    assert!(matches!(out.last(), Some(EngineEffect::Closed { result: Ok(_), .. })), "everything was merged");
+    let question = Question::Close { ticket: base::order::CloseTicket(1), close };
+    engine.ask(now, question, &mut Nothing, &mut out).expect("it is asked what it answers");
+    assert!(
+        matches!(out.last(), Some(EngineEffect::Answered { result: Ok(_), .. })),
+        "everything was merged"
+    );
 }

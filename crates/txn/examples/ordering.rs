@@ -89,7 +89,6 @@ fn measure(name: &str, draw: fn(&mut Rng) -> AccessSet) {
     let accesses: Vec<Arc<AccessSet>> = (0..COUNT).map(|_| Arc::new(draw(&mut rng))).collect();
     let mut out = Vec::new();
     let mut now = Time(SECOND);
-    let mut collect_at = now;
     engine.start(now, &mut out);
     let (mut answers, mut items, mut vertices_max) = (0u64, 0u64, 0);
     let start = Instant::now();
@@ -98,9 +97,8 @@ fn measure(name: &str, draw: fn(&mut Rng) -> AccessSet) {
         let submission =
             Submission { program: program.clone(), access, token: Token::default(), request: None };
         engine.submit(now, submission, &mut Nothing, &mut out);
-        if now >= collect_at {
-            engine.timer(now, txn::perseus::Timer::Collect, &mut Nothing, &mut out);
-            collect_at = now + Options::default().collect_every_ns;
+        if engine.next_wake().is_some_and(|at| at <= now) {
+            engine.wake(now, &mut Nothing, &mut out);
             vertices_max = vertices_max.max(engine.vertex_count());
         }
         for effect in out.drain(..) {

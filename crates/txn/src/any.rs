@@ -4,14 +4,14 @@
 //! one byte per message. KEEPS: nodes of one cluster run the same kind; a message of another is ignored.
 
 use crate::caerus::{self, Caerus, Protocol};
-use crate::engine::{Engine, EngineEffect, EngineEffects, Executor, RegionHealth};
+use crate::engine::{
+    Answered, Command, Engine, EngineEffect, EngineEffects, EngineReport, Executor, Question, Unanswered,
+};
 use crate::perseus::{self, Perseus};
-use base::order::{Calibration, Close, CloseTicket};
 use base::topology::Topology;
-use base::txn::{Granule, Submission};
-use base::{NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
+use base::txn::Submission;
+use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The engines there are. The default is what a cluster runs that names none.
@@ -227,13 +227,7 @@ pub enum Message {
     Caerus(caerus::Message),
 }
 
-#[derive(Clone, Debug)]
-pub enum Timer {
-    Perseus(perseus::Timer),
-    Caerus(caerus::Timer),
-}
-
-type Out = Vec<EngineEffect<Message, Timer>>;
+type Out = Vec<EngineEffect<Message>>;
 
 impl AnyEngine {
     /// An engine for `me` in its `incarnation`-th life.
@@ -300,20 +294,13 @@ fn kind_of(protocol: Protocol) -> EngineKind {
 }
 
 /// Hands on what an engine asked for, in its order.
-fn hand_on<E: Engine>(
-    hosted: &mut Hosted<E>,
-    out: &mut Out,
-    message: fn(E::Message) -> Message,
-    timer: fn(E::Timer) -> Timer,
-) {
+fn hand_on<E: Engine>(hosted: &mut Hosted<E>, out: &mut Out, message: fn(E::Message) -> Message) {
     out.extend(hosted.out.drain(..).map(|effect| match effect {
         EngineEffect::Send { to, message: sent } => EngineEffect::Send { to, message: message(sent) },
-        EngineEffect::Timer { at, timer: set } => EngineEffect::Timer { at, timer: timer(set) },
         EngineEffect::Answer(answer) => EngineEffect::Answer(answer),
         EngineEffect::Stream { partition, item } => EngineEffect::Stream { partition, item },
-        EngineEffect::Closed { ticket, result } => EngineEffect::Closed { ticket, result },
+        EngineEffect::Answered { ticket, result } => EngineEffect::Answered { ticket, result },
         EngineEffect::Restored => EngineEffect::Restored,
-        EngineEffect::Latest { ticket, rank } => EngineEffect::Latest { ticket, rank },
         EngineEffect::Collected { below } => EngineEffect::Collected { below },
     }));
 }
@@ -325,13 +312,13 @@ macro_rules! inside {
             AnyEngine::Perseus(hosted) => {
                 let Hosted { engine: $engine, out: $effects } = &mut **hosted;
                 let result = $call;
-                hand_on(hosted, $out, Message::Perseus, Timer::Perseus);
+                hand_on(hosted, $out, Message::Perseus);
                 result
             }
             AnyEngine::Caerus(hosted) => {
                 let Hosted { engine: $engine, out: $effects } = &mut **hosted;
                 let result = $call;
-                hand_on(hosted, $out, Message::Caerus, Timer::Caerus);
+                hand_on(hosted, $out, Message::Caerus);
                 result
             }
         }
@@ -340,7 +327,6 @@ macro_rules! inside {
 
 impl Engine for AnyEngine {
     type Message = Message;
-    type Timer = Timer;
 
     fn start(&mut self, now: Time, out: &mut Out) {
         inside!(self, out, |engine, effects| engine.start(now, effects));
@@ -354,16 +340,6 @@ impl Engine for AnyEngine {
     ) -> TxnId {
         inside!(self, out, |engine, effects| engine.submit(now, submission, executor, effects))
     }
-    fn move_home(
-        &mut self,
-        now: Time,
-        partition: PartitionId,
-        to: RegionId,
-        executor: &mut dyn Executor,
-        out: &mut Out,
-    ) -> Result<TxnId, SqlError> {
-        inside!(self, out, |engine, effects| engine.move_home(now, partition, to, executor, effects))
-    }
     fn message(
         &mut self,
         now: Time,
@@ -375,86 +351,51 @@ impl Engine for AnyEngine {
         match (self, message) {
             (AnyEngine::Perseus(hosted), Message::Perseus(message)) => {
                 hosted.engine.message(now, from, message, executor, &mut hosted.out);
-                hand_on(hosted, out, Message::Perseus, Timer::Perseus);
+                hand_on(hosted, out, Message::Perseus);
             }
             (AnyEngine::Caerus(hosted), Message::Caerus(message)) => {
                 hosted.engine.message(now, from, message, executor, &mut hosted.out);
-                hand_on(hosted, out, Message::Caerus, Timer::Caerus);
+                hand_on(hosted, out, Message::Caerus);
             }
             // A peer of another cluster.
             _ => {}
         }
     }
-    fn timer(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut Out) {
-        match (self, timer) {
-            (AnyEngine::Perseus(hosted), Timer::Perseus(timer)) => {
-                hosted.engine.timer(now, timer, executor, &mut hosted.out);
-                hand_on(hosted, out, Message::Perseus, Timer::Perseus);
-            }
-            (AnyEngine::Caerus(hosted), Timer::Caerus(timer)) => {
-                hosted.engine.timer(now, timer, executor, &mut hosted.out);
-                hand_on(hosted, out, Message::Caerus, Timer::Caerus);
-            }
-            _ => unreachable!("a node keeps the engine that set its timers"),
+    fn next_wake(&self) -> Option<Time> {
+        match self {
+            AnyEngine::Perseus(hosted) => hosted.engine.next_wake(),
+            AnyEngine::Caerus(hosted) => hosted.engine.next_wake(),
         }
     }
-    fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
-        inside!(self, out, |engine, effects| engine.close(now, ticket, close, effects));
+    fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        inside!(self, out, |engine, effects| engine.wake(now, executor, effects));
     }
-    fn will_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut Out) {
-        inside!(self, out, |engine, effects| engine.will_close(now, partition, rank, effects));
-    }
-    fn find_latest(
+    fn ask(
         &mut self,
         now: Time,
-        ticket: CloseTicket,
-        partition: PartitionId,
-        granules: Vec<Granule>,
+        question: Question,
         executor: &mut dyn Executor,
         out: &mut Out,
-    ) {
-        inside!(self, out, |engine, effects| {
-            engine.find_latest(now, ticket, partition, granules, executor, effects)
-        });
+    ) -> Result<Option<Answered>, Unanswered> {
+        inside!(self, out, |engine, effects| engine.ask(now, question, executor, effects))
     }
-    fn least_cut(&self) -> Rank {
-        match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.least_cut(),
-            AnyEngine::Caerus(hosted) => hosted.engine.least_cut(),
-        }
+    fn admin(
+        &mut self,
+        now: Time,
+        command: Command,
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) -> Result<TxnId, SqlError> {
+        inside!(self, out, |engine, effects| engine.admin(now, command, executor, effects))
     }
-    fn forget_close(&mut self, ticket: CloseTicket) {
+    fn set_floor(&mut self, floor: Option<Rank>) {
         match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.forget_close(ticket),
-            AnyEngine::Caerus(hosted) => hosted.engine.forget_close(ticket),
+            AnyEngine::Perseus(hosted) => hosted.engine.set_floor(floor),
+            AnyEngine::Caerus(hosted) => hosted.engine.set_floor(floor),
         }
     }
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut Out) {
         inside!(self, out, |engine, effects| engine.resume(now, incarnation, effects));
-    }
-    fn counters(&self) -> BTreeMap<&'static str, u64> {
-        match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.counters(),
-            AnyEngine::Caerus(hosted) => hosted.engine.counters(),
-        }
-    }
-    fn held(&self) -> BTreeMap<&'static str, u64> {
-        match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.held(),
-            AnyEngine::Caerus(hosted) => hosted.engine.held(),
-        }
-    }
-    fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
-        match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.refused_messages(),
-            AnyEngine::Caerus(hosted) => hosted.engine.refused_messages(),
-        }
-    }
-    fn regions(&self) -> Vec<RegionHealth> {
-        match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.regions(),
-            AnyEngine::Caerus(hosted) => hosted.engine.regions(),
-        }
     }
     fn absent(&self) -> Option<SqlError> {
         match self {
@@ -462,28 +403,10 @@ impl Engine for AnyEngine {
             AnyEngine::Caerus(hosted) => hosted.engine.absent(),
         }
     }
-    fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
+    fn report(&self) -> EngineReport {
         match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.calibrate(now, partition),
-            AnyEngine::Caerus(hosted) => hosted.engine.calibrate(now, partition),
-        }
-    }
-    fn safe_rank(&mut self, now: Time, partition: PartitionId) -> Option<Rank> {
-        match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.safe_rank(now, partition),
-            AnyEngine::Caerus(hosted) => hosted.engine.safe_rank(now, partition),
-        }
-    }
-    fn timestamp(&mut self, now: Time) -> Option<Rank> {
-        match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.timestamp(now),
-            AnyEngine::Caerus(hosted) => hosted.engine.timestamp(now),
-        }
-    }
-    fn set_floor(&mut self, floor: Option<Rank>) {
-        match self {
-            AnyEngine::Perseus(hosted) => hosted.engine.set_floor(floor),
-            AnyEngine::Caerus(hosted) => hosted.engine.set_floor(floor),
+            AnyEngine::Perseus(hosted) => hosted.engine.report(),
+            AnyEngine::Caerus(hosted) => hosted.engine.report(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The one contract between an ordering engine and the node that hosts it.
 //!
-//! IN: submissions at the gateway, messages and timers, questions of readers. OUT: [`EngineEffect`]s in
-//! order. KEEPS: every conflicting pair executes in the same order at every partition both touch;
+//! IN: submissions at the gateway, messages, being woken, questions of readers, commands of the node.
+//! OUT: [`EngineEffect`]s in order, and when to be woken next. KEEPS: every conflicting pair executes in the same order at every partition both touch;
 //! `rank` agrees with that order; an answered transaction has `rank` below the true time of its answer;
 //! a transaction submitted after that answer gets a larger rank.
 //!
@@ -10,13 +10,15 @@
 use base::order::{Calibration, Close, CloseTicket, Closed, StreamItem};
 pub use base::txn::Applied;
 use base::txn::{Gathered, Granule, Outcome, Submission, Transaction};
+use base::write_set::{Evaluated, WriteSet};
 use base::{NodeId, PartitionId, Place, Rank, RegionId, SqlError, Time, TxnId};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// A partition's data, as an engine needs it. Both calls happen at the transaction's place: everything
-/// before it that conflicts has been applied, nothing after it has.
+/// Partitions' data, as an engine needs it. One that orders first has transactions gather and apply at their places:
+/// everything before that conflicts has been applied, nothing after it has. One that executes first evaluates them at
+/// a rank, and installs at their places the write sets of those that it lets commit.
 pub trait Executor {
     /// Reads at this partition and decides whether the transaction must abort.
     fn gather(&mut self, partition: PartitionId, transaction: &Transaction) -> Gathered;
@@ -28,6 +30,23 @@ pub trait Executor {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied;
+    /// What the transaction reads, answers and would write, at every participant, if it were executed over rows as of
+    /// this rank; writes nothing. Errors: it must abort, and why; not all of its participants are here; the rank was
+    /// collected; its program can only be executed at a place (a change of the catalog), or with this executor.
+    fn evaluate(&mut self, _transaction: &Transaction, _at: Rank) -> Result<Evaluated, SqlError> {
+        Err(SqlError::unsupported("evaluating a transaction at a rank with this executor"))
+    }
+    /// Writes at this partition what [`Executor::evaluate`] gave, at the transaction's place; `writes` holds every
+    /// participant's. The same rows, index entries and commit record as of applying it there, provided that nothing
+    /// it read or writes has changed since. Errors: a table has changed its description since; nothing was written.
+    fn install(
+        &mut self,
+        _partition: PartitionId,
+        _place: Place,
+        _writes: &BTreeMap<PartitionId, WriteSet>,
+    ) -> Result<Applied, SqlError> {
+        Err(SqlError::unsupported("installing a write set with this executor"))
+    }
     /// Begins a copy of these partitions' rows as they are now, with whatever versions are kept, for a node; one that
     /// was under way for it ends. An executor whose rows nobody copies keeps the defaults.
     fn begin_copy(&mut self, _to: NodeId, _partitions: &[PartitionId]) {}
@@ -67,14 +86,10 @@ pub struct Answer {
 
 /// What an engine asks of its node.
 #[derive(Debug)]
-pub enum EngineEffect<M, T> {
+pub enum EngineEffect<M> {
     Send {
         to: NodeId,
         message: M,
-    },
-    Timer {
-        at: Time,
-        timer: T,
     },
     /// The client may be told now: its rank lies in the past for every clock.
     Answer(Answer),
@@ -83,23 +98,130 @@ pub enum EngineEffect<M, T> {
         partition: PartitionId,
         item: StreamItem,
     },
-    /// Answers [`Engine::close`]; an error is a refusal (a cut too far in the future).
-    Closed {
+    /// Answers a [`Question`] that has this ticket, once; an error is a refusal (a cut too far in the future).
+    Answered {
         ticket: CloseTicket,
-        result: Result<Closed, SqlError>,
+        result: Result<Answered, SqlError>,
     },
     /// The node had lost its memory and is whole again: rows are as [`Executor::restore`] has left them, positions of
-    /// logs go on from there ([`Engine::calibrate`]), and whoever follows them needs a copy.
+    /// logs go on from there ([`Question::Calibration`]), and whoever follows them needs a copy.
     Restored,
-    /// Answers [`Engine::find_latest`].
-    Latest {
-        ticket: CloseTicket,
-        rank: Rank,
-    },
     /// No cut at or below this rank is in use anywhere, and none will be: older versions may go.
     Collected {
         below: Rank,
     },
+}
+
+/// What a reader, or the node for its readers, wants to know of the order.
+///
+/// | question | answer | when |
+/// |---|---|---|
+/// | `Close`, `Latest` | [`Answered::Closed`], [`Answered::Rank`] | as [`EngineEffect::Answered`], possibly among the effects of the same call |
+/// | `WillClose`, `Forget` | none | |
+/// | all others | [`Answered::Calibration`] or [`Answered::Rank`] | at once, without effects |
+///
+/// Every engine answers `Close`, `Calibration` and `LeastCut`; of the others it may say that it does not
+/// ([`Unanswered`]).
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// Closes a rank at a partition of this node, for what is read there.
+    Close { ticket: CloseTicket, close: Close },
+    /// A reader of this node asks the nearest copy, at another node, to close a rank: whatever else can be set going
+    /// meanwhile.
+    WillClose { partition: PartitionId, rank: Rank },
+    /// A rank that is at least that of everything that was answered before this call and writes these granules of a
+    /// partition of this node. For clusters whose clocks have no bound
+    /// ([`base::topology::Topology::unbounded_clocks`]); no cut of such a cluster is below [`Question::LeastCut`].
+    Latest { ticket: CloseTicket, partition: PartitionId, granules: Vec<Granule> },
+    /// The reader of this ticket went away.
+    Forget { ticket: CloseTicket },
+    /// How far a partition of this node has executed. What comes later is ranked above the answer's `low`.
+    Calibration { partition: PartitionId },
+    /// A rank at or below which everything that touches the partition is on its stream, now and for good; as large as
+    /// that can be without waiting.
+    SafeRank { partition: PartitionId },
+    /// A timestamp above the rank of everything answered so far, of the node that hands them out.
+    Timestamp,
+    /// See [`Question::Latest`].
+    LeastCut,
+}
+
+impl Question {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Question::Close { .. } => "close",
+            Question::WillClose { .. } => "will close",
+            Question::Latest { .. } => "latest",
+            Question::Forget { .. } => "forget",
+            Question::Calibration { .. } => "calibration",
+            Question::SafeRank { .. } => "safe rank",
+            Question::Timestamp => "timestamp",
+            Question::LeastCut => "least cut",
+        }
+    }
+}
+
+/// See [`Question`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    Closed(Closed),
+    Calibration(Calibration),
+    Rank(Rank),
+}
+
+impl Answered {
+    pub fn closed(self) -> Result<Closed, Unanswered> {
+        match self {
+            Answered::Closed(closed) => Ok(closed),
+            _ => Err(Unanswered { question: "close" }),
+        }
+    }
+    pub fn calibration(self) -> Result<Calibration, Unanswered> {
+        match self {
+            Answered::Calibration(calibration) => Ok(calibration),
+            _ => Err(Unanswered { question: "calibration" }),
+        }
+    }
+    pub fn rank(self) -> Result<Rank, Unanswered> {
+        match self {
+            Answered::Rank(rank) => Ok(rank),
+            _ => Err(Unanswered { question: "rank" }),
+        }
+    }
+}
+
+/// This engine, or this node of it, does not answer that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    pub question: &'static str,
+}
+
+impl From<Unanswered> for SqlError {
+    fn from(unanswered: Unanswered) -> SqlError {
+        let error = SqlError::unsupported(format!("the question \"{}\" to this engine", unanswered.question));
+        error.hint("Choose a way of reading that rests on what the cluster's engine can tell.")
+    }
+}
+
+/// What an administrator has an engine do.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Moves the ordering of a partition to another region, while everything goes on; answered like a transaction.
+    /// Errors: there is no such partition or region, or the engine orders differently.
+    MoveHome { partition: PartitionId, to: RegionId },
+}
+
+/// How an engine is, for reports and for checks.
+#[derive(Clone, Debug, Default)]
+pub struct EngineReport {
+    /// What happened since the beginning, by name.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// Entries kept now, by what they are: for whoever checks that memory stays bounded.
+    pub held: BTreeMap<&'static str, u64>,
+    /// Messages refused since the beginning because no correct node sends them, by sender and reason.
+    pub refused_messages: BTreeMap<(NodeId, &'static str), u64>,
+    /// How each region is, as far as this node can tell; nothing with an engine that does not look.
+    pub regions: Vec<RegionHealth>,
 }
 
 /// How a region is, as one node can tell.
@@ -125,7 +247,7 @@ impl RegionState {
     }
 }
 
-/// See [`Engine::regions`].
+/// See [`EngineReport::regions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionHealth {
     pub region: RegionId,
@@ -139,12 +261,11 @@ pub struct RegionHealth {
 }
 
 /// An engine's effects, first in, first out.
-pub type EngineEffects<E> = Vec<EngineEffect<<E as Engine>::Message, <E as Engine>::Timer>>;
+pub type EngineEffects<E> = Vec<EngineEffect<<E as Engine>::Message>>;
 
 /// An ordering protocol at one node: coordinator for its gateway and participant for its partitions.
 pub trait Engine {
     type Message: Serialize + DeserializeOwned + Clone + Debug + Send + 'static;
-    type Timer: Clone + Debug + Send + 'static;
 
     /// First call in a node's life.
     fn start(&mut self, now: Time, out: &mut EngineEffects<Self>)
@@ -160,21 +281,6 @@ pub trait Engine {
     ) -> TxnId
     where
         Self: Sized;
-    /// Moves the ordering of a partition to another region, while everything goes on; answered like a
-    /// transaction. Errors: there is no such partition or region, or the engine orders differently.
-    fn move_home(
-        &mut self,
-        _now: Time,
-        _partition: PartitionId,
-        _to: RegionId,
-        _executor: &mut dyn Executor,
-        _out: &mut EngineEffects<Self>,
-    ) -> Result<TxnId, SqlError>
-    where
-        Self: Sized,
-    {
-        Err(SqlError::unsupported("moving homes with this engine"))
-    }
     fn message(
         &mut self,
         now: Time,
@@ -184,86 +290,40 @@ pub trait Engine {
         out: &mut EngineEffects<Self>,
     ) where
         Self: Sized;
-    fn timer(
+    /// When this node wants to be woken, as of now; asked after every call. `None`: not before something else happens.
+    fn next_wake(&self) -> Option<Time>;
+    /// That time has come. To be woken when there is nothing to do is harmless.
+    fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>)
+    where
+        Self: Sized;
+    /// Answers a reader; see [`Question`] for when. Errors: nobody can ask this engine that, and nothing was begun.
+    fn ask(
         &mut self,
         now: Time,
-        timer: Self::Timer,
+        question: Question,
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
-    ) where
-        Self: Sized;
-    /// Closes a rank at a partition of this node, for what is read there; answered by
-    /// [`EngineEffect::Closed`], possibly at once.
-    fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut EngineEffects<Self>)
+    ) -> Result<Option<Answered>, Unanswered>
     where
         Self: Sized;
-    /// A reader of this node asks the nearest copy, at another node, to close a rank: whatever else can be
-    /// set going meanwhile.
-    fn will_close(&mut self, _now: Time, _partition: PartitionId, _rank: Rank, _out: &mut EngineEffects<Self>)
-    where
-        Self: Sized,
-    {
-    }
-    /// Finds a rank that is at least that of everything that was answered before this call and writes these granules
-    /// of a partition of this node; answered by [`EngineEffect::Latest`]. For clusters whose clocks have no bound
-    /// ([`base::topology::Topology::unbounded_clocks`]); no cut of such a cluster is below [`Engine::least_cut`].
-    fn find_latest(
+    /// Begins what a command wants; its [`Answer`] comes later, like a transaction's.
+    fn admin(
         &mut self,
-        _now: Time,
-        _ticket: CloseTicket,
-        _partition: PartitionId,
-        _granules: Vec<Granule>,
-        _executor: &mut dyn Executor,
-        _out: &mut EngineEffects<Self>,
-    ) where
-        Self: Sized,
-    {
-        unreachable!("this engine is not made where clocks have no bound")
-    }
-    /// See [`Engine::find_latest`].
-    fn least_cut(&self) -> Rank {
-        Rank::ZERO
-    }
-    /// The reader of this ticket went away.
-    fn forget_close(&mut self, ticket: CloseTicket);
-    /// The node came back and has repeated every call of its former lives, in order. Timers set before
-    /// are gone; transactions submitted from now on belong to this `incarnation`, which is larger than any
-    /// before.
+        now: Time,
+        command: Command,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) -> Result<TxnId, SqlError>
+    where
+        Self: Sized;
+    /// Least cut that any current reader of this node uses; `None` if there is none. Needs nothing done at once.
+    fn set_floor(&mut self, floor: Option<Rank>);
+    /// The node came back and has repeated every call of its former lives, in order. Transactions submitted from now
+    /// on belong to this `incarnation`, which is larger than any before.
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>)
     where
         Self: Sized;
-    /// What happened since the beginning, by name: for reports.
-    fn counters(&self) -> BTreeMap<&'static str, u64> {
-        BTreeMap::new()
-    }
-    /// Entries kept now, by what they are: for whoever checks that memory stays bounded.
-    fn held(&self) -> BTreeMap<&'static str, u64> {
-        BTreeMap::new()
-    }
-    /// Messages refused since the beginning because no correct node sends them, by sender and reason.
-    fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
-        BTreeMap::new()
-    }
-    /// How each region is, as far as this node can tell; nothing with an engine that does not look.
-    fn regions(&self) -> Vec<RegionHealth> {
-        Vec::new()
-    }
     /// Why this node answers nobody now; `None`: it does. (It has lost its memory and is not whole again.)
-    fn absent(&self) -> Option<SqlError> {
-        None
-    }
-    /// How far a partition of this node has executed. What comes later is ranked above the answer's `low`.
-    fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration;
-    /// A rank at or below which everything that touches the partition is on its stream, now and for good;
-    /// as large as that can be without waiting. `None`: this engine cannot tell without waiting.
-    fn safe_rank(&mut self, _now: Time, _partition: PartitionId) -> Option<Rank> {
-        None
-    }
-    /// A timestamp above the rank of everything answered so far, if timestamps are handed out centrally and
-    /// this node is the one that does; `None` otherwise.
-    fn timestamp(&mut self, _now: Time) -> Option<Rank> {
-        None
-    }
-    /// Least cut that any current reader of this node uses; `None` if there is none.
-    fn set_floor(&mut self, floor: Option<Rank>);
+    fn absent(&self) -> Option<SqlError>;
+    fn report(&self) -> EngineReport;
 }

@@ -1,6 +1,6 @@
 //! Who orders: the one contract every engine fulfils, and the engines.
 //!
-//! Suggested reading order: [`engine`], the shared [`graph`] and [`log`], then an engine.
+//! Suggested reading order: [`engine`], the shared [`timers`], [`graph`] and [`log`], then an engine.
 
 pub mod any;
 pub mod caerus;
@@ -10,5 +10,6 @@ pub mod graph;
 pub mod log;
 pub mod perseus;
 mod share;
+pub mod timers;
 #[cfg(test)]
 mod trial;

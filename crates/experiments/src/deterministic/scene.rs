@@ -449,7 +449,7 @@ fn used(world: &Cluster) -> Vec<u64> {
 fn totals(world: &Cluster) -> Costs {
     let counters = world.counters();
     let nodes = world.topology().node_ids().filter_map(|node| world.node(node));
-    let engines: Vec<_> = nodes.map(|node| node.engine().counters()).collect();
+    let engines: Vec<_> = nodes.map(|node| node.engine().report().counters).collect();
     let all = |name: &str| engines.iter().filter_map(|counters| counters.get(name)).sum();
     Costs {
         messages: counters.inside.sent + counters.across.sent,

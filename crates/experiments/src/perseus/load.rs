@@ -270,6 +270,6 @@ pub fn measure(world: &mut Cluster, shared: &Rc<Shared>, tell: &mut dyn FnMut(f6
 
 fn graph_bytes(world: &Cluster) -> [u64; 2] {
     let nodes = world.topology().node_ids().filter_map(|node| world.node(node));
-    let counters: Vec<_> = nodes.map(|node| node.engine().counters()).collect();
+    let counters: Vec<_> = nodes.map(|node| node.engine().report().counters).collect();
     ["graph bytes sent", "graph bytes streamed"].map(|name| counters.iter().map(|c| c[name]).sum())
 }

@@ -7,6 +7,7 @@ use crate::questions::{Asked, Owner, Purpose, Serving};
 use crate::read::goal::granule_of;
 use base::Key;
 use base::order::{Close, CloseTicket, Closed, StreamItem};
+use txn::engine::Unanswered;
 
 impl<E: Engine> Node<E> {
     pub(super) fn ask(
@@ -190,7 +191,11 @@ impl<E: Engine> Node<E> {
                     }
                 }
             }
-            Purpose::Latest { .. } => unreachable!("nothing was closed for it"),
+            Purpose::Latest { to, question } => {
+                self.questions.serving_for.remove(&(to, question));
+                let refused = result.and_then(|_| Err(Unanswered { question: "latest" }.into()));
+                self.answer(now, to, question, partition, now.since(serving.since), refused, out);
+            }
             Purpose::Answer { to, question, what } => {
                 self.questions.serving_for.remove(&(to, question));
                 let answer = result.and_then(|closed| match what {

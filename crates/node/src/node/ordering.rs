@@ -1,9 +1,11 @@
 //! The engine, as the rest of the node sees it: everything that is asked of it, and what its effects lead to.
 //!
-//! KEEPS: effects are followed in order; no other file asks the engine about cuts.
+//! KEEPS: effects are followed in order; after every call that may change when the engine wants to be woken an alarm is
+//! set for then; no other file asks the engine about cuts.
 
 use super::*;
 use base::order::{Calibration, Close, CloseTicket, Closed};
+use txn::engine::{Answered, Command, Question as Asked, Unanswered};
 
 /// What a close was answered at once, and what else is to follow.
 type ClosedAtOnce<E> = (Option<Result<Closed, SqlError>>, EngineEffects<E>);
@@ -41,7 +43,7 @@ impl<E: Engine> Node<E> {
         out: &mut Effects<Self>,
     ) {
         let mut effects = std::mem::take(&mut self.effects);
-        match self.engine.move_home(now, partition, to, &mut self.data, &mut effects) {
+        match self.engine.admin(now, Command::MoveHome { partition, to }, &mut self.data, &mut effects) {
             Ok(txn) => self.gateway.submitted(txn, id, now),
             Err(error) => out.reply(id, Reply::Submitted(Err(error))),
         }
@@ -60,28 +62,49 @@ impl<E: Engine> Node<E> {
         self.engine_effects(now, effects, out);
     }
 
-    pub(super) fn engine_timer(&mut self, now: Time, timer: E::Timer, out: &mut Effects<Self>) {
+    /// An alarm that was set for this time has gone off.
+    pub(super) fn wake_engine(&mut self, now: Time, alarm: Time, out: &mut Effects<Self>) {
+        self.alarms.went_off(alarm);
         let mut effects = std::mem::take(&mut self.effects);
-        self.engine.timer(now, timer, &mut self.data, &mut effects);
+        self.engine.wake(now, &mut self.data, &mut effects);
         self.engine_effects(now, effects, out);
     }
 
     // ---- questions of readers ---------------------------------------------------------------------
 
+    /// Asks the engine; the answer, or that there is none, is among the effects or comes later.
+    fn ask_engine(&mut self, now: Time, ticket: CloseTicket, question: Asked) -> EngineEffects<E> {
+        let mut effects = std::mem::take(&mut self.effects);
+        match self.engine.ask(now, question, &mut self.data, &mut effects) {
+            Ok(None) => {}
+            Ok(Some(answered)) => effects.push(EngineEffect::Answered { ticket, result: Ok(answered) }),
+            Err(refused) => effects.push(EngineEffect::Answered { ticket, result: Err(refused.into()) }),
+        }
+        effects
+    }
+
+    /// What can be answered without waiting and changes nothing that others would have to hear of.
+    fn ask_at_once(&mut self, now: Time, question: Asked) -> Result<Answered, Unanswered> {
+        let name = question.name();
+        let mut effects = std::mem::take(&mut self.effects);
+        let answered = self.engine.ask(now, question, &mut self.data, &mut effects);
+        assert!(effects.is_empty(), "{name} asks nothing of the node");
+        self.effects = effects;
+        answered?.ok_or(Unanswered { question: name })
+    }
+
     /// Closes a rank at a partition of this node; answered by [`Node::closed`], maybe at once.
     pub(super) fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Effects<Self>) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.engine.close(now, ticket, close, &mut effects);
+        let effects = self.ask_engine(now, ticket, Asked::Close { ticket, close });
         self.engine_effects(now, effects, out);
     }
 
     /// The same, without following the effects: for a read that is answered in the same step if nobody holds it up.
     pub(super) fn close_at_once(&mut self, now: Time, ticket: CloseTicket, close: Close) -> ClosedAtOnce<E> {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.engine.close(now, ticket, close, &mut effects);
-        let answers = |effect: &EngineEffect<E::Message, E::Timer>| matches!(effect, EngineEffect::Closed { ticket: closed, .. } if *closed == ticket);
+        let mut effects = self.ask_engine(now, ticket, Asked::Close { ticket, close });
+        let answers = |effect: &EngineEffect<E::Message>| matches!(effect, EngineEffect::Answered { ticket: answered, .. } if *answered == ticket);
         let closed = match effects.iter().rposition(answers).map(|nth| effects.remove(nth)) {
-            Some(EngineEffect::Closed { result, .. }) => Some(result),
+            Some(EngineEffect::Answered { result, .. }) => Some(closed_of(result)),
             _ => None,
         };
         (closed, effects)
@@ -96,7 +119,9 @@ impl<E: Engine> Node<E> {
         out: &mut Effects<Self>,
     ) {
         let mut effects = std::mem::take(&mut self.effects);
-        self.engine.will_close(now, partition, rank, &mut effects);
+        // An engine that has nothing to do then may say so.
+        let question = Asked::WillClose { partition, rank };
+        let _: Result<_, Unanswered> = self.engine.ask(now, question, &mut self.data, &mut effects);
         self.engine_effects(now, effects, out);
     }
 
@@ -109,27 +134,22 @@ impl<E: Engine> Node<E> {
         granules: Vec<Granule>,
         out: &mut Effects<Self>,
     ) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.engine.find_latest(now, ticket, partition, granules, &mut self.data, &mut effects);
+        let effects = self.ask_engine(now, ticket, Asked::Latest { ticket, partition, granules });
         self.engine_effects(now, effects, out);
     }
 
     /// How far a partition of this node has executed.
     pub(super) fn calibration(&mut self, now: Time, partition: PartitionId) -> Calibration {
-        self.engine.calibrate(now, partition)
+        let answered = self.ask_at_once(now, Asked::Calibration { partition });
+        answered.and_then(Answered::calibration).expect("every engine can tell how far it is")
     }
     pub(super) fn safe_rank(&mut self, now: Time, partition: PartitionId) -> Option<Rank> {
-        self.engine.safe_rank(now, partition)
+        self.ask_at_once(now, Asked::SafeRank { partition }).and_then(Answered::rank).ok()
     }
     pub(super) fn timestamp(&mut self, now: Time) -> Result<Rank, SqlError> {
-        let refused = || SqlError::unsupported("a central timestamp with this engine's options");
-        self.engine.timestamp(now).ok_or_else(refused)
+        let refused = |_| SqlError::unsupported("a central timestamp with this engine's options");
+        self.ask_at_once(now, Asked::Timestamp).and_then(Answered::rank).map_err(refused)
     }
-    /// No cut is below it. Where clocks are bounded they see to that.
-    pub(super) fn least_cut(&self) -> Rank {
-        if self.topology.unbounded_clocks { self.engine.least_cut() } else { Rank::ZERO }
-    }
-
     // ---- effects ----------------------------------------------------------------------------------
 
     pub(super) fn engine_effects(
@@ -138,19 +158,25 @@ impl<E: Engine> Node<E> {
         mut effects: EngineEffects<E>,
         out: &mut Effects<Self>,
     ) {
+        // Where clocks are bounded they see to it that no cut is too early.
+        if self.topology.unbounded_clocks {
+            let answered = self.ask_at_once(now, Asked::LeastCut).and_then(Answered::rank);
+            self.least_cut = answered.expect("every engine knows its least cut");
+        }
         let mut records = false;
         for effect in effects.drain(..) {
             match effect {
                 EngineEffect::Send { to, message } => self.send(to, Message::Engine(message), out),
-                EngineEffect::Timer { at, timer } => out.timer(Timer::Engine(timer), at),
                 EngineEffect::Answer(answer) => self.executed(now, answer, out),
                 EngineEffect::Stream { partition, item } => {
                     records = true;
                     self.stream(now, partition, item, out);
                 }
-                EngineEffect::Closed { ticket, result } => self.closed(now, ticket, result, out),
+                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
+                    self.latest(now, ticket, rank, out)
+                }
+                EngineEffect::Answered { ticket, result } => self.closed(now, ticket, closed_of(result), out),
                 EngineEffect::Restored => self.restored(now, out),
-                EngineEffect::Latest { ticket, rank } => self.latest(now, ticket, rank, out),
                 EngineEffect::Collected { below } => {
                     self.check_lease(now, below, out);
                     let spared = self.protocol.spare(now, below);
@@ -163,6 +189,9 @@ impl<E: Engine> Node<E> {
         // Effects that came meanwhile have a buffer of their own; keep the larger.
         if self.effects.capacity() < effects.capacity() {
             self.effects = effects;
+        }
+        if let Some(at) = self.alarms.arm(self.engine.next_wake()) {
+            out.timer(Timer::Engine(at), at);
         }
         if records {
             self.advance_all(now, out);
@@ -178,4 +207,8 @@ impl<E: Engine> Node<E> {
             out.reply(id, Reply::Submitted(Ok(submitted)));
         }
     }
+}
+
+fn closed_of(result: Result<Answered, SqlError>) -> Result<Closed, SqlError> {
+    result.and_then(|answered| Ok(answered.closed()?))
 }

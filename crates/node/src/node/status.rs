@@ -43,7 +43,7 @@ impl<E: Engine> Node<E> {
         let early: usize = streams.incoming.values().map(Incoming::held).sum();
         let published: usize = streams.published.values().map(DependencyGraph::vertex_count).sum();
         let questions = &self.questions;
-        let mut held = self.engine.held();
+        let mut held = self.engine.report().held;
         held.extend([
             ("row versions", rows.versions),
             ("column versions", columns.versions as u64),

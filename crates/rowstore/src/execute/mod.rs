@@ -7,15 +7,20 @@
 //! Statements and validated write sets are run once, while gathering, against an overlay of their own
 //! writes; what they would write is kept until they are applied. Procedures have two halves of their own.
 //!
+//! A program can also be evaluated at a rank, which writes nothing, and what it would write be installed at a
+//! place later: see `evaluate`.
+//!
 //! A unique entry that has its home elsewhere ([`Table::index_is_local`](base::schema::Table::index_is_local))
 //! is written at its home by a participant that sees the row in the program; the entry of a row that goes away is
 //! named by the participant that holds the row, in the values it gathers.
 
 mod declared;
+pub(crate) mod evaluate;
 mod insert;
 mod migration;
 mod overlay;
 mod procedure;
+mod rehearsal;
 mod schema;
 mod statement;
 mod validated;
@@ -25,10 +30,11 @@ use crate::store::{Store, Wrote};
 use base::commit::{Change, RowWrite};
 use base::error::SqlResult;
 use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram, given_up};
-use base::{Datum, Key, PartitionId, Place, TableId, TxnId};
+use base::write_set::UniqueEntry;
+use base::{Datum, Key, PartitionId, Place, Row, TableId, TxnId};
 use migration::Written;
 use overlay::Overlay;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a gathered transaction will do when it is applied.
 #[derive(Default)]
@@ -160,33 +166,48 @@ impl Store {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied {
-        // Entries are left before they are taken.
-        let others = exchange.iter().filter(|(partition, _)| **partition != self.partition);
+        let here = self.partition;
+        let others = exchange.iter().filter(|(partition, _)| **partition != here);
         let others = others.map(|(_, gathered)| match gathered {
             Gathered::Values(values) => values.as_slice(),
             Gathered::Abort(error) => panic!("applied although a participant aborted: {error}"),
         });
-        let left: Vec<_> = others.chain([prepared.departures.as_slice()]).flat_map(departures).collect();
-        for (index, entry, key) in left {
-            let entry = (index, entry);
-            if !prepared.overlay.kept.contains(&entry) {
-                self.leave_home(index, &entry.1, &key, place);
-            }
-        }
-        for (index, entries) in &prepared.overlay.homes {
-            for (entry, owner) in entries {
-                self.write_home(*index, entry, owner.as_ref(), place);
-            }
-        }
-        let mut writes = Vec::with_capacity(prepared.overlay.len());
-        for (table, rows) in prepared.overlay.rows {
-            for (key, row) in rows {
-                if let Wrote::Version(before) = self.write_row(table, &key, row.clone(), place) {
-                    writes.push(RowWrite { table, key, change: Change::of(before, row) });
-                }
-            }
-        }
+        let left = others.chain([prepared.departures.as_slice()]).flat_map(departures);
+        let Overlay { rows, homes, kept, .. } = prepared.overlay;
+        let homes = homes.into_iter().flat_map(|(index, entries)| {
+            entries.into_iter().map(move |(entry, owner)| ((index, entry), owner))
+        });
+        let rows = rows
+            .into_iter()
+            .flat_map(|(table, rows)| rows.into_iter().map(move |(key, row)| (table, key, row)));
+        let writes = self.write_all(place, left, &kept, homes, rows);
         Applied { results: prepared.results, writes, schema: None }
+    }
+
+    /// Writes final states here: entries are left before they are taken. What became of the rows.
+    fn write_all(
+        &mut self,
+        place: Place,
+        left: impl IntoIterator<Item = (UniqueEntry, Key)>,
+        kept: &BTreeSet<UniqueEntry>,
+        homes: impl IntoIterator<Item = (UniqueEntry, Option<Key>)>,
+        rows: impl IntoIterator<Item = (TableId, Key, Option<Row>)>,
+    ) -> Vec<RowWrite> {
+        for (entry, key) in left {
+            if !kept.contains(&entry) {
+                self.leave_home(entry.0, &entry.1, &key, place);
+            }
+        }
+        for ((index, entry), owner) in homes {
+            self.write_home(index, &entry, owner.as_ref(), place);
+        }
+        let mut writes = Vec::new();
+        for (table, key, row) in rows {
+            if let Wrote::Version(before) = self.write_row(table, &key, row.clone(), place) {
+                writes.push(RowWrite { table, key, change: Change::of(before, row) });
+            }
+        }
+        writes
     }
 
     /// Removes an entry homed here if it still leads to the row that goes away.
@@ -199,10 +220,10 @@ impl Store {
 }
 
 /// Reads what a participant said about entries that lose their rows.
-fn departures(values: &[Datum]) -> impl Iterator<Item = (TableId, Key, Key)> + '_ {
+fn departures(values: &[Datum]) -> impl Iterator<Item = (UniqueEntry, Key)> + '_ {
     values.chunks_exact(3).map(|triple| match triple {
         [Datum::Int(index), Datum::Bytes(entry), Datum::Bytes(key)] => {
-            (TableId(*index as u32), Key::from_bytes(entry), Key::from_bytes(key))
+            ((TableId(*index as u32), Key::from_bytes(entry)), Key::from_bytes(key))
         }
         other => panic!("not a departure: {other:?}"),
     })

@@ -3,12 +3,14 @@
 use super::Prepared;
 use super::declared::{Declared, mentions, undeclared_key, undeclared_range};
 use super::violation;
-use crate::store::{IndexStore, Store, TableStore};
+use crate::store::{IndexStore, Owner, Store, TableStore};
+use crate::versions::{Slot, VersionMap};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::{Placement, stale_schema};
 use base::txn::{AccessMode, Transaction};
-use base::{Datum, Key, Row, TableId};
+use base::{Datum, Key, Place, Row, TableId};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -45,12 +47,22 @@ pub(crate) struct Run<'a> {
     pub transaction: &'a Transaction,
     pub declared: Declared<'a>,
     pub prepared: Prepared,
+    /// Rows are seen as of here; `None`: the newest.
+    pub cut: Option<Place>,
+    /// What was read, as far as somebody asks.
+    pub reads: RefCell<Vec<(TableId, KeyRange)>>,
 }
 
 impl<'a> Run<'a> {
     pub fn new(store: &'a Store, transaction: &'a Transaction) -> Run<'a> {
         let declared = Declared::new(transaction.access.at(store.partition));
-        Run { store, changed: None, transaction, declared, prepared: Prepared::default() }
+        let (prepared, reads) = (Prepared::default(), RefCell::default());
+        Run { store, changed: None, transaction, declared, prepared, cut: None, reads }
+    }
+
+    /// The same over rows as they were, keeping what is read.
+    pub fn at(store: &'a Store, transaction: &'a Transaction, cut: Place) -> Run<'a> {
+        Run { cut: Some(cut), ..Run::new(store, transaction) }
     }
 
     /// The same, with tables that the transaction itself changes.
@@ -84,11 +96,28 @@ impl<'a> Run<'a> {
                 .is_none_or(|(first, _)| *first == self.store.partition)
     }
 
+    fn note(&self, id: TableId, range: impl FnOnce() -> KeyRange) {
+        if self.cut.is_some() {
+            self.reads.borrow_mut().push((id, range()));
+        }
+    }
+    fn seen<'t, V: Clone>(&self, slot: &'t Slot<V>) -> Option<&'t V> {
+        self.cut.map_or_else(|| slot.latest(), |cut| slot.at(cut))
+    }
+    fn stored_in<'t, V: Clone>(&self, map: &'t VersionMap<V>, id: TableId, key: &Key) -> Option<&'t V> {
+        self.note(id, || KeyRange::point(key.clone()));
+        map.slot(key).and_then(|slot| self.seen(slot))
+    }
+    /// The row as it was before the transaction.
+    pub fn stored<'t>(&self, table: &'t TableStore, key: &Key) -> Option<&'t Row> {
+        self.stored_in(&table.rows, table.desc.id, key)
+    }
+
     /// The row as the transaction sees it.
     pub fn row(&self, table: &'a TableStore, key: &Key) -> Option<&Row> {
         match self.prepared.overlay.rows.get(&table.desc.id).and_then(|rows| rows.get(key)) {
             Some(own) => own.as_ref(),
-            None => table.rows.latest(key),
+            None => self.stored(table, key),
         }
     }
 
@@ -101,10 +130,11 @@ impl<'a> Run<'a> {
         if let Some(key) = range.as_point() {
             return Ok(self.row(table, key).map(|row| (key.clone(), row.clone())).into_iter().collect());
         }
+        self.note(id, || range.clone());
         let mut found = Vec::new();
         let own = self.prepared.overlay.rows.get(&id).filter(|rows| !rows.is_empty());
         table.rows.scan(range, false, |key, slot| {
-            if let Some(row) = slot.latest()
+            if let Some(row) = self.seen(slot)
                 && own.is_none_or(|own| !own.contains_key(key))
             {
                 found.push((key.clone(), row.clone()));
@@ -123,8 +153,12 @@ impl<'a> Run<'a> {
     pub fn unique_owner(&self, index: &IndexStore, entry: &Key) -> Option<Key> {
         match self.prepared.overlay.owners.get(&index.desc.id).and_then(|owners| owners.get(entry)) {
             Some(own) => own.clone(),
-            None => index.unique_owner(entry),
+            None => self.owner_in(index, &index.entries, entry),
         }
+    }
+
+    fn owner_in(&self, index: &IndexStore, entries: &VersionMap<Owner>, entry: &Key) -> Option<Key> {
+        self.stored_in(entries, index.desc.id, entry).map(|owner| index.owner_key(entry, owner))
     }
 
     /// Takes a new state of a row that lives here. `values` are those of `after`.
@@ -233,7 +267,7 @@ impl<'a> Run<'a> {
         let taken = self.prepared.overlay.homes.get(&id).and_then(|homes| homes.get(&entry));
         let owner = match taken {
             Some(own) => own.clone(),
-            None => index.home_owner(&entry).filter(|owner| !leaves(owner)),
+            None => self.owner_in(index, &index.homes, &entry).filter(|owner| !leaves(owner)),
         };
         match owner {
             Some(owner) if owner == *key => {

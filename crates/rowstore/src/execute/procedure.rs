@@ -83,14 +83,14 @@ impl Store {
         Applied { results: vec![StatementResult { rows, affected: 0 }], writes, schema: None }
     }
 
-    fn context<'a>(&'a self, catalog: &'a Catalog) -> ProcedureContext<'a> {
+    pub(super) fn context<'a>(&'a self, catalog: &'a Catalog) -> ProcedureContext<'a> {
         ProcedureContext { partition: self.partition, catalog, topology: &self.topology }
     }
 
     /// Rows at a cut, or the newest, each held against the declared set; `outside` hears of one that is not
     /// in it.
     #[allow(clippy::too_many_arguments)]
-    fn scan_declared(
+    pub(super) fn scan_declared(
         &self,
         declared: &Declared<'_>,
         cut: Option<Place>,
@@ -125,7 +125,7 @@ impl Store {
     }
 }
 
-fn undeclared(store: &Store, table: TableId, key: &Key) -> SqlError {
+pub(super) fn undeclared(store: &Store, table: TableId, key: &Key) -> SqlError {
     SqlError::internal(format!(
         "the procedure touches key {key:?} of {} outside its declared set",
         name_of(&store.catalog, table)

@@ -20,13 +20,17 @@ impl Store {
         transaction: &Transaction,
         statements: &[Statement],
     ) -> SqlResult<Prepared> {
-        let mut run = Run::new(self, transaction);
-        for statement in statements {
-            let result = run.statement(statement)?;
-            run.prepared.results.push(result);
-        }
-        Ok(run.prepared)
+        Ok(run_all(Run::new(self, transaction), statements)?.prepared)
     }
+}
+
+/// Runs statements one after another.
+pub(super) fn run_all<'a>(mut run: Run<'a>, statements: &[Statement]) -> SqlResult<Run<'a>> {
+    for statement in statements {
+        let result = run.statement(statement)?;
+        run.prepared.results.push(result);
+    }
+    Ok(run)
 }
 
 impl<'a> Run<'a> {

@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
             }
         }
         for (table, write) in plain {
-            let before: Option<Row> = table.rows.latest(&write.key).cloned();
+            let before: Option<Row> = self.stored(table, &write.key).cloned();
             if write.kind == WriteKind::Insert && before.is_some() {
                 let values = complete(table, write.row.as_ref().expect("a plain write has a row"))?;
                 return Err(duplicate(&table.desc, None, &values));
@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
             let values = write.row.as_ref().and(ends[&(*id, *key)].as_deref());
             if let Some(values) = values {
                 check_row(&table.desc, values)?;
-                if write.kind == WriteKind::Insert && table.rows.latest(key).is_some() {
+                if write.kind == WriteKind::Insert && self.stored(table, key).is_some() {
                     return Err(duplicate(&table.desc, None, values));
                 }
             }
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
         }
         for ((id, key), write) in &here {
             let table = self.find(*id).expect("seen above");
-            let before: Option<Row> = table.rows.latest(key).cloned();
+            let before: Option<Row> = self.stored(table, key).cloned();
             let values = ends[&(*id, *key)].as_deref();
             let after = write.row.clone().map(|row| (row, values.expect("a row has values")));
             if before.is_some() || after.is_some() {
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
 
     /// A row that changes gives up the unique entries that its new state does not have.
     fn depart(&mut self, table: &TableStore, key: &Key, after: Option<&[Datum]>) {
-        let Some(before) = table.rows.latest(key) else { return };
+        let Some(before) = self.stored(table, key) else { return };
         for index in table.indexes.iter().filter(|index| index.desc.unique && index.local) {
             let old = table.desc.index_entry_of_row(&index.desc, before, key);
             let new = after.map(|values| table.desc.index_entry(&index.desc, values, key));

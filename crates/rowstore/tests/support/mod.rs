@@ -11,7 +11,7 @@ use base::txn::procedure::Procedures;
 use base::txn::*;
 use base::wan::Wan;
 use base::*;
-use rowstore::Store;
+use rowstore::{Begun, EvaluatedHere, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +21,11 @@ pub struct World {
     pub rank: u64,
     /// What was prepared while gathering is forgotten, as if memory were short.
     pub forget_prepared: bool,
+    /// Stores where everything is evaluated at a rank and its write set installed at its place: they have to say and
+    /// become the same.
+    twins: Option<Vec<Store>>,
+    /// Of all ranks so far.
+    highest: u64,
     sequence: u64,
 }
 
@@ -34,10 +39,12 @@ impl World {
         let procedures = Arc::new(procedures);
         let store = |p| Store::new(PartitionId(p), topology.clone(), procedures.clone());
         World {
-            stores: (0..partitions).map(store).collect(),
+            stores: (0..partitions).map(&store).collect(),
+            twins: Some((0..partitions).map(&store).collect()),
             topology: topology.clone(),
             rank: 0,
             forget_prepared: false,
+            highest: 0,
             sequence: 0,
         }
     }
@@ -79,6 +86,7 @@ impl World {
         self.run_at(&transaction, self.rank)
     }
     pub fn run_at(&mut self, transaction: &Transaction, rank: u64) -> Outcome {
+        self.highest = self.highest.max(rank);
         let participants: Vec<PartitionId> = transaction.participants().collect();
         let gathered: BTreeMap<PartitionId, Gathered> =
             participants.iter().map(|p| (*p, self.stores[p.0 as usize].gather(transaction))).collect();
@@ -90,22 +98,92 @@ impl World {
         let retry = |error: &&SqlError| error.state != SqlState::SERIALIZATION_FAILURE;
         if let Some(error) = aborts.min_by_key(retry) {
             participants.iter().for_each(|p| self.stores[p.0 as usize].forget(transaction.id));
+            self.twins_abort(transaction, error);
             return Outcome::Aborted(error.clone());
         }
         let place = Place::new(Rank(rank), transaction.id);
         let mut merged: Vec<StatementResult> = Vec::new();
+        let mut applied_at = BTreeMap::new();
         for p in &participants {
             if self.forget_prepared {
                 self.stores[p.0 as usize].forget(transaction.id);
             }
             let applied = self.stores[p.0 as usize].apply(transaction, place, &gathered);
             merged.resize_with(merged.len().max(applied.results.len()), Default::default);
-            for (all, part) in merged.iter_mut().zip(applied.results) {
-                all.rows.extend(part.rows);
+            for (all, part) in merged.iter_mut().zip(&applied.results) {
+                all.rows.extend(part.rows.iter().cloned());
                 all.affected += part.affected;
             }
+            applied_at.insert(*p, applied);
         }
+        self.twins_commit(transaction, place, &gathered, applied_at);
         Outcome::Committed { results: merged }
+    }
+
+    /// A part of what happens to these stores happens to them alone.
+    pub fn without_twins(mut self) -> World {
+        self.twins = None;
+        self
+    }
+    fn evaluate_twins(
+        twins: &[Store],
+        transaction: &Transaction,
+        at: Rank,
+    ) -> Result<BTreeMap<PartitionId, EvaluatedHere>, SqlError> {
+        let participants: Vec<PartitionId> = transaction.participants().collect();
+        let begin = |p: &PartitionId| (*p, twins[p.0 as usize].begin_evaluation(transaction, at));
+        let begun: Vec<_> = participants.iter().map(begin).collect();
+        let refused = begun.iter().filter_map(|(_, begun)| begun.as_ref().err());
+        let retry = |error: &&SqlError| error.state != SqlState::SERIALIZATION_FAILURE;
+        if let Some(error) = refused.min_by_key(retry) {
+            return Err(error.clone());
+        }
+        let begun: BTreeMap<_, _> = begun.into_iter().map(|(p, begun)| (p, begun.ok().unwrap())).collect();
+        let exchange = begun.iter().map(|(p, begun)| (*p, begun.values.clone())).collect();
+        let finish = |(p, begun): (PartitionId, Begun)| {
+            Ok((p, twins[p.0 as usize].finish_evaluation(transaction, at, begun, &exchange)?))
+        };
+        begun.into_iter().map(finish).collect()
+    }
+    fn twins_abort(&mut self, transaction: &Transaction, error: &SqlError) {
+        let Some(twins) = &self.twins else { return };
+        let is_schema_change =
+            matches!(&*transaction.program, TxnProgram::Schema(_) | TxnProgram::Migration(_));
+        // Whether its reads are valid is not the store's to say.
+        let is_validated = matches!(&*transaction.program, TxnProgram::Validated(_));
+        if is_schema_change || is_validated && error.state == SqlState::SERIALIZATION_FAILURE {
+            return;
+        }
+        let refused = World::evaluate_twins(twins, transaction, Rank(self.highest)).err();
+        assert_eq!(refused.as_ref(), Some(error), "evaluated over all rows so far");
+    }
+    fn twins_commit(
+        &mut self,
+        transaction: &Transaction,
+        place: Place,
+        gathered: &BTreeMap<PartitionId, Gathered>,
+        applied: BTreeMap<PartitionId, Applied>,
+    ) {
+        let Some(twins) = &mut self.twins else { return };
+        if matches!(&*transaction.program, TxnProgram::Schema(_) | TxnProgram::Migration(_)) {
+            let refused = World::evaluate_twins(twins, transaction, Rank(self.highest)).unwrap_err();
+            assert_eq!(refused.state, SqlState::FEATURE_NOT_SUPPORTED, "{refused:?}");
+            for p in applied.keys() {
+                assert!(matches!(twins[p.0 as usize].gather(transaction), Gathered::Values(_)));
+                twins[p.0 as usize].apply(transaction, place, gathered);
+            }
+            return;
+        }
+        let evaluated = World::evaluate_twins(twins, transaction, Rank(self.highest))
+            .unwrap_or_else(|error| panic!("it is executed without an error, but evaluated: {error:?}"));
+        let writes: BTreeMap<_, _> = evaluated.iter().map(|(p, here)| (*p, here.writes.clone())).collect();
+        // As it travels.
+        let writes = base::codec::decode(&base::codec::encode(&writes)).unwrap();
+        for (p, applied) in applied {
+            assert_eq!(evaluated[&p].results, applied.results, "results at {p}");
+            let installed = twins[p.0 as usize].install_writes(place, &writes).unwrap();
+            assert_eq!(installed.writes, applied.writes, "the commit record at {p}");
+        }
     }
     pub fn run(&mut self, program: TxnProgram) -> Outcome {
         let access = self.everything();
@@ -218,6 +296,13 @@ impl World {
     }
     pub fn check(&self) {
         self.stores.iter().for_each(Store::check_invariants);
+        for (twin, store) in self.twins.iter().flatten().zip(&self.stores) {
+            twin.check_invariants();
+            for id in self.catalog().tables.keys() {
+                let rows = |store: &Store| store.read(&whole(store.partition(), *id), self.now()).unwrap();
+                assert_eq!(rows(twin), rows(store), "rows of {id} at {}", store.partition());
+            }
+        }
     }
 }
 

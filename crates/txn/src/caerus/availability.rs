@@ -288,7 +288,7 @@ impl Caerus {
         base::sometimes!("a reader of what a lost region orders is refused");
         let error = self.refused_for(sequences, what);
         self.closes.cancel(ticket);
-        out.push(EngineEffect::Closed { ticket, result: Err(error) });
+        out.push(EngineEffect::Answered { ticket, result: Err(error) });
     }
 
     /// Refuses a reader if it needs one of these sequences and that is lost; whether it did.

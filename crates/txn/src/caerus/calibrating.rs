@@ -19,7 +19,7 @@ use super::claims::Claims;
 use super::message::{Message, SequenceId, Term};
 use super::options::Mutant;
 use super::state::{Caerus, Out, sequences_in};
-use crate::engine::EngineEffect;
+use crate::engine::{Answered, EngineEffect};
 use crate::graph::vertex::Ref;
 use base::order::CloseTicket;
 use base::txn::{AccessMode, Granule};
@@ -278,7 +278,7 @@ impl Caerus {
         let pending = self.merger.pending().filter(takes_part);
         let placed = pending.filter_map(|at| self.merger.vertex(at).rank);
         let rank = placed.fold(executed.max(self.least_cut_here()), Rank::max);
-        out.push(EngineEffect::Latest { ticket, rank });
+        out.push(EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) });
     }
 
     /// Asks the homes that readers have come to know meanwhile.

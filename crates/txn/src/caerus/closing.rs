@@ -10,7 +10,7 @@ use super::claims::Claims;
 use super::message::{Message, SequenceId};
 use super::options::Mutant;
 use super::state::{Caerus, Out, sequences_in};
-use crate::engine::EngineEffect;
+use crate::engine::{Answered, EngineEffect};
 use crate::graph::vertex::{Ref, State};
 use base::order::{Close, CloseTicket, Closed};
 use base::txn::{AccessMode, Granule};
@@ -87,7 +87,7 @@ struct Closing {
 impl Caerus {
     pub(super) fn open_close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
         if let Some(absent) = self.not_whole() {
-            return out.push(EngineEffect::Closed { ticket, result: Err(absent) });
+            return out.push(EngineEffect::Answered { ticket, result: Err(absent) });
         }
         let limit = self.cluster.latest_cut(now);
         if close.rank > limit {
@@ -98,7 +98,7 @@ impl Caerus {
             let error = error
                 .detail(format!("Its rank is {}, the largest acceptable one {limit}.", close.rank))
                 .hint("The session's token comes from another cluster, or a clock is out of its bound.");
-            out.push(EngineEffect::Closed { ticket, result: Err(error) });
+            out.push(EngineEffect::Answered { ticket, result: Err(error) });
             return;
         }
         assert!(self.cluster.is_local(close.partition), "a partition is closed where there is a copy");
@@ -285,7 +285,7 @@ impl Caerus {
 
     fn closed(&self, ticket: CloseTicket, partition: PartitionId, out: &mut Out) {
         let (position, _) = self.scheduler.log(partition);
-        out.push(EngineEffect::Closed { ticket, result: Ok(Closed { position }) });
+        out.push(EngineEffect::Answered { ticket, result: Ok(Answered::Closed(Closed { position })) });
     }
 
     /// The reader goes on with what is here; a planted fault.

@@ -159,7 +159,7 @@ impl Caerus {
     }
 
     /// Tells the collector how far this node is.
-    pub(super) fn report(&mut self, now: Time, out: &mut Out) {
+    pub(super) fn report_progress(&mut self, now: Time, out: &mut Out) {
         let past = match self.cluster.is_unbounded() {
             // Cuts to come are told from what has executed.
             true if self.cluster.is_replica => Rank::MAX,

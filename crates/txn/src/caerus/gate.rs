@@ -1,12 +1,11 @@
 //! The reply gate: answers wait here until their rank lies in the past for every clock.
 //!
-//! IN: how transactions ended. OUT: answers, and one reminder for the next. KEEPS: an answer leaves once `rank ≤ now − ε`.
+//! IN: how transactions ended. OUT: answers, and when the next one may go. KEEPS: an answer leaves once `rank ≤ now − ε`.
 //! What is submitted strictly later, in true time, is stamped at `now + ε` or later everywhere, hence ranked above it;
 //! what is submitted here in the same nanosecond is too, because ranks answered here are remembered. (Where clocks
 //! have no bound nothing is gained by waiting, and answers go at once.)
 
 use super::cluster::Cluster;
-use super::message::Timer;
 use super::options::Mutant;
 use super::state::Out;
 use crate::engine::{Answer, EngineEffect};
@@ -16,8 +15,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReplyGate {
     answers: BTreeMap<(Rank, TxnId), Answer>,
-    /// When the gate is looked at again.
-    timer: Option<Time>,
     /// Largest rank that was answered.
     answered: Rank,
 }
@@ -38,22 +35,14 @@ impl ReplyGate {
     pub fn put(&mut self, answer: Answer) {
         self.answers.insert((answer.rank, answer.submitted_as), answer);
     }
-    /// The reminder has come, or is gone.
-    pub fn reminded(&mut self) {
-        self.timer = None;
-    }
-    /// Lets out the answers whose rank has passed into the past for every clock.
-    pub fn open(&mut self, now: Time, cluster: &Cluster, out: &mut Out) {
+    /// Lets out the answers whose rank has passed into the past for every clock; answers when the next one may go.
+    pub fn open(&mut self, now: Time, cluster: &Cluster, out: &mut Out) -> Option<Time> {
         let (clock_bound_ns, is_gated) = (cluster.clock_bound_ns(), !cluster.is_unbounded());
         while let Some(entry) = self.answers.first_entry() {
             let rank = entry.key().0;
             let opens_at = rank.time() + clock_bound_ns;
             if opens_at > now && is_gated && !cluster.options.planted(Mutant::NoReplyGate) {
-                if self.timer.is_none_or(|armed| opens_at < armed) {
-                    self.timer = Some(opens_at);
-                    out.push(EngineEffect::Timer { at: opens_at, timer: Timer::Gate });
-                }
-                return;
+                return Some(opens_at);
             }
             let mut answer = entry.remove();
             if let Some((_, gate)) = answer.phases.last_mut() {
@@ -62,5 +51,6 @@ impl ReplyGate {
             self.answered = self.answered.max(rank);
             out.push(EngineEffect::Answer(answer));
         }
+        None
     }
 }

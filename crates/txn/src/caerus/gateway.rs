@@ -100,7 +100,6 @@ impl Gateway {
     pub fn resume(&mut self, incarnation: u32) {
         assert!(incarnation > self.incarnation, "a new life has a new number");
         (self.incarnation, self.count) = (incarnation, 0);
-        self.gate.reminded();
     }
     fn name(&mut self, cluster: &Cluster) -> TxnId {
         self.count += 1;
@@ -410,13 +409,9 @@ impl Gateway {
         self.gate.put(Answer { submitted_as, txn, rank, outcome, phases, regions });
     }
 
-    /// Lets out the answers whose rank has passed into the past for every clock.
-    pub fn open_gate(&mut self, now: Time, cluster: &Cluster, out: &mut Out) {
-        self.gate.open(now, cluster, out);
-    }
-    /// The gate's reminder has come.
-    pub fn gate_reminded(&mut self) {
-        self.gate.reminded();
+    /// Lets out the answers whose rank has passed into the past for every clock; answers when the next one may go.
+    pub fn open_gate(&mut self, now: Time, cluster: &Cluster, out: &mut Out) -> Option<Time> {
+        self.gate.open(now, cluster, out)
     }
 
     /// Asks for outcomes that should have come.

@@ -118,12 +118,11 @@ pub use options::{FutureRanks, Mutant, Options};
 pub use protocol::{Agreement, Protocol};
 pub use state::Caerus;
 
-use crate::engine::{Engine, EngineEffect, EngineEffects, Executor, RegionHealth};
-use base::order::{Calibration, Close, CloseTicket};
-use base::txn::{Granule, Submission};
-use base::{NodeId, PartitionId, Rank, RegionId, SqlError, Time, TxnId};
+use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
+use base::order::Calibration;
+use base::txn::Submission;
+use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
 use state::{Out, Todo};
-use std::collections::BTreeMap;
 
 impl Caerus {
     /// Sends what may go now and sees to it that the rest will.
@@ -134,7 +133,7 @@ impl Caerus {
         let appends = self.flush_appends(now, out);
         let delayed = self.logs.delayed_until();
         if let Some(at) = [submits, prepares, appends, delayed].into_iter().flatten().min() {
-            self.wakes.flush_by(now, at, out);
+            self.wakes.flush_by(now, at);
         }
     }
 
@@ -177,37 +176,69 @@ impl Caerus {
 }
 
 impl Caerus {
+    /// Lets out the answers that may go, and sees to it that the next one will.
+    pub(super) fn open_gate(&mut self, now: Time, out: &mut Out) {
+        if let Some(at) = self.gateway.open_gate(now, &self.cluster, out) {
+            self.wakes.gate_at(at);
+        }
+    }
+
+    /// What a reminder is about.
+    pub(super) fn remind(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut Out) {
+        if !self.life.is_running() {
+            return self.remind_joining(now, timer, out);
+        }
+        match timer {
+            // Both follow from whatever settles.
+            Timer::Flush | Timer::Gate => {}
+            Timer::Tick => {
+                self.tick(now, out);
+                self.donor.drop_unwanted(now, &self.cluster, executor);
+                self.ticked(now);
+            }
+            Timer::Collect => {
+                self.report_progress(now, out);
+                self.logs.led().into_iter().for_each(|sequence| self.announce(sequence, out));
+                self.announce_homes(out);
+                self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
+            }
+        }
+        self.settle(now, executor, out);
+    }
+
     /// The same reminders, for a node that is not whole.
     fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
         match timer {
-            Timer::Flush => _ = self.wakes.is_flush_due(now),
-            Timer::Gate => {
-                self.gateway.gate_reminded();
-                self.gateway.open_gate(now, &self.cluster, out);
-            }
+            Timer::Flush => {}
+            Timer::Gate => self.open_gate(now, out),
             Timer::Tick => {
                 self.go_on_joining(now, out);
-                self.ticked(now, out);
+                self.ticked(now);
             }
             Timer::Collect => {
                 self.report_absence(out);
-                out.push(EngineEffect::Timer { at: now + self.cluster.options.collect_every_ns, timer });
+                self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
             }
         }
+    }
+
+    /// How far a partition of this node has executed. Readers that this lets go on are told with the next low.
+    fn calibration(&self, now: Time, partition: PartitionId) -> Calibration {
+        let lows = self.residences.homes_in(partition).map(|home| self.logs.of(home).low());
+        let most = if self.cluster.is_unbounded() { Rank::MAX } else { now.rank() };
+        let low = self.safe_below(lows.fold(most, Rank::min), partition);
+        let (position, rank) = self.scheduler.log(partition);
+        Calibration { position, rank, low }
     }
 }
 
 impl Engine for Caerus {
     type Message = Message;
-    type Timer = Timer;
 
-    fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
+    fn start(&mut self, now: Time, _: &mut EngineEffects<Self>) {
         self.logs.listen_from(now);
-        self.tick_at(now + self.cluster.options.heartbeat_ns, out);
-        out.push(EngineEffect::Timer {
-            at: now + self.cluster.options.collect_every_ns,
-            timer: Timer::Collect,
-        });
+        self.wakes.tick_at(now + self.cluster.options.heartbeat_ns);
+        self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
     }
 
     fn submit(
@@ -220,7 +251,7 @@ impl Engine for Caerus {
         let id = self.gateway.submit(now, &self.cluster, submission, self.not_whole());
         match self.life.is_running() {
             true => self.settle(now, executor, out),
-            false => self.gateway.open_gate(now, &self.cluster, out),
+            false => self.open_gate(now, out),
         }
         id
     }
@@ -252,38 +283,55 @@ impl Engine for Caerus {
         }
     }
 
-    fn timer(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
-        if !self.life.is_running() {
-            return self.remind_joining(now, timer, out);
-        }
-        match timer {
-            Timer::Flush if !self.wakes.is_flush_due(now) => return,
-            Timer::Flush => {}
-            Timer::Tick => {
-                self.tick(now, out);
-                self.donor.drop_unwanted(now, &self.cluster, executor);
-                self.ticked(now, out);
-            }
-            Timer::Gate => self.gateway.gate_reminded(),
-            Timer::Collect => {
-                self.report(now, out);
-                self.logs.led().into_iter().for_each(|sequence| self.announce(sequence, out));
-                self.announce_homes(out);
-                let at = now + self.cluster.options.collect_every_ns;
-                out.push(EngineEffect::Timer { at, timer: Timer::Collect });
-            }
-        }
-        self.settle(now, executor, out);
+    fn next_wake(&self) -> Option<Time> {
+        self.wakes.next()
     }
 
-    fn move_home(
+    fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
+        let mark = self.wakes.mark();
+        while let Some(timer) = self.wakes.due(now, mark) {
+            self.remind(now, timer, executor, out);
+        }
+    }
+
+    fn ask(
         &mut self,
         now: Time,
-        partition: PartitionId,
-        to: RegionId,
+        question: Question,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) -> Result<Option<Answered>, Unanswered> {
+        match question {
+            Question::Close { ticket, close } => self.open_close(now, ticket, close, out),
+            Question::WillClose { partition, rank } => self.hasten_close(now, partition, rank, out),
+            Question::Latest { ticket, partition, granules } => {
+                self.find_latest(now, ticket, (partition, granules), out);
+                self.settle(now, executor, out);
+            }
+            Question::Forget { ticket } => {
+                self.findings.cancel(ticket);
+                self.closes.cancel(ticket);
+            }
+            Question::Calibration { partition } => {
+                return Ok(Some(Answered::Calibration(self.calibration(now, partition))));
+            }
+            Question::LeastCut => return Ok(Some(Answered::Rank(self.least_cut_here()))),
+            // What is safe here is told without being asked, and nobody hands out timestamps.
+            Question::SafeRank { .. } | Question::Timestamp => {
+                return Err(Unanswered { question: question.name() });
+            }
+        }
+        Ok(None)
+    }
+
+    fn admin(
+        &mut self,
+        now: Time,
+        command: Command,
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
     ) -> Result<TxnId, SqlError> {
+        let Command::MoveHome { partition, to } = command;
         if let Some(absent) = self.not_whole() {
             return Err(absent);
         }
@@ -294,47 +342,25 @@ impl Engine for Caerus {
         Ok(id)
     }
 
-    fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut EngineEffects<Self>) {
-        self.open_close(now, ticket, close, out);
-    }
-
-    fn will_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut EngineEffects<Self>) {
-        self.hasten_close(now, partition, rank, out);
-    }
-
-    fn find_latest(
-        &mut self,
-        now: Time,
-        ticket: CloseTicket,
-        partition: PartitionId,
-        granules: Vec<Granule>,
-        executor: &mut dyn Executor,
-        out: &mut EngineEffects<Self>,
-    ) {
-        Caerus::find_latest(self, now, ticket, (partition, granules), out);
-        self.settle(now, executor, out);
-    }
-
-    fn least_cut(&self) -> Rank {
-        self.least_cut_here()
-    }
-
-    fn forget_close(&mut self, ticket: CloseTicket) {
-        self.findings.cancel(ticket);
-        self.closes.cancel(ticket);
+    fn set_floor(&mut self, floor: Option<Rank>) {
+        self.collector.set_floor(floor);
     }
 
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
         self.gateway.resume(incarnation);
         self.wakes.resume();
         self.logs.listen_from(now);
-        self.tick_at(now, out);
-        out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
-        self.gateway.open_gate(now, &self.cluster, out);
+        self.wakes.tick_at(now);
+        self.wakes.collect_at(now);
+        self.open_gate(now, out);
         self.flush(now, out);
     }
 
-    fn counters(&self) -> BTreeMap<&'static str, u64> {
+    fn absent(&self) -> Option<SqlError> {
+        self.not_whole()
+    }
+
+    fn report(&self) -> EngineReport {
         let is_led_elsewhere = |sequence: &&SequenceId| {
             self.logs.of(**sequence).led_in() != u64::from(self.cluster.home_of(**sequence).0)
         };
@@ -342,49 +368,25 @@ impl Engine for Caerus {
         let logs = self.logs.iter().filter_map(|log| log.outbox());
         let logs = logs.map(|outbox| (outbox.sent_count, outbox.resent_count));
         let (sent, resent) = links.chain(logs).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-        [
+        let counters = [
             ("terms led by others", self.cluster.running().iter().filter(is_led_elsewhere).count() as u64),
             ("entries sent", sent),
             ("entries sent again", resent),
             ("reads asked for", self.scheduler.reads_asked()),
-        ]
-        .into()
-    }
-
-    fn held(&self) -> BTreeMap<&'static str, u64> {
+        ];
         let kept = self.logs.iter().map(|log| log.kept_count());
         let entries: usize = kept.map(|(log, unsent)| log + unsent).sum();
-        [
+        let held = [
             ("vertices", self.vertex_count() as u64),
             ("granules", self.granule_count() as u64),
             ("entries", entries as u64),
             ("outcomes", self.scheduler.outcome_count() as u64),
-        ]
-        .into()
-    }
-
-    fn refused_messages(&self) -> BTreeMap<(NodeId, &'static str), u64> {
-        self.refused_messages.clone()
-    }
-
-    fn regions(&self) -> Vec<RegionHealth> {
-        self.health()
-    }
-
-    fn absent(&self) -> Option<SqlError> {
-        self.not_whole()
-    }
-
-    fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
-        // Readers that this lets go on are told with the next low.
-        let lows = self.residences.homes_in(partition).map(|home| self.logs.of(home).low());
-        let most = if self.cluster.is_unbounded() { Rank::MAX } else { now.rank() };
-        let low = self.safe_below(lows.fold(most, Rank::min), partition);
-        let (position, rank) = self.scheduler.log(partition);
-        Calibration { position, rank, low }
-    }
-
-    fn set_floor(&mut self, floor: Option<Rank>) {
-        self.collector.set_floor(floor);
+        ];
+        EngineReport {
+            counters: counters.into(),
+            held: held.into(),
+            refused_messages: self.refused_messages.clone(),
+            regions: self.health(),
+        }
     }
 }

@@ -2,8 +2,8 @@
 //! do not exist.
 //!
 //! IN: every message of another node. OUT: whether it is handled; refusals are counted by sender and reason
-//! ([`Engine::refused`](crate::engine::Engine::refused_messages)). KEEPS: a message of a node whose clock is within its bound is
-//! never refused; a refused one changes nothing, so it is as if the network had lost it.
+//! ([`EngineReport`](crate::engine::EngineReport)). KEEPS: a message of a node whose clock is within its bound is never
+//! refused; a refused one changes nothing, so it is as if the network had lost it.
 //!
 //! How far ahead a rank may be. Let ε bound every clock and δ be the largest distance of a stamp into the future
 //! (at least 2 ε). A cut or a token is at most its node's clock + ε + δ, so at most true time + 2 ε + δ. A stamp is at

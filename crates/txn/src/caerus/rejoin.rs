@@ -418,7 +418,7 @@ impl Caerus {
         if self.collector.given_up() > Rank::ZERO {
             out.push(EngineEffect::Collected { below: self.collector.given_up() });
         }
-        self.report(now, out);
+        self.report_progress(now, out);
     }
 
     /// Whether what a node says is said by its present life, as far as is known here. Whatever former lives have said

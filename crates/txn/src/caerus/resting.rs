@@ -11,8 +11,8 @@
 use super::message::Timer;
 use super::options::Options;
 use super::pacing::Pace;
-use super::state::{Caerus, Out};
-use crate::engine::EngineEffect;
+use super::state::Caerus;
+use crate::timers::{Mark, Timers};
 use base::Time;
 
 /// For so many heartbeats after the last thing that happened a node goes on as if more were to come.
@@ -21,8 +21,7 @@ const LINGER: u64 = 250;
 /// When this node does something by itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wakes {
-    /// The deadline by which something is sent.
-    flush: Option<Time>,
+    timers: Timers<Timer>,
     pace: Pace,
     rest: Rest,
 }
@@ -30,29 +29,40 @@ pub(super) struct Wakes {
 impl Wakes {
     /// A new life begins: reminders of the former one are gone.
     pub fn resume(&mut self) {
-        (self.flush, self.rest) = (None, Rest::default());
+        self.timers.clear();
+        self.rest = Rest::default();
+    }
+    /// When the engine has to be woken.
+    pub fn next(&self) -> Option<Time> {
+        self.timers.next()
+    }
+    pub fn mark(&self) -> Mark {
+        self.timers.mark()
+    }
+    pub fn due(&mut self, now: Time, mark: Mark) -> Option<Timer> {
+        self.timers.due(now, mark)
     }
     /// The least time between two messages on one link.
     pub fn interval_ns(&self, options: &Options) -> u64 {
         self.pace.interval_ns(options)
     }
-    /// Something has to be sent at `at`. There is one deadline; reminders that were set for a later one before it was
-    /// known say nothing (see [`Wakes::is_flush_due`]).
-    pub fn flush_by(&mut self, now: Time, at: Time, out: &mut Out) {
-        if self.flush.is_none_or(|armed| at < armed || armed <= now) {
-            self.flush = Some(at);
-            out.push(EngineEffect::Timer { at, timer: Timer::Flush });
+    /// Something has to be sent at `at`. What was due before now is sent with this.
+    pub fn flush_by(&mut self, now: Time, at: Time) {
+        if self.timers.at(&Timer::Flush).is_none_or(|set| at < set || set <= now) {
+            self.timers.reset(at, Timer::Flush);
         }
     }
-    /// Whether a reminder to flush is the one that counts. A host cannot take a reminder back, so each that is set
-    /// earlier than another leaves that one behind; were it heeded, it would set another in its turn, and so on for
-    /// as long as anything waits to be sent.
-    pub fn is_flush_due(&mut self, now: Time) -> bool {
-        let is_due = self.flush.is_some_and(|armed| armed <= now);
-        if is_due {
-            self.flush = None;
-        }
-        is_due
+    /// The reply gate opens for the next answer then.
+    pub fn gate_at(&mut self, at: Time) {
+        self.timers.set_by(at, Timer::Gate);
+    }
+    pub fn collect_at(&mut self, at: Time) {
+        self.timers.set(at, Timer::Collect);
+    }
+    pub fn tick_at(&mut self, at: Time) {
+        self.rest.set += 1;
+        self.rest.due = at;
+        self.timers.set(at, Timer::Tick);
     }
 }
 
@@ -69,14 +79,8 @@ struct Rest {
 }
 
 impl Caerus {
-    pub(super) fn tick_at(&mut self, at: Time, out: &mut Out) {
-        self.wakes.rest.set += 1;
-        self.wakes.rest.due = at;
-        out.push(EngineEffect::Timer { at, timer: Timer::Tick });
-    }
-
     /// A tick has come and was worked off: the next one.
-    pub(super) fn ticked(&mut self, now: Time, out: &mut Out) {
+    pub(super) fn ticked(&mut self, now: Time) {
         self.wakes.rest.set -= 1;
         if self.wakes.rest.set == 0 {
             // What stood before it in the node's queue made it wait.
@@ -100,16 +104,16 @@ impl Caerus {
             _ => heartbeat_ns,
         };
         self.wakes.rest.is_long = interval_ns > heartbeat_ns;
-        self.tick_at(now + interval_ns, out);
+        self.wakes.tick_at(now + interval_ns);
     }
 
     /// Something may have happened: whoever rests looks around soon.
-    pub(super) fn rouse(&mut self, now: Time, out: &mut Out) {
+    pub(super) fn rouse(&mut self, now: Time) {
         if self.wakes.rest.is_long && self.is_busy() {
             base::sometimes!("a node that rested is roused");
             self.wakes.rest.is_long = false;
             self.wakes.rest.busy_at = now;
-            self.tick_at(now + self.cluster.options.heartbeat_ns, out);
+            self.wakes.tick_at(now + self.cluster.options.heartbeat_ns);
         }
     }
 

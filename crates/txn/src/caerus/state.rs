@@ -10,7 +10,7 @@ use super::gateway::{Gateway, is_schema_change};
 use super::homes::Residences;
 use super::logs::Logs;
 use super::merger::{Component, Merged, Merger};
-use super::message::{Entry, Message, SequenceId, Share, Timer};
+use super::message::{Entry, Message, SequenceId, Share};
 use super::options::Options;
 use super::plausibility::Refusals;
 use super::rejoin::Life;
@@ -26,7 +26,7 @@ use base::{NodeId, RegionId, Time, TxnId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub(super) type Out = Vec<EngineEffect<Message, Timer>>;
+pub(super) type Out = Vec<EngineEffect<Message>>;
 
 /// The engine at one node: parts that own what they remember, and a loop that hands on what one has for another.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl<'a> Todo<'a> {
             self.out.push(EngineEffect::Send { to, message });
         }
     }
-    pub fn effect(&mut self, effect: EngineEffect<Message, Timer>) {
+    pub fn effect(&mut self, effect: EngineEffect<Message>) {
         self.out.push(effect);
     }
     pub fn work(&mut self, work: Work) {
@@ -237,13 +237,13 @@ impl Caerus {
                     Work::Execute(at) => self.execute(now, at, executor, out),
                 }
             }
-            self.gateway.open_gate(now, &self.cluster, out);
+            self.open_gate(now, out);
             if !self.release(now, out) {
                 break;
             }
         }
         self.flush(now, out);
-        self.rouse(now, out);
+        self.rouse(now);
     }
 
     /// The next entry of a sequence.

@@ -8,7 +8,7 @@
 
 use super::options::Mutant;
 use super::state::{Out, Perseus};
-use crate::engine::EngineEffect;
+use crate::engine::{Answered, EngineEffect};
 use crate::graph::vertex::{Ref, State};
 use base::order::{Close, CloseTicket, Closed};
 use base::txn::{AccessMode, Granule};
@@ -35,7 +35,7 @@ impl Perseus {
             let error = error
                 .detail(format!("Its rank is {rank}, the largest acceptable one {limit}."))
                 .hint("The session's token comes from another cluster, or a clock is out of its bound.");
-            out.push(EngineEffect::Closed { ticket, result: Err(error) });
+            out.push(EngineEffect::Answered { ticket, result: Err(error) });
             return;
         }
         let local = self.local_index(partition).expect("a partition is closed where it runs");
@@ -117,7 +117,7 @@ impl Perseus {
 
     fn closed(&self, ticket: CloseTicket, closing: &Closing, out: &mut Out) {
         let position = self.partition(closing.partition).position;
-        out.push(EngineEffect::Closed { ticket, result: Ok(Closed { position }) });
+        out.push(EngineEffect::Answered { ticket, result: Ok(Answered::Closed(Closed { position })) });
     }
 
     pub(super) fn cancel_close(&mut self, ticket: CloseTicket) {

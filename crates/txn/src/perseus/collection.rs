@@ -227,7 +227,7 @@ impl Collection {
 
 impl Perseus {
     /// How far this node is, for its region's gatherer.
-    pub(super) fn report(&mut self, now: Time, out: &mut Out) {
+    pub(super) fn report_progress(&mut self, now: Time, out: &mut Out) {
         let done = self.done_rank(now);
         for partition in &mut self.partitions {
             partition.closed = partition.closed.max(done);

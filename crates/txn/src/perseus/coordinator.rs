@@ -425,10 +425,7 @@ impl Perseus {
             let rank = entry.key().0;
             let opens_at = rank.time() + clock_bound_ns;
             if opens_at > now && !self.options.planted(Mutant::NoReplyGate) {
-                if self.gate_timer.is_none_or(|armed| opens_at < armed) {
-                    self.gate_timer = Some(opens_at);
-                    out.push(EngineEffect::Timer { at: opens_at, timer: super::Timer::Gate });
-                }
+                self.gate_at(opens_at);
                 return;
             }
             let mut answer = entry.remove();

@@ -58,18 +58,39 @@ pub use message::{Message, Timer};
 pub use options::{FutureRanks, Mutant, Options, Timestamps, Unfinished};
 pub use state::Perseus;
 
-use crate::engine::{Engine, EngineEffect, EngineEffects, Executor};
-use base::order::{Calibration, Close, CloseTicket};
+use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
+use base::order::Calibration;
 use base::txn::Submission;
-use base::{NodeId, PartitionId, Rank, Time, TxnId};
+use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
+use state::Out;
 use std::collections::BTreeMap;
+
+impl Perseus {
+    /// What a reminder is about.
+    pub(super) fn remind(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut Out) {
+        match timer {
+            Timer::Gate => {}
+            Timer::Retry => self.retry(now, out),
+            Timer::Collect => {
+                self.report_progress(now, out);
+                self.timers.set(now + self.options.collect_every_ns, Timer::Collect);
+            }
+        }
+        self.settle(now, executor, out);
+    }
+
+    fn calibration(&mut self, now: Time, partition: PartitionId) -> Calibration {
+        let low = self.raise_low(now, partition);
+        let partition = self.partition(partition);
+        Calibration { position: partition.position, rank: partition.rank_max, low }
+    }
+}
 
 impl Engine for Perseus {
     type Message = Message;
-    type Timer = Timer;
 
-    fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
-        out.push(EngineEffect::Timer { at: now + self.options.collect_every_ns, timer: Timer::Collect });
+    fn start(&mut self, now: Time, _: &mut EngineEffects<Self>) {
+        self.timers.set(now + self.options.collect_every_ns, Timer::Collect);
     }
 
     fn submit(
@@ -96,43 +117,80 @@ impl Engine for Perseus {
         self.settle(now, executor, out);
     }
 
-    fn timer(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
-        match timer {
-            Timer::Gate => self.gate_timer = None,
-            Timer::Retry => {
-                self.retry_timer = None;
-                self.retry(now, out);
-            }
-            Timer::Collect => {
-                self.report(now, out);
-                let at = now + self.options.collect_every_ns;
-                out.push(EngineEffect::Timer { at, timer: Timer::Collect });
-            }
+    fn next_wake(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
+        let mark = self.timers.mark();
+        while let Some(timer) = self.timers.due(now, mark) {
+            self.remind(now, timer, executor, out);
         }
-        self.settle(now, executor, out);
     }
 
-    fn close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut EngineEffects<Self>) {
-        self.open_close(now, ticket, close, out);
+    fn ask(
+        &mut self,
+        now: Time,
+        question: Question,
+        _: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) -> Result<Option<Answered>, Unanswered> {
+        let unanswered = Unanswered { question: question.name() };
+        let rank = match question {
+            Question::Close { ticket, close } => {
+                self.open_close(now, ticket, close, out);
+                return Ok(None);
+            }
+            Question::Forget { ticket } => {
+                self.cancel_close(ticket);
+                return Ok(None);
+            }
+            // Whoever runs a partition closes it by itself.
+            Question::WillClose { .. } => return Ok(None),
+            Question::Calibration { partition } => {
+                return Ok(Some(Answered::Calibration(self.calibration(now, partition))));
+            }
+            Question::SafeRank { partition } => self.raise_low(now, partition),
+            Question::Timestamp => self.hand_out_timestamp(now, Rank::ZERO).ok_or(unanswered)?,
+            // Clocks see to it that no cut is too early.
+            Question::LeastCut => Rank::ZERO,
+            // Its ranks rest on clocks with a bound.
+            Question::Latest { .. } => return Err(unanswered),
+        };
+        Ok(Some(Answered::Rank(rank)))
     }
 
-    fn forget_close(&mut self, ticket: CloseTicket) {
-        self.cancel_close(ticket);
+    fn admin(
+        &mut self,
+        _: Time,
+        command: Command,
+        _: &mut dyn Executor,
+        _: &mut EngineEffects<Self>,
+    ) -> Result<TxnId, SqlError> {
+        let Command::MoveHome { .. } = command;
+        Err(SqlError::unsupported("moving homes with this engine"))
+    }
+
+    fn set_floor(&mut self, floor: Option<Rank>) {
+        self.floor = floor;
     }
 
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
         assert!(incarnation > self.incarnation, "a new life has a new number");
         self.incarnation = incarnation;
         self.sequence = 0;
-        self.gate_timer = None;
-        self.retry_timer = None;
-        out.push(EngineEffect::Timer { at: now, timer: Timer::Collect });
+        self.timers.clear();
+        self.timers.set(now, Timer::Collect);
         self.open_gate(now, out);
-        self.arm_retry(out);
+        self.arm_retry();
     }
 
-    fn counters(&self) -> BTreeMap<&'static str, u64> {
-        BTreeMap::from([
+    fn absent(&self) -> Option<SqlError> {
+        None
+    }
+
+    fn report(&self) -> EngineReport {
+        let counters = BTreeMap::from([
             ("vertices", self.graph.len() as u64),
             ("recoveries", self.counts.recoveries),
             ("no-ops", self.counts.noops),
@@ -140,10 +198,7 @@ impl Engine for Perseus {
             ("answered", self.counts.answered),
             ("graph bytes sent", self.counts.graph_bytes_sent),
             ("graph bytes streamed", self.counts.graph_bytes_streamed),
-        ])
-    }
-
-    fn held(&self) -> BTreeMap<&'static str, u64> {
+        ]);
         let granules: usize = self.partitions.iter().map(|partition| partition.index.len()).sum();
         let mut held = self.collection.held();
         held.extend([
@@ -159,24 +214,6 @@ impl Engine for Perseus {
             ("closes", (self.closes.len() + self.close_waits.len()) as u64),
             ("requests remembered", self.requests.len() as u64),
         ]);
-        held
-    }
-
-    fn calibrate(&mut self, now: Time, partition: PartitionId) -> Calibration {
-        let low = self.raise_low(now, partition);
-        let partition = self.partition(partition);
-        Calibration { position: partition.position, rank: partition.rank_max, low }
-    }
-
-    fn safe_rank(&mut self, now: Time, partition: PartitionId) -> Option<Rank> {
-        Some(self.raise_low(now, partition))
-    }
-
-    fn timestamp(&mut self, now: Time) -> Option<Rank> {
-        self.hand_out_timestamp(now, Rank::ZERO)
-    }
-
-    fn set_floor(&mut self, floor: Option<Rank>) {
-        self.floor = floor;
+        EngineReport { counters, held, ..EngineReport::default() }
     }
 }

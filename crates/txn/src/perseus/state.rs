@@ -11,6 +11,7 @@ use crate::delays::Delays;
 use crate::engine::{Answer, EngineEffect, Executor};
 use crate::graph::conflict::{ConflictIndex, Flaws};
 use crate::graph::vertex::{Ref, State, Vertices};
+use crate::timers::Timers;
 use base::order::CloseTicket;
 use base::topology::Topology;
 use base::txn::{ClientRequest, Gathered};
@@ -18,7 +19,7 @@ use base::{LogPosition, NodeId, PartitionId, Rank, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-pub(super) type Out = Vec<EngineEffect<Message, Timer>>;
+pub(super) type Out = Vec<EngineEffect<Message>>;
 
 /// The engine at one node.
 #[derive(Clone, Debug)]
@@ -46,10 +47,9 @@ pub struct Perseus {
     pub(super) attending: BTreeMap<TxnId, Attendance>,
     pub(super) inquiries: BTreeMap<TxnId, u32>,
     pub(super) deadlines: BTreeMap<(Time, Deadline), u32>,
-    pub(super) retry_timer: Option<Time>,
     /// Answers whose rank does not lie in the past yet.
     pub(super) gate: BTreeMap<(Rank, TxnId), Answer>,
-    pub(super) gate_timer: Option<Time>,
+    pub(super) timers: Timers<Timer>,
     /// Largest rank answered here: what is submitted here later is ranked above it.
     pub(super) answered: Rank,
     pub(super) closes: BTreeMap<CloseTicket, Closing>,
@@ -196,9 +196,8 @@ impl Perseus {
             attending: BTreeMap::new(),
             inquiries: BTreeMap::new(),
             deadlines: BTreeMap::new(),
-            retry_timer: None,
             gate: BTreeMap::new(),
-            gate_timer: None,
+            timers: Timers::default(),
             answered: Rank::ZERO,
             closes: BTreeMap::new(),
             close_waits: BTreeMap::new(),
@@ -327,17 +326,18 @@ impl Perseus {
             }
         }
         self.open_gate(now, out);
-        self.arm_retry(out);
+        self.arm_retry();
+    }
+
+    /// The reply gate opens for the next answer then.
+    pub(super) fn gate_at(&mut self, at: Time) {
+        self.timers.set_by(at, Timer::Gate);
     }
 
     /// Makes sure that the earliest deadline is looked at.
-    pub(super) fn arm_retry(&mut self, out: &mut Out) {
+    pub(super) fn arm_retry(&mut self) {
         if let Some(((at, _), _)) = self.deadlines.first_key_value() {
-            let at = *at;
-            if self.retry_timer.is_none_or(|armed| at < armed) {
-                self.retry_timer = Some(at);
-                out.push(EngineEffect::Timer { at, timer: Timer::Retry });
-            }
+            self.timers.set_by(*at, Timer::Retry);
         }
     }
 

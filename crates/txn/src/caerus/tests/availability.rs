@@ -80,7 +80,7 @@ fn what_needs_a_lost_region_is_refused_and_everything_else_goes_on() {
     assert!(result.is_err() && at.since(lost_at) <= 1_500 * MS, "{at:?}");
     assert_eq!(world.nodes[0].unordered_count(), 2, "what was refused is in no sequence");
 
-    let health = world.nodes[0].regions();
+    let health = world.nodes[0].report().regions;
     let states: Vec<RegionState> = health.iter().map(|region| region.state).collect();
     assert_eq!(states, [RegionState::Up, RegionState::Lost, RegionState::Up]);
     assert_eq!((health[1].blocked_transactions, health[1].blocked_rows), (2, 2));
@@ -112,7 +112,7 @@ fn what_needs_a_lost_region_is_refused_and_everything_else_goes_on() {
     let after = world.submit(0, "w0.1 w1.1");
     world.run_for_ms(500);
     assert!(world.answer(after).outcome.is_committed());
-    assert!(world.nodes[0].regions().iter().all(|region| region.state == RegionState::Up));
+    assert!(world.nodes[0].report().regions.iter().all(|region| region.state == RegionState::Up));
     judge(&world);
     world.check_empty();
 }
@@ -195,7 +195,7 @@ fn a_pause_of_a_node_itself_is_not_held_against_others() {
         .into_iter()
         .map(|((at, n), event)| match &event {
             super::Event::Message { to, .. } if to.0 == 0 => ((Time(at.0.max(until.0)), n), event),
-            super::Event::Timer { node, .. } if node.0 == 0 => ((Time(at.0.max(until.0)), n), event),
+            super::Event::Wake { node, .. } if node.0 == 0 => ((Time(at.0.max(until.0)), n), event),
             _ => ((at, n), event),
         })
         .collect();

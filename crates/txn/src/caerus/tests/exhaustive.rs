@@ -5,7 +5,7 @@
 
 use super::{access, conflict, moving, planted};
 use crate::caerus::{Caerus, Message, Mutant, Options, Timer};
-use crate::engine::{Answer, Engine, EngineEffect};
+use crate::engine::{Answer, Command, Engine, EngineEffect};
 use crate::trial::OTHER;
 use crate::trial::executor::Rows;
 use base::hash::digest;
@@ -46,7 +46,7 @@ impl State {
         };
         State { nodes: topology.node_ids().map(node).collect(), flying: Vec::new() }
     }
-    fn with(&mut self, n: NodeId, act: impl FnOnce(&mut Node, &mut Vec<EngineEffect<Message, Timer>>)) {
+    fn with(&mut self, n: NodeId, act: impl FnOnce(&mut Node, &mut Vec<EngineEffect<Message>>)) {
         let mut out = Vec::new();
         let node = Rc::make_mut(&mut self.nodes[n.0 as usize]);
         act(node, &mut out);
@@ -74,7 +74,8 @@ impl State {
             let (partition, to) =
                 (PartitionId(partition.parse().unwrap()), RegionId(region.parse().unwrap()));
             return self.with(NodeId(n), |node, out| {
-                node.engine.move_home(NOW, partition, to, &mut node.rows, out).unwrap();
+                let command = Command::MoveHome { partition, to };
+                node.engine.admin(NOW, command, &mut node.rows, out).unwrap();
             });
         }
         let program = TxnProgram::Procedure { name: "update".into(), args: Vec::new() };
@@ -101,7 +102,7 @@ impl State {
     fn judge(mut self, transactions: usize, moves: usize) {
         for n in 0..self.nodes.len() {
             self.with(NodeId(n as u16), |node, out| {
-                node.engine.timer(NOW + 10_000_000_000, Timer::Gate, &mut node.rows, out);
+                node.engine.remind(NOW + 10_000_000_000, Timer::Gate, &mut node.rows, out);
             });
         }
         let answered: usize = self.nodes.iter().map(|node| node.answers.len()).sum();

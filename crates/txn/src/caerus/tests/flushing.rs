@@ -1,17 +1,16 @@
-//! Reminders to send what waits: there are few of them, however much waits.
+//! Alarms of nodes that have something to send later: there are few of them, however much waits.
 
 use super::{Event, World};
-use crate::caerus::{Options, Timer};
+use crate::caerus::Options;
 use base::time::MS;
 
-/// Reminders to flush that are set now.
+/// Alarms that are set now.
 fn set(world: &World) -> usize {
-    let is_flush = |event: &&Event| matches!(event, Event::Timer { timer: Timer::Flush, .. });
-    world.events.values().filter(is_flush).count()
+    world.events.values().filter(|event| matches!(event, Event::Wake { .. })).count()
 }
 
 #[test]
-fn reminders_do_not_multiply_while_transactions_are_delayed() {
+fn alarms_do_not_multiply_while_transactions_are_delayed() {
     let mut world = World::new(3, 3, 1, 0, Options::default());
     let mut most = 0;
     // What spans regions is delayed at the nearer one; what does not makes earlier deadlines meanwhile.
@@ -21,8 +20,8 @@ fn reminders_do_not_multiply_while_transactions_are_delayed() {
         world.run_until(world.now + 3 * MS);
         most = most.max(set(&world));
     }
-    // One for each of three nodes, and some that were set for later before.
-    assert!(most <= 4 * 3, "{most} reminders are set at once");
+    // One for each of three nodes, and those for later that are set already: ticks, collection, the gate.
+    assert!(most <= 4 * 3, "{most} alarms are set at once");
     world.run_for_ms(1000);
     assert_eq!(world.answers.len(), world.submitted.len());
     assert!(set(&world) <= 3, "{} are left", set(&world));

@@ -28,7 +28,11 @@ pub fn judge(world: &World) {
 /// As long as clocks are within their bound nobody says what others refuse.
 fn nothing_is_implausible(world: &World) {
     for (n, node) in world.nodes.iter().enumerate() {
-        assert!(node.refused_messages().is_empty(), "n{n} refused {:?}", node.refused_messages());
+        assert!(
+            node.report().refused_messages.is_empty(),
+            "n{n} refused {:?}",
+            node.report().refused_messages
+        );
     }
 }
 

@@ -23,8 +23,9 @@ mod rivals;
 mod scenarios;
 mod traces;
 
-use super::{Caerus, Message, Mutant, Options, SequenceId, Timer};
-use crate::engine::{Answer, Engine, EngineEffect};
+use super::{Caerus, Message, Mutant, Options, SequenceId};
+use crate::engine::{Answer, Answered, Command, Engine, EngineEffect, Question};
+use crate::timers::Alarms;
 use crate::trial::executor::Rows;
 use crate::trial::{access, conflict};
 use base::hash::digest;
@@ -49,13 +50,22 @@ struct Faults {
 }
 
 enum Event {
-    Message { to: NodeId, from: NodeId, message: Message },
-    Timer { node: NodeId, timer: Timer },
+    Message {
+        to: NodeId,
+        from: NodeId,
+        message: Message,
+    },
+    /// With the node's time for it.
+    Wake {
+        node: NodeId,
+        alarm: Time,
+    },
 }
 
 struct World {
     topology: Arc<Topology>,
     nodes: Vec<Caerus>,
+    alarms: Vec<Alarms>,
     rows: Vec<Rows>,
     /// Clock reading − true time, in ns.
     skews: Vec<i64>,
@@ -112,6 +122,7 @@ impl World {
         let nodes = topology.node_ids().map(make).collect();
         let mut world = World {
             nodes,
+            alarms: vec![Alarms::default(); count],
             rows: (0..count).map(|_| Rows::default()).collect(),
             skews,
             topology,
@@ -183,7 +194,8 @@ impl World {
     fn move_home(&mut self, node: u16, partition: u16, to: u16) -> Result<TxnId, SqlError> {
         let (clock, n, mut out) = (self.clock(NodeId(node)), usize::from(node), Vec::new());
         let (partition, to) = (PartitionId(partition), RegionId(to));
-        let result = self.nodes[n].move_home(clock, partition, to, &mut self.rows[n], &mut out);
+        let command = Command::MoveHome { partition, to };
+        let result = self.nodes[n].admin(clock, command, &mut self.rows[n], &mut out);
         self.effects(NodeId(node), out);
         result
     }
@@ -206,50 +218,52 @@ impl World {
         if node != NodeId(reader) {
             self.will_close(reader, partition, rank);
         }
-        let mut out = Vec::new();
-        self.nodes[node.0 as usize].close(clock, ticket, close, &mut out);
-        // A host settles after every call; the engine has nothing left to do but send.
+        self.ask_at(node, clock, Question::Close { ticket, close });
+    }
+
+    fn ask_at(&mut self, node: NodeId, clock: Time, question: Question) -> Option<Answered> {
+        let (n, mut out) = (usize::from(node.0), Vec::new());
+        let answered = self.nodes[n].ask(clock, question, &mut self.rows[n], &mut out);
         self.effects(node, out);
+        answered.expect("this engine answers that")
     }
 
     /// Finds a cut at the copy that lies nearest to `reader`, and closes it there.
     fn find(&mut self, ticket: u64, reader: u16, partition: u16, granules: Vec<Granule>) {
         let partition = PartitionId(partition);
         let node = self.topology.copy_near(partition, NodeId(reader));
-        let (ticket, clock, n) = (CloseTicket(ticket), self.clock(node), usize::from(node.0));
+        let (ticket, clock) = (CloseTicket(ticket), self.clock(node));
         self.finds.insert(ticket, (self.now, node, partition, granules.clone()));
-        let mut out = Vec::new();
-        Engine::find_latest(
-            &mut self.nodes[n],
-            clock,
-            ticket,
-            partition,
-            granules,
-            &mut self.rows[n],
-            &mut out,
-        );
-        self.effects(node, out);
+        self.ask_at(node, clock, Question::Latest { ticket, partition, granules });
     }
 
     /// A reader's question is about to leave for the nearest copy.
     fn will_close(&mut self, reader: u16, partition: PartitionId, rank: Rank) {
-        let (clock, mut out) = (self.clock(NodeId(reader)), Vec::new());
-        self.nodes[usize::from(reader)].will_close(clock, partition, rank, &mut out);
-        self.effects(NodeId(reader), out);
+        let reader = NodeId(reader);
+        self.ask_at(reader, self.clock(reader), Question::WillClose { partition, rank });
     }
 
-    fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message, Timer>>) {
+    fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message>>) {
         for effect in out {
-            if !matches!(effect, EngineEffect::Send { .. }) {
-                self.trace = digest(&(self.trace, node, format!("{effect:?}")));
+            let said = match &effect {
+                EngineEffect::Send { .. } => None,
+                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
+                    Some(format!("latest {ticket:?} {rank:?}"))
+                }
+                EngineEffect::Answered { ticket, result } => {
+                    let result = result.as_ref().map(|answered| match answered {
+                        Answered::Closed(closed) => *closed,
+                        other => panic!("{other:?}"),
+                    });
+                    Some(format!("closed {ticket:?} {result:?}"))
+                }
+                other => Some(format!("{other:?}")),
+            };
+            if let Some(said) = said {
+                self.trace = digest(&(self.trace, node, self.now, said));
             }
             match effect {
                 EngineEffect::Send { to, message } => self.send(node, to, message),
-                EngineEffect::Timer { at, timer } => {
-                    let skew = self.skews[node.0 as usize];
-                    let at = Time((at.0 as i64 - skew).max(self.now.0 as i64) as u64);
-                    self.schedule(at, Event::Timer { node, timer });
-                }
                 EngineEffect::Answer(answer) => {
                     let told = self.answers.insert(answer.submitted_as, (self.now, answer));
                     assert!(told.is_none(), "answered twice: {told:?}");
@@ -257,23 +271,36 @@ impl World {
                 EngineEffect::Stream { partition, item } => {
                     self.streams.entry((node, partition)).or_default().push(item)
                 }
-                EngineEffect::Closed { ticket, result } => {
-                    let told = self.closed.insert(ticket, (self.now, result));
-                    assert!(told.is_none(), "closed twice: {told:?}");
-                }
-                EngineEffect::Restored => self.restored(node),
-                EngineEffect::Latest { ticket, rank } => {
+                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
                     let told = self.found.insert(ticket, (self.now, rank));
                     assert!(told.is_none(), "found twice: {told:?}");
                     let (_, node, partition, granules) = self.finds[&ticket].clone();
                     self.close(ticket.0, node.0, partition.0, rank, granules);
                 }
+                EngineEffect::Answered { ticket, result } => {
+                    let result = result.map(|answered| match answered {
+                        Answered::Closed(closed) => closed,
+                        other => panic!("{ticket:?} is told {other:?}"),
+                    });
+                    let told = self.closed.insert(ticket, (self.now, result));
+                    assert!(told.is_none(), "closed twice: {told:?}");
+                }
+                EngineEffect::Restored => self.restored(node),
                 EngineEffect::Collected { below } => {
                     let known = &mut self.watermarks[node.0 as usize];
                     assert!(*known < below, "the watermark only grows");
                     *known = below;
                 }
             }
+        }
+        self.arm(node);
+    }
+    /// Sets an alarm for when a node wants to be woken.
+    fn arm(&mut self, node: NodeId) {
+        let n = usize::from(node.0);
+        if let Some(alarm) = self.alarms[n].arm(self.nodes[n].next_wake()) {
+            let at = Time((alarm.0 as i64 - self.skews[n]).max(self.now.0 as i64) as u64);
+            self.schedule(at, Event::Wake { node, alarm });
         }
     }
     fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
@@ -288,7 +315,7 @@ impl World {
             let jitter_ns = self.rng.below(self.faults.jitter_ns + 1);
             let at = self.now + self.topology.one_way_ns(from, to) + jitter_ns;
             let bytes = base::codec::encode(&message);
-            self.trace = digest(&(self.trace, from, to, &bytes));
+            self.trace = digest(&(self.trace, from, to, self.now, &bytes));
             let message = base::codec::decode(&bytes).expect("what is written is read");
             self.schedule(at, Event::Message { to, from, message });
         }
@@ -302,7 +329,7 @@ impl World {
         let ((at, _), event) = entry.remove_entry();
         self.now = at;
         let mut out = Vec::new();
-        let (Event::Message { to: at, .. } | Event::Timer { node: at, .. }) = &event;
+        let (Event::Message { to: at, .. } | Event::Wake { node: at, .. }) = &event;
         if self.dead.contains(at) {
             return true;
         }
@@ -312,9 +339,10 @@ impl World {
                 self.nodes[n].message(clock, from, message, &mut self.rows[n], &mut out);
                 to
             }
-            Event::Timer { node, timer } => {
+            Event::Wake { node, alarm } => {
                 let (clock, n) = (self.clock(node), node.0 as usize);
-                self.nodes[n].timer(clock, timer, &mut self.rows[n], &mut out);
+                self.alarms[n].went_off(alarm);
+                self.nodes[n].wake(clock, &mut self.rows[n], &mut out);
                 node
             }
         };
@@ -334,8 +362,9 @@ impl World {
         self.cut_off.clear();
         for node in std::mem::take(&mut self.dead) {
             self.lives += 1;
-            let timers = |event: &Event| matches!(event, Event::Timer { node: at, .. } if *at == node);
-            self.events.retain(|_, event| !timers(event));
+            let is_its = |event: &Event| matches!(event, Event::Wake { node: at, .. } if *at == node);
+            self.events.retain(|_, event| !is_its(event));
+            self.alarms[usize::from(node.0)] = Alarms::default();
             let mut out = Vec::new();
             let clock = self.clock(node);
             if self.forgetful.remove(&node) {

@@ -23,7 +23,7 @@ fn world(copies_elsewhere: usize, mutant: Option<Mutant>) -> World {
 
 /// What node 0 has refused, altogether.
 fn refused(world: &World) -> u64 {
-    world.nodes[0].refused_messages().values().sum()
+    world.nodes[0].report().refused_messages.values().sum()
 }
 
 /// How long a transaction of region a waits, in ms, on a row that region b ordered while its clock was a minute ahead.
@@ -122,7 +122,7 @@ fn whatever_is_out_of_range_changes_nothing() {
         world.effects(NodeId(0), out);
     }
     assert_eq!(refused(&world), count);
-    assert!(world.nodes[0].refused_messages().keys().all(|(from, _)| *from == NodeId(1)));
+    assert!(world.nodes[0].report().refused_messages.keys().all(|(from, _)| *from == NodeId(1)));
     world.nodes[0].refused_messages.clear();
     let after = world.submit(0, "w0.1 w1.1");
     world.run_for_ms(2000);

@@ -4,7 +4,7 @@ use super::judge::judge;
 use super::{Faults, World, access};
 use crate::caerus::SequenceId;
 use crate::caerus::{Agreement, FutureRanks, Options, Protocol};
-use crate::engine::Engine;
+use crate::engine::Question;
 use crate::trial::{OTHER, TABLE};
 use base::order::CloseTicket;
 use base::rng::Rng;
@@ -198,7 +198,7 @@ fn a_reader_that_went_away_is_not_answered() {
     world.run_for_ms(60);
     let rank = Rank(world.now.0 + 50 * MS);
     world.close(7, 1, 0, rank, vec![Granule::Partition]);
-    world.nodes[1].forget_close(CloseTicket(7));
+    world.ask_at(NodeId(1), world.clock(NodeId(1)), Question::Forget { ticket: CloseTicket(7) });
     world.run_for_ms(1000);
     assert!(world.closed.is_empty());
     world.check_empty();

@@ -342,6 +342,8 @@ fn many_readers_then_a_writer() {
     // Half of the readers also read at the other region, so they get their places at different times.
     let readers: Vec<TxnId> =
         (0..20).map(|n| world.submit(0, if n % 2 == 0 { "r0.1" } else { "r0.1 r1.1" })).collect();
+    // Readers that span regions are delayed for as long as a message takes: this one comes after that.
+    world.run_until(world.now + 1000);
     let w1 = world.submit(1, "w0.1");
     world.run_for_ms(2000);
     for node in 0..2 {
@@ -576,7 +578,7 @@ fn a_prefix_of_the_merged_order_shows_a_long_fork_and_ranks_do_not() {
 fn an_entry_between_the_places_of_a_message_is_not_ours() {
     // An Append from somebody who does not order that region, and one for a region that does not exist.
     let mut merger = Merger::new(None);
-    let mut out: Vec<EngineEffect<_, _>> = Vec::new();
+    let mut out: Vec<EngineEffect<_>> = Vec::new();
     for sequence in [1, 9] {
         let entries = vec![Entry {
             transaction: named(1, "w1.1"),
@@ -600,7 +602,7 @@ fn a_quiet_cluster_only_beats() {
     world.run_for_ms(500);
     let messages = world.events.values().filter_map(|event| match event {
         Event::Message { message, .. } => Some(message),
-        Event::Timer { .. } => None,
+        Event::Wake { .. } => None,
     });
     for message in messages {
         let beats = matches!(message, Message::Append(append) if append.entries.is_empty());

@@ -61,7 +61,7 @@ impl State {
         let nodes = topology.node_ids().map(node).collect();
         State { nodes, flying: Vec::new(), dead: None, lost: 0, impatience: 1, rounds: 0 }
     }
-    fn with(&mut self, n: NodeId, act: impl FnOnce(Time, &mut Node, &mut Vec<EngineEffect<Message, Timer>>)) {
+    fn with(&mut self, n: NodeId, act: impl FnOnce(Time, &mut Node, &mut Vec<EngineEffect<Message>>)) {
         let mut out = Vec::new();
         let node = Rc::make_mut(&mut self.nodes[n.0 as usize]);
         let now = Time::from_ms(1000) + node.ticks * TICK;
@@ -96,7 +96,7 @@ impl State {
         self.with(n, |now, node, out| {
             node.ticks += 1;
             node.history = digest(&(node.history, node.ticks));
-            node.engine.timer(now + TICK, Timer::Retry, &mut node.rows, out);
+            node.engine.remind(now + TICK, Timer::Retry, &mut node.rows, out);
         });
     }
     /// The node dies; of what it has sent, only the chosen messages arrive.
@@ -224,7 +224,7 @@ impl State {
         for n in self.living() {
             let mut state = self.clone();
             let late = Time(1_000_000 * SECOND);
-            state.with(n, |_, node, out| node.engine.timer(late, Timer::Gate, &mut node.rows, out));
+            state.with(n, |_, node, out| node.engine.remind(late, Timer::Gate, &mut node.rows, out));
             answered += state.nodes[n.0 as usize].answers.len();
         }
         assert_eq!(answered, alive, "whoever lives is answered");

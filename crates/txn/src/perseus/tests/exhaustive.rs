@@ -44,7 +44,7 @@ impl State {
         };
         State { nodes: topology.node_ids().map(node).collect(), flying: Vec::new() }
     }
-    fn with(&mut self, n: NodeId, act: impl FnOnce(&mut Node, &mut Vec<EngineEffect<Message, Timer>>)) {
+    fn with(&mut self, n: NodeId, act: impl FnOnce(&mut Node, &mut Vec<EngineEffect<Message>>)) {
         let mut out = Vec::new();
         let node = Rc::make_mut(&mut self.nodes[n.0 as usize]);
         act(node, &mut out);
@@ -81,7 +81,7 @@ impl State {
     fn judge(mut self, transactions: usize) {
         for n in 0..self.nodes.len() {
             self.with(NodeId(n as u16), |node, out| {
-                node.engine.timer(NOW + 10_000_000_000, Timer::Gate, &mut node.rows, out);
+                node.engine.remind(NOW + 10_000_000_000, Timer::Gate, &mut node.rows, out);
             });
         }
         let answered: usize = self.nodes.iter().map(|node| node.answers.len()).sum();

@@ -104,7 +104,7 @@ fn graph_bytes(remote: f64, per_second: u64) -> (f64, f64) {
         world.submit(home as u16, access(&text));
     }
     world.run_for_ms(3_000);
-    let sum = |name| world.nodes.iter().map(|node| node.counters()[name]).sum::<u64>() as f64;
+    let sum = |name| world.nodes.iter().map(|node| node.report().counters[name]).sum::<u64>() as f64;
     let answered = sum("answered");
     (sum("graph bytes sent") / answered, sum("graph bytes streamed") / answered)
 }

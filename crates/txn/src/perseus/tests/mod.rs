@@ -15,8 +15,9 @@ mod recovery;
 mod repeats;
 mod scenarios;
 
-use super::{Message, Mutant, Options, Perseus, Timer};
-use crate::engine::{Answer, Engine, EngineEffect};
+use super::{Message, Mutant, Options, Perseus};
+use crate::engine::{Answer, Answered, Engine, EngineEffect, Question, Unanswered};
+use crate::timers::Alarms;
 use crate::trial::executor::Rows;
 use crate::trial::{access, conflict};
 use base::order::{Close, CloseTicket, Closed, StreamItem};
@@ -39,13 +40,22 @@ struct Faults {
 }
 
 enum Event {
-    Message { to: NodeId, from: NodeId, message: Message },
-    Timer { node: NodeId, timer: Timer },
+    Message {
+        to: NodeId,
+        from: NodeId,
+        message: Message,
+    },
+    /// With the node's time for it.
+    Wake {
+        node: NodeId,
+        alarm: Time,
+    },
 }
 
 struct World {
     topology: Arc<Topology>,
     nodes: Vec<Perseus>,
+    alarms: Vec<Alarms>,
     rows: Vec<Rows>,
     /// Clock reading − true time, in ns.
     skews: Vec<i64>,
@@ -82,7 +92,7 @@ struct World {
 enum Call {
     Submit(Submission),
     Message(NodeId, Message),
-    Timer(Timer),
+    Wake,
 }
 
 type Filter = Option<Box<dyn FnMut(NodeId, NodeId, &Message) -> bool>>;
@@ -113,6 +123,7 @@ impl World {
         let node = |n| Perseus::new(topology.clone(), n, 1, options.clone());
         let mut world = World {
             nodes: topology.node_ids().map(node).collect(),
+            alarms: vec![Alarms::default(); count],
             rows: (0..count).map(|_| Rows::default()).collect(),
             skews,
             topology,
@@ -191,9 +202,19 @@ impl World {
         let (ticket, clock) = (CloseTicket(ticket), self.clock(node));
         let close = Close { partition: PartitionId(partition), rank, granules };
         self.closes.insert(ticket, (self.now, close.clone()));
-        let mut out = Vec::new();
-        self.nodes[node.0 as usize].close(clock, ticket, close, &mut out);
+        let answered = self.ask_at(node, clock, Question::Close { ticket, close });
+        assert_eq!(answered, Ok(None), "the answer is an effect");
+    }
+    fn ask_at(
+        &mut self,
+        node: NodeId,
+        clock: Time,
+        question: Question,
+    ) -> Result<Option<Answered>, Unanswered> {
+        let (n, mut out) = (usize::from(node.0), Vec::new());
+        let answered = self.nodes[n].ask(clock, question, &mut self.rows[n], &mut out);
         self.effects(node, out);
+        answered
     }
 
     fn record(&mut self, node: NodeId, clock: Time, call: impl FnOnce() -> Call) {
@@ -201,16 +222,11 @@ impl World {
             calls.push((clock, call()));
         }
     }
-    fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message, Timer>>) {
+    fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message>>) {
         for effect in out {
             match effect {
                 EngineEffect::Restored => unreachable!("this engine takes no copies"),
                 EngineEffect::Send { to, message } => self.send(node, to, message),
-                EngineEffect::Timer { at, timer } => {
-                    let skew = self.skews[node.0 as usize];
-                    let at = Time((at.0 as i64 - skew).max(self.now.0 as i64) as u64);
-                    self.schedule(at, Event::Timer { node, timer });
-                }
                 EngineEffect::Answer(answer) => {
                     let told = self.answers.insert(answer.submitted_as, (self.now, answer));
                     assert!(told.is_none(), "answered twice: {told:?}");
@@ -218,17 +234,25 @@ impl World {
                 EngineEffect::Stream { partition, item } => {
                     self.streams.entry(partition).or_default().push(item)
                 }
-                EngineEffect::Closed { ticket, result } => {
+                EngineEffect::Answered { ticket, result } => {
+                    let result = result.map(|answered| match answered {
+                        Answered::Closed(closed) => closed,
+                        other => panic!("{ticket:?} is told {other:?}"),
+                    });
                     let told = self.closed.insert(ticket, (self.now, result));
                     assert!(told.is_none(), "closed twice: {told:?}");
                 }
-                EngineEffect::Latest { .. } => unreachable!("nobody asks for it"),
                 EngineEffect::Collected { below } => {
                     let known = &mut self.watermarks[node.0 as usize];
                     assert!(*known < below, "the watermark only grows");
                     *known = below;
                 }
             }
+        }
+        let n = usize::from(node.0);
+        if let Some(alarm) = self.alarms[n].arm(self.nodes[n].next_wake()) {
+            let at = Time((alarm.0 as i64 - self.skews[n]).max(self.now.0 as i64) as u64);
+            self.schedule(at, Event::Wake { node, alarm });
         }
     }
     fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
@@ -264,7 +288,7 @@ impl World {
         self.now = at;
         let mut out = Vec::new();
         let node = match event {
-            Event::Message { to: node, .. } | Event::Timer { node, .. } if self.dead.contains(&node) => {
+            Event::Message { to: node, .. } | Event::Wake { node, .. } if self.dead.contains(&node) => {
                 return true;
             }
             Event::Message { to, from, message } => {
@@ -273,10 +297,11 @@ impl World {
                 self.nodes[n].message(clock, from, message, &mut self.rows[n], &mut out);
                 to
             }
-            Event::Timer { node, timer } => {
+            Event::Wake { node, alarm } => {
                 let (clock, n) = (self.clock(node), node.0 as usize);
-                self.record(node, clock, || Call::Timer(timer));
-                self.nodes[n].timer(clock, timer, &mut self.rows[n], &mut out);
+                self.alarms[n].went_off(alarm);
+                self.record(node, clock, || Call::Wake);
+                self.nodes[n].wake(clock, &mut self.rows[n], &mut out);
                 node
             }
         };

@@ -3,7 +3,7 @@
 use super::judge::judge;
 use super::random::run;
 use super::{World, access};
-use crate::engine::Engine;
+use crate::engine::{Question, Unanswered};
 use crate::perseus::{FutureRanks, Options, Timestamps};
 use base::order::StreamItem;
 use base::time::MS;
@@ -52,10 +52,12 @@ fn a_query_at_the_oracles_timestamp_sees_what_was_answered_before() {
         world.run_for_ms(1);
     }
     let clock = world.clock(base::NodeId(0));
-    let cut = world.nodes[0].timestamp(clock).expect("it is the oracle");
+    let cut = world.ask_at(base::NodeId(0), clock, Question::Timestamp).expect("it is the oracle");
+    let cut = cut.expect("at once").rank().unwrap();
     assert!(world.answer(txn).rank < cut);
     let clock = world.clock(base::NodeId(1));
-    assert_eq!(world.nodes[1].timestamp(clock), None, "there is one oracle");
+    let refused = world.ask_at(base::NodeId(1), clock, Question::Timestamp);
+    assert_eq!(refused, Err(Unanswered { question: "timestamp" }), "there is one oracle");
 }
 
 #[test]
@@ -71,7 +73,8 @@ fn nothing_appears_at_or_below_a_safe_rank() {
             let what = ["w0.1 w1.1", "w0.1", "w1.1", "w1.2"][(n % 4) as usize];
             world.submit((n % 2) as u16, access(what));
             let (at, clock) = (PartitionId(1), world.clock(base::NodeId(1)));
-            let rank = world.nodes[1].safe_rank(clock, at).expect("this engine can tell");
+            let safe_rank = world.ask_at(base::NodeId(1), clock, Question::SafeRank { partition: at });
+            let rank = safe_rank.expect("this engine can tell").expect("at once").rank().unwrap();
             held_back |= rank.0 + 30 * MS < clock.0;
             safe.push((world.streams.get(&at).map_or(0, Vec::len), rank));
         }

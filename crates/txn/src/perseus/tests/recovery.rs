@@ -169,7 +169,7 @@ fn a_late_pre_accept_of_a_dead_coordinator_changes_nothing() {
         let mut out = Vec::new();
         let clock = world.clock(NodeId(1));
         world.nodes[1].message(clock, NodeId(3), late, &mut world.rows[1], &mut out);
-        let accepted = |effect: &EngineEffect<Message, _>| {
+        let accepted = |effect: &EngineEffect<Message>| {
             matches!(effect, EngineEffect::Send { message: Message::PreAcceptOk { .. }, .. })
         };
         assert!(!out.iter().any(accepted), "{out:?}");
@@ -319,6 +319,7 @@ fn a_node_that_repeats_its_calls_is_the_same_and_goes_on_under_new_ids() {
         let mut world = World::with_gateways(seed, 2, options.clone());
         world.faults = super::Faults { loss: 0.05, duplication: 0.1, jitter_ns: 40 * MS };
         world.recorded = Some((NodeId(0), Vec::new()));
+        let started_at = world.clock(NodeId(0));
         let load = |world: &mut World| {
             for n in 0..40u16 {
                 let text = ["w0.1 w1.1", "w0.1 r0.2", ALL, "w2.1 w0.2"][usize::from(n % 4)];
@@ -331,15 +332,17 @@ fn a_node_that_repeats_its_calls_is_the_same_and_goes_on_under_new_ids() {
         let mut again = Perseus::new(world.topology.clone(), NodeId(0), 1, options);
         let mut rows = crate::trial::executor::Rows::default();
         let mut out = Vec::new();
+        again.start(started_at, &mut out);
         for (now, call) in calls {
             match call {
                 super::Call::Submit(submission) => _ = again.submit(now, submission, &mut rows, &mut out),
                 super::Call::Message(from, message) => again.message(now, from, message, &mut rows, &mut out),
-                super::Call::Timer(timer) => again.timer(now, timer, &mut rows, &mut out),
+                super::Call::Wake => again.wake(now, &mut rows, &mut out),
             }
         }
         assert_eq!(format!("{:?}", again), format!("{:?}", world.nodes[0]), "seed {seed}");
-        world.events.retain(|_, event| !matches!(event, super::Event::Timer { node: NodeId(0), .. }));
+        world.events.retain(|_, event| !matches!(event, super::Event::Wake { node: NodeId(0), .. }));
+        world.alarms[0] = crate::timers::Alarms::default();
         world.nodes[0] = again;
         world.rows[0] = rows;
         let mut out = Vec::new();
