@@ -36,7 +36,9 @@ use std::ops::ControlFlow;
 
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
 pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
-    let _ = statement.visit(&mut CallsInFrom { analytics });
+    if let ControlFlow::Break(error) = statement.visit(&mut CallsInFrom { analytics }) {
+        return Err(error);
+    }
     values::settle_intervals(statement);
     let is_scalar = |name: &str| {
         analytics.state.scalar_functions().contains_key(name)
@@ -90,6 +92,9 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
         } if is_text(pattern) => {
             // The part that the parentheses match, or the whole match.
             sql::parse::parse_expr(&format!("(regexp_match({expr}, {pattern}))[1]")).map(Some)
+        }
+        Expr::Value(value) if matches!(value.value, ast::Value::HexStringLiteral(_)) => {
+            Err(SqlError::unsupported("a bit string"))
         }
         Expr::Value(value) => Ok(plain_number(&value.value)),
         Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
@@ -172,9 +177,20 @@ struct CallsInFrom<'a> {
 }
 
 impl VisitorMut for CallsInFrom<'_> {
-    type Break = ();
+    type Break = SqlError;
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        match factor {
+            TableFactor::Table { sample: Some(_), .. } => {
+                return ControlFlow::Break(SqlError::unsupported("TABLESAMPLE"));
+            }
+            TableFactor::Table { with_ordinality: true, .. }
+            | TableFactor::Function { with_ordinality: true, .. }
+            | TableFactor::UNNEST { with_ordinality: true, .. } => {
+                return ControlFlow::Break(SqlError::unsupported("WITH ORDINALITY"));
+            }
+            _ => {}
+        }
         let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor else {
             return ControlFlow::Continue(());
         };

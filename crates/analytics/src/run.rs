@@ -140,7 +140,7 @@ pub async fn run(
         let planning = async {
             let logical = with_statistics(analytics, &logical)?;
             let physical = physical_plan(analytics, &state, &cancel, logical)?;
-            Ok((physical, since_start()))
+            Ok::<_, SqlError>((physical, since_start()))
         };
         let ((snapshot, opened_ns), planned) = futures::join!(opening, planning);
         let (physical, planned_ns) = planned?;

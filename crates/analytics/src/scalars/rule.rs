@@ -20,7 +20,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::{disjunction, merge_schema};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, Values, cast,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, Unnest, Values, cast,
 };
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -86,6 +86,9 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         if matches!(node, LogicalPlan::TableScan(_)) {
             return Ok(Transformed::no(node));
         }
+        if let LogicalPlan::Unnest(unnest) = &node {
+            refuse_dimensions(unnest)?;
+        }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
         let node = node.map_expressions(|e| {
@@ -104,6 +107,16 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         node.map_data(exact_aggregates::settle)
     })?;
     Ok(settled.data)
+}
+
+/// Taking an array apart gives its elements, of which those of an array of arrays would be arrays. Errors: 0A000.
+fn refuse_dimensions(unnest: &Unnest) -> Result<()> {
+    let fields = unnest.input.schema().fields();
+    let is_nested = |(at, _): &(usize, _)| matches!(fields[*at].data_type(), Arrow::List(inner) if matches!(inner.data_type(), Arrow::List(_)));
+    match unnest.list_type_columns.iter().any(is_nested) {
+        true => Err(external(SqlError::unsupported("unnest of an array of several dimensions"))),
+        false => Ok(()),
+    }
 }
 
 /// Rows whose columns have types already. Literals stay, but for how an interval is read; what computes is settled, and

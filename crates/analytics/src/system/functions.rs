@@ -183,6 +183,31 @@ fn word(arrays: &[ArrayRef], at: usize, row: usize) -> Option<String> {
     (!array.is_null(row)).then(|| array.as_string::<i32>().value(row).to_string())
 }
 
+/// `array_to_string(list, between, null)`: nulls are left out unless they have a text.
+fn joined(arrays: &[ArrayRef], row: usize) -> Option<String> {
+    let lists = arrays.first()?.as_list_opt::<i32>()?;
+    let at = if lists.len() == 1 { 0 } else { row };
+    let between = word(arrays, 1, row)?;
+    let of_null = word(arrays, 2, row);
+    let mut texts = Vec::new();
+    (!lists.is_null(at)).then(|| elements_of(&lists.value(at), of_null.as_deref(), &mut texts))??;
+    Some(texts.join(&between))
+}
+
+/// Elements of all dimensions, as they are printed.
+fn elements_of(list: &ArrayRef, of_null: Option<&str>, texts: &mut Vec<String>) -> Option<()> {
+    for at in 0..list.len() {
+        if list.is_null(at) {
+            texts.extend(of_null.map(str::to_string));
+        } else if let Some(inner) = list.as_list_opt::<i32>() {
+            elements_of(&inner.value(at), of_null, texts)?;
+        } else {
+            texts.push(crate::print::printed(list, at).ok()?);
+        }
+    }
+    Some(())
+}
+
 /// A function has no session whose settings it could change; what has no effect can be set.
 fn refuse_setting(arrays: &[ArrayRef], row: usize) -> Result<()> {
     match word(arrays, 0, row) {
@@ -288,7 +313,11 @@ impl CatalogFunction {
                 _ => None,
             },
             // The catalog keeps expressions as their text, and access rights as none.
-            "pg_get_expr" | "array_to_string" => word(arrays, 0, row),
+            "array_to_string" => match arrays.first()?.data_type() {
+                DataType::List(_) => joined(arrays, row),
+                _ => word(arrays, 0, row),
+            },
+            "pg_get_expr" => word(arrays, 0, row),
             "pg_get_userbyid" | "current_user" | "session_user" | "current_role" | "user" => {
                 Some(self.asked.user.clone())
             }

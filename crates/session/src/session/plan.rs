@@ -136,6 +136,9 @@ fn plan_query(
         Ok(plan) if plan.is_narrow && !context.prefers_columns(&[&plan.table]) => {
             return Ok(Plan::Rows(plan));
         }
+        Ok(_) if locks => {
+            return Err(SqlError::unsupported("FOR UPDATE of anything but rows of one table"));
+        }
         Ok(_) => {}
         Err(Refusal::TooRich) if locks => {
             return Err(SqlError::unsupported("FOR UPDATE of anything but rows of one table"));

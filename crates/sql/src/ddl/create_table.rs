@@ -144,10 +144,14 @@ pub(super) fn add_column(
                 check_default(context, &table.columns[number], e)?;
                 table.columns[number].default = Some(e.to_string());
             }
-            ColumnOption::PrimaryKey(_) if is_new_table => {
+            ColumnOption::PrimaryKey(key) if is_new_table => {
+                refuse_deferred(key.characteristics.as_ref())?;
                 set_primary_key(table, constraint_name, vec![number])?;
             }
-            ColumnOption::Unique(_) => add_unique(context, table, constraint_name, vec![number], next_id),
+            ColumnOption::Unique(unique) => {
+                refuse_deferred(unique.characteristics.as_ref())?;
+                add_unique(context, table, constraint_name, vec![number], next_id);
+            }
             ColumnOption::Check(check) => {
                 let default = format!("{}_{name}_check", table.name);
                 let name = constraint_name.unwrap_or_else(|| free_check_name(table, default));
@@ -228,6 +232,7 @@ pub(super) fn add_constraint(
 ) -> SqlResult<()> {
     match constraint {
         TableConstraint::PrimaryKey(key) if table.version == 0 => {
+            refuse_deferred(key.characteristics.as_ref())?;
             let columns = index_columns(table, &key.columns).map_err(named_in_key)?;
             set_primary_key(table, key.name.as_ref().map(names::fold), columns)
         }
@@ -236,6 +241,7 @@ pub(super) fn add_constraint(
             if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
                 return Err(SqlError::unsupported("UNIQUE NULLS NOT DISTINCT"));
             }
+            refuse_deferred(unique.characteristics.as_ref())?;
             let columns = index_columns(table, &unique.columns).map_err(named_in_key)?;
             let name = unique.name.as_ref().map(names::fold);
             if let Some(name) = &name
@@ -343,4 +349,11 @@ fn check_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> Sq
             _ => error,
         }
     })
+}
+
+/// Uniqueness is decided row by row. Errors: 0A000 for a constraint that is to be decided at COMMIT.
+fn refuse_deferred(characteristics: Option<&ast::ConstraintCharacteristics>) -> SqlResult<()> {
+    let is_deferred = characteristics
+        .is_some_and(|c| c.deferrable == Some(true) || c.initially == Some(ast::DeferrableInitial::Deferred));
+    if is_deferred { Err(SqlError::unsupported("a DEFERRABLE constraint")) } else { Ok(()) }
 }
