@@ -276,5 +276,39 @@ mod tests {
         }
         let made = during(&CancelHandle::default(), || on_own_thread(&Threads, || check().map(|()| 7)));
         assert_eq!(made.unwrap(), 7);
+        only_so_many_are_left_alone();
+    }
+
+    /// The next statement waits for its computation, however long it takes.
+    fn only_so_many_are_left_alone() {
+        let stubborn = || {
+            let (end, ended) = sync_channel::<()>(1);
+            let statement = std::thread::spawn(move || {
+                let handle = CancelHandle::default();
+                handle.cancel();
+                let work = move || ended.recv().map_err(|_| SqlError::internal("nobody ends it"));
+                during(&handle, || on_own_thread(&Threads, work))
+            });
+            (end, statement)
+        };
+        let is_canceled =
+            |result: SqlResult<()>| result.is_err_and(|error| error.state == base::SqlState::QUERY_CANCELED);
+        let mut ends = Vec::new();
+        for _ in 0..LEFT_MAX {
+            let (end, statement) = stubborn();
+            assert!(is_canceled(statement.join().unwrap()));
+            ends.push(end);
+        }
+        let (end, statement) = stubborn();
+        std::thread::sleep(4 * GRACE);
+        assert!(!statement.is_finished(), "more than {LEFT_MAX} computations were left alone");
+        end.send(()).unwrap();
+        assert!(statement.join().unwrap().is_ok(), "what is there in time is answered");
+        for end in ends {
+            end.send(()).unwrap();
+        }
+        while LEFT.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
     }
 }
