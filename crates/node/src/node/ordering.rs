@@ -6,9 +6,19 @@
 use super::*;
 use base::order::{Calibration, Close, CloseTicket, Closed};
 use txn::engine::{Answered, Command, Question as Asked, Unanswered};
+use txn::timers::Alarms;
 
 /// What a close was answered at once, and what else is to follow.
 type ClosedAtOnce<E> = (Option<Result<Closed, SqlError>>, EngineEffects<E>);
+
+/// What the engine has said of itself, as of its last call.
+#[derive(Default)]
+pub(super) struct Told {
+    /// When it is to be woken.
+    alarms: Alarms,
+    /// No cut is below it, where clocks have no bound.
+    pub least_cut: Rank,
+}
 
 impl<E: Engine> Node<E> {
     pub(super) fn begin_ordering(&mut self, now: Time, out: &mut Effects<Self>) {
@@ -64,7 +74,7 @@ impl<E: Engine> Node<E> {
 
     /// An alarm that was set for this time has gone off.
     pub(super) fn wake_engine(&mut self, now: Time, alarm: Time, out: &mut Effects<Self>) {
-        self.alarms.went_off(alarm);
+        self.told.alarms.went_off(alarm);
         let mut effects = std::mem::take(&mut self.effects);
         self.engine.wake(now, &mut self.data, &mut effects);
         self.engine_effects(now, effects, out);
@@ -161,7 +171,7 @@ impl<E: Engine> Node<E> {
         // Where clocks are bounded they see to it that no cut is too early.
         if self.topology.unbounded_clocks {
             let answered = self.ask_at_once(now, Asked::LeastCut).and_then(Answered::rank);
-            self.least_cut = answered.expect("every engine knows its least cut");
+            self.told.least_cut = answered.expect("every engine knows its least cut");
         }
         let mut records = false;
         for effect in effects.drain(..) {
@@ -190,7 +200,7 @@ impl<E: Engine> Node<E> {
         if self.effects.capacity() < effects.capacity() {
             self.effects = effects;
         }
-        if let Some(at) = self.alarms.arm(self.engine.next_wake()) {
+        if let Some(at) = self.told.alarms.arm(self.engine.next_wake()) {
             out.timer(Timer::Engine(at), at);
         }
         if records {
