@@ -81,9 +81,7 @@ pub struct Node<E: Engine> {
     watch: Option<clock::Watch>,
     messages_sent: u64,
     /// What the engine has said of itself.
-    told: ordering::Told,
-    /// Reused between steps.
-    effects: EngineEffects<E>,
+    told: ordering::Told<E>,
 }
 
 impl<E: Engine> Node<E> {
@@ -112,7 +110,6 @@ impl<E: Engine> Node<E> {
             watch: monitor.map(clock::Watch::new),
             messages_sent: 0,
             told: ordering::Told::default(),
-            effects: Vec::new(),
             id,
             topology,
             options,
