@@ -62,7 +62,6 @@ use reads::rule::{Mutant, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::engine::{Answer, Engine, EngineEffect, EngineEffects};
-use txn::timers::Alarms;
 
 /// One server.
 pub struct Node<E: Engine> {
@@ -81,12 +80,8 @@ pub struct Node<E: Engine> {
     locks: RemoteLocks,
     watch: Option<clock::Watch>,
     messages_sent: u64,
-    /// When the engine is to be woken.
-    alarms: Alarms,
-    /// No cut is below it, as of the engine's last call.
-    least_cut: Rank,
-    /// Reused between steps.
-    effects: EngineEffects<E>,
+    /// What the engine has said of itself.
+    told: ordering::Told<E>,
 }
 
 impl<E: Engine> Node<E> {
@@ -114,9 +109,7 @@ impl<E: Engine> Node<E> {
             locks: RemoteLocks::default(),
             watch: monitor.map(clock::Watch::new),
             messages_sent: 0,
-            alarms: Alarms::default(),
-            least_cut: Rank::ZERO,
-            effects: Vec::new(),
+            told: ordering::Told::default(),
             id,
             topology,
             options,
@@ -169,7 +162,7 @@ impl<E: Engine> Node<E> {
     }
     /// What is here, as rules of reading see it.
     fn here(&self) -> Here<'_> {
-        Here { columns: &self.columns, data: &self.data, least_cut: self.least_cut }
+        Here { columns: &self.columns, data: &self.data, least_cut: self.told.least_cut }
     }
 
     // ---- requests ---------------------------------------------------------------------------------

@@ -6,13 +6,30 @@
 use super::*;
 use base::order::{Calibration, Close, CloseTicket, Closed};
 use txn::engine::{Answered, Command, Question as Asked, Unanswered};
+use txn::timers::Alarms;
 
 /// What a close was answered at once, and what else is to follow.
 type ClosedAtOnce<E> = (Option<Result<Closed, SqlError>>, EngineEffects<E>);
 
+/// What the engine has said of itself, as of its last call.
+pub(super) struct Told<E: Engine> {
+    /// When it is to be woken.
+    alarms: Alarms,
+    /// No cut is below it, where clocks have no bound.
+    pub least_cut: Rank,
+    /// Reused between steps.
+    effects: EngineEffects<E>,
+}
+
+impl<E: Engine> Default for Told<E> {
+    fn default() -> Self {
+        Told { alarms: Alarms::default(), least_cut: Rank::ZERO, effects: Vec::new() }
+    }
+}
+
 impl<E: Engine> Node<E> {
     pub(super) fn begin_ordering(&mut self, now: Time, out: &mut Effects<Self>) {
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.told.effects);
         self.engine.start(now, &mut effects);
         self.engine_effects(now, effects, out);
     }
@@ -27,7 +44,7 @@ impl<E: Engine> Node<E> {
         if let Err(error) = self.check_token(now, &submission.token) {
             return out.reply(id, Reply::Submitted(Err(error)));
         }
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.told.effects);
         let awaited = self.protocol.awaited(&mut submission.access.by_partition.keys().copied());
         let txn = self.engine.submit(now, submission, &mut self.data, &mut effects);
         self.gateway.submitted(txn, id, now);
@@ -42,7 +59,7 @@ impl<E: Engine> Node<E> {
         (partition, to): (PartitionId, RegionId),
         out: &mut Effects<Self>,
     ) {
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.told.effects);
         match self.engine.admin(now, Command::MoveHome { partition, to }, &mut self.data, &mut effects) {
             Ok(txn) => self.gateway.submitted(txn, id, now),
             Err(error) => out.reply(id, Reply::Submitted(Err(error))),
@@ -57,15 +74,15 @@ impl<E: Engine> Node<E> {
         message: E::Message,
         out: &mut Effects<Self>,
     ) {
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.told.effects);
         self.engine.message(now, from, message, &mut self.data, &mut effects);
         self.engine_effects(now, effects, out);
     }
 
     /// An alarm that was set for this time has gone off.
     pub(super) fn wake_engine(&mut self, now: Time, alarm: Time, out: &mut Effects<Self>) {
-        self.alarms.went_off(alarm);
-        let mut effects = std::mem::take(&mut self.effects);
+        self.told.alarms.went_off(alarm);
+        let mut effects = std::mem::take(&mut self.told.effects);
         self.engine.wake(now, &mut self.data, &mut effects);
         self.engine_effects(now, effects, out);
     }
@@ -74,7 +91,7 @@ impl<E: Engine> Node<E> {
 
     /// Asks the engine; the answer, or that there is none, is among the effects or comes later.
     fn ask_engine(&mut self, now: Time, ticket: CloseTicket, question: Asked) -> EngineEffects<E> {
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.told.effects);
         match self.engine.ask(now, question, &mut self.data, &mut effects) {
             Ok(None) => {}
             Ok(Some(answered)) => effects.push(EngineEffect::Answered { ticket, result: Ok(answered) }),
@@ -86,10 +103,10 @@ impl<E: Engine> Node<E> {
     /// What can be answered without waiting and changes nothing that others would have to hear of.
     fn ask_at_once(&mut self, now: Time, question: Asked) -> Result<Answered, Unanswered> {
         let name = question.name();
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.told.effects);
         let answered = self.engine.ask(now, question, &mut self.data, &mut effects);
         assert!(effects.is_empty(), "{name} asks nothing of the node");
-        self.effects = effects;
+        self.told.effects = effects;
         answered?.ok_or(Unanswered { question: name })
     }
 
@@ -118,7 +135,7 @@ impl<E: Engine> Node<E> {
         rank: Rank,
         out: &mut Effects<Self>,
     ) {
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.told.effects);
         // An engine that has nothing to do then may say so.
         let question = Asked::WillClose { partition, rank };
         let _: Result<_, Unanswered> = self.engine.ask(now, question, &mut self.data, &mut effects);
@@ -161,7 +178,7 @@ impl<E: Engine> Node<E> {
         // Where clocks are bounded they see to it that no cut is too early.
         if self.topology.unbounded_clocks {
             let answered = self.ask_at_once(now, Asked::LeastCut).and_then(Answered::rank);
-            self.least_cut = answered.expect("every engine knows its least cut");
+            self.told.least_cut = answered.expect("every engine knows its least cut");
         }
         let mut records = false;
         for effect in effects.drain(..) {
@@ -187,10 +204,10 @@ impl<E: Engine> Node<E> {
             }
         }
         // Effects that came meanwhile have a buffer of their own; keep the larger.
-        if self.effects.capacity() < effects.capacity() {
-            self.effects = effects;
+        if self.told.effects.capacity() < effects.capacity() {
+            self.told.effects = effects;
         }
-        if let Some(at) = self.alarms.arm(self.engine.next_wake()) {
+        if let Some(at) = self.told.alarms.arm(self.engine.next_wake()) {
             out.timer(Timer::Engine(at), at);
         }
         if records {

@@ -146,7 +146,7 @@ impl<E: Engine> Node<E> {
 
     /// Takes a read as far as it can go.
     pub(super) fn advance(&mut self, now: Time, id: ReadId, out: &mut Effects<Self>) {
-        let least_cut = self.least_cut;
+        let least_cut = self.told.least_cut;
         let Some(read) = self.reads.get_mut(id) else { return };
         let here = Here { columns: &self.columns, data: &self.data, least_cut };
         match read.advance(now, &here) {
