@@ -1,4 +1,4 @@
-//! The coordinator of a query over columns of several readers: what [`Gather`](crate::read::gather::Gather) asks for, on its
+//! The coordinator of a query over columns of several readers: what [`Gather`] asks for, on its
 //! way out, and what readers say, on its way in.
 //!
 //! KEEPS: until the query ends its cut is a floor here; readers that are given up are told so.

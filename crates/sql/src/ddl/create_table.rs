@@ -137,6 +137,7 @@ pub(super) fn add_column(
     }
     for option in &definition.options {
         let constraint_name = option.name.as_ref().map(names::fold);
+        refuse_deferred(characteristics(&option.option))?;
         match &option.option {
             ColumnOption::Null => {}
             ColumnOption::NotNull => table.columns[number].not_null = true,
@@ -144,14 +145,10 @@ pub(super) fn add_column(
                 check_default(context, &table.columns[number], e)?;
                 table.columns[number].default = Some(e.to_string());
             }
-            ColumnOption::PrimaryKey(key) if is_new_table => {
-                refuse_deferred(key.characteristics.as_ref())?;
+            ColumnOption::PrimaryKey(_) if is_new_table => {
                 set_primary_key(table, constraint_name, vec![number])?;
             }
-            ColumnOption::Unique(unique) => {
-                refuse_deferred(unique.characteristics.as_ref())?;
-                add_unique(context, table, constraint_name, vec![number], next_id);
-            }
+            ColumnOption::Unique(_) => add_unique(context, table, constraint_name, vec![number], next_id),
             ColumnOption::Check(check) => {
                 let default = format!("{}_{name}_check", table.name);
                 let name = constraint_name.unwrap_or_else(|| free_check_name(table, default));
@@ -349,6 +346,15 @@ fn check_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> Sq
             _ => error,
         }
     })
+}
+
+/// When a column's constraint is decided, if the statement says so.
+fn characteristics(option: &ColumnOption) -> Option<&ast::ConstraintCharacteristics> {
+    match option {
+        ColumnOption::PrimaryKey(key) => key.characteristics.as_ref(),
+        ColumnOption::Unique(unique) => unique.characteristics.as_ref(),
+        _ => None,
+    }
 }
 
 /// Uniqueness is decided row by row. Errors: 0A000 for a constraint that is to be decided at COMMIT.
