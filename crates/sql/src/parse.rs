@@ -258,6 +258,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn intervals_of_intervals_are_counted() {
+        let nested = |levels: usize| format!("SELECT {} '1 day'", "interval ".repeat(levels));
+        assert!(parse(&nested(1)).is_ok());
+        assert_eq!(parse(&nested(40_000)).unwrap_err().state, SqlState::STATEMENT_TOO_COMPLEX);
+    }
+
+    #[test]
     fn a_name_has_few_parts() {
         let name = |parts: usize| format!("SELECT {} FROM t", vec!["t"; parts].join("."));
         assert!(parse(&name(50)).is_ok());

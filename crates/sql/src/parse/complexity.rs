@@ -139,8 +139,8 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
                     level.is_from = false;
                 }
                 Keyword::WHEN | Keyword::THEN | Keyword::ELSE | Keyword::ON => level.operators = 0,
-                // NOT NOT NOT x
-                Keyword::NOT => {
+                // NOT NOT NOT x, INTERVAL INTERVAL '1 day'
+                keyword if nests(keyword, significant.peek().copied()) => {
                     level.operators += 1;
                     prefix = before + 1;
                 }
@@ -190,6 +190,12 @@ fn close(levels: &mut Vec<Level>, enclosing: &mut usize) {
         let level = levels.last().expect("more than one");
         *enclosing -= 1 + level.operators + level.relations;
     }
+}
+
+/// Whether what follows a word may begin with the same word again, inside it.
+fn nests(keyword: Keyword, next: Option<&Token>) -> bool {
+    let is_interval = matches!(next, Some(Token::Word(w)) if w.keyword == Keyword::INTERVAL);
+    keyword == Keyword::NOT || keyword == Keyword::INTERVAL && is_interval
 }
 
 /// 54001 for a statement of too many levels.
