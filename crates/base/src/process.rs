@@ -74,6 +74,11 @@ pub enum Effect<P: Process + ?Sized> {
         at: Time,
         timer: P::Timer,
     },
+    /// Step this timer once everything that waits for the node has had its turn: the rest of what takes too long for
+    /// one step.
+    GiveWay {
+        timer: P::Timer,
+    },
     Reply {
         id: RequestId,
         reply: P::Reply,
@@ -114,6 +119,9 @@ impl<P: Process + ?Sized> Effects<P> {
     }
     pub fn timer(&mut self, timer: P::Timer, at: Time) {
         self.queue.push(Effect::Timer { at, timer });
+    }
+    pub fn give_way(&mut self, timer: P::Timer) {
+        self.queue.push(Effect::GiveWay { timer });
     }
     pub fn reply(&mut self, id: RequestId, reply: P::Reply) {
         self.queue.push(Effect::Reply { id, reply });

@@ -138,6 +138,10 @@ impl Host {
                     self.timer_count += 1;
                     self.timers.insert((at, self.timer_count), timer);
                 }
+                Effect::GiveWay { timer } => {
+                    self.timer_count += 1;
+                    self.timers.insert((self.now, self.timer_count), timer);
+                }
                 Effect::Reply { reply, .. } => self.reply = Some(reply),
                 Effect::Compute(work) => self.work.push(work),
                 Effect::Send { .. } | Effect::SendAll { .. } => unreachable!("there is no other node"),

@@ -62,6 +62,10 @@ impl Host {
                     self.timer_count += 1;
                     self.timers.insert((at, self.timer_count), timer);
                 }
+                Effect::GiveWay { timer } => {
+                    self.timer_count += 1;
+                    self.timers.insert((self.now, self.timer_count), timer);
+                }
                 Effect::Send { to, message } => self.sent.push((vec![to], message)),
                 Effect::SendAll { to, message } => self.sent.push((to, message)),
                 // Merges are a host's background work.

@@ -4,9 +4,9 @@ use crate::locks::RowName;
 use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
-use base::txn::{AccessMode, Applied, Gathered, Granule, RowRead, Transaction};
+use base::txn::{AccessMode, Applied, Gathered, Granule, Transaction};
 use base::write_set::{Evaluated, WriteSet};
-use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, SqlState, TableId, TxnId};
+use base::{NodeId, PartitionId, Place, Rank, SqlError, SqlState, TableId, TxnId};
 use rowstore::{Begun, CopyOutdated, CopyPlan, Counters, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -75,15 +75,9 @@ impl Data {
         self.stores.values().next().is_none_or(|store| Arc::ptr_eq(store.catalog(), known))
     }
 
-    /// Rows of closed reads.
-    pub fn read(
-        &self,
-        partition: PartitionId,
-        at: Rank,
-        reads: &[RowRead],
-    ) -> Result<Vec<Vec<(Key, Row)>>, SqlError> {
-        let store = self.store(partition);
-        reads.iter().map(|read| store.read(read, at)).collect()
+    /// Rows of a table that are here, as of now.
+    pub fn row_count(&self, table: TableId) -> u64 {
+        self.stores.values().map(|store| store.row_count(table)).sum()
     }
 
     /// Whether rows that transactions write are noted from now on.

@@ -210,6 +210,8 @@ pub enum Timer {
     Repeat { question: QuestionId },
     /// A reader was silent too long; ask it again, or another one.
     Scan { scan: QuestionId },
+    /// Go on with reads of rows that take more than a step.
+    ReadOn,
     /// Ask for a calibration for the queries that came soon after the last time.
     Calibrate { partition: PartitionId },
     /// Send what has gathered for remote subscribers.

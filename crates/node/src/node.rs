@@ -184,6 +184,7 @@ impl<E: Engine> Node<E> {
                 out.reply(id, Reply::Unpinned);
             }
             Request::Catalog => out.reply(id, Reply::Catalog(self.data.catalog())),
+            Request::CountRows(table) => out.reply(id, Reply::RowCount(self.data.row_count(table))),
             Request::Status => out.reply(id, Reply::Status(Box::new(self.status(now)))),
             Request::LockRows(lock) => self.lock_rows(now, id, lock, out),
             Request::UnlockRows { home, owner } => {
@@ -234,6 +235,7 @@ impl<E: Engine> Node<E> {
             Timer::Engine(at) => self.wake_engine(now, at, out),
             Timer::Repeat { question } => self.repeat(now, question, out),
             Timer::Scan { scan } => self.repeat_scan(now, scan, out),
+            Timer::ReadOn => self.read_on(now, out),
             Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
             Timer::Flush => {
                 self.streams.flush_armed = false;

@@ -6,7 +6,8 @@ use crate::request::PinId;
 use base::order::CloseTicket;
 use base::time::US;
 use base::{NodeId, PartitionId, Rank, RequestId, Time, TxnId};
-use std::collections::{BTreeMap, BTreeSet};
+use rowstore::Reading;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Asked by this node, not answered yet.
 pub struct Asked {
@@ -48,6 +49,15 @@ pub enum Purpose {
     Low(Rank),
 }
 
+/// Being answered by this node: its rows are closed, and read a bounded number of keys at a time.
+pub struct LongRead {
+    pub to: NodeId,
+    pub question: QuestionId,
+    pub partition: PartitionId,
+    pub since: Time,
+    pub reading: Reading,
+}
+
 #[derive(Default)]
 pub struct Questions {
     next: u64,
@@ -57,6 +67,10 @@ pub struct Questions {
     nodes_asked: BTreeMap<RequestId, BTreeSet<NodeId>>,
     /// So that a repeated question is not served twice at once.
     pub serving_for: BTreeSet<(NodeId, QuestionId)>,
+    /// Each has its turn, the first one first.
+    long_reads: VecDeque<LongRead>,
+    /// A timer is set for the next turn.
+    reads_on: bool,
 }
 
 impl Owner {
@@ -86,6 +100,21 @@ impl Questions {
     pub fn next_pin(&mut self) -> PinId {
         self.next += 1;
         PinId(self.next)
+    }
+    /// Rows take more than a step to read: the read waits for its next turn.
+    pub fn wait_for_turn(&mut self, read: LongRead) {
+        self.long_reads.push_back(read);
+    }
+    /// Whether a timer has to be set for the next turn.
+    pub fn arms_turn(&mut self) -> bool {
+        !self.long_reads.is_empty() && !std::mem::replace(&mut self.reads_on, true)
+    }
+    /// The timer has come: the read whose turn it is. Reads of this node's own clients end with them.
+    pub fn next_turn(&mut self, me: NodeId) -> Option<LongRead> {
+        self.reads_on = false;
+        let Questions { long_reads, asked, .. } = self;
+        long_reads.retain(|read| read.to != me || asked.contains_key(&read.question));
+        long_reads.pop_front()
     }
     /// Nobody waits for the calibration of this partition that was asked for at this time.
     pub fn forget_calibration(&mut self, partition: PartitionId, sent_at: Time) {

@@ -44,6 +44,8 @@ pub enum Request {
     Unpin(PinId),
     /// The catalog as this node knows it.
     Catalog,
+    /// How many rows of a table are here, as of now.
+    CountRows(TableId),
     /// Counters and gauges.
     Status,
     /// Lock rows at their home, in another region, after whoever came there before ([`crate::locks`]).
@@ -130,6 +132,7 @@ pub enum Reply {
     Pinned(Result<(PinId, Rank), SqlError>),
     Unpinned,
     Catalog(Arc<Catalog>),
+    RowCount(u64),
     Status(Box<Status>),
     /// `None`: the home was silent, or it took too long; nothing is locked.
     Locked(Result<Option<Locked>, SqlError>),

@@ -27,4 +27,5 @@ mod invariants;
 
 pub use copy::{CopyOutdated, CopyPlan};
 pub use execute::evaluate::{Begun, EvaluatedHere};
+pub use read::Reading;
 pub use store::{Counters, Store};

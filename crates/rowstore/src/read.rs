@@ -1,10 +1,58 @@
-//! Rows at a cut, for readers.
+//! Rows at a cut, for readers, a bounded number at a time.
+//!
+//! IN: reads, a cut. OUT: rows, read by read ([`Reading`]). KEEPS: every piece of a reading is read at the same cut, so
+//! that the rows are those of one instant, however long it takes; what was looked at is not looked at again.
 
-use crate::store::Store;
+use crate::store::{Store, TableStore};
 use base::error::{SqlError, SqlResult, SqlState};
+use base::key::KeyRange;
 use base::schema::stale_schema;
 use base::txn::RowRead;
 use base::{Key, Place, Rank, Row};
+
+/// Reads of one partition at one cut, and how far they are.
+pub struct Reading {
+    at: Rank,
+    reads: Vec<RowRead>,
+    rows: Vec<Vec<(Key, Row)>>,
+    /// What is left of the read that is under way; `None`: it has not begun.
+    rest: Option<KeyRange>,
+}
+
+impl Reading {
+    pub fn new(at: Rank, reads: Vec<RowRead>) -> Reading {
+        let rows = Vec::with_capacity(reads.len());
+        Reading { at, reads, rows, rest: None }
+    }
+
+    /// Looks at so many keys at most. Whether that was all of it.
+    ///
+    /// Errors: those of [`Store::read`].
+    pub fn go_on(&mut self, store: &Store, keys_max: usize) -> SqlResult<bool> {
+        let mut keys_left = keys_max;
+        loop {
+            let number = match self.rest {
+                Some(_) => self.rows.len() - 1,
+                None => self.rows.len(),
+            };
+            let Some(read) = self.reads.get(number) else { return Ok(true) };
+            if keys_left == 0 {
+                return Ok(false);
+            }
+            if self.rest.is_none() {
+                self.rows.push(Vec::new());
+            }
+            let range = self.rest.take();
+            let rows = &mut self.rows[number];
+            self.rest = store.look(read, self.at, range.as_ref(), &mut keys_left, rows)?;
+        }
+    }
+
+    /// The rows of each read, in its order.
+    pub fn into_rows(self) -> Vec<Vec<(Key, Row)>> {
+        self.rows
+    }
+}
 
 impl Store {
     /// The rows that a read asks for, in key order or its reverse, with their primary keys. A cut
@@ -13,6 +61,20 @@ impl Store {
     /// Errors: a cut that was collected (72000), a table or index that does not exist at the cut, an
     /// error of the filter.
     pub fn read(&self, read: &RowRead, cut: Rank) -> SqlResult<Vec<(Key, Row)>> {
+        let mut rows = Vec::new();
+        self.look(read, cut, None, &mut usize::MAX.clone(), &mut rows)?;
+        Ok(rows)
+    }
+
+    /// Adds what a read finds in its range, or in what is left of it, and counts keys down. Answers what is left.
+    fn look(
+        &self,
+        read: &RowRead,
+        cut: Rank,
+        rest: Option<&KeyRange>,
+        keys_left: &mut usize,
+        rows: &mut Vec<(Key, Row)>,
+    ) -> SqlResult<Option<KeyRange>> {
         assert_eq!(read.partition, self.partition, "a read went to the wrong partition");
         let catalog = self.catalog_at(cut)?;
         let at = Place::end_of(cut);
@@ -21,10 +83,20 @@ impl Store {
                 .hint("Retry: the table was created or dropped meanwhile.")
         })?;
         let limit = read.limit.unwrap_or(u64::MAX);
-        let (mut rows, mut failed) = (Vec::new(), None);
-        if limit == 0 {
-            return Ok(rows);
+        if rows.len() as u64 >= limit {
+            return Ok(None);
         }
+        let range = rest.unwrap_or(&read.range);
+        let (mut failed, mut stopped_at) = (None, None);
+        // Whether there may be a look at one more key.
+        let mut looks = |key: &Key| {
+            if *keys_left == 0 {
+                stopped_at = Some(key.clone());
+                return false;
+            }
+            *keys_left -= 1;
+            true
+        };
         let mut visit = |key: &Key, row: &Row| {
             let wanted = match &read.filter {
                 Some(filter) => filter.holds(&table.complete(row)),
@@ -38,25 +110,47 @@ impl Store {
             failed.is_none() && (rows.len() as u64) < limit
         };
         match read.index {
-            None => match read.range.as_point() {
+            None => match range.as_point() {
                 Some(key) => {
+                    *keys_left = keys_left.saturating_sub(1);
                     if let Some(row) = self.get_at(read.table, key, at) {
                         visit(key, row);
                     }
                 }
-                None => self.scan_at(read.table, &read.range, at, read.descending, &mut visit),
+                None => {
+                    if let Some(kept) = self.table_at(read.table, at) {
+                        kept.rows.scan(range, read.descending, |key, slot| {
+                            looks(key) && slot.at(at).is_none_or(|row| visit(key, row))
+                        });
+                    }
+                }
             },
             Some(index) => {
-                let kept = self.table_at(read.table, at).and_then(|t| t.index(index));
-                if kept.is_none() || !table.indexes.iter().any(|i| i.id == index) {
-                    return Err(stale_schema());
-                }
-                self.scan_index_at(index, &read.range, at, read.descending, &mut visit);
+                let kept = self.table_at(read.table, at).filter(|kept| kept.index(index).is_some());
+                let is_known = table.indexes.iter().any(|i| i.id == index);
+                let kept: &TableStore = kept.filter(|_| is_known).ok_or_else(stale_schema)?;
+                kept.scan_index(
+                    index,
+                    range,
+                    read.descending,
+                    &mut looks,
+                    &|slot| slot.at(at),
+                    &|slot| slot.at(at),
+                    &mut visit,
+                );
             }
         }
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(rows),
+        if let Some(error) = failed {
+            return Err(error);
         }
+        Ok(stopped_at.map(|key| left_of(range, key, read.descending)))
+    }
+}
+
+/// What is left of a range from this key on.
+fn left_of(range: &KeyRange, from: Key, descending: bool) -> KeyRange {
+    match descending {
+        false => KeyRange { low: from, high: range.high.clone() },
+        true => KeyRange { low: range.low.clone(), high: Some(from.successor()) },
     }
 }

@@ -159,6 +159,11 @@ impl Store {
         Counters { garbage: self.garbage.len() as u64, ..self.counters }
     }
 
+    /// Rows of a table, as of now.
+    pub fn row_count(&self, table: TableId) -> u64 {
+        self.tables.get(&table).map_or(0, |table| table.live)
+    }
+
     /// Refuses a cut whose versions may be gone.
     pub(crate) fn check_cut(&self, cut: Rank) -> SqlResult<()> {
         if cut < self.collected_below {
@@ -223,7 +228,7 @@ impl Store {
             .find(|table| table.index(index).is_some())
             .or_else(|| self.tables.get(self.index_owner.get(&index)?));
         let Some(table) = table else { return };
-        table.scan_index(index, range, descending, &|slot| slot.at(cut), &|slot| slot.at(cut), visit);
+        table.scan_index(index, range, descending, &mut |_| true, &|s| s.at(cut), &|s| s.at(cut), visit);
     }
     /// Newest rows of a range.
     pub fn scan(
@@ -245,7 +250,7 @@ impl Store {
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     ) {
         let Some((table, _)) = self.index(index) else { return };
-        table.scan_index(index, range, descending, &|s| s.latest(), &|s| s.latest(), visit);
+        table.scan_index(index, range, descending, &mut |_| true, &|s| s.latest(), &|s| s.latest(), visit);
     }
     /// Place of the newest version in a range of a table or index, deletions included; `None` if there is
     /// no version at all. Deletions below [`Store::collected_below`] are forgotten.
@@ -398,17 +403,23 @@ impl TableStore {
     pub(crate) fn index(&self, id: TableId) -> Option<&IndexStore> {
         self.indexes.iter().find(|i| i.desc.id == id)
     }
-    fn scan_index(
+    /// Visits rows in the order of their entries. `looks` is told each entry first, and answers whether to go on.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn scan_index(
         &self,
         index: TableId,
         range: &KeyRange,
         descending: bool,
+        looks: &mut dyn FnMut(&Key) -> bool,
         owner_of: &dyn Fn(&Slot<Owner>) -> Option<&Owner>,
         row_of: &dyn Fn(&Slot<Row>) -> Option<&Row>,
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     ) {
         let Some(index) = self.index(index) else { return };
         index.entries.scan(range, descending, |entry, slot| {
+            if !looks(entry) {
+                return false;
+            }
             let Some(owner) = owner_of(slot) else { return true };
             let key = index.owner_key(entry, owner);
             let row = self.rows.slot(&key).and_then(row_of).expect("an entry leads to a row at every cut");

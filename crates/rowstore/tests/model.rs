@@ -9,7 +9,7 @@ use base::rng::Rng;
 use base::schema::*;
 use base::txn::*;
 use base::*;
-use rowstore::{CopyPlan, Counters, Store};
+use rowstore::{CopyPlan, Counters, Reading, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use support::*;
 
@@ -285,6 +285,16 @@ fn random_validated(
     (Validated { reads, writes }, next, written, verdict)
 }
 
+/// Whoever looks at few keys at a time finds what one look finds.
+fn check_pieces(store: &Store, read: &RowRead, rank: Rank) {
+    let at_once = store.read(read, rank).unwrap();
+    for keys_max in [1, 3] {
+        let mut reading = Reading::new(rank, vec![read.clone(), read.clone()]);
+        while !reading.go_on(store, keys_max).unwrap() {}
+        assert_eq!(reading.into_rows(), [at_once.clone(), at_once.clone()], "{keys_max} keys at a time");
+    }
+}
+
 fn check_cut(world: &World, model: &Model, rank: u64) {
     let expected = model.at(rank);
     let found: Table1 = world.rows_at(T, Rank(rank)).values().map(content_of).collect();
@@ -295,6 +305,8 @@ fn check_cut(world: &World, model: &Model, rank: u64) {
             let read = RowRead { index: Some(index), descending, ..whole(store.partition(), T) };
             let found: Vec<(Id, Content)> =
                 store.read(&read, Rank(rank)).unwrap().iter().map(|(_, row)| content_of(row)).collect();
+            check_pieces(store, &read, Rank(rank));
+            check_pieces(store, &RowRead { index: None, limit: Some(3), ..read.clone() }, Rank(rank));
             let here = |id: &Id| world.home(T, &[int(id.0)]) == store.partition();
             let mut expected: Vec<(Id, Content)> =
                 expected.iter().filter(|(id, _)| here(id)).map(|(id, c)| (*id, *c)).collect();

@@ -459,6 +459,7 @@ impl<P: Process + Send + 'static> Host<P> {
                         next.push_back(Event::Timer(timer))
                     }
                     Effect::Timer { at, timer } => self.deliver(at, Event::Timer(timer)),
+                    Effect::GiveWay { timer } => self.deliver(now, Event::Timer(timer)),
                     Effect::Reply { id, reply } if Some(id) == own => own_reply = Some(reply),
                     Effect::Reply { id, reply } => {
                         if let Some(sender) = running.pending.remove(&id) {

@@ -280,6 +280,8 @@ impl<P: Replicable> Durable<P> {
                         }
                     }
                     Effect::Timer { at, timer } => self.state.timers.set(at, timer),
+                    // Elsewhere it would be an entry of its own, to be written and synced.
+                    Effect::GiveWay { timer } => own.push_back(Event::Timer(timer)),
                     Effect::Reply { id, reply } => {
                         if let Some(id) = self.clients.answered(id) {
                             out.reply(id, reply);

@@ -3,11 +3,20 @@
 //! A question is repeated until it is answered, and served once at a time; serving it again is harmless.
 
 use super::*;
-use crate::questions::{Asked, Owner, Purpose, Serving};
+use crate::questions::{Asked, LongRead, Owner, Purpose, Serving};
 use crate::read::goal::granule_of;
 use base::Key;
 use base::order::{Close, CloseTicket, Closed, StreamItem};
+use rowstore::Reading;
 use txn::engine::Unanswered;
+
+/// What a question about rows has led to in one step.
+pub(super) enum Found {
+    /// Per read, rows in its order.
+    All(Vec<Vec<(Key, base::Row)>>),
+    /// There is more to look at.
+    Part(Reading),
+}
 
 impl<E: Engine> Node<E> {
     pub(super) fn ask(
@@ -154,20 +163,52 @@ impl<E: Engine> Node<E> {
         is_new
     }
 
-    /// What a question about rows of a partition that is closed here gets, read by read.
-    pub(super) fn rows_of(
-        &self,
-        partition: PartitionId,
-        what: &Question,
-    ) -> Result<Vec<Vec<(Key, base::Row)>>, SqlError> {
+    /// Begins with what a question about rows of a partition that is closed here gets, read by read.
+    pub(super) fn begin_rows(&self, partition: PartitionId, what: Question) -> Result<Found, SqlError> {
         match what {
-            Question::Rows { at, reads } => self.data.read(partition, *at, reads),
+            Question::Rows { at, reads } => self.go_on(partition, Reading::new(at, reads)),
             Question::Call { at, call } => {
-                let rows = self.data.store(partition).call_at(*at, &call.name, &call.args, &call.access);
+                let rows = self.data.store(partition).call_at(at, &call.name, &call.args, &call.access);
                 let keyless = |row| (Key::new(), row);
-                rows.map(|rows| vec![rows.into_iter().map(keyless).collect()])
+                rows.map(|rows| Found::All(vec![rows.into_iter().map(keyless).collect()]))
             }
             _ => unreachable!("no other question is about rows"),
+        }
+    }
+
+    fn go_on(&self, partition: PartitionId, mut reading: Reading) -> Result<Found, SqlError> {
+        let is_all = reading.go_on(self.data.store(partition), self.options.keys_a_step)?;
+        Ok(if is_all { Found::All(reading.into_rows()) } else { Found::Part(reading) })
+    }
+
+    /// The rest of a read waits for its turn, behind everything that waits for this node.
+    pub(super) fn read_later(&mut self, read: LongRead, out: &mut Effects<Self>) {
+        base::sometimes!("a read of rows takes several steps");
+        self.questions.wait_for_turn(read);
+        if self.questions.arms_turn() {
+            out.give_way(Timer::ReadOn);
+        }
+    }
+
+    /// The first of the reads that take several steps goes on.
+    pub(super) fn read_on(&mut self, now: Time, out: &mut Effects<Self>) {
+        if let Some(LongRead { to, question, partition, since, reading }) = self.questions.next_turn(self.id)
+        {
+            let answer = match self.go_on(partition, reading) {
+                Ok(Found::All(rows)) => Some(Ok(AnswerBody::Rows(rows))),
+                Ok(Found::Part(reading)) => {
+                    self.questions.wait_for_turn(LongRead { to, question, partition, since, reading });
+                    None
+                }
+                Err(error) => Some(Err(error)),
+            };
+            if let Some(answer) = answer {
+                self.questions.serving_for.remove(&(to, question));
+                self.answer(now, to, question, partition, now.since(since), answer, out);
+            }
+        }
+        if self.questions.arms_turn() {
+            out.give_way(Timer::ReadOn);
         }
     }
 
@@ -197,22 +238,32 @@ impl<E: Engine> Node<E> {
                 self.answer(now, to, question, partition, now.since(serving.since), refused, out);
             }
             Purpose::Answer { to, question, what } => {
-                self.questions.serving_for.remove(&(to, question));
-                let answer = result.and_then(|closed| match what {
-                    Question::Rows { .. } | Question::Call { .. } => {
-                        self.rows_of(partition, &what).map(AnswerBody::Rows)
+                let waited_ns = now.since(serving.since);
+                let answer = match (result, what) {
+                    (Err(error), _) => Err(error),
+                    (Ok(_), what @ (Question::Rows { .. } | Question::Call { .. })) => {
+                        match self.begin_rows(partition, what) {
+                            Ok(Found::All(rows)) => Ok(AnswerBody::Rows(rows)),
+                            Ok(Found::Part(reading)) => {
+                                let since = serving.since;
+                                let read = LongRead { to, question, partition, since, reading };
+                                return self.read_later(read, out);
+                            }
+                            Err(error) => Err(error),
+                        }
                     }
-                    _ => {
+                    (Ok(closed), _) => {
                         let calibration = self.calibration(now, partition);
                         let closed = Closed { position: closed.position.max(calibration.position) };
                         Ok(AnswerBody::Closed { closed, through: calibration.low })
                     }
-                });
+                };
+                self.questions.serving_for.remove(&(to, question));
                 if to != self.id {
                     // Records first: the asker waits for them anyway.
                     self.flush(now, out);
                 }
-                self.answer(now, to, question, partition, now.since(serving.since), answer, out);
+                self.answer(now, to, question, partition, waited_ns, answer, out);
             }
         }
     }

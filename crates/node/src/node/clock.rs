@@ -150,7 +150,7 @@ pub(super) fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
         Request::OpenSnapshot(_) => Some(Reply::Snapshot(Err(reason))),
         Request::Pin { .. } => Some(Reply::Pinned(Err(reason))),
         Request::LockRows(_) => Some(Reply::Locked(Err(reason))),
-        Request::Unpin(_) | Request::Catalog | Request::Status => None,
+        Request::Unpin(_) | Request::Catalog | Request::CountRows(_) | Request::Status => None,
         Request::UnlockRows { .. } | Request::ServeLocks { .. } | Request::LockServed { .. } => None,
     }
 }

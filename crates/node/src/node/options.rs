@@ -21,6 +21,8 @@ pub struct Options {
     pub ack_ns: u64,
     /// How often a partition tells how far it is complete.
     pub low_interval_ns: u64,
+    /// Keys that a read of rows looks at before others have their turn.
+    pub keys_a_step: usize,
     /// How often versions are collected and columns merged.
     pub maintain_interval_ns: u64,
     /// Versions that one merge of columns takes on at most.
@@ -59,6 +61,7 @@ impl Default for Options {
             flush_ns: 20 * MS,
             ack_ns: 100 * MS,
             low_interval_ns: 20 * MS,
+            keys_a_step: 1_024,
             maintain_interval_ns: 20 * MS,
             merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,

@@ -3,8 +3,9 @@
 //! IN: requests, answers, columns that arrive. OUT: replies. KEEPS: a request gets one reply; a read of rows at a
 //! partition of this node that waits for no writer is answered in the step in which it came, without being remembered.
 
+use super::asking::Found;
 use super::*;
-use crate::questions::{Asked, Owner};
+use crate::questions::{Asked, LongRead, Owner};
 use crate::read::goal::{Goal, granule_of};
 use crate::read::rows::{Asking, RowFetch, questions, rows_at};
 use crate::read::{Read, ReadId, Step, Target};
@@ -241,18 +242,39 @@ impl<E: Engine> Node<E> {
         let (closed, effects) = self.close_at_once(now, ticket, close);
         if let Some(result) = closed {
             self.engine_effects(now, effects, out);
-            let reads = result.and_then(|_| self.rows_of(partition, &what));
+            let reads = match result.and_then(|_| self.begin_rows(partition, what)) {
+                Ok(Found::All(rows)) => Ok(rows),
+                Ok(Found::Part(reading)) => {
+                    let question = self.hold_one(now, id, (arrived, chosen), slots, partition);
+                    let read = LongRead { to: self.id, question, partition, since: now, reading };
+                    return self.read_later(read, out);
+                }
+                Err(error) => Err(error),
+            };
             let asked = self.questions.take_asked(id);
             let (of, times) = (self.options.incarnation, (now, arrived, now.since(arrived)));
             return out.reply(id, Reply::Rows(reads.map(|reads| rows_at(chosen, reads, times, of, asked))));
         }
         base::sometimes!("a read of rows waits for a writer here");
+        let question = self.hold_one(now, id, (arrived, chosen), slots, partition);
+        self.begin_serving(now, self.id, question, ticket, partition, what);
+        self.engine_effects(now, effects, out);
+    }
+
+    /// A read of rows of one partition here, whose answer is to come.
+    fn hold_one(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        (arrived, chosen): (Time, Chosen),
+        slots: usize,
+        partition: PartitionId,
+    ) -> QuestionId {
         let question = self.questions.next_question();
         let open = [(question, (0..slots).collect())].into();
         let owner = self.hold_rows(now, id, (arrived, chosen), slots, open);
         self.questions.asked.insert(question, Asked { partition, what: None, owner });
-        self.begin_serving(now, self.id, question, ticket, partition, what);
-        self.engine_effects(now, effects, out);
+        question
     }
 
     /// Asks partitions about rows at a cut; each answers some of `slots` reads.

@@ -79,6 +79,7 @@ impl World {
                     }
                 }
                 Effect::Timer { at, timer } => self.schedule(at, node, Event::Timer(timer)),
+                Effect::GiveWay { timer } => self.schedule(self.now, node, Event::Timer(timer)),
                 Effect::Reply { id, reply } => {
                     self.replies.insert(id, reply);
                     self.replied += 1;

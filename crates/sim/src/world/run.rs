@@ -267,6 +267,11 @@ impl<P: Process> World<P> {
                 let life = self.nodes[node.0 as usize].life;
                 self.queue.push(due, Happening::Arrive { node, arrival: Arrival::Timer { life, at, timer } });
             }
+            Effect::GiveWay { timer } => {
+                let life = self.nodes[node.0 as usize].life;
+                let arrival = Arrival::Timer { life, at: local, timer };
+                self.queue.push(done, Happening::Arrive { node, arrival });
+            }
             Effect::Reply { id, reply } => {
                 let Some((client, at)) = self.pending.remove(&id) else {
                     assert!(self.vanished.remove(&id), "{node} answers {id}, which awaits no answer");
