@@ -57,7 +57,6 @@ use sqlparser::ast::Statement;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use transaction::Transaction;
-use turns::give_way;
 
 /// One client's session.
 pub struct Session {

@@ -77,7 +77,9 @@ impl Session {
             let memory = &transaction.memory;
             match memory.as_ref().map_or(Ok(()), |memory| memory.grow(memory.bytes())) {
                 Ok(()) => {
-                    let (validated, access) = transaction.validated(&topology);
+                    let threads = self.gateway.threads().filter(|_| transaction.is_large());
+                    let (validated, access) =
+                        sql::interrupt::aside(threads, || transaction.validated(&topology));
                     self.submit(TxnProgram::Validated(validated), access).await.map(|_| ())
                 }
                 Err(error) => Err(error),

@@ -6,6 +6,7 @@
 
 use super::Session;
 use super::plan::{self, Plan};
+use super::turns::Turn;
 use super::write::Written;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
@@ -145,7 +146,9 @@ impl Session {
                     }
                 }
             }
+            let mut turn = Turn::begin();
             for row in rows {
+                turn.give_way().await;
                 let values = row.values.as_ref().clone();
                 self.open().change(&now, row.key, &row.values, Some(values))?;
             }

@@ -6,6 +6,7 @@
 use super::Session;
 use super::computed::Conflict;
 use super::transaction::SeenRow;
+use super::turns::Turn;
 use super::write::{Written, duplicate, project, with_computed};
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
@@ -57,8 +58,9 @@ impl Session {
         let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
         // Rows of this statement, for DO UPDATE.
         let mut touched = BTreeSet::new();
-        for (n, (values, at_cut)) in rows.into_iter().zip(existing).enumerate() {
-            super::give_way(n).await;
+        let mut turn = Turn::begin();
+        for (values, at_cut) in rows.into_iter().zip(existing) {
+            turn.give_way().await;
             let key = table.key_of(&values);
             match self.met(table, &key, &values, at_cut) {
                 None => {
@@ -146,7 +148,9 @@ impl Session {
         let topology = self.cluster().topology().clone();
         let mut reads = Vec::new();
         let mut owners = Vec::new();
+        let mut turn = Turn::begin();
         for (i, values) in rows.iter().enumerate() {
+            turn.give_way().await;
             let key = table.key_of(values);
             let Some(&home) = access::homes(table, values, &topology).first() else { continue };
             // Nobody else has this gateway's row ids.
@@ -176,6 +180,7 @@ impl Session {
         for (((i, constraint), found), (partition, granule, range)) in
             owners.into_iter().zip(answered).zip(granules)
         {
+            turn.give_way().await;
             self.open().record_read(partition, granule, range, None, at);
             for (key, row) in found {
                 existing[i].push((constraint, SeenRow::new(key, Arc::new(table.complete(&row)))));
@@ -207,13 +212,10 @@ impl Session {
                 continue;
             }
             let entry = table.index_entry(index, values, key);
-            for (own_key, own) in transaction.buffer_of(table.id) {
-                if let Some(own) = own
-                    && own_key != key
-                    && table.index_entry(index, own, own_key) == entry
-                {
-                    return Some((index.id, SeenRow::new(own_key.clone(), own.clone())));
-                }
+            if let Some((own_key, own)) = transaction.owner_of(table.id, index.id, entry)
+                && own_key != key
+            {
+                return Some((index.id, SeenRow::new(own_key.clone(), own.clone())));
             }
         }
         None

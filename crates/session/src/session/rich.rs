@@ -8,6 +8,7 @@
 use super::read::Wanted;
 use super::returning::{Changed, Returned, projection_of, returning_items};
 use super::transaction::SeenRow;
+use super::turns::Turn;
 use super::write::Written;
 use super::{Session, write};
 use crate::locks::RowLocks;
@@ -418,7 +419,9 @@ impl Session {
         };
         let mut written = Written::default();
         let mut done = BTreeSet::new();
+        let mut turn = Turn::begin();
         for mut row in rows {
+            turn.give_way().await;
             let computed = row.split_off(table.columns.len());
             let key = table.key_of(&row);
             // Joined more than once, a row changes once.

@@ -5,8 +5,10 @@
 //! with its cut once it was asked for; savepoints are lengths of the undo log.
 
 mod content;
+mod entries;
 
 use super::catalog::OwnCatalog;
+use super::turns::ROWS_AT_ONCE;
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
 use analytics::{RowsMemory, SnapshotGuard};
@@ -18,6 +20,7 @@ use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, Validate
 use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId};
 pub(super) use content::SeenRow;
 use content::{Buffered, Content};
+use entries::Entries;
 use node::request::PinId;
 use sql::lower::access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +45,9 @@ pub struct Transaction {
     pub now_us: i64,
     /// Each with the earliest cut at which it was read.
     reads: BTreeMap<ReadKey, Rank>,
+    /// Changed by [`Transaction::buffer`] alone.
     writes: BTreeMap<(TableId, Key), Buffered>,
+    entries: Entries,
     /// What the buffer said before, and the bytes that each write has reserved.
     undo: Vec<((TableId, Key), Option<Buffered>, usize)>,
     savepoints: Vec<(String, usize, usize)>,
@@ -67,6 +72,8 @@ type ReadKey = (PartitionId, TableId, KeyRange, Option<Arc<Vec<u16>>>);
 
 /// What an entry of the buffer takes besides its values, and one of what was read.
 const WRITE_BYTES: usize = 320;
+/// An entry of a unique index: two keys and their place in a map.
+const ENTRY_BYTES: usize = 160;
 const READ_BYTES: usize = 200;
 
 impl Transaction {
@@ -82,6 +89,7 @@ impl Transaction {
             now_us,
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
+            entries: Entries::default(),
             undo: Vec::new(),
             savepoints: Vec::new(),
             memory: None,
@@ -120,6 +128,10 @@ impl Transaction {
     /// What was read at one cut alone is serializable as it is.
     pub fn needs_validation(&self) -> bool {
         self.has_writes() || self.reads.values().any(|at| *at != self.cut)
+    }
+    /// So much to commit that it is put together aside.
+    pub fn is_large(&self) -> bool {
+        self.reads.len() + self.writes.len() > ROWS_AT_ONCE
     }
     pub fn writes_to(&self, table: TableId) -> bool {
         let from = (table, Key::new());
@@ -247,6 +259,12 @@ impl Transaction {
         own.map(|((_, key), b)| (key, b.values()))
     }
 
+    /// The buffered row that has this entry of a unique index: its key and its values.
+    pub fn owner_of(&self, table: TableId, index: TableId, entry: Key) -> Option<(&Key, &Arc<Vec<Datum>>)> {
+        let key = self.entries.owner(index, entry)?;
+        Some((key, self.writes.get(&(table, key.clone()))?.values()?))
+    }
+
     /// Buffers a new row. The caller made sure that none with this key is seen. Errors: 53200.
     pub fn insert(&mut self, table: &Arc<Table>, key: Key, values: Vec<Datum>) -> SqlResult<()> {
         let old = self.writes.get(&(table.id, key.clone())).and_then(|b| b.old.clone());
@@ -285,18 +303,32 @@ impl Transaction {
         new: Option<Content>,
     ) -> SqlResult<()> {
         let contents = [&old, &new].into_iter().flatten().map(Content::bytes);
-        let bytes = WRITE_BYTES + 2 * key.len() + contents.sum::<usize>();
+        let unique = table.indexes.iter().filter(|index| index.unique).count();
+        let bytes = WRITE_BYTES + 2 * key.len() + unique * ENTRY_BYTES + contents.sum::<usize>();
         if let Some(memory) = &self.memory {
             memory.grow(bytes)?;
         }
         let at = (table.id, key);
         // A row that came and went inside the transaction was never there.
         let before = match (&old, &new) {
-            (None, None) => self.writes.remove(&at),
-            _ => self.writes.insert(at.clone(), Buffered { table: table.clone(), old, new }),
+            (None, None) => self.buffer(at.clone(), None),
+            _ => self.buffer(at.clone(), Some(Buffered { table: table.clone(), old, new })),
         };
         self.undo.push((at, before, bytes));
         Ok(())
+    }
+
+    /// Puts a row into the buffer, or takes it out of it; answers what was there.
+    fn buffer(&mut self, at: (TableId, Key), row: Option<Buffered>) -> Option<Buffered> {
+        let before = self.writes.remove(&at);
+        if let Some(before) = &before {
+            self.entries.leave(&at.1, before);
+        }
+        if let Some(row) = row {
+            self.entries.take(&at.1, &row);
+            self.writes.insert(at, row);
+        }
+        before
     }
 
     /// Buffered rows follow their tables: they get the columns that were added, or go with the table.
@@ -310,7 +342,7 @@ impl Transaction {
         for at in old {
             let buffered = self.writes[&at].clone();
             let before = match now.table(at.0) {
-                None => self.writes.remove(&at),
+                None => self.buffer(at.clone(), None),
                 Some(table) => {
                     let follow = |content: &Content| content.widened(table);
                     let next = Buffered {
@@ -318,7 +350,7 @@ impl Transaction {
                         old: buffered.old.as_ref().map(follow),
                         new: buffered.new.as_ref().map(follow),
                     };
-                    self.writes.insert(at.clone(), next)
+                    self.buffer(at.clone(), Some(next))
                 }
             };
             self.undo.push((at, before, 0));
@@ -344,10 +376,7 @@ impl Transaction {
             if let Some(memory) = &self.memory {
                 memory.shrink(bytes);
             }
-            match before {
-                Some(buffered) => self.writes.insert(key, buffered),
-                None => self.writes.remove(&key),
-            };
+            self.buffer(key, before);
         }
         if self.schema.len() > schema {
             let mut actions = std::mem::take(&mut self.schema);

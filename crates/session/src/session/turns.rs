@@ -1,10 +1,11 @@
 //! Turns of a session that others of its thread wait for: what a text takes while it is planned, and
-//! how many rows a statement works on, or asks for, before the next connection goes on.
+//! how long a statement works on rows, or how many it asks for, before the next connection goes on.
 
 use super::Session;
 use base::error::SqlResult;
 use sql::interrupt::SHORT_BYTES;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 impl Session {
     /// Reserves memory for the tree of a long text, until the next text comes. Errors: 53200.
@@ -42,18 +43,31 @@ fn tree_bytes(sql: &str) -> usize {
     3 * sql.len() + 1024 * signs + (28 << 10) * selects
 }
 
-/// Rows that a statement works on before other connections of its thread have their turn.
-const ROWS_A_TURN: usize = 256;
+/// How long a statement works on rows before other connections of its thread have their turn.
+const TURN: Duration = Duration::from_micros(250);
 
-/// Lets other connections of this thread go on after every so many rows.
-pub(super) async fn give_way(row: usize) {
-    if row % ROWS_A_TURN == ROWS_A_TURN - 1 {
-        tokio::task::yield_now().await;
+/// A turn of a statement that works on many rows.
+pub(super) struct Turn(Instant);
+
+impl Turn {
+    pub(super) fn begin() -> Turn {
+        Turn(Instant::now())
+    }
+
+    /// Lets other connections of this thread go on if they have waited for a whole turn. Called after each row.
+    pub(super) async fn give_way(&mut self) {
+        if self.0.elapsed() >= TURN {
+            tokio::task::yield_now().await;
+            self.0 = Instant::now();
+        }
     }
 }
 
+/// Transactions of more rows are put together aside.
+pub(super) const ROWS_AT_ONCE: usize = 256;
+
 /// Reads of rows that a node is asked for in one step.
-pub(super) const READS_AT_ONCE: usize = 1_000;
+pub(super) const READS_AT_ONCE: usize = 256;
 
 #[cfg(test)]
 mod tests {

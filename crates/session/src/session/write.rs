@@ -9,6 +9,7 @@ use super::read::Wanted;
 use super::rich::RichPlan;
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
+use super::turns::Turn;
 use super::{Session, is_stale};
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
@@ -17,6 +18,7 @@ use base::error::{SqlResult, SqlState};
 use base::schema::Table;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, StatementResult, TxnProgram};
 use base::{Datum, Key, SqlError};
+use node::request::{Reply, Request};
 use sql::lower::Projection;
 use sql::lower::bind::{self, Binding};
 use sql::lower::insert::InsertPlan;
@@ -28,6 +30,8 @@ use std::sync::Arc;
 /// its client's business, as long as others do not write what it reads without a pause: with back-off, so
 /// many take most of a minute. Its timeout or a cancel ends it earlier.
 const ATTEMPTS: usize = 512;
+/// Rows of a table that an ordered statement may look at one by one.
+const SCANNED_ROWS_MAX: u64 = 4_096;
 /// Longest pause between two executions, drawn at random below it.
 const PAUSE_MS_MAX: u64 = 200;
 
@@ -107,7 +111,7 @@ impl Session {
             let patience = match (plan.must_read, &plan.index) {
                 (true, _) => ATTEMPTS,
                 (false, Some(_)) => 3,
-                (false, None) => 0,
+                (false, None) => usize::from(self.is_long_scan(plan).await?),
             };
             let mut attempts = ATTEMPTS - patience;
             let mut done = None;
@@ -115,7 +119,7 @@ impl Session {
                 self.begin(false, true);
                 let result = self.modify_buffered(plan, parameters).await;
                 done = match self.settle(result, &mut attempts).await {
-                    Err(e) if is_conflict(&e) && !plan.must_read => break,
+                    Err(e) if (is_conflict(&e) || is_too_much(&e)) && !plan.must_read => break,
                     other => other?,
                 };
             }
@@ -142,6 +146,18 @@ impl Session {
             }
         };
         Ok(respond(word, plan.returning.as_ref(), written))
+    }
+
+    /// Whether a change looks at so many rows for some of them that it had better find those before it is ordered: a
+    /// node that executes it answers nobody else meanwhile.
+    async fn is_long_scan(&self, plan: &ModifyPlan) -> SqlResult<bool> {
+        if plan.path.is_point() || plan.path.residual.is_none() || self.is_contended(plan.table.id) {
+            return Ok(false);
+        }
+        match self.cluster().request(Request::CountRows(plan.table.id)).await? {
+            Reply::RowCount(rows) => Ok(rows > SCANNED_ROWS_MAX),
+            _ => Err(super::wrong_reply()),
+        }
     }
 
     /// Lets transactions of this gateway that have locked the rows go first: an order that came between
@@ -300,8 +316,9 @@ impl Session {
         };
         let rows = self.read_locked(&wanted, Contended::Wait).await?;
         let mut written = Written::default();
-        for (n, mut seen) in rows.into_iter().enumerate() {
-            super::give_way(n).await;
+        let mut turn = Turn::begin();
+        for mut seen in rows {
+            turn.give_way().await;
             if let Some(stored) = seen.packed.as_ref().filter(|_| plan.columns.is_some()) {
                 if let Some((new, row)) = plan.apply_packed(&binding, &seen.values, stored)? {
                     if let Some(returning) = &plan.returning {
@@ -366,10 +383,8 @@ impl Session {
                 continue;
             }
             let entry = table.index_entry(index, new, &key);
-            let taken = transaction.buffer_of(table.id).any(|(k, own)| {
-                *k != seen.key && own.is_some_and(|own| table.index_entry(index, own, k) == entry)
-            });
-            if taken {
+            let owner = transaction.owner_of(table.id, index.id, entry);
+            if owner.is_some_and(|(own_key, _)| *own_key != seen.key) {
                 return Err(duplicate(table, index.id, new));
             }
         }
@@ -420,6 +435,11 @@ pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datu
 /// Whether a statement of its own may succeed when it is executed again: it met another transaction.
 fn is_transient(error: &SqlError) -> bool {
     (is_conflict(error) && !is_stale(error)) || error.state == SqlState::DEADLOCK_DETECTED
+}
+
+/// There is no memory to buffer what it writes: ordered as it is, the statement needs none.
+fn is_too_much(error: &SqlError) -> bool {
+    error.state == SqlState::OUT_OF_MEMORY
 }
 
 pub(super) fn is_conflict(error: &SqlError) -> bool {
