@@ -16,7 +16,7 @@ use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::{QueryPlanner, SessionContext};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -79,7 +79,7 @@ impl Analytics {
         options.optimizer.hash_join_single_partition_threshold_rows = 4 << 20;
         // Tables are small enough that dealing rows out pays only from some thousands on.
         options.optimizer.repartition_file_scans = false;
-        let memory: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(memory_bytes));
+        let memory: Arc<dyn MemoryPool> = Arc::new(super::memory::SharedPool::new(memory_bytes));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(memory.clone())
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))

@@ -224,18 +224,19 @@ fn reservation(what: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use crate::memory::SharedPool;
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
     use std::sync::Arc;
 
     #[test]
     fn a_refused_reservation_names_operator_and_sizes_and_no_pool() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(100));
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(100));
         let reservation = MemoryConsumer::new("repeat").register(&pool);
         let error = sql_error(reservation.try_grow(150).unwrap_err());
         assert_eq!((error.state, error.message.as_str()), (SqlState::OUT_OF_MEMORY, "out of memory"));
         assert_eq!(
             error.detail.as_deref(),
-            Some("repeat has 0.0 B and needs 150.0 B more; 100.0 B of --query-memory-mib are free.")
+            Some("repeat has 0.0 B and needs 150.0 B more; 88.0 B of --query-memory-mib are free.")
         );
     }
 }

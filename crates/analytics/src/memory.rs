@@ -9,9 +9,11 @@
 mod functions;
 mod growth;
 mod operators;
+mod pool;
 
 pub(super) use functions::AccountFunctions;
 pub(super) use operators::bounded;
+pub(super) use pool::SharedPool;
 
 use base::{Datum, SqlError, SqlState};
 use bytes::Bytes;

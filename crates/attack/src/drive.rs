@@ -432,8 +432,7 @@ impl Run {
         let for_memory = self.target.with(Server::was_ended_for_memory).unwrap_or(false);
         let alone = self.gate.write().await;
         tokio::time::sleep(LOOK).await;
-        self.read_log(phase);
-        let last_words = std::mem::take(&mut *self.last_words.lock().expect("no panic while it is held"));
+        let last_words = self.take_last_words(phase);
         let (kind, detail) = if for_memory {
             (Kind::Memory, "above the ceiling".to_string())
         } else {
@@ -452,6 +451,12 @@ impl Run {
         self.start().await?;
         drop(alone);
         self.look_into(phase, Suspicion { verdict: Verdict { kind, detail, said }, suspects }).await
+    }
+
+    /// What the log said last.
+    fn take_last_words(&self, phase: &str) -> String {
+        self.read_log(phase);
+        std::mem::take(&mut *self.last_words.lock().expect("no panic while it is held"))
     }
 
     fn read_log(&self, phase: &str) {

@@ -3,14 +3,15 @@
 //! A query computes for as long as it likes; on the threads that serve connections it would hold up every
 //! transaction. Here each running query has threads of its own: the system's scheduler shares the cores among queries,
 //! whatever they do. The threads are niced, so that the system takes them off a core as soon as a node or a connection
-//! has work.
+//! has work. A query that finds as many others running as there are cores has one thread: a second one would add no
+//! speed, and two threads of a query wake each other up thousands of times a second.
 //!
 //! Planning has threads of the same kind, one for each statement that is planned.
 //!
 //! KEEPS: threads are handed to the next query only once nothing of the one before runs on them.
 
 use anyhow::Context;
-use session::{QueryThreads, QueryThreadsLease};
+use session::{Places, QueryThreads, QueryThreadsLease};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub struct QueryThreadsPool(Arc<Crews>);
 
 struct Crews {
     all: Mutex<Vec<Crew>>,
+    places: Arc<Places>,
     planners: Arc<Mutex<Vec<Planner>>>,
 }
 
@@ -39,6 +41,7 @@ struct Crew {
     runtime: Runtime,
     id: u64,
     users: usize,
+    threads: usize,
 }
 
 /// Niceness of analytical threads: about a tenth of the weight of threads at 0 when they compete.
@@ -57,11 +60,16 @@ impl QueryThreadsPool {
     /// Starts the threads for the first query. Errors: no more threads to be had.
     pub fn start() -> anyhow::Result<QueryThreadsPool> {
         let first = Crew {
-            runtime: start_runtime().context("start the threads of analytical queries")?,
+            runtime: start_runtime(cores()).context("start the threads of analytical queries")?,
             id: 0,
             users: 0,
+            threads: cores(),
         };
-        Ok(QueryThreadsPool(Arc::new(Crews { all: Mutex::new(vec![first]), planners: Arc::default() })))
+        Ok(QueryThreadsPool(Arc::new(Crews {
+            all: Mutex::new(vec![first]),
+            places: Places::new(cores()),
+            planners: Arc::default(),
+        })))
     }
 
     fn crews(&self) -> MutexGuard<'_, Vec<Crew>> {
@@ -98,10 +106,13 @@ fn start_planner(idle: &Arc<Mutex<Vec<Planner>>>) -> Option<Planner> {
     thread.spawn(serve).ok().map(|_| Planner(sender))
 }
 
-/// One thread per core.
-fn start_runtime() -> std::io::Result<Runtime> {
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, |n| n.get())
+}
+
+fn start_runtime(threads: usize) -> std::io::Result<Runtime> {
     Builder::new_multi_thread()
-        .worker_threads(std::thread::available_parallelism().map_or(2, |n| n.get()))
+        .worker_threads(threads)
         .thread_name("query")
         .thread_stack_size(runtime::STACK_BYTES)
         .on_thread_start(|| runtime::give_way(NICENESS))
@@ -120,14 +131,16 @@ struct Lease {
 impl QueryThreads for QueryThreadsPool {
     fn lease(&self) -> Box<dyn QueryThreadsLease> {
         let mut crews = self.crews();
+        let running = crews.iter().filter(|crew| crew.users > 0).count();
+        let threads = if running < cores() { cores() } else { 1 };
         let is_idle = |crew: &Crew| crew.users == 0 && crew.runtime.metrics().num_alive_tasks() == 0;
-        let chosen = match crews.iter().position(is_idle) {
+        let chosen = match crews.iter().position(|crew| crew.threads == threads && is_idle(crew)) {
             Some(idle) => idle,
             None => {
                 let id = crews.iter().map(|crew| crew.id + 1).max().unwrap_or(0);
-                match (crews.len() < CREWS_MAX).then(start_runtime) {
+                match (crews.len() < CREWS_MAX).then(|| start_runtime(threads)) {
                     Some(Ok(runtime)) => {
-                        crews.push(Crew { runtime, id, users: 0 });
+                        crews.push(Crew { runtime, id, users: 0, threads });
                         crews.len() - 1
                     }
                     // As many as there may be, or as the system has: queries share.
@@ -157,6 +170,10 @@ impl QueryThreads for QueryThreadsPool {
             // No more threads to be had: here, then.
             work();
         }
+    }
+
+    fn places(&self) -> &Arc<Places> {
+        &self.0.places
     }
 
     fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool {
@@ -220,6 +237,21 @@ mod tests {
         assert_eq!(ids(&pool), [(0, 1), (1, 1)]);
         drop((second, third));
         assert_eq!(ids(&pool), [(0, 0), (1, 0)]);
+    }
+
+    #[test]
+    fn a_query_beside_many_others_has_one_thread() {
+        let pool = QueryThreadsPool::start().unwrap();
+        let leases: Vec<_> = (0..cores() + 2).map(|_| pool.lease()).collect();
+        let threads: Vec<usize> = pool.crews().iter().map(|crew| crew.threads).collect();
+        assert_eq!(threads, [vec![cores(); cores()], vec![1; 2]].concat());
+        drop(leases);
+        // Alone again, a query has all cores.
+        let alone = pool.lease();
+        let crews = pool.crews();
+        assert!(crews.iter().any(|crew| crew.users == 1 && crew.threads == cores()));
+        drop(crews);
+        drop(alone);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub use response::{CopyFormat, CopyOut, Notice, Response, RowStream, Rows, Trans
 pub use session::{Deadline, Prepared, Session, shown_ms};
 pub use sql::cancel::CancelHandle;
 pub use sql::interrupt::{QueryThreads, QueryThreadsLease};
+pub use sql::places::Places;
 pub use sql::types::{Column, ParameterType};
 
 /// The database that a cluster has.

@@ -6,10 +6,14 @@
 //! compute for seconds between two of these calls; what [`apart`] computes is not waited for then: the statement ends,
 //! and the computation at its next call.
 //!
+//! A long text takes many times its size while it is parsed and planned: the ones of a region take turns, as many at once
+//! as there are cores, which takes no longer and less memory than all at once.
+//!
 //! KEEPS: 1. a statement is only ever ended by its own session's cancel handle; 2. at most [`LEFT_MAX`] computations go
-//! on whose statements have ended.
+//! on whose statements have ended; 3. who computes aside has its place already, and waits for no other.
 
 use crate::cancel::CancelHandle;
+use crate::places::Places;
 use base::SqlError;
 use base::error::SqlResult;
 use std::cell::{Cell, RefCell};
@@ -28,6 +32,9 @@ pub trait QueryThreads: Send + Sync {
 
     /// Calls `work` once, on a thread of its own, and comes back when it is done.
     fn compute(&self, work: &mut (dyn FnMut() + Send));
+
+    /// Places of long texts.
+    fn places(&self) -> &Arc<Places>;
 
     /// Has a thread of its own do `work`, and does not wait. `false`: no more threads to be had, and nothing is done.
     fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool;
@@ -142,15 +149,22 @@ pub fn aside<T: Send>(threads: Option<&dyn QueryThreads>, work: impl FnOnce() ->
 }
 
 /// Computes for a statement, aside if its text is long.
+///
+/// Errors: those of the work; 57014 if it has to end before there is a place for it.
 pub fn for_text<T: Send>(
     threads: Option<&dyn QueryThreads>,
     handle: &CancelHandle,
     text_bytes: usize,
-    work: impl FnOnce() -> T + Send,
-) -> T {
-    during(handle, || match text_bytes <= SHORT_BYTES {
-        true => work(),
-        false => aside(threads, work),
+    work: impl FnOnce() -> SqlResult<T> + Send,
+) -> SqlResult<T> {
+    during(handle, || match threads {
+        Some(threads) if text_bytes > SHORT_BYTES && !IS_ASIDE.get() && has_others() => {
+            tokio::task::block_in_place(|| {
+                let _place = threads.places().take(check)?;
+                on_thread(threads, work)
+            })
+        }
+        _ => work(),
     })
 }
 
@@ -184,7 +198,17 @@ pub fn apart<T: Send + 'static>(
     let Some(threads) = threads else { return work() };
     match (IS_ASIDE.get(), has_others()) {
         (true, _) => on_own_thread(threads, work),
-        (false, true) => tokio::task::block_in_place(|| on_own_thread(threads, work)),
+        (false, true) => tokio::task::block_in_place(|| {
+            let is_long = CURRENT.with(|current| {
+                current.borrow().as_ref().is_some_and(|current| current.handle.tree().is_some())
+            });
+            let place = is_long.then(|| threads.places().take(check)).transpose()?;
+            on_own_thread(threads, move || {
+                // Its statement may end before it does.
+                let _place = place;
+                work()
+            })
+        }),
         (false, false) => work(),
     }
 }
@@ -239,7 +263,7 @@ mod tests {
     use super::*;
 
     /// Threads of which each computes once.
-    struct Threads;
+    struct Threads(Arc<Places>);
 
     impl QueryThreads for Threads {
         fn lease(&self) -> Box<dyn QueryThreadsLease> {
@@ -248,10 +272,17 @@ mod tests {
         fn compute(&self, work: &mut (dyn FnMut() + Send)) {
             work();
         }
+        fn places(&self) -> &Arc<Places> {
+            &self.0
+        }
         fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool {
             std::thread::spawn(work);
             true
         }
+    }
+
+    fn threads() -> Threads {
+        Threads(Places::new(1))
     }
 
     #[test]
@@ -265,7 +296,7 @@ mod tests {
             Ok(())
         };
         handle.cancel();
-        let result = during(&handle, || on_own_thread(&Threads, work));
+        let result = during(&handle, || on_own_thread(&threads(), work));
         assert_eq!(result.unwrap_err().state, base::SqlState::QUERY_CANCELED);
         assert_eq!(LEFT.load(Ordering::SeqCst), 1);
         // The session goes on with its next statement; the computation for this one ends all the same.
@@ -274,7 +305,7 @@ mod tests {
         while LEFT.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
-        let made = during(&CancelHandle::default(), || on_own_thread(&Threads, || check().map(|()| 7)));
+        let made = during(&CancelHandle::default(), || on_own_thread(&threads(), || check().map(|()| 7)));
         assert_eq!(made.unwrap(), 7);
         only_so_many_are_left_alone();
     }
@@ -287,7 +318,7 @@ mod tests {
                 let handle = CancelHandle::default();
                 handle.cancel();
                 let work = move || ended.recv().map_err(|_| SqlError::internal("nobody ends it"));
-                during(&handle, || on_own_thread(&Threads, work))
+                during(&handle, || on_own_thread(&threads(), work))
             });
             (end, statement)
         };

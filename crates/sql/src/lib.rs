@@ -15,5 +15,6 @@ pub mod lower;
 pub mod names;
 pub mod panics;
 pub mod parse;
+pub mod places;
 pub mod spans;
 pub mod types;

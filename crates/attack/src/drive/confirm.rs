@@ -3,8 +3,9 @@
 
 use super::{Name, Run, Suspicion};
 use crate::input::Input;
-use crate::judge::Kind;
+use crate::judge::{Kind, Verdict};
 use crate::process::Server;
+use crate::report::Finding;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,9 @@ impl Run {
         let for_memory = self.target.with(Server::was_ended_for_memory).unwrap_or(false);
         let ended = self.target.is_down();
         if ended {
+            if kind != Kind::Exit && !for_memory {
+                self.note_exit(input);
+            }
             self.restarts.fetch_add(1, Relaxed);
             self.start().await?;
         }
@@ -104,6 +108,15 @@ impl Run {
             Kind::Late | Kind::Silence => matches!(answer, Some(Kind::Late | Kind::Silence)),
             kind => answer == Some(kind),
         })
+    }
+
+    /// An input that was suspected of something else has ended the process.
+    fn note_exit(&self, input: &Input) {
+        let last_words = self.take_last_words(&input.shape);
+        let detail = crate::judge::alike(&last_words);
+        let verdict = Verdict { kind: Kind::Exit, detail, said: format!("the process ended: {last_words}") };
+        let finding = Finding::new(verdict, input.shape.clone(), None, None, true);
+        self.findings.note(finding, Some(input));
     }
 
     /// The smallest of a few that still do it.
