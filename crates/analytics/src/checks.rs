@@ -3,7 +3,7 @@
 //! Integers wrap around there; here sums, differences and products are checked. Functions and operators
 //! that share a name but not a meaning are refused with 0A000: no answer rather than a wrong one.
 
-use super::fields::{call_name, data_type};
+use super::fields::{call_name, data_type, renewed};
 use base::SqlError;
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
 use datafusion::arrow::datatypes::DataType;
@@ -49,9 +49,8 @@ impl AnalyzerRule for CheckIntegers {
         plan.transform_up_with_subqueries(|node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            node.map_expressions(|e| {
-                let name = names.save(&e);
-                let checked = e.transform_up(|e| {
+            let mut checked = |e: Expr| {
+                e.transform_up(|e| {
                     sql::interrupt::check().map_err(|e| DataFusionError::External(Box::new(e)))?;
                     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &e else {
                         return Ok(Transformed::no(e));
@@ -65,9 +64,9 @@ impl AnalyzerRule for CheckIntegers {
                     let args = vec![left.as_ref().clone(), right.as_ref().clone()];
                     let call = ScalarFunction::new_udf(function.clone(), args);
                     Ok(Transformed::yes(Expr::ScalarFunction(call)))
-                })?;
-                Ok(checked.update_data(|e| name.restore(e)))
-            })
+                })
+            };
+            node.map_expressions(|e| renewed(e, &names, &mut checked))
         })
         .map(|t| t.data)
     }

@@ -148,6 +148,7 @@ fn of_window(window: Window) -> Result<LogicalPlan> {
     for e in &window.window_expr {
         let name = e.schema_name().to_string();
         let schema = window.input.schema();
+        refuse_distances(e, schema)?;
         let (e, is_by_peers) = by_peers(e, schema);
         let exact = match e.clone().unalias() {
             Expr::WindowFunction(call) if call.params.distinct => {
@@ -199,7 +200,7 @@ fn by_peers(e: &Expr, schema: &DFSchema) -> (Expr, bool) {
         e.get_type(schema).is_ok_and(|data_type| {
             data_type.is_numeric()
                 || data_type.is_string()
-                || data_type.is_temporal() && !matches!(data_type, DataType::Interval(_))
+                || matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
                 || matches!(data_type, DataType::Boolean | DataType::Null | DataType::List(_))
         })
     };
@@ -207,19 +208,44 @@ fn by_peers(e: &Expr, schema: &DFSchema) -> (Expr, bool) {
         WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => !offset.is_null(),
         WindowFrameBound::CurrentRow => false,
     };
-    match e {
-        Expr::WindowFunction(call)
+    // A call whose parts were settled has its former name as an alias.
+    match e.clone().unalias() {
+        Expr::WindowFunction(mut call)
             if call.params.window_frame.units == WindowFrameUnits::Range
                 && !has_offset(&call.params.window_frame.start_bound)
                 && !has_offset(&call.params.window_frame.end_bound)
                 && !call.params.order_by.iter().all(|key| has_distances(&key.expr)) =>
         {
-            let mut call = call.clone();
             call.params.window_frame.units = WindowFrameUnits::Groups;
             (Expr::WindowFunction(call), true)
         }
-        e => (e.clone(), false),
+        _ => (e.clone(), false),
     }
+}
+
+/// Errors: 0A000 for a frame of distances in a type that has none.
+fn refuse_distances(e: &Expr, schema: &DFSchema) -> Result<()> {
+    let Expr::WindowFunction(call) = e.clone().unalias() else { return Ok(()) };
+    let frame = &call.params.window_frame;
+    let has_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => !offset.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    let [key] = call.params.order_by.as_slice() else { return Ok(()) };
+    if frame.units != WindowFrameUnits::Range
+        || !(has_offset(&frame.start_bound) || has_offset(&frame.end_bound))
+        || key.expr.get_type(schema).is_ok_and(|data_type| {
+            data_type.is_numeric()
+                || matches!(data_type, DataType::Date32 | DataType::Timestamp(..) | DataType::Null)
+        })
+    {
+        return Ok(());
+    }
+    let told = format!(
+        "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {}",
+        Argument::type_name(&key.expr, schema)
+    );
+    Err(external(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)))
 }
 
 fn is_by_interval(call: &WindowFunction, schema: &DFSchema) -> bool {
@@ -314,10 +340,11 @@ fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSch
     let kinds: Vec<Argument> = args.iter().map(|e| Argument::of(e, schema)).collect();
     let is_refused = match (name, kinds.as_slice()) {
         ("min" | "max", [Argument::Boolean | Argument::Uuid | Argument::Bytes]) => true,
+        ("string_agg", [Argument::Bytes, ..]) => {
+            return Err(external(SqlError::unsupported("string_agg of bytea")));
+        }
         ("string_agg", [first, separator]) => {
-            let fits = |kind: &Argument| {
-                matches!(kind, Argument::Text | Argument::Bytes | Argument::Unknown | Argument::Other)
-            };
+            let fits = |kind: &Argument| matches!(kind, Argument::Text | Argument::Unknown | Argument::Other);
             !fits(first) || !fits(separator)
         }
         ("count", [_, _, ..]) => true,

@@ -5,13 +5,48 @@
 
 use base::hash::digest;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{ExprSchema, Result};
+use datafusion::logical_expr::GroupingSet;
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, ReturnFieldArgs};
 use std::fmt::Write;
 use std::sync::Arc;
+
+/// Changes an expression of a node, which keeps its name; so does each group of GROUPING SETS, whose number is that of
+/// the node's columns.
+pub fn renewed(
+    e: Expr,
+    names: &NamePreserver,
+    change: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let mut one = |e: Expr| {
+        let name = names.save(&e);
+        Ok(change(e)?.update_data(|e| name.restore(e)))
+    };
+    let Expr::GroupingSet(set) = e else { return one(e) };
+    let mut is_changed = false;
+    let mut all = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
+        let renewed = |e| {
+            let new = one(e)?;
+            is_changed |= new.transformed;
+            Ok(new.data)
+        };
+        exprs.into_iter().map(renewed).collect()
+    };
+    let set = match set {
+        GroupingSet::Rollup(exprs) => GroupingSet::Rollup(all(exprs)?),
+        GroupingSet::Cube(exprs) => GroupingSet::Cube(all(exprs)?),
+        GroupingSet::GroupingSets(sets) => {
+            GroupingSet::GroupingSets(sets.into_iter().map(all).collect::<Result<_>>()?)
+        }
+    };
+    let whole = Expr::GroupingSet(set);
+    Ok(if is_changed { Transformed::yes(whole) } else { Transformed::no(whole) })
+}
 
 /// Type, nullability and notes of an expression; its name is any.
 pub fn field(e: &Expr, schema: &dyn ExprSchema) -> Result<FieldRef> {

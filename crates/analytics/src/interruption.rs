@@ -93,9 +93,12 @@ pub(super) fn optimizer_rules(
     rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let checkpoint: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(Checkpoint);
-    let bounded = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
-        "eliminate_cross_join" => Arc::new(ForFewJoins(rule)),
-        _ => rule,
+    let bounded = |rule: Arc<dyn OptimizerRule + Send + Sync>| -> Arc<dyn OptimizerRule + Send + Sync> {
+        match rule.name() {
+            "eliminate_cross_join" => Arc::new(ForFewJoins(rule)),
+            "push_down_filter" => Arc::new(super::barriers::KeptAbove(rule)),
+            _ => rule,
+        }
     };
     rules.into_iter().flat_map(|rule| [checkpoint.clone(), bounded(rule)]).collect()
 }

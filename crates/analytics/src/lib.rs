@@ -7,6 +7,7 @@
 pub mod activity;
 pub mod types;
 
+mod barriers;
 mod batches;
 mod checks;
 mod cluster;
@@ -37,6 +38,7 @@ mod prune;
 mod query_plan;
 mod regex_errors;
 mod rewrite;
+mod row_locks;
 mod run;
 mod same_names;
 mod scalars;
@@ -59,5 +61,6 @@ pub use node_context::NodeContext;
 pub use overlay::OwnRows;
 pub use plan::{plan, plan_with};
 pub use query_plan::QueryPlan;
+pub use row_locks::check_row_locks;
 pub use run::{Answer, How, Operators, Timing, explain, run};
 pub use snapshots::{HeldSnapshot, SnapshotGuard};

@@ -110,6 +110,7 @@ fn plan_now(
 ) -> SqlResult<QueryPlan> {
     let analytics = context.analytics;
     let bytes = super::complexity::check_statement(statement)?;
+    super::row_locks::refuse_row_locks(statement)?;
     // Given back once the plan is there.
     let planning = super::memory::reserve(&analytics.memory, "a plan", bytes).map_err(sql_error)?;
     let written = match analytics.system.empty_plan(statement) {
@@ -141,6 +142,7 @@ fn plan_now(
                 planned = super::set_types::settle(planned).map_err(sql_error)?;
                 super::checks::refuse_misread(&planned).map_err(sql_error)?;
                 planned = super::lifted_subqueries::lift(planned).map_err(sql_error)?;
+                planned = super::barriers::place(planned).map_err(sql_error)?;
             }
             super::scalars::settle(planned, true).map_err(sql_error)?
         }

@@ -120,6 +120,42 @@ const FIXED: &[(&str, SqlState, &str)] = &[
         "OPERATOR(…) is not supported",
     ),
     (
+        "undecorrelated Subquery",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "a subquery that depends on the query around it in this way is not supported",
+    ),
+    (
+        "Arguments must be literals",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "a function in FROM over columns of other tables is not supported",
+    ),
+    (
+        "Substring without for/from is not valid",
+        SqlState::UNDEFINED_FUNCTION,
+        "function substring of one argument does not exist",
+    ),
+    (
+        "unnest() requires exactly one argument",
+        SqlState::UNDEFINED_FUNCTION,
+        "function unnest takes one array",
+    ),
+    (
+        "Projections require unique expression names",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "a query with two expressions that cannot be told apart is not supported",
+    ),
+    (
+        "is not supported in the physical expr",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "this operator of values of these types is not supported",
+    ),
+    ("invalid digit found in string", SqlState::SYNTAX_ERROR, "non-integer constant in ORDER BY"),
+    (
+        "Unsupported binary operator: PGOverlap",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "operator && is not supported",
+    ),
+    (
         "Dot access not supported for non-string expr",
         WRONG_OBJECT_TYPE,
         "column notation is applied to a type that is not a composite type",
@@ -158,6 +194,9 @@ fn specific(message: &str) -> Option<SqlError> {
     let with = |state: SqlState, message: String| Some(SqlError::new(state, message));
     if let Some(call) = between(message, "argument types '", "'.") {
         return no_function(call);
+    }
+    if let Some(refused) = of_types(message) {
+        return Some(refused);
     }
     if let Some(types) = between(message, "Failed to coerce types ", " in BETWEEN expression") {
         let told = format!("operator does not exist: {}", with_type_names(&types.replace(" and ", " >= ")));
@@ -262,6 +301,31 @@ fn specific(message: &str) -> Option<SqlError> {
         && !bound.contains("offsets")
     {
         return with(WINDOWING_ERROR, frame(bound));
+    }
+    None
+}
+
+/// Operators that are missing, and types that do not meet.
+fn of_types(message: &str) -> Option<SqlError> {
+    let with = |state: SqlState, message: String| Some(SqlError::new(state, message));
+    if let Some(operator) = between(message, "Operator ", " is not yet supported") {
+        return Some(SqlError::unsupported(format!("operator {operator}")));
+    }
+    if let Some(types) = between(message, "Unsupported CAST from ", "\n")
+        .or_else(|| message.split_once("Unsupported CAST from ").map(|(_, types)| types))
+        && let Some((from, to)) = with_type_names(types).split_once(" to ")
+    {
+        let told = format!("cannot cast type {from} to {}", to.trim_end_matches('.'));
+        return with(SqlState(*b"42846"), told);
+    }
+    if let Some((_, types)) = message.split_once("Cannot automatically convert ")
+        && let Some((from, to)) = with_type_names(types.lines().next().unwrap_or_default()).split_once(" to ")
+    {
+        return with(SqlState::DATATYPE_MISMATCH, format!("types {to} and {from} cannot be matched"));
+    }
+    if let Some(types) = between(message, "common type to coerce ", " in LIKE expression") {
+        let told = format!("operator does not exist: {}", with_type_names(&types.replace(" and ", " ~~ ")));
+        return with(SqlState::UNDEFINED_FUNCTION, told).map(|e| e.hint(NO_OPERATOR));
     }
     None
 }

@@ -72,7 +72,8 @@ fn field(array: &dyn Array, i: usize) -> SqlResult<String> {
     Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\"")))
 }
 
-fn element(array: &dyn Array, i: usize) -> SqlResult<Option<String>> {
+/// One element of an array or field of a row, as its type is shown; `None` is NULL.
+pub(super) fn element(array: &dyn Array, i: usize) -> SqlResult<Option<String>> {
     Ok(match value_at(array, i)? {
         Datum::Null => None,
         value => Some(base::text::display_as(&value, from_arrow(array.data_type()))),

@@ -22,7 +22,7 @@ pub(super) use shapes::rewrite as rewrite_shapes;
 
 use super::engine::Analytics;
 use super::zones::AT_UTC;
-use aggregates::has_aggregate;
+pub(super) use aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::execution::session_state::SessionState;
@@ -30,6 +30,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
 };
 use ordered::makes_rows_or_looks_around;
+pub(super) use ordered::{has_window, makes_rows};
 use sql::lower::scope::ParameterTypes;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -61,9 +62,36 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
     }
 }
 
-/// Refuses FILTER and OVER of functions that look at one row. Errors: 42809.
+/// Functions of the planner's own that PostgreSQL has not.
+const UNKNOWN: &[&str] = &[
+    "arrow_cast",
+    "arrow_metadata",
+    "arrow_try_cast",
+    "arrow_typeof",
+    "get_field",
+    "make_array",
+    "make_map",
+    "map",
+    "map_entries",
+    "map_extract",
+    "map_keys",
+    "map_values",
+    "named_struct",
+    "struct",
+    "union_extract",
+    "union_tag",
+];
+
+/// Refuses FILTER and OVER of functions that look at one row, and functions that there are none. Errors: 42809, 42883.
 fn refuse_clauses(e: &Expr, is_scalar: &dyn Fn(&str) -> bool) -> SqlResult<()> {
     let Expr::Function(call) = e else { return Ok(()) };
+    if let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_slice()
+        && let name = sql::names::fold(name)
+        && UNKNOWN.contains(&name.as_str())
+    {
+        let told = format!("function {name} does not exist");
+        return Err(SqlError::new(base::SqlState::UNDEFINED_FUNCTION, told));
+    }
     let (clause, what) = match (&call.filter, &call.over) {
         (Some(_), _) => ("FILTER", "an aggregate function"),
         (None, Some(_)) => ("OVER", "a window function nor an aggregate function"),
@@ -96,7 +124,7 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
         Expr::Value(value) if matches!(value.value, ast::Value::HexStringLiteral(_)) => {
             Err(SqlError::unsupported("a bit string"))
         }
-        Expr::Value(value) => Ok(plain_number(&value.value)),
+        Expr::Value(value) => plain_number(&value.value),
         Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
         Expr::Function(function) => {
@@ -217,6 +245,49 @@ impl VisitorMut for CallsInFrom<'_> {
         }
         ControlFlow::Continue(())
     }
+
+    /// Literals are integers in PostgreSQL, where the planner's series has bigints only.
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let function = sql::names::parts(name).ok().and_then(|mut parts| parts.pop());
+        if function.as_deref() != Some("generate_series") || !arguments.args.iter().all(is_small) {
+            return ControlFlow::Continue(());
+        }
+        let shown = alias.as_ref().map_or_else(|| ast::Ident::new("generate_series"), |a| a.name.clone());
+        let named = alias.as_ref().and_then(|a| a.columns.first()).map(|c| c.name.clone());
+        let column = named.unwrap_or_else(|| shown.clone());
+        let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
+        let text = format!(
+            "SELECT 1 FROM (SELECT CAST(n AS integer) AS {column} FROM {name}({}) AS s(n)) AS {shown}({column})",
+            given.join(", ")
+        );
+        if let Some(derived) = first_factor(&text) {
+            *factor = derived;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether an argument is a whole number that an integer has room for.
+fn is_small(argument: &ast::FunctionArg) -> bool {
+    fn number(e: &Expr) -> Option<i64> {
+        match e {
+            Expr::Value(value) => match &value.value {
+                ast::Value::Number(text, _) => text.parse().ok(),
+                _ => None,
+            },
+            Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => number(expr).map(|n| -n),
+            _ => None,
+        }
+    }
+    match argument {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) => {
+            number(e).is_some_and(|n| i32::try_from(n).is_ok())
+        }
+        _ => false,
+    }
 }
 
 /// The statement with a type for each parameter that stands alone as a function's argument: the declared
@@ -300,22 +371,25 @@ fn exact_numeric(e: &Expr) -> Option<ast::DataType> {
 }
 
 /// A number with an exponent or very many digits, as the planner can calculate with it: with all its digits and no
-/// exponent, whose negative scales overflow there, or as a `double precision` if they are too many.
-fn plain_number(value: &ast::Value) -> Option<Expr> {
-    let ast::Value::Number(text, is_long) = value else { return None };
+/// exponent, whose negative scales overflow there, or as a `double precision` if they are too many. Errors: 22003.
+fn plain_number(value: &ast::Value) -> SqlResult<Option<Expr>> {
+    let ast::Value::Number(text, is_long) = value else { return Ok(None) };
     let has_exponent = text.contains(['e', 'E']);
     if !has_exponent && text.len() <= usize::from(base::decimal::PRECISION_MAX) {
-        return None;
+        return Ok(None);
     }
     let Some(decimal) = base::decimal::Decimal::parse(text) else {
         let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
-        let cast = || sql::parse::parse_expr(&format!("CAST('{text}' AS double precision)")).ok();
-        return is_finite.then(cast).flatten();
+        if !is_finite {
+            let told = format!("number {text} is out of range");
+            return Err(SqlError::new(base::SqlState::NUMERIC_VALUE_OUT_OF_RANGE, told));
+        }
+        return sql::parse::parse_expr(&format!("CAST('{text}' AS double precision)")).map(Some);
     };
     // With its point a whole number stays a numeric.
     let digits = decimal.to_string();
     let digits = if has_exponent && decimal.scale() == 0 { format!("{digits}.") } else { digits };
-    Some(Expr::value(ast::Value::Number(digits, *is_long)))
+    Ok(Some(Expr::value(ast::Value::Number(digits, *is_long))))
 }
 
 /// A pattern whose escape character is not the backslash, in the words of one whose is.
@@ -330,6 +404,15 @@ fn with_backslash(pattern: &Expr, escape: &ast::ValueWithSpan) -> Option<Expr> {
 
 fn function_replacement(function: &ast::Function) -> Option<Expr> {
     let name = sql::names::parts(&function.name).ok()?.pop()?;
+    // Numbers without a sign in the planner, which unite with no integer.
+    let counted = match name.as_str() {
+        "row_number" | "rank" | "dense_rank" => Some("bigint"),
+        "ntile" => Some("integer"),
+        _ => None,
+    };
+    if let Some(counted) = counted.filter(|_| function.over.is_some()) {
+        return sql::parse::parse_expr(&format!("CAST({function} AS {counted})")).ok();
+    }
     let ast::FunctionArguments::List(list) = &function.args else { return None };
     let arguments: Vec<&Expr> = list
         .args
@@ -348,10 +431,32 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         }))),
         // The same under another name.
         ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
+        ("string_agg" | "array_agg", [of, ..]) => in_order(function, list, of),
         ("variance", [_]) => Some(renamed(function, "var_samp")),
         ("every", [_]) => Some(renamed(function, "bool_and")),
         _ => None,
     }
+}
+
+/// What is aggregated once comes sorted.
+fn in_order(function: &ast::Function, list: &ast::FunctionArgumentList, of: &Expr) -> Option<Expr> {
+    let is_open = list.clauses.is_empty() && function.over.is_none();
+    let has_subquery = ast::visit_expressions(of, |e| match e {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    if has_subquery.is_break()
+        || !is_open
+        || list.duplicate_treatment != Some(ast::DuplicateTreatment::Distinct)
+    {
+        return None;
+    }
+    let by = ast::OrderByExpr { expr: of.clone(), options: Default::default(), with_fill: None };
+    let mut function = function.clone();
+    if let ast::FunctionArguments::List(list) = &mut function.args {
+        list.clauses.push(ast::FunctionArgumentClause::OrderBy(vec![by]));
+    }
+    Some(Expr::Function(function))
 }
 
 /// The same call of another function.

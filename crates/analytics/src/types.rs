@@ -8,6 +8,7 @@ use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -114,10 +115,19 @@ impl TypePlanner for SqlTypes {
         if word == "name" || word == "\"char\"" || word == "bpchar" {
             return Ok(field(Arrow::Utf8View));
         }
-        Ok(match sql::names::data_type(sql_type) {
-            Ok(data_type) => Some(Arc::new(noted_field("", data_type))),
-            Err(_) => None,
-        })
+        match sql::names::data_type(sql_type) {
+            Ok(data_type) => Ok(Some(Arc::new(noted_field("", data_type)))),
+            // The planner's own, whose parts are asked for by themselves.
+            Err(_)
+                if matches!(
+                    sql_type,
+                    ast::DataType::Array(_) | ast::DataType::Interval { .. } | ast::DataType::Time(..)
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(DataFusionError::External(Box::new(error))),
+        }
     }
 }
 

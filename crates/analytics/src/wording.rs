@@ -114,6 +114,15 @@ pub(super) fn with_type_names(text: &str) -> String {
                 rest = behind_arguments;
                 continue;
             }
+            ("Timestamp", _, _) => {
+                let has_zone = arguments.is_some_and(|a| a.contains("Some(") || a.contains('"'));
+                made.push_str(match has_zone {
+                    true => "timestamp with time zone",
+                    false => "timestamp without time zone",
+                });
+                rest = behind_arguments;
+                continue;
+            }
             (_, _, Some((name, takes_arguments))) => {
                 made.push_str(name);
                 rest = if takes_arguments { behind_arguments } else { behind };
@@ -250,7 +259,7 @@ mod tests {
             ),
             (
                 "cannot add Decimal128(10, 2) and Timestamp(Microsecond, None)",
-                "cannot add numeric and timestamp",
+                "cannot add numeric and timestamp without time zone",
             ),
         ] {
             assert_eq!(readable(told), readable_part);

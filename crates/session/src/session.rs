@@ -274,6 +274,7 @@ impl Session {
         if result.is_err() {
             self.copy = None;
             self.note_failure();
+            self.settle_settings(false);
         }
         result
     }
@@ -284,6 +285,7 @@ impl Session {
         self.queue.clear();
         self.queue_is_block = false;
         self.note_failure();
+        self.settle_settings(false);
         if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
             self.roll_back().await;
         }

@@ -238,15 +238,16 @@ pub fn output_name(e: &ast::Expr) -> String {
         E::Function(function) => {
             names::parts(&function.name).ok().and_then(|mut p| p.pop()).unwrap_or_default()
         }
-        E::Cast { expr, data_type, .. } => match output_name(expr) {
-            name if name == "?column?" => {
-                names::data_type(data_type).map_or_else(|_| name, |t| short_type_name(t).into())
-            }
-            name => name,
+        // A name that only a type or CASE gave is not worth keeping.
+        E::Cast { expr, data_type, .. } => match given_name(expr) {
+            Some(name) => name,
+            None => cast_name(data_type).unwrap_or_else(|| output_name(expr)),
         },
         E::TypedString(typed) => names::data_type(&typed.data_type)
             .map_or_else(|_| "?column?".into(), |t| short_type_name(t).into()),
-        E::Case { .. } => "case".into(),
+        E::Case { else_result, .. } => {
+            else_result.as_deref().and_then(given_name).unwrap_or_else(|| "case".into())
+        }
         E::Substring { .. } => "substring".into(),
         E::Trim { .. } => "btrim".into(),
         E::Extract { .. } => "extract".into(),
@@ -267,6 +268,30 @@ pub fn output_name(e: &ast::Expr) -> String {
         },
         E::Value(v) if matches!(v.value, ast::Value::Boolean(_)) => "bool".into(),
         _ => "?column?".into(),
+    }
+}
+
+/// The name of an expression that is one of its own: of a column, a function, a clause.
+fn given_name(e: &ast::Expr) -> Option<String> {
+    use ast::Expr as E;
+    match e {
+        E::Nested(inner) => given_name(inner),
+        E::Cast { expr, .. } => given_name(expr),
+        E::Case { else_result, .. } => else_result.as_deref().and_then(given_name),
+        E::TypedString(_) | E::Interval(_) | E::Value(_) => None,
+        e => Some(output_name(e)).filter(|name| name != "?column?"),
+    }
+}
+
+/// What a cast to a type is called, an array's after its elements.
+fn cast_name(data_type: &ast::DataType) -> Option<String> {
+    match data_type {
+        ast::DataType::Array(
+            ast::ArrayElemTypeDef::SquareBracket(element, _) | ast::ArrayElemTypeDef::AngleBracket(element),
+        ) => cast_name(element),
+        ast::DataType::Interval { .. } => Some("interval".into()),
+        ast::DataType::Varchar(_) | ast::DataType::CharacterVarying(_) => Some("varchar".into()),
+        data_type => names::data_type(data_type).ok().map(|t| short_type_name(t).into()),
     }
 }
 

@@ -6,10 +6,13 @@
 mod chains;
 mod complexity;
 mod dialect;
+mod groups;
 mod overriding;
+mod spellings;
 
 pub use complexity::too_deep;
 pub use overriding::{Overriding, overriding};
+pub use spellings::names_of_columns;
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -41,6 +44,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
+    let tokens = groups::enclosed(spellings::known(tokens));
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
         Parser::new(dialect)

@@ -51,11 +51,8 @@ impl AnalyzerRule for AccountFunctions {
         plan.transform_up_with_subqueries(|node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            node.map_expressions(|e| {
-                let name = names.save(&e);
-                let accounted = account(e, &self.pool, &|e| fields::data_type(e, &schema).ok())?;
-                Ok(accounted.update_data(|e| name.restore(e)))
-            })
+            let mut accounted = |e| account(e, &self.pool, &|e| fields::data_type(e, &schema).ok());
+            node.map_expressions(|e| fields::renewed(e, &names, &mut accounted))
         })
         .map(|t| t.data)
     }

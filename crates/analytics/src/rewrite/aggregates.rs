@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Query, Visit, Visitor};
 use std::ops::ControlFlow;
 
 /// Whether an item of a SELECT computes an aggregate, subqueries left out.
-pub(super) fn has_aggregate<T: Visit>(item: &T, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
+pub(crate) fn has_aggregate<T: Visit>(item: &T, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
     item.visit(&mut Aggregates { is_aggregate, depth: 0 }).is_break()
 }
 

@@ -1,12 +1,13 @@
 //! DISTINCT ON: a set of expressions, where the planner wants a list that begins as ORDER BY does.
 
 use super::grouping::{at_position, position};
+use super::marks::MARK;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Select, SelectItem,
+    self, Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Select, SelectItem,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names each expression once, in the order of ORDER BY, and orders by what ORDER BY leaves open. Where ORDER BY begins
 /// otherwise, the planner refuses it. Errors: 42P10 for a position that the list has not, 0A000 for one behind `*`.
@@ -15,6 +16,7 @@ pub(super) fn settle(select: &mut Select, order_by: Option<&mut OrderBy>) -> Sql
     for e in on.iter_mut() {
         resolve(e, &select.projection)?;
     }
+    tell_apart(&mut select.projection)?;
     let mut known = BTreeSet::new();
     on.retain(|e| known.insert(e.to_string()));
     let Some(OrderBy { kind: OrderByKind::Expressions(terms), .. }) = order_by else { return Ok(()) };
@@ -44,6 +46,34 @@ pub(super) fn settle(select: &mut Select, order_by: Option<&mut OrderBy>) -> Sql
     }
     sorted.extend(left);
     *on = sorted;
+    Ok(())
+}
+
+/// Makes items that repeat others different ones: the planner keeps one of each. Errors: 0A000 if there are many.
+fn tell_apart(projection: &mut [SelectItem]) -> SqlResult<()> {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    for (n, item) in projection.iter_mut().enumerate() {
+        let (SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. }) = item else { continue };
+        let text = e.to_string();
+        let seen = times.entry(text.clone()).or_default();
+        if *seen > 8 {
+            return Err(SqlError::unsupported("DISTINCT ON with one expression many times"));
+        }
+        if *seen > 0 {
+            let name = sql::lower::output_name(e);
+            let expr = sql::parse::parse_expr(&crate::barriers::told_apart(&text, *seen))?;
+            *item = match item {
+                SelectItem::ExprWithAlias { alias, .. } => {
+                    SelectItem::ExprWithAlias { expr, alias: alias.clone() }
+                }
+                _ => {
+                    let alias = ast::Ident::with_quote('"', format!("{name}{MARK}{n}"));
+                    SelectItem::ExprWithAlias { expr, alias }
+                }
+            };
+        }
+        *seen += 1;
+    }
     Ok(())
 }
 

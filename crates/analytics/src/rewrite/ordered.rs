@@ -1,4 +1,4 @@
-//! ORDER BY of columns that window functions over groups compute.
+//! ORDER BY of columns that are computed of groups.
 //!
 //! The planner looks for the terms among the groups and their aggregates. Ordered in a query around it, the
 //! columns are there.
@@ -26,7 +26,8 @@ pub(super) fn order_outside(query: &mut Query, names: &[String], is_aggregate: &
         .collect();
     let Some(exprs) = exprs.filter(|exprs| exprs.len() == names.len()) else { return };
     let aggregates = || exprs.iter().any(|e| super::has_aggregate(*e, is_aggregate));
-    if !exprs.iter().any(|e| has_window(e)) || !(is_grouped || aggregates()) {
+    let is_lost = |e: &Expr| has_window(e) || is_computed(e, is_aggregate);
+    if !exprs.iter().any(|e| is_lost(e)) || !(is_grouped || aggregates()) {
         return;
     }
     // Only what names or numbers a column can be ordered outside.
@@ -45,17 +46,20 @@ pub(super) fn order_outside(query: &mut Query, names: &[String], is_aggregate: &
     };
     let places: Option<Vec<usize>> = terms.iter().map(|term| place(&term.expr)).collect();
     let Some(places) = places else { return };
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let inner_names = inner_names(select, names);
     let columns: Vec<String> = names
         .iter()
-        .enumerate()
-        .map(|(n, name)| format!("c{n} AS \"{}\"", name.replace('"', "\"\"")))
+        .zip(&inner_names)
+        .map(|(name, inner)| format!("{} AS {}", quoted(inner), quoted(name)))
         .collect();
     let outer = query_of(&format!("SELECT {} FROM (SELECT 1) AS ordered", columns.join(", ")));
     let Some(SetExpr::Select(mut outer)) = outer.map(|outer| *outer.body) else { return };
     let mut inner = select.clone();
-    for (n, item) in inner.projection.iter_mut().enumerate() {
+    for (item, name) in inner.projection.iter_mut().zip(&inner_names) {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &*item {
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: ast::Ident::new(format!("c{n}")) };
+            let alias = ast::Ident::with_quote('"', name);
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
     }
     if let Some(TableFactor::Derived { subquery, .. }) = outer.from.first_mut().map(|from| &mut from.relation)
@@ -72,15 +76,45 @@ pub(super) fn order_outside(query: &mut Query, names: &[String], is_aggregate: &
     }
 }
 
+/// Names for the columns below. GROUP BY may mean an alias, which stays; what has none, or one that others have, gets
+/// one here.
+fn inner_names(select: &ast::Select, names: &[String]) -> Vec<String> {
+    let name = |(n, item): (usize, &SelectItem)| {
+        let SelectItem::ExprWithAlias { alias, .. } = item else { return format!("column {n}") };
+        let name = sql::names::fold(alias);
+        let is_alone = names.iter().filter(|other| super::shown(other) == name).count() == 1;
+        if is_alone { name } else { format!("column {n}") }
+    };
+    select.projection.iter().enumerate().map(name).collect()
+}
+
+/// Whether an item is anything but a column or an aggregate.
+fn is_computed(e: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
+    match e {
+        Expr::Nested(inner) => is_computed(inner, is_aggregate),
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => false,
+        Expr::Function(call) => {
+            let name = sql::names::parts(&call.name).ok().and_then(|mut parts| parts.pop());
+            !name.is_some_and(|name| is_aggregate(&name))
+        }
+        _ => true,
+    }
+}
+
 /// Whether an item of a SELECT calls a window function or one that makes rows: it is no value of its row alone.
 pub(super) fn makes_rows_or_looks_around(item: &SelectItem) -> bool {
     let (SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. }) = item else { return false };
+    has_window(e) || makes_rows(e)
+}
+
+/// Whether an expression calls a function that makes rows.
+pub(crate) fn makes_rows(e: &Expr) -> bool {
     let text = e.to_string().to_lowercase();
-    has_window(e) || text.contains("unnest(") || text.contains("generate_series(")
+    text.contains("unnest(") || text.contains("generate_series(")
 }
 
 /// Whether an expression calls a window function, subqueries left out.
-fn has_window(e: &Expr) -> bool {
+pub(crate) fn has_window(e: &Expr) -> bool {
     struct Calls(usize);
     impl Visitor for Calls {
         type Break = ();

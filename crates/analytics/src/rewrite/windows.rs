@@ -5,8 +5,8 @@
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, NamedWindowDefinition, NamedWindowExpr, Select, SelectItem, VisitMut, VisitorMut, WindowSpec,
-    WindowType,
+    self, Expr, NamedWindowDefinition, NamedWindowExpr, Select, SelectItem, VisitMut, VisitorMut,
+    WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -94,7 +94,7 @@ fn find<'w>(windows: &'w Windows, name: &ast::Ident) -> SqlResult<&'w WindowSpec
 
 /// A window with what it takes from the one that it names: its partitions, and its order if that has one.
 fn completed(spec: &WindowSpec, windows: &Windows) -> SqlResult<WindowSpec> {
-    let Some(name) = &spec.window_name else { return Ok(spec.clone()) };
+    let Some(name) = &spec.window_name else { return with_spans(spec.clone()) };
     let base = find(windows, name)?;
     let name = sql::names::fold(name);
     let cannot = |what: &str| Err(windowing(format!("cannot {what} of window \"{name}\"")));
@@ -108,12 +108,48 @@ fn completed(spec: &WindowSpec, windows: &Windows) -> SqlResult<WindowSpec> {
         return Err(windowing(format!("cannot copy window \"{name}\" because it has a frame clause")));
     }
     let order_by = if base.order_by.is_empty() { &spec.order_by } else { &base.order_by };
-    Ok(WindowSpec {
+    with_spans(WindowSpec {
         window_name: None,
         partition_by: base.partition_by.clone(),
         order_by: order_by.clone(),
         window_frame: spec.window_frame.clone(),
     })
+}
+
+/// The window with intervals that bound its frame as the planner reads them. Errors: texts that are none.
+fn with_spans(mut spec: WindowSpec) -> SqlResult<WindowSpec> {
+    let Some(frame) = spec.window_frame.as_mut().filter(|f| f.units == WindowFrameUnits::Range) else {
+        return Ok(spec);
+    };
+    for bound in [Some(&mut frame.start_bound), frame.end_bound.as_mut()].into_iter().flatten() {
+        if let WindowFrameBound::Preceding(Some(e)) | WindowFrameBound::Following(Some(e)) = bound
+            && let Some(text) = interval_text(e)
+        {
+            let span = base::interval::parse(text)?;
+            let text = format!("{} months {} days {} microseconds", span.months, span.days, span.us);
+            **e = Expr::Interval(ast::Interval {
+                value: Box::new(Expr::value(ast::Value::SingleQuotedString(text))),
+                leading_field: None,
+                leading_precision: None,
+                last_field: None,
+                fractional_seconds_precision: None,
+            });
+        }
+    }
+    Ok(spec)
+}
+
+/// The text of a literal that is an interval where a frame wants a distance.
+fn interval_text(e: &Expr) -> Option<&str> {
+    match e {
+        Expr::Nested(inner) => interval_text(inner),
+        Expr::Cast { expr, data_type: ast::DataType::Interval { .. }, .. } => interval_text(expr),
+        Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(text) if text.trim().parse::<f64>().is_err() => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn windowing(message: String) -> SqlError {

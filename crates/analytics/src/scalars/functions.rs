@@ -86,14 +86,20 @@ pub(super) fn function(
         ("round" | "trunc", [a]) => rounding(name, a, kinds[0], None, schema),
         ("round" | "trunc", [a, digits]) => rounding(name, a, kinds[0], Some(digits), schema),
         ("floor" | "ceil" | "ceiling" | "signum" | "sign", [a]) => rounding(name, a, kinds[0], None, schema),
-        ("date_trunc", [unit, at]) if kinds[1].family() == Family::Moment => {
+        ("date_trunc", [unit, at]) if matches!(kinds[1].family(), Family::Moment | Family::Date) => {
+            // A day is the moment at which it begins, with its time zone.
+            let tz = DataType::TimestampTz;
+            let (at, kind) = match kinds[1].family() {
+                Family::Date => (typing::converted(at.clone(), DataType::Date, tz), Kind::Known(tz)),
+                _ => (at.clone(), kinds[1]),
+            };
             let unit = match kinds[0] {
                 Kind::Unknown => typing::literal(unit, Kind::Known(DataType::Text))?,
                 _ => unit.clone(),
             };
             let cut = Scalar::Call(Function::DateTrunc, vec![Scalar::Column(0), Scalar::Column(1)]);
-            let arguments = vec![(unit, Kind::Known(DataType::Text)), (at.clone(), kinds[1])];
-            Ok(Some(call(Computation::Scalar(cut), arguments, kinds[1])))
+            let arguments = vec![(unit, Kind::Known(DataType::Text)), (at, kind)];
+            Ok(Some(call(Computation::Scalar(cut), arguments, kind)))
         }
         ("power" | "pow", [a, b]) => power(name, a, b, schema),
         ("sqrt" | "exp" | "ln" | "log10" | "log", [a]) => of_double(name, a, kinds[0]),
@@ -142,6 +148,22 @@ pub(super) fn function(
                 _ => as_text(e.clone(), *kind),
             });
             again(shown.collect())
+        }
+        // Of texts alone in the planner: it would read bytes as UTF-8.
+        ("length" | "char_length" | "character_length", [bytes]) if kinds[0].family() == Family::Bytes => {
+            match name == "length" || name == "character_length" {
+                true => {
+                    let length = Scalar::Call(Function::Length, vec![Scalar::Column(0)]);
+                    let returns = Kind::Known(DataType::Integer);
+                    Ok(Some(call(Computation::Scalar(length), vec![(bytes.clone(), kinds[0])], returns)))
+                }
+                false => Err(no_function(name, &kinds)),
+            }
+        }
+        ("overlay" | "substr" | "substring" | "strpos" | "btrim" | "reverse", [_, ..])
+            if kinds[0].family() == Family::Bytes =>
+        {
+            Err(base::SqlError::unsupported(format!("function {name} of bytea")))
         }
         (name, [_, ..]) if OF_TEXT.contains(&name) || OF_TEXT_OR_BYTES.contains(&name) => {
             let fits = match kinds[0].family() {

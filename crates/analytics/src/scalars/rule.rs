@@ -1,6 +1,7 @@
 //! Where PostgreSQL's types are applied: to operators as they are planned, to all else once a plan is there.
 
 use super::super::exact_aggregates;
+use super::super::fields::renewed;
 use super::super::provider::ColumnTable;
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
@@ -91,17 +92,16 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        let node = node.map_expressions(|e| {
-            let name = names.save(&e);
-            let settled = e.transform_up(|e| {
+        let mut settle = |e: Expr| {
+            e.transform_up(|e| {
                 sql::interrupt::check().map_err(external)?;
                 match settled(&e, &schema, is_written).map_err(external)? {
                     Some(new) => Ok(Transformed::yes(new)),
                     None => Ok(Transformed::no(e)),
                 }
-            })?;
-            Ok(settled.update_data(|e| name.restore(e)))
-        })?;
+            })
+        };
+        let node = node.map_expressions(|e| renewed(e, &names, &mut settle))?;
         // Types of inputs may have changed too.
         let node = node.map_data(LogicalPlan::recompute_schema)?;
         node.map_data(exact_aggregates::settle)

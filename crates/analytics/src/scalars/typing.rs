@@ -359,10 +359,23 @@ fn concat(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
     if a.family() == Family::Foreign || b.family() == Family::Foreign {
         return Ok(None);
     }
+    // A literal beside bytes is bytes.
+    match (a.family(), b.family()) {
+        (Family::Bytes, Family::Unknown) => {
+            return Ok(Some(plain(Operator::StringConcat, left.clone(), literal(right, a)?)));
+        }
+        (Family::Unknown, Family::Bytes) => {
+            return Ok(Some(plain(Operator::StringConcat, literal(left, b)?, right.clone())));
+        }
+        _ => {}
+    }
     let is_text = |k: Kind| matches!(k.family(), Family::Text | Family::Unknown);
     if !is_text(a) && !is_text(b) {
         return match (a.family(), b.family()) {
-            (Family::Bytes, Family::Bytes) => Ok(None),
+            // The kernel knows bytes; the planner's own rule for the operator does not.
+            (Family::Bytes, Family::Bytes) => {
+                Ok(Some(plain(Operator::StringConcat, left.clone(), right.clone())))
+            }
             _ => Err(no_operator("||", a, b)),
         };
     }

@@ -202,7 +202,7 @@ fn elements_of(list: &ArrayRef, of_null: Option<&str>, texts: &mut Vec<String>) 
         } else if let Some(inner) = list.as_list_opt::<i32>() {
             elements_of(&inner.value(at), of_null, texts)?;
         } else {
-            texts.push(crate::print::printed(list, at).ok()?);
+            texts.extend(crate::print::element(list, at).ok()?);
         }
     }
     Some(())

@@ -38,6 +38,21 @@ fn a_pipeline_is_one_transaction() {
     assert_eq!(count(), "D 1");
     assert!(client.simple("select * from u")[0].starts_with("E 42P01"));
 
+    // Settings end with it too, wherever it fails.
+    for changes in [
+        [run("set lock_timeout = '7s'"), run("select 1/0"), sync()],
+        [
+            run("insert into t values (2, 'b')"),
+            run("set lock_timeout = '7s'"),
+            [run("selec"), sync()].concat(),
+        ],
+    ] {
+        assert!(client.ask(&changes).iter().any(|line| line.starts_with('E')));
+        assert_eq!(client.simple("show lock_timeout")[1], "D 0");
+    }
+    client.ask(&[run("set lock_timeout = '7s'"), run("select 1"), sync()]);
+    assert_eq!(client.simple("show lock_timeout")[1], "D 7s");
+
     // Its own statements see what it has done; others do once it is over.
     client.send(&[run("insert into t values (2, 'b')"), run("select count(*) from t"), flush()].concat());
     assert_eq!(client.lines(6), ["1", "2", "C INSERT 0 1", "1", "2", "D 2"]);

@@ -183,12 +183,14 @@ fn created(sql: &str) -> SqlResult<ast::CreateTable> {
 
 /// The statement with the query's columns instead of the query.
 fn with_columns(create: &ast::CreateTable, shape: &[Column]) -> SqlResult<ast::CreateTable> {
-    if !create.columns.is_empty() {
-        return Err(SqlError::unsupported("CREATE TABLE AS with a list of columns"));
+    let given = sql::parse::names_of_columns(&create.columns)?;
+    if given.len() > shape.len() {
+        let told = "too many column names were specified";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, told));
     }
     let mut definitions = Vec::with_capacity(shape.len());
-    for column in shape {
-        let name = &column.name;
+    for (n, column) in shape.iter().enumerate() {
+        let name = given.get(n).unwrap_or(&column.name);
         if column.type_oid != type_oid(column.data_type) {
             return Err(SqlError::unsupported(format!("a column of the type of \"{name}\"")));
         }

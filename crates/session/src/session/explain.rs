@@ -389,14 +389,19 @@ impl Session {
             plan => Box::pin(self.run(plan, parameters)).await?,
         };
         let mut count = 0;
-        if let Response::Rows(mut rows) = response {
-            loop {
+        match response {
+            Response::Rows(mut rows) => loop {
                 let batch = rows.stream.next_rows(8192).await?;
                 if batch.is_empty() {
                     break;
                 }
                 count += batch.len();
+            },
+            // A write's tag ends with the number of its rows.
+            Response::Command(tag) => {
+                count = tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
             }
+            Response::CopyIn(_) | Response::CopyOut(_) | Response::Empty => {}
         }
         let took = self.cluster().now().since(start);
         document.measured(format!("Rows: {count}"), "Actual Rows", Json::Whole(count as u64));

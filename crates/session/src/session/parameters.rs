@@ -15,6 +15,7 @@ impl Session {
         let name = Settings::canonical(name)?;
         self.set(name, value)?;
         self.settings.keep_initial(name);
+        self.settings.keep_changes();
         Ok(())
     }
 

@@ -25,6 +25,7 @@ impl Session {
     /// The pipeline's Sync: what it has done takes effect. A block stays open. Errors: as of COMMIT.
     pub async fn sync(&mut self) -> SqlResult<()> {
         if !self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+            self.settle_settings(true);
             return Ok(());
         }
         let cancel = self.cancel.clone();
@@ -34,7 +35,9 @@ impl Session {
             result = self.end_implicit() => result.map(|()| Response::Empty),
             error = cancel.wait() => Err(error),
         };
-        self.finish(result).map(|_| ())
+        let result = self.finish(result).map(|_| ());
+        self.settle_settings(result.is_ok());
+        result
     }
 }
 

@@ -118,6 +118,7 @@ fn plan_query(
     if let ast::SetExpr::Select(select) = query.body.as_ref() {
         analytics::check_columns(select)?;
     }
+    analytics::check_row_locks(query, context.analytics)?;
     let declared = parameters.clone();
     let mut lowering = Lowering {
         catalog: context.catalog,

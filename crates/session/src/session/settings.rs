@@ -1,6 +1,7 @@
 //! A session's settings: SET, SHOW, RESET.
 
 pub mod durations;
+mod undo;
 
 use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
@@ -27,6 +28,8 @@ pub struct Settings {
     pub read_only: bool,
     /// Counts changes that make plans stale.
     pub epoch: u64,
+    /// As they were before the transaction, the text or the pipeline that has changed them.
+    before: Option<Box<undo::Before>>,
 }
 
 /// A setting's name, default, whether clients are told of changes, and whether SET may change it.
@@ -139,6 +142,7 @@ impl Settings {
             notices_from: NoticeLevel::Notice,
             read_only: false,
             epoch: 0,
+            before: None,
         }
     }
 

@@ -38,8 +38,10 @@ impl Session {
             if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
                 let result = self.end_implicit().await;
                 self.settle_request();
+                self.settle_settings(result.is_ok());
                 return result.err().map(Err);
             }
+            self.settle_settings(true);
             return None;
         };
         let cancel = self.cancel.clone();

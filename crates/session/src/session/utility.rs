@@ -85,6 +85,7 @@ impl Session {
             }
             Statement::Commit { chain, .. } => {
                 let tag = self.commit_block().await?;
+                self.settle_settings(tag == "COMMIT");
                 if *chain {
                     self.begin(self.settings.read_only, false);
                 }
@@ -95,6 +96,7 @@ impl Session {
                     self.no_transaction();
                 }
                 self.roll_back().await;
+                self.settle_settings(false);
                 if *chain {
                     self.begin(self.settings.read_only, false);
                 }
@@ -126,12 +128,14 @@ impl Session {
             Statement::Reset(reset) => {
                 match &reset.reset {
                     ast::Reset::ALL => {
+                        self.settings.keep(false);
                         self.settings.reset_all();
+                        self.settings.lasting().into_iter().for_each(Settings::reset_all);
                         self.request = None;
                     }
                     ast::Reset::ConfigurationParameter(name) => {
                         let name = Settings::canonical(&names::parts(name)?.join("."))?;
-                        self.reset(name)?;
+                        self.reset(name, false)?;
                     }
                 }
                 done("RESET")
@@ -213,8 +217,12 @@ impl Session {
 
     fn run_set(&mut self, set: &Set) -> SqlResult<()> {
         match set {
-            Set::SingleAssignment { variable, values, .. } => {
+            Set::SingleAssignment { scope, variable, values, .. } => {
                 let name = names::parts(variable)?.join(".");
+                let is_local = matches!(scope, Some(ast::ContextModifier::Local));
+                if is_local && !self.has_block_for_local() {
+                    return Ok(());
+                }
                 if name == "transaction_read_only" && self.transaction.is_some() {
                     let value = set_text(values);
                     let read_only = settings::boolean(&value) == Some(true);
@@ -230,11 +238,16 @@ impl Session {
                     && word.quote_style.is_none()
                     && word.value.eq_ignore_ascii_case("default")
                 {
-                    return self.reset(name);
+                    return self.reset(name, is_local);
                 }
-                self.set(name, &set_text(values))
+                self.set_in(name, &set_text(values), is_local)
             }
-            Set::SetTimeZone { value, .. } => self.set("TimeZone", &set_text(std::slice::from_ref(value))),
+            Set::SetTimeZone { local, value } => {
+                if *local && !self.has_block_for_local() {
+                    return Ok(());
+                }
+                self.set_in("TimeZone", &set_text(std::slice::from_ref(value)), *local)
+            }
             Set::SetNames { charset_name, .. } => self.set("client_encoding", &charset_name.value),
             Set::SetNamesDefault {} => Ok(()),
             Set::SetTransaction { modes, snapshot: None, session } => {
@@ -261,9 +274,27 @@ impl Session {
         }
     }
 
+    /// Whether SET LOCAL has a transaction to end with; without one it has no effect.
+    fn has_block_for_local(&mut self) -> bool {
+        let has_block = self.transaction.is_some();
+        if !has_block {
+            let message = "SET LOCAL can only be used in transaction blocks";
+            self.notice("WARNING", SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+        }
+        has_block
+    }
+
     pub(super) fn set(&mut self, name: &'static str, value: &str) -> SqlResult<()> {
+        self.set_in(name, value, false)
+    }
+
+    fn set_in(&mut self, name: &'static str, value: &str, is_local: bool) -> SqlResult<()> {
         if name == REQUEST {
             return self.set_request(value);
+        }
+        self.settings.keep(is_local);
+        if let Some(lasting) = self.settings.lasting().filter(|_| !is_local) {
+            lasting.set(name, value)?;
         }
         if let Some(token) = self.settings.set(name, value)? {
             token.check(self.cluster().incarnation())?;
@@ -288,13 +319,24 @@ impl Session {
         Ok(())
     }
 
-    fn reset(&mut self, name: &'static str) -> SqlResult<()> {
+    fn reset(&mut self, name: &'static str, is_local: bool) -> SqlResult<()> {
         if name == REQUEST {
             self.request = None;
+        }
+        self.settings.keep(is_local);
+        if let Some(lasting) = self.settings.lasting().filter(|_| !is_local) {
+            lasting.reset(name)?;
         }
         self.settings.reset(name)?;
         self.report(name);
         Ok(())
+    }
+
+    /// The transaction, the text or the pipeline that changed settings is over, unless a block is still open.
+    pub(super) fn settle_settings(&mut self, is_committed: bool) {
+        if self.transaction.as_ref().is_none_or(|t| t.is_implicit) {
+            self.settings.settle(is_committed).into_iter().for_each(|name| self.report(name));
+        }
     }
 
     fn report(&mut self, name: &'static str) {

@@ -1,13 +1,14 @@
 //! Casts by PostgreSQL's rules.
 
+use super::super::super::types;
 use super::super::evaluated::{Computation, SpanOperation, call};
 use super::super::inference::kind_of;
 use super::super::kinds::{Family, Kind, kind_of_field};
 use super::Settled;
 use super::constants::{converted, folded, narrowed, native};
-use base::DataType;
 use base::convert::{Castable, castable};
 use base::datum::NUMERIC_UNLIMITED;
+use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::ExprSchema;
 use datafusion::logical_expr::Expr;
@@ -33,8 +34,18 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
     }
     let (from, to) = (kind_of(inner, schema), kind_of_field(field));
     match (from, to) {
-        (Kind::Known(DataType::Bytea), Kind::Foreign) if field.data_type().is_nested() => {
-            Err(base::convert::cannot_cast(&from.name(), "an array"))
+        // The kernel would make an array of the one value.
+        (Kind::Known(_) | Kind::Span, Kind::Foreign) if field.data_type().is_nested() => {
+            match from.family() {
+                Family::Text => {
+                    Err(SqlError::unsupported("a cast to an array of anything but a literal or an array"))
+                }
+                _ => {
+                    let element = types::element_type(field.data_type());
+                    let element = element.map_or_else(|| "record".into(), |t| Kind::Known(t).name());
+                    Err(base::convert::cannot_cast(&from.name(), &format!("{element}[]")))
+                }
+            }
         }
         (Kind::Foreign | Kind::Unknown, _) | (_, Kind::Foreign | Kind::Unknown) => Ok(None),
         (Kind::Span, Kind::Span) => Ok(Some(inner.clone())),

@@ -1,0 +1,49 @@
+//! Settings end with the transaction that changed them: as they were if it fails, and without SET LOCAL if it commits.
+//!
+//! KEEPS: what a text of statements or a pipeline has set is gone after an error in it.
+
+use super::Settings;
+
+/// Settings to go back to.
+#[derive(Clone, Debug)]
+pub struct Before {
+    settings: Settings,
+    /// What stays after a commit, once SET LOCAL has changed something.
+    without_local: Option<Settings>,
+}
+
+impl Settings {
+    /// Keeps the settings as they are; called before each change.
+    pub fn keep(&mut self, is_local: bool) {
+        let mut before = self.before.take().unwrap_or_else(|| {
+            let settings = self.clone();
+            Box::new(Before { settings, without_local: None })
+        });
+        if is_local && before.without_local.is_none() {
+            before.without_local = Some(self.clone());
+        }
+        self.before = Some(before);
+    }
+
+    /// No transaction takes changes back that were made so far.
+    pub fn keep_changes(&mut self) {
+        self.before = None;
+    }
+
+    /// What stays after a commit beside the settings themselves, if they differ.
+    pub fn lasting(&mut self) -> Option<&mut Settings> {
+        self.before.as_mut().and_then(|before| before.without_local.as_mut())
+    }
+
+    /// What changed them is over. Answers the names of those that are others now.
+    pub fn settle(&mut self, is_committed: bool) -> Vec<&'static str> {
+        let Some(before) = self.before.take() else { return Vec::new() };
+        let to = if is_committed { before.without_local } else { Some(before.settings) };
+        let Some(mut to) = to else { return Vec::new() };
+        to.epoch = self.epoch + 1;
+        let pairs = self.all().zip(to.all());
+        let changed = pairs.filter(|(now, to)| now != to).map(|(now, _)| now.0).collect();
+        *self = to;
+        changed
+    }
+}
