@@ -3,7 +3,7 @@
 //! IN: reads, a cut. OUT: rows, read by read ([`Reading`]). KEEPS: every piece of a reading is read at the same cut, so
 //! that the rows are those of one instant, however long it takes; what was looked at is not looked at again.
 
-use crate::store::{Store, TableStore};
+use crate::store::Store;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::stale_schema;
@@ -98,10 +98,8 @@ impl Store {
             true
         };
         let mut visit = |key: &Key, row: &Row| {
-            let wanted = match &read.filter {
-                Some(filter) => filter.holds(&table.complete(row)),
-                None => Ok(true),
-            };
+            let holds = |filter: &base::expr::Expr| filter.holds(&table.complete(row));
+            let wanted = read.filter.as_ref().map_or(Ok(true), holds);
             match wanted {
                 Ok(true) => rows.push((key.clone(), row.clone())),
                 Ok(false) => {}
@@ -109,35 +107,28 @@ impl Store {
             }
             failed.is_none() && (rows.len() as u64) < limit
         };
-        match read.index {
-            None => match range.as_point() {
-                Some(key) => {
-                    *keys_left = keys_left.saturating_sub(1);
-                    if let Some(row) = self.get_at(read.table, key, at) {
-                        visit(key, row);
-                    }
+        match (read.index, range.as_point()) {
+            (None, Some(key)) => {
+                if looks(key)
+                    && let Some(row) = self.get_at(read.table, key, at)
+                {
+                    visit(key, row);
                 }
-                None => {
-                    if let Some(kept) = self.table_at(read.table, at) {
-                        kept.rows.scan(range, read.descending, |key, slot| {
-                            looks(key) && slot.at(at).is_none_or(|row| visit(key, row))
-                        });
-                    }
+            }
+            (None, None) => {
+                if let Some(kept) = self.table_at(read.table, at) {
+                    kept.rows.scan(range, read.descending, |key, slot| {
+                        looks(key) && slot.at(at).is_none_or(|row| visit(key, row))
+                    });
                 }
-            },
-            Some(index) => {
-                let kept = self.table_at(read.table, at).filter(|kept| kept.index(index).is_some());
+            }
+            (Some(index), _) => {
                 let is_known = table.indexes.iter().any(|i| i.id == index);
-                let kept: &TableStore = kept.filter(|_| is_known).ok_or_else(stale_schema)?;
-                kept.scan_index(
-                    index,
-                    range,
-                    read.descending,
-                    &mut looks,
-                    &|slot| slot.at(at),
-                    &|slot| slot.at(at),
-                    &mut visit,
-                );
+                let kept =
+                    self.table_at(read.table, at).filter(|kept| is_known && kept.index(index).is_some());
+                let kept = kept.ok_or_else(stale_schema)?;
+                let range = (range, read.descending);
+                kept.scan_index(index, range, &mut looks, &|s| s.at(at), &|s| s.at(at), &mut visit);
             }
         }
         if let Some(error) = failed {

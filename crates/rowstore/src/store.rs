@@ -228,7 +228,8 @@ impl Store {
             .find(|table| table.index(index).is_some())
             .or_else(|| self.tables.get(self.index_owner.get(&index)?));
         let Some(table) = table else { return };
-        table.scan_index(index, range, descending, &mut |_| true, &|s| s.at(cut), &|s| s.at(cut), visit);
+        let range = (range, descending);
+        table.scan_index(index, range, &mut |_| true, &|s| s.at(cut), &|s| s.at(cut), visit);
     }
     /// Newest rows of a range.
     pub fn scan(
@@ -250,7 +251,8 @@ impl Store {
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     ) {
         let Some((table, _)) = self.index(index) else { return };
-        table.scan_index(index, range, descending, &mut |_| true, &|s| s.latest(), &|s| s.latest(), visit);
+        let range = (range, descending);
+        table.scan_index(index, range, &mut |_| true, &|s| s.latest(), &|s| s.latest(), visit);
     }
     /// Place of the newest version in a range of a table or index, deletions included; `None` if there is
     /// no version at all. Deletions below [`Store::collected_below`] are forgotten.
@@ -403,13 +405,12 @@ impl TableStore {
     pub(crate) fn index(&self, id: TableId) -> Option<&IndexStore> {
         self.indexes.iter().find(|i| i.desc.id == id)
     }
-    /// Visits rows in the order of their entries. `looks` is told each entry first, and answers whether to go on.
-    #[allow(clippy::too_many_arguments)]
+    /// Visits rows of a range of entries in their order, or its reverse. `looks` is told each entry first, and answers
+    /// whether to go on.
     pub(crate) fn scan_index(
         &self,
         index: TableId,
-        range: &KeyRange,
-        descending: bool,
+        (range, descending): (&KeyRange, bool),
         looks: &mut dyn FnMut(&Key) -> bool,
         owner_of: &dyn Fn(&Slot<Owner>) -> Option<&Owner>,
         row_of: &dyn Fn(&Slot<Row>) -> Option<&Row>,
