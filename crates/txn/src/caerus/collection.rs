@@ -17,7 +17,8 @@
 //! more.
 
 use super::cluster::Cluster;
-use super::merger::cut_of;
+use super::logs::Logs;
+use super::merger::{Merger, cut_of};
 use super::message::{Floor, Message, SequenceId, Term};
 use super::state::{Caerus, Out};
 use crate::engine::EngineEffect;
@@ -144,6 +145,13 @@ impl Collector {
     }
 }
 
+/// Everything ranked at or below it has executed here, and nothing will that is; `None` where nothing does.
+pub(super) fn executed_to(cluster: &Cluster, logs: &Logs, merger: &Merger) -> Option<Rank> {
+    let ranking = cluster.ranking().into_iter().map(|n| logs.of(n));
+    let lows = ranking.map(|log| log.low()).filter(|_| cluster.is_replica);
+    lows.chain(merger.executed_to()).min()
+}
+
 impl Caerus {
     /// Drops vertices that nothing can depend on any more.
     pub(super) fn collect(&mut self, now: Time) {
@@ -194,12 +202,8 @@ impl Caerus {
         }
     }
 
-    /// Everything ranked at or below it has executed here, and nothing will that is; `None` where nothing does.
-    pub(super) fn executed_to(&self) -> Option<Rank> {
-        let ranking = self.cluster.ranking().into_iter().map(|n| self.logs.of(n));
-        let lows = ranking.map(|log| log.low()).filter(|_| self.cluster.is_replica);
-        let unexecuted = self.merger.executed_to();
-        lows.chain(unexecuted).min()
+    fn executed_to(&self) -> Option<Rank> {
+        executed_to(&self.cluster, &self.logs, &self.merger)
     }
 
     pub(super) fn on_progress(
@@ -241,11 +245,11 @@ impl Caerus {
             self.logs.raise_floor(&self.cluster, (coordinator, incarnation), sequence);
             let first = TxnId { coordinator, incarnation: 0, sequence: 0 };
             let end = TxnId { coordinator, incarnation, sequence };
-            self.scheduler.forget_outcomes(first..end);
+            self.outcomes.forget(first..end);
         }
         self.collector.told(rank, ready);
         self.give_up(out);
-        self.scheduler.forget_results(&self.cluster, &self.merger, self.collector.given_up);
+        self.outcomes.forget_results(&self.cluster, self.merger.graph(), self.collector.given_up);
     }
 
     /// Gives up versions that no reader can want, and no transaction that reads its past either: all of

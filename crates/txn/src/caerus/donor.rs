@@ -164,7 +164,7 @@ impl Caerus {
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
-        match self.donor.wish(from, (life, copy), first) {
+        match self.life.donor.wish(from, (life, copy), first) {
             Wish::Over => return,
             Wish::Further => {}
             Wish::Anew => {
@@ -172,10 +172,10 @@ impl Caerus {
                 let state = codec::encode(&self.image());
                 let partitions: Vec<PartitionId> = self.cluster.topology.copies_at(self.cluster.me).collect();
                 executor.begin_copy(from, &partitions);
-                self.donor.begin(now, from, (life, copy), &state);
+                self.life.donor.begin(now, from, (life, copy), &state);
             }
         }
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        self.donor.hand_out(now, &self.cluster, (from, first), executor, &mut todo);
+        self.life.donor.hand_out(now, &self.cluster, (from, first), executor, &mut todo);
     }
 }

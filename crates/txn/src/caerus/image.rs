@@ -113,14 +113,14 @@ impl Caerus {
             let (position, rank_max) = self.scheduler.log(PartitionId(n));
             Copied { rest, tables, position, rank_max }
         };
-        let (groups, groups_made, requests) = self.scheduler.image(&id_of);
+        let (groups, groups_made) = self.scheduler.image(&id_of);
         Image {
             sequences: (0..self.logs.len() as u16).map(|n| Merged::of(&self.logs, SequenceId(n))).collect(),
             partitions: (0..).zip(self.residences.image(&id_of)).map(copied).collect(),
             vertices: graph.iter().map(vertex).collect(),
             groups,
             groups_made,
-            requests,
+            requests: self.outcomes.image(),
             watermark: self.collector.watermark(),
             given_up: self.collector.given_up(),
         }
@@ -142,8 +142,8 @@ impl Caerus {
         let logs = image.partitions.iter().map(|copied| (copied.position, copied.rank_max)).collect();
         let residences = image.partitions.into_iter().map(|copied| (copied.rest, copied.tables)).collect();
         self.residences.take_over(&self.cluster, residences, &at_of);
-        let groups = (image.groups, image.groups_made, image.requests);
-        self.scheduler.take_over(logs, groups, &at_of);
+        self.scheduler.take_over(logs, (image.groups, image.groups_made), &at_of);
+        self.outcomes.take_over(image.requests);
         let linked: Vec<_> = image
             .vertices
             .iter()
@@ -183,6 +183,7 @@ impl Caerus {
     pub(super) fn forget_merged(&mut self) {
         self.merger = Merger::default();
         self.scheduler.forget_merged();
+        self.outcomes.forget_merged();
         self.work.clear();
     }
 }

@@ -142,6 +142,17 @@ impl Merger {
         self.read_below.first().map(|(read_at, _)| *read_at)
     }
 
+    /// Whether a transaction writes some of these granules, as far as the sequences order that whose entries are here.
+    pub fn writes(&self, cluster: &Cluster, at: Ref, partition: PartitionId, granules: &[Granule]) -> bool {
+        let vertex = self.graph.live(at);
+        let transaction = vertex.transaction.as_ref().expect("entries carry whole transactions");
+        let mut writes = transaction.access.at(partition).iter().filter(|access| {
+            access.mode == AccessMode::Write
+                && cluster.is_ordered_for(transaction, partition, &access.granule, vertex.extra.got)
+        });
+        writes.any(|write| granules.iter().any(|granule| granule.overlaps(&write.granule)))
+    }
+
     /// The next entry of a sequence.
     pub fn add(
         &mut self,

@@ -31,8 +31,9 @@
 //! | `logs`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
 //! | `merger` | the graph | entries | components with their places |
 //! | `homes` | where things are homed, and who touched them last | entries, places of moves | whom an entry meets |
-//! | `scheduler` | what runs when, values of other nodes, outcomes | components with their places | ends of transactions, streams |
-//! | `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
+//! | `scheduler` | what runs when, values of other nodes | components with their places | ends of transactions, streams |
+//! | `outcomes`, `requests` | how transactions ended, what clients were told of those in flight | ends of transactions | their fate, first attempts |
+//! | `readers`: `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
 //! | `collection` | watermarks | reports of nodes | what may be forgotten |
 //! | `rejoin`, `donor` | the mode (running, recovering), copies | blocks, standings | blocks, standings |
 //! | `resting` | deadlines and idle back-off | time | reminders |
@@ -101,9 +102,11 @@ mod merger;
 pub mod message;
 pub mod options;
 mod ordering;
+mod outcomes;
 mod pacing;
 mod plausibility;
 mod protocol;
+mod readers;
 mod recovery;
 mod rejoin;
 mod requests;
@@ -119,9 +122,8 @@ pub use protocol::{Agreement, Protocol};
 pub use state::Caerus;
 
 use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
-use base::order::Calibration;
 use base::txn::Submission;
-use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
+use base::{NodeId, Rank, SqlError, Time, TxnId};
 use state::{Out, Todo};
 
 impl Caerus {
@@ -156,6 +158,25 @@ impl Caerus {
         }
     }
 
+    /// Looks for sequences that nobody serves: refuses readers that need them, and tells clients that wait for them.
+    fn look_for_silence(&mut self, now: Time, out: &mut Out) {
+        if !self.cluster.is_replica || !self.availability.look(now, &self.cluster, &self.logs) {
+            return;
+        }
+        self.availability.search(&self.merger);
+        self.refuse_readers(out);
+        let (cluster, graph, known) = (&self.cluster, self.merger.graph(), &self.availability);
+        let in_flight = self.gateway.outstanding().filter(|(txn, _)| !self.outcomes.is_obscured(**txn));
+        let obscured = in_flight.filter_map(|(txn, outstanding)| {
+            Some((*txn, known.obscures(cluster, graph.find(*txn), outstanding.regions())?))
+        });
+        for (txn, error) in obscured.collect::<Vec<_>>() {
+            base::sometimes!("a client is told that a lost region leaves its transaction's outcome unknown");
+            self.outcomes.obscure(txn);
+            self.gateway.answer_unknown(now, &self.cluster, txn, error);
+        }
+    }
+
     fn tick(&mut self, now: Time, out: &mut Out) {
         self.watch(now, out);
         self.look_for_silence(now, out);
@@ -167,7 +188,6 @@ impl Caerus {
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);
         self.gateway.ask_outcomes(now, &self.cluster, &mut todo);
         self.scheduler.ask_reads(now, &self.cluster, &self.merger, &mut todo);
-        self.want_later(now, out);
         self.ask_ends(now, out);
         self.ask_lows(now, out);
         self.collect(now);
@@ -193,7 +213,7 @@ impl Caerus {
             Timer::Flush | Timer::Gate => {}
             Timer::Tick => {
                 self.tick(now, out);
-                self.donor.drop_unwanted(now, &self.cluster, executor);
+                self.life.donor.drop_unwanted(now, &self.cluster, executor);
                 self.ticked(now);
             }
             Timer::Collect => {
@@ -220,15 +240,6 @@ impl Caerus {
                 self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
             }
         }
-    }
-
-    /// How far a partition of this node has executed. Readers that this lets go on are told with the next low.
-    fn calibration(&self, now: Time, partition: PartitionId) -> Calibration {
-        let lows = self.residences.homes_in(partition).map(|home| self.logs.of(home).low());
-        let most = if self.cluster.is_unbounded() { Rank::MAX } else { now.rank() };
-        let low = self.safe_below(lows.fold(most, Rank::min), partition);
-        let (position, rank) = self.scheduler.log(partition);
-        Calibration { position, rank, low }
     }
 }
 
@@ -308,14 +319,11 @@ impl Engine for Caerus {
                 self.find_latest(now, ticket, (partition, granules), out);
                 self.settle(now, executor, out);
             }
-            Question::Forget { ticket } => {
-                self.findings.cancel(ticket);
-                self.closes.cancel(ticket);
-            }
+            Question::Forget { ticket } => self.readers.cancel(ticket),
             Question::Calibration { partition } => {
                 return Ok(Some(Answered::Calibration(self.calibration(now, partition))));
             }
-            Question::LeastCut => return Ok(Some(Answered::Rank(self.least_cut_here()))),
+            Question::LeastCut => return Ok(Some(Answered::Rank(self.least_cut_here(out)))),
             // What is safe here is told without being asked, and nobody hands out timestamps.
             Question::SafeRank { .. } | Question::Timestamp => {
                 return Err(Unanswered { question: question.name() });
@@ -380,13 +388,13 @@ impl Engine for Caerus {
             ("vertices", self.vertex_count() as u64),
             ("granules", self.granule_count() as u64),
             ("entries", entries as u64),
-            ("outcomes", self.scheduler.outcome_count() as u64),
+            ("outcomes", self.outcomes.len() as u64),
         ];
         EngineReport {
             counters: counters.into(),
             held: held.into(),
             refused_messages: self.refused_messages.clone(),
-            regions: self.health(),
+            regions: self.availability.health(&self.cluster),
         }
     }
 }

@@ -36,7 +36,7 @@
 //! until every copy has merged them, this one by its former life's word; should that have been further than the
 //! donor, the answers of the others say that something is gone, and a later copy is asked for.
 
-use super::donor::{SILENCE_DOUBLINGS_MAX, WINDOW};
+use super::donor::{Donor, SILENCE_DOUBLINGS_MAX, WINDOW};
 use super::image::Image;
 use super::message::{Lives, Message, Part, SequenceId, Standing};
 use super::options::Mutant;
@@ -46,7 +46,7 @@ use base::codec;
 use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// This node's memory.
+/// This node's memory, and copies of it.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     /// The incarnation that it began with.
@@ -56,6 +56,8 @@ pub(super) struct Life {
     left_behind: Option<SequenceId>,
     /// It was lost before, and came back so.
     rejoined: Option<Rejoined>,
+    /// Copies that others take, who have lost theirs.
+    pub donor: Donor,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +69,7 @@ enum Mode {
 
 impl Life {
     pub fn new(born: u32) -> Life {
-        Life { born, mode: Mode::Running, left_behind: None, rejoined: None }
+        Life { born, mode: Mode::Running, left_behind: None, rejoined: None, donor: Donor::default() }
     }
     /// It has lost the memory of its former lives.
     pub fn recovering(born: u32, refused: Option<Refused>) -> Life {

@@ -121,11 +121,11 @@ impl Caerus {
     /// the streams.
     fn is_busy(&self) -> bool {
         !(self.life.is_running()
-            && self.donor.is_idle()
+            && self.life.donor.is_idle()
             && self.gateway.is_settled()
             && self.merger.is_settled()
             && self.scheduler.is_settled()
-            && self.findings.is_empty()
+            && self.readers.is_settled()
             && self.logs.is_settled())
     }
 }

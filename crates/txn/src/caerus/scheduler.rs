@@ -11,7 +11,8 @@ use super::claims::{is_bare_move, moved_away};
 use super::cluster::Cluster;
 use super::merger::{Merger, cut_of};
 use super::message::{Message, Share};
-use super::requests::{Kept, Requests, unknown};
+use super::outcomes::{End, Outcomes};
+use super::requests::unknown;
 use super::state::{Todo, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State};
@@ -34,9 +35,6 @@ pub(super) struct Scheduler {
     asking: Asking,
     /// Reads of other nodes whose transaction is not known here, and since when.
     early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
-    /// Ends that a gateway elsewhere may ask for.
-    outcomes: BTreeMap<TxnId, ((TxnId, Rank), Share)>,
-    requests: Requests,
 }
 
 /// Reads that nodes of one region show each other.
@@ -57,9 +55,7 @@ struct Group {
 /// A transaction has executed here.
 pub(super) struct Executed {
     pub at: Ref,
-    /// What took effect, and its rank.
-    pub end: (TxnId, Rank),
-    pub share: Share,
+    pub end: End,
 }
 
 /// Components of several members, as they travel: number, members, and how many of those have not executed.
@@ -74,8 +70,6 @@ impl Scheduler {
             exchanging: BTreeMap::new(),
             asking: Asking::new(&cluster.topology, cluster.region),
             early_reads: BTreeMap::new(),
-            outcomes: BTreeMap::new(),
-            requests: Requests::default(),
         }
     }
 
@@ -87,16 +81,9 @@ impl Scheduler {
     pub fn is_settled(&self) -> bool {
         self.exchanging.is_empty() && self.early_reads.is_empty()
     }
-    pub fn outcome_count(&self) -> usize {
-        self.outcomes.len()
-    }
     #[cfg(test)]
     pub fn group_count(&self) -> usize {
         self.groups.len()
-    }
-    #[cfg(test)]
-    pub fn request_count(&self) -> usize {
-        self.requests.len()
     }
     /// How often reads were asked for.
     pub fn reads_asked(&self) -> u64 {
@@ -107,7 +94,7 @@ impl Scheduler {
     pub fn execute(
         &mut self,
         now: Time,
-        (cluster, merger): (&Cluster, &mut Merger),
+        (cluster, merger, outcomes): (&Cluster, &mut Merger, &mut Outcomes),
         at: Ref,
         executor: &mut dyn Executor,
         todo: &mut Todo<'_>,
@@ -120,12 +107,13 @@ impl Scheduler {
         assert_eq!(vertex.waits, 0, "{} waits for its predecessors", vertex.id);
         let transaction = vertex.transaction.clone().expect("entries carry whole transactions");
         if vertex.extra.alone {
-            let reads = self.gather((cluster, merger), at, &transaction, executor).into_iter().collect();
-            return Some(self.apply((cluster, merger), at, &transaction, &reads, executor, todo));
+            let reads =
+                self.gather((cluster, merger, outcomes), at, &transaction, executor).into_iter().collect();
+            return Some(self.apply((cluster, merger, outcomes), at, &transaction, &reads, executor, todo));
         }
         let gathered = vertex.extra.exchange.as_ref().is_some_and(|exchange| exchange.gathered);
         if !gathered {
-            let reads = self.gather((cluster, merger), at, &transaction, executor);
+            let reads = self.gather((cluster, merger, outcomes), at, &transaction, executor);
             for node in cluster.nodes_in(cluster.region, &transaction) {
                 if node != cluster.me {
                     todo.send(node, Message::Reads { txn: transaction.id, gathered: reads.to_vec() });
@@ -145,7 +133,7 @@ impl Scheduler {
         if let Some(since) = self.exchanging.remove(&transaction.id) {
             self.asking.came(now, since);
         }
-        let executed = self.apply((cluster, merger), at, &transaction, &reads, executor, todo);
+        let executed = self.apply((cluster, merger, outcomes), at, &transaction, &reads, executor, todo);
         // Another node may still ask for what was read here.
         exchange(merger, at).reads = reads;
         Some(executed)
@@ -154,7 +142,7 @@ impl Scheduler {
     /// Reads at every partition here that takes part.
     fn gather(
         &self,
-        (cluster, merger): (&Cluster, &Merger),
+        (cluster, merger, outcomes): (&Cluster, &Merger, &Outcomes),
         at: Ref,
         transaction: &Transaction,
         executor: &mut dyn Executor,
@@ -175,11 +163,11 @@ impl Scheduler {
             base::sometimes!("a transaction has read too long ago");
             return local.map(|p| (p, Gathered::Abort(too_old(read_at, collected)))).collect();
         }
-        if self.requests.is_too_late(cluster, extra) {
+        if outcomes.is_too_late(cluster, extra) {
             base::sometimes!("a repeated request comes too late");
             return local.map(|p| (p, Gathered::Abort(unknown()))).collect();
         }
-        let gather = |p| match self.requests.was_done(cluster, extra, p) {
+        let gather = |p| match outcomes.was_done(cluster, extra, p) {
             true => (p, Gathered::Abort(unknown())),
             false => (p, executor.gather(p, transaction)),
         };
@@ -189,7 +177,7 @@ impl Scheduler {
     /// Everybody's reads are here: the transaction takes effect, or none.
     fn apply(
         &mut self,
-        (cluster, merger): (&Cluster, &mut Merger),
+        (cluster, merger, outcomes): (&Cluster, &mut Merger, &mut Outcomes),
         at: Ref,
         transaction: &Transaction,
         reads: &BTreeMap<PartitionId, Gathered>,
@@ -223,18 +211,17 @@ impl Scheduler {
         }
         let first = match extra.stale {
             true => Some(((txn, rank), Share::Noop)),
-            false => self.requests.first_attempt(cluster, extra, transaction),
+            false => outcomes.first_attempt(cluster, extra, transaction),
         };
-        let (end, share) = first.unwrap_or_else(|| {
+        let end = first.unwrap_or_else(|| {
             let share = match abort {
                 Some(error) => Share::Aborted(error),
                 None => Share::Committed(results),
             };
-            self.requests.ended(cluster, extra, transaction, rank, &share);
-            ((txn, rank), share)
+            outcomes.ended(cluster, extra, transaction, rank, share)
         });
         self.executed(merger, at, rank, todo);
-        Executed { at, end, share }
+        Executed { at, end }
     }
 
     fn executed(&mut self, merger: &mut Merger, at: Ref, rank: Rank, todo: &mut Todo<'_>) {
@@ -265,23 +252,6 @@ impl Scheduler {
         }
     }
 
-    /// Remembers how a transaction ended, for its gateway.
-    pub fn remember(&mut self, txn: TxnId, end: (TxnId, Rank), share: Share) {
-        self.outcomes.insert(txn, (end, share));
-    }
-    /// How a transaction ended, as far as that is remembered.
-    pub fn outcome(&self, txn: TxnId) -> Option<((TxnId, Rank), Share)> {
-        self.outcomes.get(&txn).cloned()
-    }
-    /// Gateways know how these ended.
-    pub fn forget_outcomes(&mut self, ended: std::ops::Range<TxnId>) {
-        let answered: Vec<TxnId> = self.outcomes.range(ended).map(|(txn, _)| *txn).collect();
-        answered.iter().for_each(|txn| _ = self.outcomes.remove(txn));
-    }
-    /// Forgets results of named requests that nobody who may still execute here can ask for.
-    pub fn forget_results(&mut self, cluster: &Cluster, merger: &Merger, given_up: Rank) {
-        self.requests.forget(cluster, merger.graph(), given_up);
-    }
     /// Forgets reads of transactions that have not come: of most of them the vertex is gone, and other nodes ask for
     /// the rest again.
     pub fn forget_early(&mut self, now: Time, patience_ns: u64) {
@@ -359,23 +329,22 @@ impl Scheduler {
     }
 
     /// What another node goes on from.
-    pub fn image(&self, id_of: &impl Fn(Ref) -> Option<TxnId>) -> (Groups, u32, Vec<Kept>) {
+    pub fn image(&self, id_of: &impl Fn(Ref) -> Option<TxnId>) -> (Groups, u32) {
         let group = |(number, group): (&u32, &Group)| {
             let members = group.members.iter().filter_map(|at| id_of(*at)).collect();
             (*number, members, group.unexecuted as u64)
         };
-        (self.groups.iter().map(group).collect(), self.groups_made, self.requests.image())
+        (self.groups.iter().map(group).collect(), self.groups_made)
     }
     /// Forgets what was merged or taken over.
     pub fn forget_merged(&mut self) {
         self.groups.clear();
-        self.requests = Requests::default();
     }
     /// Goes on from another node's.
     pub fn take_over(
         &mut self,
         logs: Vec<(LogPosition, Rank)>,
-        (groups, groups_made, requests): (Groups, u32, Vec<Kept>),
+        (groups, groups_made): (Groups, u32),
         at_of: &impl Fn(TxnId) -> Ref,
     ) {
         let group = |(number, members, unexecuted): (u32, Vec<TxnId>, u64)| {
@@ -384,12 +353,11 @@ impl Scheduler {
         };
         self.groups = groups.into_iter().map(group).collect();
         self.groups_made = groups_made;
-        self.requests.take_over(requests);
         self.logs = logs;
     }
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.is_settled() && self.groups.is_empty() && self.outcomes.is_empty()
+        self.is_settled() && self.groups.is_empty()
     }
 }
 

@@ -1,20 +1,18 @@
 //! What a node remembers, and the loop that settles everything one event brings about.
 
 use super::availability::Availability;
-use super::calibrating::Findings;
-use super::closing::Closes;
 use super::cluster::Cluster;
 use super::collection::Collector;
-use super::donor::Donor;
 use super::gateway::{Gateway, is_schema_change};
 use super::homes::Residences;
 use super::logs::Logs;
 use super::merger::{Component, Merged, Merger};
-use super::message::{Entry, Message, SequenceId, Share};
+use super::message::{Entry, Message, SequenceId};
 use super::options::Options;
+use super::outcomes::{Fate, Outcomes};
 use super::plausibility::Refusals;
+use super::readers::Readers;
 use super::rejoin::Life;
-use super::requests::unknown;
 use super::resting::Wakes;
 use super::scheduler::{Executed, Scheduler};
 use crate::delays::Delays;
@@ -22,7 +20,7 @@ use crate::engine::{EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State};
 use crate::log::Ack;
 use base::topology::Topology;
-use base::{NodeId, RegionId, Time, TxnId};
+use base::{NodeId, Rank, RegionId, Time, TxnId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -33,7 +31,6 @@ pub(super) type Out = Vec<EngineEffect<Message>>;
 pub struct Caerus {
     pub(super) cluster: Arc<Cluster>,
     pub(super) life: Life,
-    pub(super) donor: Donor,
     pub(super) gateway: Gateway,
     pub(super) availability: Availability,
     pub(super) refused_messages: Refusals,
@@ -42,9 +39,9 @@ pub struct Caerus {
     pub(super) residences: Residences,
     pub(super) merger: Merger,
     pub(super) scheduler: Scheduler,
+    pub(super) outcomes: Outcomes,
 
-    pub(super) closes: Closes,
-    pub(super) findings: Findings,
+    pub(super) readers: Readers,
 
     pub(super) collector: Collector,
     pub(super) delays: Delays,
@@ -100,7 +97,6 @@ impl Caerus {
     fn with(cluster: Cluster, incarnation: u32, leads: bool) -> Caerus {
         Caerus {
             life: Life::new(incarnation),
-            donor: Donor::default(),
             gateway: Gateway::new(incarnation),
             availability: Availability::default(),
             refused_messages: Refusals::new(),
@@ -108,8 +104,8 @@ impl Caerus {
             residences: Residences::new(&cluster),
             merger: Merger::default(),
             scheduler: Scheduler::new(&cluster),
-            closes: Closes::default(),
-            findings: Findings::default(),
+            outcomes: Outcomes::default(),
+            readers: Readers::default(),
             collector: Collector::default(),
             delays: Delays::new(&cluster.topology),
             wakes: Wakes::default(),
@@ -284,7 +280,7 @@ impl Caerus {
 
     fn execute(&mut self, now: Time, at: Ref, executor: &mut dyn Executor, out: &mut Out) {
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        let graph = (&*self.cluster, &mut self.merger);
+        let graph = (&*self.cluster, &mut self.merger, &mut self.outcomes);
         if let Some(executed) = self.scheduler.execute(now, graph, at, executor, &mut todo) {
             self.show(now, executed, out);
         }
@@ -292,7 +288,7 @@ impl Caerus {
 
     /// Shows what has executed to its client and to readers.
     fn show(&mut self, now: Time, executed: Executed, out: &mut Out) {
-        let Executed { at, end, share } = executed;
+        let Executed { at, end } = executed;
         let vertex = self.merger.vertex(at);
         let (txn, regions) = (vertex.id, vertex.extra.regions);
         let everybody = vertex.transaction.as_ref().is_some_and(is_schema_change);
@@ -302,8 +298,9 @@ impl Caerus {
         // Where regions may be lost, a gateway may have to be content with its own.
         let may_ask = cluster.survives() && cluster.topology.region_of(gateway) == cluster.region;
         if may_ask || answers && gateway != cluster.me {
-            self.scheduler.remember(txn, end, share.clone());
+            self.outcomes.remember(txn, end.clone());
         }
+        let (end, share) = end;
         if gateway == cluster.me && answers {
             return self.on_executed(now, gateway, txn, end, share);
         }
@@ -314,10 +311,16 @@ impl Caerus {
 
     /// A gateway wants to know how its transaction ended.
     fn on_outcome_wanted(&mut self, from: NodeId, txn: TxnId, out: &mut Out) {
-        if let Some((end, share)) = self.scheduler.outcome(txn) {
-            return self.send(from, Message::Executed { txn, end, share }, out);
+        let forgotten_at = || self.executed_before_loss(txn);
+        if let Fate::Ended((end, share)) = self.outcomes.fate(txn, forgotten_at) {
+            self.send(from, Message::Executed { txn, end, share }, out);
         }
-        let Some(rejoined_at) = self.life.rejoined_at() else { return };
+    }
+
+    /// The rank of a transaction that executed here before this node lost its memory, or a later one, if its gateway
+    /// cannot ask anybody who knows more.
+    fn executed_before_loss(&self, txn: TxnId) -> Option<Rank> {
+        let rejoined_at = self.life.rejoined_at()?;
         let gateway = self.cluster.topology.region_of(txn.coordinator);
         let asks_here =
             gateway == self.cluster.region || self.cluster.sequencers[usize::from(gateway.0)].is_none();
@@ -327,11 +330,11 @@ impl Caerus {
             Some(vertex) => vertex.state >= State::Executed,
             None => self.logs.has_seen(txn),
         };
-        if asks_here && has_executed {
-            base::sometimes!("how a transaction ended was forgotten by the region that lost its memory");
-            let end = (txn, known.and_then(|vertex| vertex.rank).unwrap_or(rejoined_at));
-            self.send(from, Message::Executed { txn, end, share: Share::Aborted(unknown()) }, out);
+        if !asks_here || !has_executed {
+            return None;
         }
+        base::sometimes!("how a transaction ended was forgotten by the region that lost its memory");
+        Some(known.and_then(|vertex| vertex.rank).unwrap_or(rejoined_at))
     }
 }
 

@@ -1,7 +1,11 @@
 //! A transaction that waited sets out: it is refused, delayed, or sent to the sequences that order it.
 
+use super::super::cluster::Cluster;
+use super::super::homes::Residences;
 use super::super::message::{Named, Share};
 use super::super::state::{Caerus, Out, sequences_in};
+use super::Gateway;
+use base::txn::{ClientRequest, Transaction};
 use base::{NodeId, Rank, Time, TxnId};
 
 impl Caerus {
@@ -20,13 +24,22 @@ impl Caerus {
         any
     }
 
+    /// Whether this gateway may start another transaction. What is blocked is not counted.
+    fn has_room(&self) -> bool {
+        let options = &self.cluster.options;
+        self.gateway.outstanding_count() < options.outstanding_max + self.outcomes.obscured_count()
+            && self.merger.unordered() < options.unordered_max + self.availability.blocked_count()
+    }
+
     fn begin(&mut self, now: Time, (mut transaction, mut request): Named, submitted_at: Time, out: &mut Out) {
         let txn = transaction.id;
-        if let Some(error) = self.refusal(&transaction, request) {
+        let (cluster, gateway, residences) = (&self.cluster, &self.gateway, &self.residences);
+        let needs = || needs(cluster, gateway, residences, (&transaction, request));
+        if let Some(error) = self.availability.refusal(cluster, needs, &transaction, request) {
             self.gateway.moving.remove(&txn);
             return self.gateway.refuse(now, &self.cluster, txn, error, submitted_at);
         }
-        if self.delays(&transaction, request) {
+        if self.availability.delays(needs) {
             base::sometimes!("a gateway delays what needs a silent region");
             return self.gateway.held_back.push(((transaction, request), submitted_at));
         }
@@ -67,8 +80,26 @@ impl Caerus {
         share: Share,
     ) {
         let Some(outstanding) = self.gateway.told(from, txn, end, share) else { return };
-        if !self.was_told(txn) {
+        if !self.outcomes.was_obscured(txn) {
             self.gateway.end(now, &self.cluster, end, outstanding);
         }
     }
+}
+
+/// What a transaction that sets out needs: sequences that order it, as bits.
+fn needs(
+    cluster: &Cluster,
+    gateway: &Gateway,
+    residences: &Residences,
+    (transaction, request): (&Transaction, Option<ClientRequest>),
+) -> u64 {
+    if gateway.is_moving(transaction.id) || transaction.program.schema_change().is_some() {
+        return cluster.running().into_iter().fold(0, |all, sequence| all | sequence.bit());
+    }
+    let homes = residences.claims(cluster, (transaction, request), gateway.count());
+    let regions = match homes {
+        None => cluster.regions_of(transaction),
+        homes => cluster.regions_of(&Transaction { homes, ..transaction.clone() }),
+    };
+    regions | cluster.entrances(regions)
 }

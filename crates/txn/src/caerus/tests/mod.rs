@@ -440,7 +440,8 @@ impl World {
         for node in &mut self.nodes {
             assert_eq!(node.vertex_count(), 0);
             assert!(node.merger.is_settled() && node.gateway.is_empty() && node.scheduler.is_empty());
-            assert!(node.closes.is_empty() && node.findings.is_empty());
+            assert!(node.outcomes.is_empty());
+            assert!(node.readers.is_empty());
             assert!(node.logs.is_empty());
             for sequence in (0..node.logs.len() as u16).map(SequenceId) {
                 let words = node.logs.seen(sequence).words();

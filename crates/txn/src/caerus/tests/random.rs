@@ -249,8 +249,8 @@ fn memory_stays_flat_under_load() {
     assert!(vertices_max[2] < vertices_max[1] * 3 / 2, "{vertices_max:?}");
     assert!(vertices_max[2] < 1000, "{vertices_max:?} at 2000 transactions per second");
     let node = &world.nodes[0];
-    assert!(node.gateway.deadline_count() < 300 && node.scheduler.outcome_count() < 500);
+    assert!(node.gateway.deadline_count() < 300 && node.outcomes.len() < 500);
     let seen = node.logs.seen(SequenceId(0));
     assert!(seen.words() < 50, "{} words", seen.words());
-    assert!(node.scheduler.group_count() < 50 && node.closes.is_empty());
+    assert!(node.scheduler.group_count() < 50 && node.readers.is_empty());
 }

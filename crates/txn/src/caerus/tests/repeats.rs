@@ -88,7 +88,7 @@ fn a_request_whose_result_may_be_forgotten_is_refused_rather_than_repeated() {
         assert_eq!(error.state, SqlState::TRANSACTION_RESOLUTION_UNKNOWN);
     }
     assert!(
-        world.nodes.iter().all(|node| node.scheduler.request_count() == 0),
+        world.nodes.iter().all(|node| node.outcomes.request_count() == 0),
         "nothing is remembered for ever"
     );
     judge(&world);

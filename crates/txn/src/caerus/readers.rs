@@ -1,0 +1,257 @@
+//! Readers of this node: cuts that are closed, and cuts that are found.
+//!
+//! IN: questions, and what other parts have changed that readers wait for. OUT: answers. KEEPS: a reader is answered
+//! once, by [`closing`](super::closing) or [`calibrating`](super::calibrating), unless it goes away before; it reads
+//! what other parts own and writes none of it. Here is what connects the two with those parts: a sequence that this
+//! node leads promises what a reader needs, and a reader whose rows have moved is looked at again.
+
+use super::availability::Availability;
+use super::calibrating::Findings;
+use super::closing::{Closes, Moved, safe_below};
+use super::cluster::Cluster;
+use super::collection::{Collector, executed_to};
+use super::homes::Residences;
+use super::logs::Logs;
+use super::merger::Merger;
+use super::message::{Message, SequenceId, Term};
+use super::scheduler::Scheduler;
+use super::state::{Caerus, Out, Todo, sequences_in};
+use crate::engine::{Answered, EngineEffect};
+use crate::graph::vertex::Ref;
+use base::order::{Calibration, Close, CloseTicket};
+use base::txn::Granule;
+use base::{NodeId, PartitionId, Rank, SqlError, Time};
+
+/// Readers that wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Readers {
+    closes: Closes,
+    findings: Findings,
+}
+
+impl Readers {
+    /// No reader waits for its cut to be found.
+    pub fn is_settled(&self) -> bool {
+        self.findings.is_empty()
+    }
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.closes.is_empty() && self.findings.is_empty()
+    }
+    /// The reader went away.
+    pub fn cancel(&mut self, ticket: CloseTicket) {
+        self.findings.cancel(ticket);
+        self.closes.cancel(ticket);
+    }
+}
+
+/// What readers see of other parts, and where their answers go.
+pub(super) struct Context<'a> {
+    pub cluster: &'a Cluster,
+    pub residences: &'a Residences,
+    pub logs: &'a Logs,
+    pub merger: &'a Merger,
+    pub scheduler: &'a Scheduler,
+    pub collector: &'a Collector,
+    /// It counts whom it refuses.
+    pub availability: &'a mut Availability,
+    pub todo: Todo<'a>,
+}
+
+impl Context<'_> {
+    pub fn answer(&mut self, ticket: CloseTicket, result: Result<Answered, SqlError>) {
+        self.todo.effect(EngineEffect::Answered { ticket, result });
+    }
+    /// How long the leader of a sequence may take to answer.
+    pub fn patience_ns(&self, sequence: SequenceId) -> u64 {
+        let Cluster { options, topology, me, .. } = self.cluster;
+        options.patience_ns(topology, *me, self.logs.of(sequence).leader())
+    }
+    /// Asks who leads a sequence, if that is in this region, to tell its low to a replica. What is lost comes
+    /// with a heartbeat.
+    pub fn want_low(&mut self, sequence: SequenceId, rank: Rank, at: NodeId) {
+        let leader = self.logs.of(sequence).leader();
+        if leader != self.cluster.me && self.cluster.topology.region_of(leader) == self.cluster.region {
+            self.todo.send(leader, Message::LowWanted { sequence, rank, at });
+        }
+    }
+    /// No cut of this node, now or later, is below; where clocks are bounded they see to that.
+    pub fn least_cut(&self) -> Rank {
+        match self.cluster.is_replica {
+            true => executed_to(self.cluster, self.logs, self.merger).unwrap_or_default(),
+            false => self.collector.ready(),
+        }
+    }
+}
+
+impl Caerus {
+    fn reading<'a>(&'a mut self, out: &'a mut Out) -> (&'a mut Readers, Context<'a>) {
+        let Caerus { cluster, residences, logs, merger, scheduler, .. } = self;
+        let (collector, availability) = (&self.collector, &mut self.availability);
+        let todo = Todo::new(cluster, &mut self.work, out);
+        let cx = Context { cluster, residences, logs, merger, scheduler, collector, availability, todo };
+        (&mut self.readers, cx)
+    }
+
+    pub(super) fn open_close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
+        if let Some(absent) = self.not_whole() {
+            return out.push(EngineEffect::Answered { ticket, result: Err(absent) });
+        }
+        let (readers, mut cx) = self.reading(out);
+        if readers.closes.open(now, ticket, close, &mut cx) {
+            self.close_at_home(ticket, out);
+            self.ask_lows(now, out);
+        }
+    }
+
+    /// Closes a reader's cut at the sequences that order now what is read.
+    fn close_at_home(&mut self, ticket: CloseTicket, out: &mut Out) {
+        let (readers, cx) = self.reading(out);
+        let Some((sequences, rank)) = readers.closes.begin(ticket, &cx) else { return };
+        for sequence in sequences_in(sequences) {
+            if self.logs.leads(sequence) {
+                self.promise(sequence, rank, out);
+            }
+        }
+        let (readers, mut cx) = self.reading(out);
+        let moved = readers.closes.wait(ticket, sequences, &mut cx);
+        self.close_moved(moved, out);
+    }
+    fn close_moved(&mut self, moved: Moved, out: &mut Out) {
+        moved.into_iter().for_each(|ticket| self.close_at_home(ticket, out));
+    }
+
+    /// A sequence is complete to `low`: readers that waited for that go on.
+    pub(super) fn low_reached(&mut self, sequence: SequenceId, low: Rank, out: &mut Out) {
+        let (readers, _) = self.reading(out);
+        for ticket in readers.closes.due(sequence, low) {
+            let (readers, mut cx) = self.reading(out);
+            let moved = readers.closes.is_complete(sequence, ticket, &mut cx);
+            self.close_moved(moved, out);
+        }
+    }
+
+    /// A transaction's bound was raised, or it got its place, or it executed: readers may go on.
+    pub(super) fn changed(&mut self, at: Ref, out: &mut Out) {
+        if self.readers.closes.waits_for_some() {
+            let (readers, mut cx) = self.reading(out);
+            let moved = readers.closes.changed(at, &mut cx);
+            self.close_moved(moved, out);
+        }
+    }
+
+    /// A reader of this node asks a copy elsewhere to close a rank. Who leads the sequence can tell the copy its
+    /// low meanwhile: the question is on its way as long as this, so the copy need not ask first.
+    pub(super) fn hasten_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut Out) {
+        let at = self.cluster.topology.copy_near(partition, self.cluster.me);
+        for home in self.residences.homes_in(partition) {
+            if at == self.leader_of(home) || !self.readers.closes.hastens(home, at, rank) {
+                continue;
+            }
+            match self.logs.leads(home) {
+                true => self.on_low_wanted(now, at, home, rank, out),
+                false => self.reading(out).1.want_low(home, rank, at),
+            }
+        }
+    }
+
+    /// Asks again for lows that readers here wait for: a clock elsewhere may never come to them by itself.
+    pub(super) fn ask_lows(&mut self, now: Time, out: &mut Out) {
+        if !self.cluster.is_unbounded() {
+            return;
+        }
+        for n in 0..self.logs.len() {
+            let sequence = SequenceId(n as u16);
+            let Some(rank) = self.readers.closes.low_wanted(sequence) else { continue };
+            if self.logs.leads(sequence) {
+                self.want_own_low(now, sequence, rank, out);
+                continue;
+            }
+            let (readers, mut cx) = self.reading(out);
+            if readers.closes.asks_again(now, sequence, rank, cx.patience_ns(sequence)) {
+                let (leader, at) = (cx.logs.of(sequence).leader(), cx.cluster.me);
+                cx.todo.send(leader, Message::LowWanted { sequence, rank, at });
+            }
+        }
+    }
+
+    /// Refuses those readers that wait for what has turned out to be lost.
+    pub(super) fn refuse_readers(&mut self, out: &mut Out) {
+        let (readers, mut cx) = self.reading(out);
+        readers.closes.refuse_lost(&mut cx);
+    }
+
+    pub(super) fn find_latest(
+        &mut self,
+        now: Time,
+        ticket: CloseTicket,
+        read: (PartitionId, Vec<Granule>),
+        out: &mut Out,
+    ) {
+        let (readers, mut cx) = self.reading(out);
+        readers.findings.open(now, ticket, read, &mut cx);
+    }
+
+    /// Asks leaders where their sequences end, for readers that find their cuts.
+    pub(super) fn ask_ends(&mut self, now: Time, out: &mut Out) {
+        let (readers, mut cx) = self.reading(out);
+        readers.findings.want_later(now, &mut cx);
+        readers.findings.ask_ends(now, &mut cx);
+    }
+
+    /// To the leader: where does the sequence end?
+    pub(super) fn on_calibrate(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        sequence: SequenceId,
+        number: u64,
+        out: &mut Out,
+    ) {
+        if self.logs.get(sequence).is_some() {
+            self.log(sequence, out, |log, posts| log.on_calibrate(now, from, number, posts));
+        }
+    }
+
+    /// A leader tells where its sequence ended.
+    pub(super) fn on_calibrated(
+        &mut self,
+        sequence: SequenceId,
+        number: u64,
+        end: (Term, u64),
+        out: &mut Out,
+    ) {
+        let (readers, mut cx) = self.reading(out);
+        readers.findings.on_calibrated(sequence, number, end, &mut cx);
+    }
+
+    /// More of a sequence is merged here, or its log is a later leader's.
+    pub(super) fn merged_more(&mut self, sequence: SequenceId, out: &mut Out) {
+        if !self.readers.is_settled() {
+            let (readers, mut cx) = self.reading(out);
+            readers.findings.merged_more(sequence, &mut cx);
+        }
+    }
+
+    /// A transaction has its rank.
+    pub(super) fn ranked(&mut self, at: Ref, out: &mut Out) {
+        if !self.readers.is_settled() {
+            let (readers, mut cx) = self.reading(out);
+            readers.findings.ranked(at, &mut cx);
+        }
+    }
+
+    /// No cut of this node, now or later, is below; where clocks are bounded they see to that.
+    pub(super) fn least_cut_here(&mut self, out: &mut Out) -> Rank {
+        self.reading(out).1.least_cut()
+    }
+
+    /// How far a partition of this node has executed. Readers that this lets go on are told with the next low.
+    pub(super) fn calibration(&self, now: Time, partition: PartitionId) -> Calibration {
+        let lows = self.residences.homes_in(partition).map(|home| self.logs.of(home).low());
+        let most = if self.cluster.is_unbounded() { Rank::MAX } else { now.rank() };
+        let low = safe_below(&self.cluster, &self.merger, lows.fold(most, Rank::min), partition);
+        let (position, rank) = self.scheduler.log(partition);
+        Calibration { position, rank, low }
+    }
+}
