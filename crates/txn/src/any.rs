@@ -3,7 +3,8 @@
 //! Everything above is written once, for [`Engine`]; a cluster of this engine costs one match per call and
 //! one byte per message. KEEPS: nodes of one cluster run the same kind; a message of another is ignored.
 
-use crate::caerus::{self, Caerus, Protocol};
+use crate::baseline::{calvin, slog};
+use crate::caerus::{self, Caerus, Routing};
 use crate::engine::{
     Answered, Command, Engine, EngineEffect, EngineEffects, EngineReport, Executor, Question, Unanswered,
 };
@@ -20,7 +21,7 @@ pub enum EngineKind {
     Perseus,
     #[default]
     Caerus,
-    /// Caerus' rivals, to be compared with: see [`Protocol`].
+    /// Caerus' baselines: see [`crate::baseline`].
     Slog,
     Calvin,
 }
@@ -57,14 +58,14 @@ static SPECS: [EngineSpec; 4] = [
         name: "slog",
         is_replicated: true,
         needs_clock_bound: false,
-        options: || EngineOptions::Caerus(caerus::Options::slog()),
+        options: || EngineOptions::Caerus(slog::options()),
     },
     EngineSpec {
         kind: EngineKind::Calvin,
         name: "calvin",
         is_replicated: true,
         needs_clock_bound: false,
-        options: || EngineOptions::Caerus(caerus::Options::calvin()),
+        options: || EngineOptions::Caerus(calvin::options()),
     },
 ];
 
@@ -143,7 +144,7 @@ impl EngineOptions {
                 Err(error
                     .hint("It keeps one copy of each partition; engine caerus keeps one in every region."))
             }
-            EngineOptions::Caerus(options) if options.protocol == Protocol::Slog => {
+            EngineOptions::Caerus(options) if options.routing == slog::ROUTING => {
                 let error = SqlError::unsupported("surviving the loss of a region with engine slog");
                 Err(error
                     .hint("Its regions keep their logs to themselves; engine caerus has copies of each."))
@@ -152,7 +153,7 @@ impl EngineOptions {
                 let all = topology.wan.region_count() as u16;
                 let orders = |region: &u16| topology.sequencer_of(RegionId(*region)).is_some();
                 let others = (0..all).filter(orders).count().saturating_sub(1);
-                let is_calvin = options.protocol == Protocol::Calvin;
+                let is_calvin = options.routing == calvin::ROUTING;
                 if is_calvin && regions <= others / 2 {
                     return Ok(EngineOptions::Caerus(options)); // A majority has everything as it is.
                 }
@@ -204,7 +205,7 @@ impl EngineOptions {
     pub fn kind(&self) -> EngineKind {
         match self {
             EngineOptions::Perseus(_) => EngineKind::Perseus,
-            EngineOptions::Caerus(options) => kind_of(options.protocol),
+            EngineOptions::Caerus(options) => kind_of(options.routing),
         }
     }
 }
@@ -280,16 +281,16 @@ impl AnyEngine {
     pub fn kind(&self) -> EngineKind {
         match self {
             AnyEngine::Perseus(_) => EngineKind::Perseus,
-            AnyEngine::Caerus(hosted) => kind_of(hosted.engine.protocol()),
+            AnyEngine::Caerus(hosted) => kind_of(hosted.engine.routing()),
         }
     }
 }
 
-fn kind_of(protocol: Protocol) -> EngineKind {
-    match protocol {
-        Protocol::Caerus => EngineKind::Caerus,
-        Protocol::Slog => EngineKind::Slog,
-        Protocol::Calvin => EngineKind::Calvin,
+fn kind_of(routing: Routing) -> EngineKind {
+    match routing {
+        slog::ROUTING => EngineKind::Slog,
+        calvin::ROUTING => EngineKind::Calvin,
+        Routing::Direct => EngineKind::Caerus,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Suggested reading order: [`engine`], the shared [`timers`], [`graph`] and [`log`], then an engine.
 
 pub mod any;
+pub mod baseline;
 pub mod caerus;
 mod delays;
 pub mod engine;

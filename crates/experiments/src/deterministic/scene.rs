@@ -17,7 +17,8 @@ use sim::world::network::{Jitter, LinkFaults, Links};
 use sim::world::{Cost, Setup, Wire, World};
 use std::rc::Rc;
 use std::sync::Arc;
-use txn::caerus::{Agreement, Caerus, FutureRanks, Options, Protocol};
+use txn::baseline::{calvin, slog};
+use txn::caerus::{Agreement, Caerus, FutureRanks, Options, Routing};
 use txn::engine::Engine as _;
 use workload::movr::{self, Movr};
 use workload::table::Placement;
@@ -34,7 +35,7 @@ const MULTI_WAREHOUSE: f64 = 0.10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct System {
     pub name: &'static str,
-    pub protocol: Protocol,
+    pub routing: Routing,
     pub batch_ns: u64,
     /// The same where a node is behind.
     pub batch_max_ns: u64,
@@ -49,10 +50,10 @@ pub struct System {
     pub suspect_after_ns: Option<u64>,
 }
 
-const fn system(name: &'static str, protocol: Protocol) -> System {
+const fn system(name: &'static str, routing: Routing) -> System {
     System {
         name,
-        protocol,
+        routing,
         batch_ns: 2 * MS,
         batch_max_ns: 20 * MS,
         serves_queries: false,
@@ -66,9 +67,9 @@ const fn system(name: &'static str, protocol: Protocol) -> System {
 
 /// Nothing that is not needed: no copies inside a region, one round between regions, batches of 2 ms for everybody.
 pub const IDEALISED: [System; 3] = [
-    system("caerus, idealised", Protocol::Caerus),
-    system("slog, idealised", Protocol::Slog),
-    system("calvin, idealised", Protocol::Calvin),
+    system("caerus, idealised", Routing::Direct),
+    system("slog, idealised", slog::ROUTING),
+    system("calvin, idealised", calvin::ROUTING),
 ];
 /// A region's sequence is on three machines, as in the paper.
 pub const CAERUS: System = System { name: "caerus", machines_inside: 3, ..IDEALISED[0] };
@@ -86,12 +87,12 @@ const fn as_described(system: System) -> System {
 impl System {
     fn options(&self) -> Options {
         let future_ranks = if self.serves_queries { FutureRanks::Measured } else { FutureRanks::Off };
-        let System { protocol, batch_ns, batch_max_ns, copies_elsewhere, .. } = *self;
+        let System { routing, batch_ns, batch_max_ns, copies_elsewhere, .. } = *self;
         let System { agreement, machines_inside, hold_percent, suspect_after_ns, .. } = *self;
         // An open loop is not to be throttled.
         let (outstanding_max, unordered_max) = (usize::MAX, usize::MAX);
         Options {
-            protocol,
+            routing,
             batch_ns,
             batch_max_ns,
             copies_elsewhere,

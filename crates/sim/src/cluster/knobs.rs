@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use txn::any::{EngineKind, EngineOptions};
-use txn::caerus::Protocol;
+use txn::baseline::{calvin, slog};
 use txn::perseus::{FutureRanks, Timestamps, Unfinished};
 
 /// What a seed decides about a cluster and its clients.
@@ -281,8 +281,8 @@ fn caerus_options(
         ..txn::caerus::Options::default()
     };
     match engine {
-        EngineKind::Calvin => options.protocol = Protocol::Calvin,
-        EngineKind::Slog => (options.protocol, options.copies_elsewhere) = (Protocol::Slog, 0),
+        EngineKind::Calvin => options.routing = calvin::ROUTING,
+        EngineKind::Slog => (options.routing, options.copies_elsewhere) = (slog::ROUTING, 0),
         EngineKind::Perseus | EngineKind::Caerus => {}
     }
     options

@@ -6,8 +6,8 @@
 
 use super::message::{SequenceId, Term};
 use super::options::{Agreement, Mutant, Options};
-use super::protocol::Global;
 use super::rejoin::Refused;
+use super::routing::Global;
 use super::state::{regions_in, sequences_in};
 use crate::graph::conflict::Flaws;
 use crate::graph::participants::Nodes;
@@ -31,7 +31,7 @@ pub(super) struct Cluster {
     /// By region: the node that orders there, as long as the region leads its own sequence, and that votes for
     /// it. It has all the region has, as far as others may rely on it.
     pub sequencers: Vec<Option<NodeId>>,
-    /// The sequence of all regions, if the protocol has one.
+    /// The sequence of all regions, if there is one.
     pub global: Option<Global>,
     partitions: Vec<Fixed>,
 }
@@ -65,10 +65,10 @@ impl Cluster {
         }
         let elsewhere = sequencers.iter().flatten().count().saturating_sub(1);
         assert!(options.copies_elsewhere <= elsewhere, "K is at most the number of other regions");
-        let global = options.protocol.has_global().then(|| Global::of(&topology, &sequencers));
+        let global = options.routing.has_global().then(|| Global::of(&topology, &sequencers));
         let fixed = |id| {
             let region = match global {
-                Some(global) if !options.protocol.has_regional() => RegionId(global.number.0),
+                Some(global) if !options.routing.has_regional() => RegionId(global.number.0),
                 _ => topology.region_of_partition(id),
             };
             Fixed {

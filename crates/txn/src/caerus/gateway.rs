@@ -11,7 +11,6 @@ use super::claims::{is_bare_move, moved_away};
 use super::cluster::Cluster;
 use super::gate::ReplyGate;
 use super::message::{Message, Named, SequenceId, Share, Term};
-use super::options::Protocol;
 use super::requests::unknown;
 use super::state::{Out, Todo, regions_in};
 use crate::engine::{Answer, EngineEffect};
@@ -262,10 +261,10 @@ impl Gateway {
     /// A transaction is to be sent to the leader of a sequence.
     fn push(&mut self, cluster: &Cluster, sequence: SequenceId, (node, term): (NodeId, Term), named: Named) {
         let patience = cluster.options.patience(&cluster.topology, cluster.me, node);
-        let yields = cluster.protocol() == Protocol::Caerus;
+        let yields = cluster.is_direct();
         let link = self.links.entry(sequence).or_insert_with(|| {
             let outbox = Outbox::new([(node, patience)].into_iter());
-            // Rivals are as described: they send what they have.
+            // Baselines are as described: they send what they have.
             let outbox = if yields { outbox.yielding() } else { outbox };
             Link { term, outbox, flush_at: Time::ZERO }
         });

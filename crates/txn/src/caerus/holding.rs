@@ -15,7 +15,7 @@
 //! [`Options::hold_percent`]: super::Options::hold_percent
 
 use super::message::{Named, SequenceId};
-use super::options::{Mutant, Protocol};
+use super::options::Mutant;
 use super::state::{Caerus, Out, sequences_in};
 use base::txn::Transaction;
 use base::{NodeId, Time};
@@ -23,10 +23,7 @@ use base::{NodeId, Time};
 impl Caerus {
     /// How long the leader of one of its `regions`, at `node`, holds a transaction.
     pub(super) fn hold_ns(&self, node: NodeId, transaction: &Transaction, regions: u64) -> u64 {
-        if self.cluster.options.hold_percent == 0
-            || self.cluster.protocol() != Protocol::Caerus
-            || regions.count_ones() == 1
-        {
+        if self.cluster.options.hold_percent == 0 || !self.cluster.is_direct() || regions.count_ones() == 1 {
             return 0;
         }
         let gateway = transaction.id.coordinator;

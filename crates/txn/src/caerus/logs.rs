@@ -45,7 +45,7 @@ impl Logs {
     /// `leads`: this node leads from the beginning what its region orders.
     pub fn new(cluster: &Cluster, leads: bool) -> Logs {
         let is_sequencer = cluster.sequencers[usize::from(cluster.region.0)] == Some(cluster.me);
-        let (count, has_regional) = (cluster.sequencers.len(), cluster.protocol().has_regional());
+        let (count, has_regional) = (cluster.sequencers.len(), cluster.has_homes());
         let log = |number: usize| {
             let sequence = SequenceId(number as u16);
             let is_global = cluster.is_global(sequence);

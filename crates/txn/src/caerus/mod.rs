@@ -105,20 +105,20 @@ mod ordering;
 mod outcomes;
 mod pacing;
 mod plausibility;
-mod protocol;
 mod readers;
 mod recovery;
 mod rejoin;
 mod requests;
 mod resting;
 mod rounds;
+mod routing;
 mod scheduler;
 mod state;
 #[cfg(test)]
 mod tests;
 pub use message::{Message, SequenceId, Timer};
 pub use options::{FutureRanks, Mutant, Options};
-pub use protocol::{Agreement, Protocol};
+pub use routing::{Agreement, Routing};
 pub use state::Caerus;
 
 use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};

@@ -1,6 +1,6 @@
 //! Knobs of the engine, and the faults that tests may plant.
 
-pub use super::protocol::{Agreement, Protocol};
+pub use super::routing::{Agreement, Routing};
 pub use crate::delays::FutureRanks;
 #[cfg(any(test, feature = "mutants"))]
 use crate::log::Fault;
@@ -12,8 +12,8 @@ use base::topology::Topology;
 /// How the engine behaves. The defaults are what a cluster should run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who orders what.
-    pub protocol: Protocol,
+    /// Which logs there are.
+    pub routing: Routing,
     /// Least time between two messages on one link of the ordering path, in ns. A ceiling, not a delay:
     /// what finds its link idle goes out at once.
     pub batch_ns: u64,
@@ -42,7 +42,7 @@ pub struct Options {
     /// K: how many other regions must have an entry before anything comes of it. So many regions may be lost
     /// without losing anything that was answered; the others go on if more than K are left.
     pub copies_elsewhere: usize,
-    /// How the log of all regions agrees on an entry, with protocols that have one.
+    /// How the log of all regions agrees on an entry, where there is one.
     pub agreement: Agreement,
     /// Machines inside its region that keep a region's sequence, the leader's being one of them: 1, or 3, of which
     /// two have to have an entry before it counts or goes to anybody else.
@@ -78,7 +78,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            protocol: Protocol::Caerus,
+            routing: Routing::Direct,
             batch_ns: 2 * MS,
             batch_max_ns: 20 * MS,
             heartbeat_ns: 2 * MS,
@@ -109,16 +109,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// SLOG as a cluster should run it.
-    pub fn slog() -> Options {
-        let (batch_ns, batch_max_ns) = (10 * MS, 10 * MS);
-        Options { protocol: Protocol::Slog, batch_ns, batch_max_ns, ..Options::default() }
-    }
-    /// Calvin as a cluster should run it.
-    pub fn calvin() -> Options {
-        let (batch_ns, batch_max_ns) = (10 * MS, 10 * MS);
-        Options { protocol: Protocol::Calvin, batch_ns, batch_max_ns, ..Options::default() }
-    }
     pub(super) fn future_max_ns(&self, topology: &Topology) -> u64 {
         self.future_max_ns.unwrap_or(2 * topology.wan.widest_ns() + 10 * MS)
     }

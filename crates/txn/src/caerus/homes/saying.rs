@@ -1,7 +1,7 @@
 //! What a transaction that sets out says about homes.
 
 use super::super::cluster::Cluster;
-use super::super::options::{Mutant, Protocol};
+use super::super::options::Mutant;
 use super::{Residences, Wish};
 use base::txn::{
     AccessMode, AccessSet, ClientRequest, Granule, Home, Homed, Homes, Submission, Transaction, TxnProgram,
@@ -89,7 +89,7 @@ impl Residences {
     /// What a change of the catalog moves that is not there yet.
     fn moved_by(&self, cluster: &Cluster, transaction: &Transaction) -> Vec<(Homed, RegionId)> {
         let Some(change) = transaction.program.schema_change() else { return Vec::new() };
-        if cluster.protocol() == Protocol::Calvin {
+        if !cluster.has_homes() {
             return Vec::new(); // Everything is ordered in one place.
         }
         let mut moves = Vec::new();
@@ -113,7 +113,7 @@ impl Residences {
         to: RegionId,
     ) -> Result<Submission, SqlError> {
         let refuse = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
-        if cluster.protocol() == Protocol::Calvin {
+        if !cluster.has_homes() {
             return Err(SqlError::unsupported("moving homes with this engine"));
         }
         if cluster.topology.partitions.len() <= usize::from(partition.0) {

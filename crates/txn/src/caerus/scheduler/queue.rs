@@ -5,7 +5,7 @@
 
 use super::super::cluster::Cluster;
 use super::super::merger::{Component, Merger};
-use super::super::options::{Mutant, Protocol};
+use super::super::options::Mutant;
 use super::super::state::{Todo, Work};
 use super::{Group, Scheduler};
 use crate::graph::vertex::{Ref, State};
@@ -58,7 +58,7 @@ impl Scheduler {
         rank: Rank,
         todo: &mut Todo<'_>,
     ) {
-        assert_eq!(cluster.protocol(), Protocol::Caerus, "no two wait for each other in ordered logs");
+        assert!(cluster.is_direct(), "no two wait for each other in ordered logs");
         base::sometimes!("a component with several members executes");
         let here: SmallVec<[Ref; 4]> =
             members.iter().copied().filter(|at| merger.vertex(*at).extra.local).collect();

@@ -4,8 +4,9 @@ use super::judge::judge;
 use super::random::run_in;
 use super::recovery::turmoil_in;
 use super::{World, planted};
+use crate::baseline::{calvin, slog};
 use crate::caerus::SequenceId;
-use crate::caerus::{Mutant, Options, Protocol};
+use crate::caerus::{Mutant, Options, Routing};
 use crate::trial::panics;
 use base::NodeId;
 use base::order::CloseTicket;
@@ -149,15 +150,15 @@ fn random_worlds_without_a_bound_of_clocks_keep_all_but_real_time_of_strangers()
         judge(&world);
         assert!(world.found.len() > 3, "{}", world.found.len());
     }
-    for (seed, protocol) in (0..8).zip([Protocol::Slog, Protocol::Calvin].into_iter().cycle()) {
-        judge(&run_in(seed, 100, Some(Options { protocol, ..Options::default() }), true));
+    for (seed, routing) in (0..8).zip([slog::ROUTING, calvin::ROUTING].into_iter().cycle()) {
+        judge(&run_in(seed, 100, Some(Options { routing, ..Options::default() }), true));
     }
 }
 
 #[test]
 fn regions_may_be_lost_without_a_bound_of_clocks() {
     for seed in 0..25 {
-        judge(&turmoil_in(seed, Protocol::Caerus, None, true));
+        judge(&turmoil_in(seed, Routing::Direct, None, true));
     }
 }
 
@@ -166,7 +167,7 @@ fn random_worlds_catch_what_is_planted_in_calibration() {
     let caught = |mutant| {
         (0..150).any(|seed| {
             panics(|| judge(&run_in(seed, 150, Some(planted(mutant)), true)))
-                || panics(|| judge(&turmoil_in(seed, Protocol::Caerus, Some(mutant), true)))
+                || panics(|| judge(&turmoil_in(seed, Routing::Direct, Some(mutant), true)))
         })
     };
     let all = [

@@ -3,7 +3,8 @@
 use super::judge::judge;
 use super::random::run;
 use super::{World, planted};
-use crate::caerus::{Mutant, Options, Protocol};
+use crate::baseline::{calvin, slog};
+use crate::caerus::{Mutant, Options};
 use crate::trial::{OTHER, TABLE, panics};
 use base::order::CloseTicket;
 use base::time::MS;
@@ -41,7 +42,7 @@ fn with_a_table_moved(options: Options) -> World {
 
 #[test]
 fn a_table_that_has_moved_is_written_without_a_trip_where_it_is_and_the_rest_where_that_was() {
-    for options in [Options::default(), Options::slog()] {
+    for options in [Options::default(), slog::options()] {
         let mut world = with_a_table_moved(options);
         let near =
             [world.submit(1, "w0.101 r0.102"), world.submit(0, "w0.1"), world.submit(1, "w1.1 w0.103-105")];
@@ -271,7 +272,7 @@ fn a_move_to_nowhere_is_refused() {
     assert_eq!(state(&mut world, 0, 7).as_deref(), Some("22023"));
     assert_eq!(state(&mut world, 0, 0).as_deref(), Some("22023"));
     assert_eq!(state(&mut world, 9, 1).as_deref(), Some("22023"));
-    let mut world = World::new(1, 2, 1, 0, Options { protocol: Protocol::Calvin, ..Options::default() });
+    let mut world = World::new(1, 2, 1, 0, Options { routing: calvin::ROUTING, ..Options::default() });
     assert_eq!(state(&mut world, 0, 1).as_deref(), Some("0A000"));
     // What a change of the catalog wants is as impossible; also of a table that is homed here and there.
     let mut world = World::new(1, 3, 1, 0, Options::default());

@@ -3,7 +3,7 @@
 use super::judge::judge;
 use super::{Faults, World, access};
 use crate::caerus::SequenceId;
-use crate::caerus::{Agreement, FutureRanks, Options, Protocol};
+use crate::caerus::{Agreement, FutureRanks, Options, Routing};
 use crate::engine::Question;
 use crate::trial::{OTHER, TABLE};
 use base::order::CloseTicket;
@@ -40,7 +40,7 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
     options.outstanding_max = *knobs.pick(&[1, 5, 2000]);
     let copies_elsewhere = knobs.below(regions as u64) as usize;
     // SLOG keeps its regions' logs to themselves, Calvin has none.
-    options.copies_elsewhere = if options.protocol == Protocol::Caerus { copies_elsewhere } else { 0 };
+    options.copies_elsewhere = if options.routing == Routing::Direct { copies_elsewhere } else { 0 };
     options.suspect_after_ns = Some(*knobs.pick(&[600 * unit, 2000 * unit]));
     options.unordered_max = *knobs.pick(&[1, 10, 4000]);
     options.future_ranks = *knobs.pick(&[

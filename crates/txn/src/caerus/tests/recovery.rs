@@ -2,9 +2,10 @@
 
 use super::judge::judge;
 use super::{Faults, World, access};
+use crate::baseline::{calvin, slog};
 use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
-use crate::caerus::{Agreement, Mutant, Options, Protocol};
+use crate::caerus::{Agreement, Mutant, Options, Routing};
 use crate::trial::TABLE;
 use crate::trial::panics;
 use base::order::CloseTicket;
@@ -287,13 +288,13 @@ fn one_broken_link_ends_no_term() {
 }
 
 /// The same few transactions, and a region that is lost after so many events; whether there were as many.
-pub fn lose_after(protocol: Protocol, events: usize, region: u16, heals: bool) -> bool {
-    let mut world = match protocol {
-        Protocol::Caerus => world(3, 1, None),
-        Protocol::Slog | Protocol::Calvin => {
+pub fn lose_after(routing: Routing, events: usize, region: u16, heals: bool) -> bool {
+    let mut world = match routing {
+        Routing::Direct => world(3, 1, None),
+        slog::ROUTING | calvin::ROUTING => {
             let wan = Wan::uniform("test", &["a", "b", "c"], MS, 100 * MS);
             let topology = Topology::one_node_per_region(wan, 1).replicated();
-            World::with(1, topology, Options { protocol, ..Options::default() })
+            World::with(1, topology, Options { routing, ..Options::default() })
         }
     };
     world.submit(0, "w0.1 w1.1 w2.1");
@@ -340,7 +341,7 @@ pub fn counts(event: &super::Event) -> bool {
 fn a_region_may_be_lost_at_every_message() {
     for region in 0..3 {
         let mut events = 0;
-        while lose_after(Protocol::Caerus, events, region, events % 4 == 0) {
+        while lose_after(Routing::Direct, events, region, events % 4 == 0) {
             events += 1;
         }
         assert!(events > 20, "{events}");
@@ -348,12 +349,12 @@ fn a_region_may_be_lost_at_every_message() {
 }
 
 /// A world in which regions are lost or cut off and come back, the last for good perhaps.
-pub fn turmoil(seed: u64, protocol: Protocol, mutant: Option<Mutant>) -> World {
-    turmoil_in(seed, protocol, mutant, false)
+pub fn turmoil(seed: u64, routing: Routing, mutant: Option<Mutant>) -> World {
+    turmoil_in(seed, routing, mutant, false)
 }
 
 /// The same; perhaps clocks have no bound.
-pub fn turmoil_in(seed: u64, protocol: Protocol, mutant: Option<Mutant>, unbounded_clocks: bool) -> World {
+pub fn turmoil_in(seed: u64, routing: Routing, mutant: Option<Mutant>, unbounded_clocks: bool) -> World {
     let mut draw = Rng::new(seed).fork("turmoil");
     let (regions, copies_elsewhere) = *draw.pick(&[(3, 1), (3, 1), (4, 1), (5, 2)]);
     let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 20 * MS);
@@ -363,10 +364,10 @@ pub fn turmoil_in(seed: u64, protocol: Protocol, mutant: Option<Mutant>, unbound
         (topology.clock_bound_ns, topology.unbounded_clocks) = (0, true);
     }
     let partitions = topology.partitions.len() as u64;
-    let may_stay_lost = protocol != Protocol::Slog;
+    let may_stay_lost = routing != slog::ROUTING;
     let options = Options {
-        protocol,
-        copies_elsewhere: if protocol == Protocol::Caerus { copies_elsewhere } else { 0 },
+        routing,
+        copies_elsewhere: if routing == Routing::Direct { copies_elsewhere } else { 0 },
         batch_ns: *draw.pick(&[0, 2 * MS]),
         heartbeat_ns: 5 * MS,
         suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
@@ -403,7 +404,7 @@ pub fn turmoil_in(seed: u64, protocol: Protocol, mutant: Option<Mutant>, unbound
             }
             let name = if draw.chance(0.2) { "maybe" } else { "update" };
             world.submit_as(node, name, access(&words.join(" ")), Token::default());
-            if protocol != Protocol::Calvin && moves.chance(often) {
+            if routing != calvin::ROUTING && moves.chance(often) {
                 let to = moves.below(regions as u64) as u16;
                 let partition = moves.below(partitions) as u16;
                 match moves.below(3) {
@@ -450,7 +451,7 @@ pub fn turmoil_in(seed: u64, protocol: Protocol, mutant: Option<Mutant>, unbound
 #[test]
 fn random_worlds_lose_regions_and_nothing_that_was_answered() {
     for seed in 0..120 {
-        let world = turmoil(seed, Protocol::Caerus, None);
+        let world = turmoil(seed, Routing::Direct, None);
         judge(&world);
     }
 }
@@ -458,7 +459,7 @@ fn random_worlds_lose_regions_and_nothing_that_was_answered() {
 #[test]
 fn random_worlds_catch_what_is_planted_in_recovery() {
     let caught =
-        |mutant| (0..150).any(|seed| panics(|| judge(&turmoil(seed, Protocol::Caerus, Some(mutant)))));
+        |mutant| (0..150).any(|seed| panics(|| judge(&turmoil(seed, Routing::Direct, Some(mutant)))));
     let all = [
         Mutant::ForgetPromises,
         Mutant::LeadAlone,

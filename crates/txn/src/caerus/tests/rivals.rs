@@ -5,8 +5,9 @@ use super::judge::judge;
 use super::random::run;
 use super::recovery::{lose_after, turmoil};
 use super::{Faults, World};
+use crate::baseline::{calvin, slog};
 use crate::caerus::message::Message;
-use crate::caerus::{Agreement, FutureRanks, Mutant, Options, Protocol};
+use crate::caerus::{Agreement, FutureRanks, Mutant, Options, Routing};
 use crate::trial::panics;
 use base::time::MS;
 use base::topology::{NodeSpec, PartitionSpec, Topology};
@@ -14,13 +15,13 @@ use base::txn::Granule;
 use base::wan::Wan;
 use base::{NodeId, RegionId, TxnId};
 
-const BOTH: [Protocol; 2] = [Protocol::Slog, Protocol::Calvin];
+const BOTH: [Routing; 2] = [slog::ROUTING, calvin::ROUTING];
 
-fn options(protocol: Protocol) -> Options {
-    match protocol {
-        Protocol::Caerus => Options::default(),
-        Protocol::Slog => Options::slog(),
-        Protocol::Calvin => Options::calvin(),
+fn options(routing: Routing) -> Options {
+    match routing {
+        Routing::Direct => Options::default(),
+        slog::ROUTING => slog::options(),
+        calvin::ROUTING => calvin::options(),
     }
 }
 
@@ -32,9 +33,9 @@ fn world(regions: usize, across_ms: u64, options: Options) -> World {
 
 #[test]
 fn random_worlds_are_serializable_in_rank_order_in_all_regions() {
-    for protocol in BOTH {
+    for routing in BOTH {
         for seed in 0..25 {
-            let mut world = run(seed, 120, Some(options(protocol)));
+            let mut world = run(seed, 120, Some(options(routing)));
             judge(&world);
             world.check_empty();
         }
@@ -44,9 +45,9 @@ fn random_worlds_are_serializable_in_rank_order_in_all_regions() {
 #[test]
 fn random_worlds_lose_regions_and_nothing_that_was_answered() {
     // With SLOG a region that is lost comes back with what it knew, or everything of its waits.
-    for protocol in BOTH {
+    for routing in BOTH {
         for seed in 0..25 {
-            judge(&turmoil(seed, protocol, None));
+            judge(&turmoil(seed, routing, None));
         }
     }
 }
@@ -55,7 +56,7 @@ fn random_worlds_lose_regions_and_nothing_that_was_answered() {
 fn calvin_may_lose_a_region_at_every_message() {
     for region in 0..3 {
         let mut events = 0;
-        while lose_after(Protocol::Calvin, events, region, events % 4 == 0) {
+        while lose_after(calvin::ROUTING, events, region, events % 4 == 0) {
             events += 1;
         }
         assert!(events > 10, "{events}");
@@ -65,21 +66,21 @@ fn calvin_may_lose_a_region_at_every_message() {
 #[test]
 fn every_order_of_a_few_messages() {
     let crossed = [(0, "w0.1 w1.1"), (1, "w1.1 w0.1")];
-    for protocol in BOTH {
-        explore(2, &options(protocol), &crossed, usize::MAX);
+    for routing in BOTH {
+        explore(2, &options(routing), &crossed, usize::MAX);
         for c in ["w0.1", "w1.1", "r0.1", "r1.1 w0.2"] {
-            let states = explore(2, &options(protocol), &[crossed[0], crossed[1], (0, c)], 4000);
+            let states = explore(2, &options(routing), &[crossed[0], crossed[1], (0, c)], 4000);
             assert!(states > 30, "{states}");
         }
         let ring = [(0, "w0.1 w1.1"), (1, "w1.1 w2.1"), (2, "w2.1 w0.1")];
-        let states = explore(3, &options(protocol), &ring, 3000);
+        let states = explore(3, &options(routing), &ring, 3000);
         assert!(states > 1000, "{states}");
     }
 }
 
 #[test]
 fn slog_those_of_several_regions_crossed_with_those_of_one_wait_for_nobody_in_a_circle() {
-    let mut world = world(3, 40, Options::slog());
+    let mut world = world(3, 40, slog::options());
     world.faults = Faults { jitter_ns: 30 * MS, ..Faults::default() };
     let mut all = Vec::new();
     for n in 0..300u16 {
@@ -103,7 +104,7 @@ fn slog_those_of_several_regions_crossed_with_those_of_one_wait_for_nobody_in_a_
 
 #[test]
 fn calvin_empty_epochs_advance() {
-    let mut world = world(3, 40, Options::calvin());
+    let mut world = world(3, 40, calvin::options());
     world.run_for_ms(500);
     for region in 0..3 {
         world.close(u64::from(region), region, 1, world.now.rank(), vec![Granule::Partition]);
@@ -119,14 +120,14 @@ fn calvin_empty_epochs_advance() {
 #[test]
 fn what_an_order_of_all_regions_costs() {
     // Region 0 is 10 ms from 1, and 2 is 50 ms from both: 0 leads, and 0 and 1 are a majority.
-    let wan = |protocol| {
+    let wan = |routing| {
         let mut wan = Wan::uniform("test", &["a", "b", "c"], MS, 50 * MS);
         (wan.round_trip_ns[0][1], wan.round_trip_ns[1][0]) = (10 * MS, 10 * MS);
-        let options = Options { future_ranks: FutureRanks::Off, ..options(protocol) };
+        let options = Options { future_ranks: FutureRanks::Off, ..options(routing) };
         World::with(1, Topology::one_node_per_region(wan, 1).replicated(), options)
     };
-    let measure = |protocol, gateway: u16, text: &str| {
-        let mut world = wan(protocol);
+    let measure = |routing, gateway: u16, text: &str| {
+        let mut world = wan(routing);
         world.run_for_ms(200);
         let txn = world.submit(gateway, text);
         world.run_for_ms(1000);
@@ -139,27 +140,27 @@ fn what_an_order_of_all_regions_costs() {
     // Calvin: to the leader and back, whatever is touched; what comes from it is in two of three regions. The
     // leader itself waits for another's word.
     for text in ["w0.1", "w2.1", "w0.1 w1.1 w2.1"] {
-        near(measure(Protocol::Calvin, 0, text), 10.0);
-        near(measure(Protocol::Calvin, 1, text), 5.0 + 5.0);
-        near(measure(Protocol::Calvin, 2, text), 25.0 + 25.0);
+        near(measure(calvin::ROUTING, 0, text), 10.0);
+        near(measure(calvin::ROUTING, 1, text), 5.0 + 5.0);
+        near(measure(calvin::ROUTING, 2, text), 25.0 + 25.0);
     }
     // SLOG: at home nothing; elsewhere the way there and back.
-    near(measure(Protocol::Slog, 1, "w1.1"), 0.0);
-    near(measure(Protocol::Slog, 2, "w1.1"), 50.0);
+    near(measure(slog::ROUTING, 1, "w1.1"), 0.0);
+    near(measure(slog::ROUTING, 2, "w1.1"), 50.0);
     // Several regions: to the leader; until each has the order; and the latest piece's way.
-    near(measure(Protocol::Slog, 1, "w0.1 w1.1"), 5.0 + 10.0 + 5.0);
-    near(measure(Protocol::Slog, 0, "w0.1 w2.1"), 25.0 + 25.0);
-    near(measure(Protocol::Slog, 2, "w0.1 w2.1"), 25.0 + 10.0 + 25.0);
+    near(measure(slog::ROUTING, 1, "w0.1 w1.1"), 5.0 + 10.0 + 5.0);
+    near(measure(slog::ROUTING, 0, "w0.1 w2.1"), 25.0 + 25.0);
+    near(measure(slog::ROUTING, 2, "w0.1 w2.1"), 25.0 + 10.0 + 25.0);
     // And Caerus one round trip to the farthest.
-    near(measure(Protocol::Caerus, 1, "w0.1 w1.1"), 10.0);
-    near(measure(Protocol::Caerus, 2, "w0.1 w2.1"), 50.0);
+    near(measure(Routing::Direct, 1, "w0.1 w1.1"), 10.0);
+    near(measure(Routing::Direct, 2, "w0.1 w2.1"), 50.0);
 }
 
 /// What a transaction of all three regions costs the leader's own clients with Calvin, where Paxos decides each entry.
 fn two_rounds_ms(mutant: Option<Mutant>) -> f64 {
     let agreement = Agreement::PaxosPerEntry;
     let future_ranks = FutureRanks::Off;
-    let mut world = world(3, 40, Options { agreement, future_ranks, mutant, ..Options::calvin() });
+    let mut world = world(3, 40, Options { agreement, future_ranks, mutant, ..calvin::options() });
     world.run_for_ms(200);
     let leader = world.nodes[0].cluster.global.expect("there is a log of all regions").home.0;
     let txn = world.submit(leader, "w0.1 w1.1 w2.1");
@@ -175,7 +176,7 @@ fn paxos_for_each_entry_takes_a_round_more() {
     // Nothing is acted on before its first round is over: without it, half the time is enough.
     assert!(two_rounds_ms(Some(Mutant::SkipFirstRound)) < 45.0);
     // A round that is lost is asked for again.
-    let options = Options { agreement: Agreement::PaxosPerEntry, ..Options::calvin() };
+    let options = Options { agreement: Agreement::PaxosPerEntry, ..calvin::options() };
     let mut world = world(3, 40, options);
     world.run_for_ms(200);
     world.passes = Box::new(|_, _, message| !matches!(message, Message::Prepared { .. }));
@@ -189,7 +190,7 @@ fn paxos_for_each_entry_takes_a_round_more() {
 }
 
 /// Two regions of three nodes each, which keep their region's sequence together.
-fn three_inside(protocol: Protocol, mutant: Option<Mutant>) -> World {
+fn three_inside(routing: Routing, mutant: Option<Mutant>) -> World {
     let wan = Wan::uniform("test", &["a", "b"], MS, 40 * MS);
     let (mut nodes, mut partitions) = (Vec::new(), Vec::new());
     for region in (0..6).map(|n| RegionId(n / 3)) {
@@ -199,13 +200,13 @@ fn three_inside(protocol: Protocol, mutant: Option<Mutant>) -> World {
     }
     let topology =
         Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false }.replicated();
-    let options = Options { machines_inside: 3, mutant, future_ranks: FutureRanks::Off, ..options(protocol) };
+    let options = Options { machines_inside: 3, mutant, future_ranks: FutureRanks::Off, ..options(routing) };
     World::with(1, topology, options)
 }
 
 /// Nothing is answered, nor goes elsewhere, that only one machine of a region has.
-fn one_machine_has_it(protocol: Protocol, mutant: Option<Mutant>) {
-    let mut world = three_inside(protocol, mutant);
+fn one_machine_has_it(routing: Routing, mutant: Option<Mutant>) {
+    let mut world = three_inside(routing, mutant);
     world.run_for_ms(100);
     let kept_for = world.submit(0, "w0.1");
     let everywhere = world.submit(0, "w0.2 w3.2");
@@ -229,16 +230,16 @@ fn one_machine_has_it(protocol: Protocol, mutant: Option<Mutant>) {
 
 #[test]
 fn an_entry_counts_once_two_machines_of_three_have_it() {
-    for protocol in [Protocol::Caerus, Protocol::Slog] {
-        one_machine_has_it(protocol, None);
-        assert!(panics(|| one_machine_has_it(protocol, Some(Mutant::CountBeforeKept))));
+    for routing in [Routing::Direct, slog::ROUTING] {
+        one_machine_has_it(routing, None);
+        assert!(panics(|| one_machine_has_it(routing, Some(Mutant::CountBeforeKept))));
     }
 }
 
 #[test]
 fn calvin_loses_its_leader_and_goes_on_and_slog_waits_for_its_own() {
-    for protocol in BOTH {
-        let mut world = world(3, 40, options(protocol));
+    for routing in BOTH {
+        let mut world = world(3, 40, options(routing));
         world.run_for_ms(200);
         let leader = world.nodes[0].cluster.global.expect("there is a log of all regions").home.0;
         let gateway = (leader + 1) % 3;
@@ -250,7 +251,7 @@ fn calvin_loses_its_leader_and_goes_on_and_slog_waits_for_its_own() {
         world.run_for_ms(5000);
         assert!(world.has_ended(&before) && world.has_ended(&own));
         // The lost region's own log is nobody else's.
-        assert_eq!(world.has_ended(&meanwhile), protocol == Protocol::Calvin);
+        assert_eq!(world.has_ended(&meanwhile), routing == calvin::ROUTING);
         world.heal();
         world.run_for_ms(10_000);
         judge(&world);
@@ -259,8 +260,8 @@ fn calvin_loses_its_leader_and_goes_on_and_slog_waits_for_its_own() {
 }
 
 /// A leader that answers and is lost at once.
-fn answered_and_lost(protocol: Protocol, mutant: Option<Mutant>) {
-    let mut world = world(3, 40, Options { mutant, ..options(protocol) });
+fn answered_and_lost(routing: Routing, mutant: Option<Mutant>) {
+    let mut world = world(3, 40, Options { mutant, ..options(routing) });
     world.run_for_ms(200);
     let leader = world.nodes[0].cluster.global.expect("there is a log of all regions").home;
     world.passes = Box::new(move |from, to, _| from.0 != leader.0 || to.0 == leader.0);
@@ -280,30 +281,29 @@ fn answered_and_lost(protocol: Protocol, mutant: Option<Mutant>) {
 
 #[test]
 fn what_is_planted_is_noticed() {
-    answered_and_lost(Protocol::Calvin, None);
-    assert!(panics(|| answered_and_lost(Protocol::Calvin, Some(Mutant::ActBeforeAgreement))));
-    let caught = |protocol, mutant| {
-        let planted = Options { mutant: Some(mutant), ..options(protocol) };
+    answered_and_lost(calvin::ROUTING, None);
+    assert!(panics(|| answered_and_lost(calvin::ROUTING, Some(Mutant::ActBeforeAgreement))));
+    let caught = |routing, mutant| {
+        let planted = Options { mutant: Some(mutant), ..options(routing) };
         (0..60).any(|seed| panics(|| judge(&run(seed, 80, Some(planted.clone())))))
     };
     let all = [
-        (Protocol::Slog, Mutant::PiecesAsTheyCome),
+        (slog::ROUTING, Mutant::PiecesAsTheyCome),
         // It executes with the first piece.
-        (Protocol::Slog, Mutant::PlaceIncomplete),
-        (Protocol::Slog, Mutant::MissingAntiDependency),
-        (Protocol::Slog, Mutant::ForgetEmittedRanks),
-        (Protocol::Slog, Mutant::CloseIgnoresUndecided),
-        (Protocol::Slog, Mutant::NoReplyGate),
-        (Protocol::Calvin, Mutant::MissingAntiDependency),
-        (Protocol::Calvin, Mutant::InvertedWriteWrite),
-        (Protocol::Calvin, Mutant::PrefixReads),
-        (Protocol::Calvin, Mutant::StampIsNow),
+        (slog::ROUTING, Mutant::PlaceIncomplete),
+        (slog::ROUTING, Mutant::MissingAntiDependency),
+        (slog::ROUTING, Mutant::ForgetEmittedRanks),
+        (slog::ROUTING, Mutant::CloseIgnoresUndecided),
+        (slog::ROUTING, Mutant::NoReplyGate),
+        (calvin::ROUTING, Mutant::MissingAntiDependency),
+        (calvin::ROUTING, Mutant::InvertedWriteWrite),
+        (calvin::ROUTING, Mutant::PrefixReads),
+        (calvin::ROUTING, Mutant::StampIsNow),
     ];
-    let unnoticed: Vec<_> =
-        all.into_iter().filter(|(protocol, mutant)| !caught(*protocol, *mutant)).collect();
+    let unnoticed: Vec<_> = all.into_iter().filter(|(routing, mutant)| !caught(*routing, *mutant)).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
     let caught =
-        |mutant| (0..240).any(|seed| panics(|| judge(&turmoil(seed, Protocol::Calvin, Some(mutant)))));
+        |mutant| (0..240).any(|seed| panics(|| judge(&turmoil(seed, calvin::ROUTING, Some(mutant)))));
     let all = [Mutant::LeadAlone, Mutant::KeepOwnLog, Mutant::ForgetPromises, Mutant::ActBeforeAgreement];
     let unnoticed: Vec<_> = all.into_iter().filter(|mutant| !caught(*mutant)).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");

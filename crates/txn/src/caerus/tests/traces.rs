@@ -3,17 +3,18 @@
 use super::World;
 use super::random::{run, run_in};
 use super::{availability, recovery, rejoin};
-use crate::caerus::{Options, Protocol};
+use crate::baseline::{calvin, slog};
+use crate::caerus::{Options, Routing};
 
 fn worlds(seed: u64) -> Vec<(&'static str, World)> {
     vec![
         ("usual", run(seed, 120, None)),
         ("unbounded clocks", run_in(seed, 80, None, true)),
-        ("slog", run(seed, 80, Some(Options { protocol: Protocol::Slog, ..Options::default() }))),
-        ("calvin", run(seed, 80, Some(Options { protocol: Protocol::Calvin, ..Options::default() }))),
-        ("losses", recovery::turmoil(seed, Protocol::Caerus, None)),
-        ("losses, unbounded clocks", recovery::turmoil_in(seed, Protocol::Caerus, None, true)),
-        ("losses, calvin", recovery::turmoil(seed, Protocol::Calvin, None)),
+        ("slog", run(seed, 80, Some(Options { routing: slog::ROUTING, ..Options::default() }))),
+        ("calvin", run(seed, 80, Some(Options { routing: calvin::ROUTING, ..Options::default() }))),
+        ("losses", recovery::turmoil(seed, Routing::Direct, None)),
+        ("losses, unbounded clocks", recovery::turmoil_in(seed, Routing::Direct, None, true)),
+        ("losses, calvin", recovery::turmoil(seed, calvin::ROUTING, None)),
         ("lost memory", rejoin::turmoil(seed, None)),
         ("lost regions", availability::random(seed, None)),
     ]

@@ -1,24 +1,12 @@
-//! Who orders what: Caerus, and its two rivals over the same merger, scheduler and readers.
+//! How transactions get into sequences: Caerus' way, and those of the systems that it is compared with.
 //!
-//! All three merge sequences into one order of whatever conflicts; they differ in which sequences there are and
-//! how a transaction gets into them.
+//! IN: which logs there are ([`Routing`]). OUT: which sequences exist, which of them give a transaction its place, where
+//! its gateway sends it, who may tell how it ended. KEEPS: merger, scheduler and readers ask for these answers and never
+//! for a system's name. The baselines themselves are in [`crate::baseline`].
 //!
-//! - *Caerus*: a sequence for each region. Its gateway sends a transaction to each of its regions at once.
-//! - *SLOG* (Ren, Li, Abadi, VLDB 2019): a sequence ("local log") for each region, and one of all regions. What
-//!   touches one region goes into that region's log. What touches several goes into the log of all regions first;
-//!   every region takes its pieces from there, in that order, into its own log. Two such transactions so come in
-//!   the same order in every log, no two wait for each other, and no component has several members (asserted):
-//!   who waits for locks gets them.
-//! - *Calvin* (Thomson et al., SIGMOD 2012): one log of all regions, for everything. Every region executes it.
-//!
-//! KEEPS: the log of all regions is agreed on by a majority of the regions (a leader, terms, promises; see
-//! `recovery`): an entry is merged once so many have it. A region's own log has `copies_elsewhere` copies, as with
-//! Caerus. Ranks are made from entries' stamps as ever, so whatever holds of Caerus' ranks holds of theirs; SLOG's
-//! log of all regions orders pieces and ranks nothing.
-//!
-//! In their favour: entries leave as soon as their link is idle, no epoch is waited for; the log of all regions is
-//! led where it is decided soonest for all regions on average; every region executes, and a gateway is answered by
-//! its own. Against them: a piece carries its whole transaction.
+//! A log of all regions is agreed on by a majority of the regions (a leader, terms, promises; see `recovery`): an entry is
+//! merged once so many have it. A region's own log has `copies_elsewhere` copies. Ranks are made from entries' stamps in
+//! any case; where there are both kinds of logs, the log of all regions orders pieces and ranks nothing.
 
 use super::cluster::Cluster;
 use super::message::SequenceId;
@@ -28,23 +16,26 @@ use base::topology::Topology;
 use base::txn::Transaction;
 use base::{NodeId, RegionId, Time};
 
-/// See the module.
+/// Which logs there are, and so where a transaction goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
+pub enum Routing {
+    /// Each region has one: a transaction goes to the logs of all its regions at once. Caerus.
     #[default]
-    Caerus,
-    Slog,
-    Calvin,
+    Direct,
+    /// Each region has one, and there is one of all regions: what spans regions goes through that one first.
+    Ordered,
+    /// There is one of all regions, for everything.
+    Central,
 }
 
-impl Protocol {
-    /// There is a sequence for each region.
+impl Routing {
+    /// Each region has a log of its own, for what touches items that are homed there.
     pub(super) fn has_regional(self) -> bool {
-        self != Protocol::Calvin
+        self != Routing::Central
     }
-    /// There is a sequence of all regions.
+    /// There is a log of all regions.
     pub(super) fn has_global(self) -> bool {
-        self != Protocol::Caerus
+        self != Routing::Direct
     }
 }
 
@@ -91,9 +82,13 @@ impl Global {
 }
 
 impl Cluster {
-    /// Who orders what here.
-    pub(super) fn protocol(&self) -> Protocol {
-        self.options.protocol
+    /// A transaction goes to the logs of all its regions at once.
+    pub(super) fn is_direct(&self) -> bool {
+        self.options.routing == Routing::Direct
+    }
+    /// Things have homes that may move: each region orders what is homed there.
+    pub(super) fn has_homes(&self) -> bool {
+        self.options.routing.has_regional()
     }
     /// The sequences there are, in order.
     pub(super) fn running(&self) -> Vec<SequenceId> {
@@ -103,23 +98,20 @@ impl Cluster {
 
     pub(super) fn regional(&self) -> impl Iterator<Item = SequenceId> + '_ {
         let regions = (0..self.sequencers.len() as u16).map(SequenceId);
-        regions.filter(|region| {
-            self.protocol().has_regional() && self.sequencers[usize::from(region.0)].is_some()
-        })
+        regions.filter(|region| self.has_homes() && self.sequencers[usize::from(region.0)].is_some())
     }
 
     /// The sequences whose entries give transactions their places and ranks, in order.
     pub(super) fn ranking(&self) -> Vec<SequenceId> {
-        match self.protocol() {
-            Protocol::Caerus | Protocol::Slog => self.regional().collect(),
-            Protocol::Calvin => self.running(),
+        match self.has_homes() {
+            true => self.regional().collect(),
+            false => self.running(),
         }
     }
 
     pub(super) fn exists(&self, sequence: SequenceId) -> bool {
         self.is_global(sequence)
-            || self.protocol().has_regional()
-                && self.sequencers.get(usize::from(sequence.0)).is_some_and(Option::is_some)
+            || self.has_homes() && self.sequencers.get(usize::from(sequence.0)).is_some_and(Option::is_some)
     }
 
     pub(super) fn is_global(&self, sequence: SequenceId) -> bool {
@@ -144,8 +136,8 @@ impl Cluster {
 
     /// Answers and what they rest on outlive the loss of a region.
     pub(super) fn survives(&self) -> bool {
-        match (self.protocol(), self.global) {
-            (Protocol::Calvin, Some(global)) => global.copies > 0,
+        match self.global {
+            Some(global) if !self.has_homes() => global.copies > 0,
             _ => self.options.copies_elsewhere > 0,
         }
     }
@@ -160,9 +152,9 @@ impl Cluster {
 
     /// The regions whose nodes may tell how a transaction ended that these sequences order.
     pub(super) fn witnesses(&self, regions: u64) -> u64 {
-        match self.protocol() {
-            Protocol::Caerus | Protocol::Slog => regions,
-            Protocol::Calvin => {
+        match self.has_homes() {
+            true => regions,
+            false => {
                 let all = (0..self.sequencers.len()).filter(|n| self.sequencers[*n].is_some());
                 all.fold(0, |bits, n| bits | 1 << n)
             }
@@ -171,9 +163,9 @@ impl Cluster {
 
     /// The regions where what a transaction touches is homed, as bits; `regions` order it.
     pub(super) fn homes(&self, transaction: &Transaction, regions: u64) -> u64 {
-        match self.protocol() {
-            Protocol::Caerus | Protocol::Slog => regions,
-            Protocol::Calvin => {
+        match self.has_homes() {
+            true => regions,
+            false => {
                 let homes = transaction.participants().map(|p| self.topology.region_of_partition(p).0);
                 homes.fold(0, |bits, home| bits | 1 << home)
             }
@@ -182,23 +174,22 @@ impl Cluster {
 
     /// Whether a sequence's entries only say in which order others take them.
     pub(super) fn feeds_others(&self, sequence: SequenceId) -> bool {
-        self.protocol() == Protocol::Slog && self.is_global(sequence)
+        self.has_homes() && self.is_global(sequence)
     }
 
     /// Whether whoever is heard of from another sequence is ordered here at once.
     pub(super) fn orders_orphans(&self) -> bool {
-        match self.protocol() {
-            Protocol::Caerus => !self.options.planted(Mutant::NoOrphanRule),
-            Protocol::Slog => self.options.planted(Mutant::PiecesAsTheyCome),
-            Protocol::Calvin => false,
+        match self.is_direct() {
+            true => !self.options.planted(Mutant::NoOrphanRule),
+            false => self.has_homes() && self.options.planted(Mutant::PiecesAsTheyCome),
         }
     }
 }
 
 impl Caerus {
-    /// Who orders what here.
-    pub fn protocol(&self) -> Protocol {
-        self.cluster.options.protocol
+    /// Which logs there are.
+    pub fn routing(&self) -> Routing {
+        self.cluster.options.routing
     }
 
     /// The log of all regions has come to a transaction: the regions led here order their pieces of it.
