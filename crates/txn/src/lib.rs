@@ -7,6 +7,7 @@ pub mod baseline;
 pub mod caerus;
 mod delays;
 pub mod engine;
+mod gate;
 pub mod graph;
 pub mod log;
 pub mod perseus;

@@ -89,8 +89,6 @@ impl System {
         let future_ranks = if self.serves_queries { FutureRanks::Measured } else { FutureRanks::Off };
         let System { routing, batch_ns, batch_max_ns, copies_elsewhere, .. } = *self;
         let System { agreement, machines_inside, hold_percent, suspect_after_ns, .. } = *self;
-        // An open loop is not to be throttled.
-        let (outstanding_max, unordered_max) = (usize::MAX, usize::MAX);
         Options {
             routing,
             batch_ns,
@@ -101,8 +99,9 @@ impl System {
             hold_percent,
             suspect_after_ns,
             future_ranks,
-            outstanding_max,
-            unordered_max,
+            // An open loop is not to be throttled.
+            outstanding_max: usize::MAX,
+            unordered_max: usize::MAX,
             ..Options::default()
         }
     }

@@ -7,7 +7,7 @@
 use super::cluster::Cluster;
 use super::merger::Merger;
 use super::message::Message;
-use super::state::Todo;
+use super::work::Todo;
 use base::patience::{MOST_NS, Patience};
 use base::topology::Topology;
 use base::{NodeId, PartitionId, RegionId, Time, TxnId};

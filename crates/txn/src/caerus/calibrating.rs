@@ -16,10 +16,10 @@
 //! - The answer is not below what this node has reported to be collectable.
 
 use super::claims::Claims;
+use super::context::Context;
+use super::message::sequences_in;
 use super::message::{Message, SequenceId, Term};
 use super::options::Mutant;
-use super::readers::Context;
-use super::state::sequences_in;
 use crate::engine::Answered;
 use crate::graph::vertex::Ref;
 use base::order::CloseTicket;

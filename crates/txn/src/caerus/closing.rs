@@ -9,11 +9,11 @@
 
 use super::claims::Claims;
 use super::cluster::Cluster;
+use super::context::Context;
 use super::merger::Merger;
 use super::message::SequenceId;
+use super::message::sequences_in;
 use super::options::Mutant;
-use super::readers::Context;
-use super::state::sequences_in;
 use crate::engine::Answered;
 use crate::graph::vertex::{Ref, State};
 use base::order::{Close, CloseTicket, Closed};
@@ -36,8 +36,8 @@ pub(super) struct Closes {
     asked: BTreeMap<SequenceId, (Time, Rank)>,
 }
 
-/// Readers to look at again, because something that they read has moved.
-pub(super) type Moved = SmallVec<[CloseTicket; 2]>;
+/// The reader, if it has to be looked at again because something that it reads has moved.
+pub(super) type Moved = Option<CloseTicket>;
 
 impl Closes {
     #[cfg(test)]
@@ -114,7 +114,7 @@ impl Closes {
     /// Waits for these sequences to be complete, then for who is in flight. What this node leads has promised as much
     /// as it may.
     pub fn wait(&mut self, ticket: CloseTicket, sequences: u64, cx: &mut Context<'_>) -> Moved {
-        let Some(closing) = self.waiting.get_mut(&ticket) else { return Moved::new() };
+        let Some(closing) = self.waiting.get_mut(&ticket) else { return None };
         let rank = closing.close.rank;
         let is_missing = |sequence: &SequenceId| cx.logs.of(*sequence).low() < rank;
         let missing = sequences_in(sequences).filter(is_missing).fold(0u64, |all, s| all | s.bit());
@@ -123,7 +123,7 @@ impl Closes {
             return self.all_reached(ticket, cx);
         }
         if self.refuses_sequences(ticket, missing, cx) {
-            return Moved::new();
+            return None;
         }
         base::sometimes!("a reader waits for a sequence to be complete");
         for number in sequences_in(missing) {
@@ -133,7 +133,7 @@ impl Closes {
                 cx.want_low(number, rank, cx.cluster.me);
             }
         }
-        Moved::new()
+        None
     }
 
     /// A sequence is complete to `low`: those that waited for that, in order.
@@ -148,11 +148,11 @@ impl Closes {
 
     /// A sequence is complete to the reader's cut.
     pub fn is_complete(&mut self, sequence: SequenceId, ticket: CloseTicket, cx: &mut Context<'_>) -> Moved {
-        let Some(closing) = self.waiting.get_mut(&ticket) else { return Moved::new() };
+        let Some(closing) = self.waiting.get_mut(&ticket) else { return None };
         closing.missing &= !(sequence.bit());
         match closing.missing {
             0 => self.all_reached(ticket, cx),
-            _ => Moved::new(),
+            _ => None,
         }
     }
 
@@ -177,7 +177,7 @@ impl Closes {
 
     /// The sequences are complete to the reader's cut: who is in flight?
     fn all_reached(&mut self, ticket: CloseTicket, cx: &mut Context<'_>) -> Moved {
-        let Some(closing) = self.waiting.get(&ticket) else { return Moved::new() };
+        let Some(closing) = self.waiting.get(&ticket) else { return None };
         let Close { partition, rank, granules } = &closing.close;
         let undecided = cx.merger.pending_to(*rank).map(|(_, at)| at);
         let holds_up = |at: &Ref| holds_up(cx.cluster, cx.merger, *at, *partition, *rank, granules);
@@ -186,7 +186,7 @@ impl Closes {
             return self.nobody_left(ticket, cx);
         }
         if self.refuses_blocked(ticket, blockers.iter().copied(), cx) {
-            return Moved::new();
+            return None;
         }
         base::sometimes!("a reader waits for a writer in flight");
         let closing = self.waiting.get_mut(&ticket).expect("just found");
@@ -194,30 +194,28 @@ impl Closes {
         for at in blockers {
             self.behind.entry(at.slot).or_default().push(ticket);
         }
-        Moved::new()
+        None
     }
 
-    /// A transaction's bound was raised, or it got its place, or it executed: readers may go on.
-    pub fn changed(&mut self, at: Ref, cx: &mut Context<'_>) -> Moved {
-        let mut moved = Moved::new();
-        let Some(tickets) = self.behind.remove(&at.slot) else { return moved };
-        let mut still = Vec::new();
-        for ticket in tickets {
-            let Some(closing) = self.waiting.get_mut(&ticket) else { continue };
-            if may_be_within(cx.merger, at, closing.close.rank) {
-                still.push(ticket);
-                continue;
-            }
-            let blockers = closing.blockers.as_mut().expect("it waits for transactions");
-            *blockers -= 1;
-            if *blockers == 0 {
-                moved.extend(self.nobody_left(ticket, cx));
-            }
-        }
+    /// A transaction's bound was raised, or it got its place, or it executed: takes the readers that wait for it.
+    pub fn take_behind(&mut self, at: Ref) -> Vec<CloseTicket> {
+        self.behind.remove(&at.slot).unwrap_or_default()
+    }
+    /// These still wait for it.
+    pub fn put_behind(&mut self, at: Ref, still: Vec<CloseTicket>) {
         if !still.is_empty() {
-            self.behind.insert(at.slot, still);
+            self.behind.entry(at.slot).or_default().extend(still);
         }
-        moved
+    }
+    /// A reader that waited for this transaction goes on; `None` if it still has to wait.
+    pub fn go_on(&mut self, at: Ref, ticket: CloseTicket, cx: &mut Context<'_>) -> Option<Moved> {
+        let Some(closing) = self.waiting.get_mut(&ticket) else { return Some(None) };
+        if may_be_within(cx.merger, at, closing.close.rank) {
+            return None;
+        }
+        let blockers = closing.blockers.as_mut().expect("it waits for transactions");
+        *blockers -= 1;
+        Some(if *blockers == 0 { self.nobody_left(ticket, cx) } else { None })
     }
     /// Whether some reader waits for transactions.
     pub fn waits_for_some(&self) -> bool {
@@ -231,11 +229,11 @@ impl Closes {
         let has_moved = cx.residences.read(partition, granules) != *homes;
         if has_moved && !cx.cluster.options.planted(Mutant::CloseAtOldHome) {
             base::sometimes!("something moves while a reader closes it");
-            return Moved::from_elem(ticket, 1);
+            return Some(ticket);
         }
         self.waiting.remove(&ticket);
         closed(ticket, partition, cx);
-        Moved::new()
+        None
     }
 
     /// Refuses those readers that wait for what has turned out to be lost.

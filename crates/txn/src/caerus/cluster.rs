@@ -5,10 +5,9 @@
 //! KEEPS: nothing in it changes in a node's life, so every part may look here and none can write.
 
 use super::message::{SequenceId, Term};
+use super::message::{regions_in, sequences_in};
 use super::options::{Agreement, Mutant, Options};
-use super::rejoin::Refused;
 use super::routing::Global;
-use super::state::{regions_in, sequences_in};
 use crate::graph::conflict::Flaws;
 use crate::graph::participants::Nodes;
 use base::time::{MS, SECOND};
@@ -270,4 +269,13 @@ impl Cluster {
             regions.iter().map(|region| self.topology.region_name(*region).to_string()).collect();
         (names.join(", "), names.len() > 1)
     }
+}
+
+/// Why there is no way back for a node that has lost its memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refused {
+    /// K = 0.
+    NothingElsewhere,
+    /// A region of several nodes, and none elsewhere has the copies that this one had.
+    NobodyAlike,
 }

@@ -6,7 +6,8 @@
 
 use super::cluster::Cluster;
 use super::message::{Message, Part};
-use super::state::{Caerus, Out, Todo};
+use super::state::Caerus;
+use super::work::{Out, Todo};
 use crate::engine::{CopyEnded, Executor};
 use base::codec;
 use base::{NodeId, PartitionId, Time};

@@ -1,8 +1,9 @@
 //! Following sequences: what their leaders append comes here, and is merged once it is stable.
 
-use super::message::{Append, Entry, Named, SequenceId};
+use super::message::{Append, Entry, Named, SequenceId, sequences_in};
 use super::options::Mutant;
-use super::state::{Caerus, Out};
+use super::state::Caerus;
+use super::work::Out;
 use base::{NodeId, Time};
 
 impl Caerus {
@@ -70,6 +71,16 @@ impl Caerus {
             {
                 base::sometimes!("a transaction is heard of from another sequence first");
                 self.order(now, led, named.clone(), out);
+            }
+        }
+    }
+
+    /// The log of all regions has come to a transaction: the regions led here order their pieces of it.
+    pub(super) fn take_pieces(&mut self, now: Time, named: Named, out: &mut Out) {
+        let regions = self.cluster.regions_of(&named.0);
+        for sequence in sequences_in(regions) {
+            if self.logs.is_open(sequence) {
+                self.order(now, sequence, named.clone(), out);
             }
         }
     }

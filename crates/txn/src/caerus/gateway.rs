@@ -9,11 +9,13 @@ mod starting;
 
 use super::claims::{is_bare_move, moved_away};
 use super::cluster::Cluster;
-use super::gate::ReplyGate;
+use super::message::regions_in;
 use super::message::{Message, Named, SequenceId, Share, Term};
+use super::options::Mutant;
 use super::requests::unknown;
-use super::state::{Out, Todo, regions_in};
+use super::work::{Out, Todo};
 use crate::engine::{Answer, EngineEffect};
+use crate::gate::ReplyGate;
 use crate::graph::participants::Nodes;
 use crate::log::link::Outbox;
 use crate::share::merge;
@@ -410,7 +412,8 @@ impl Gateway {
 
     /// Lets out the answers whose rank has passed into the past for every clock; answers when the next one may go.
     pub fn open_gate(&mut self, now: Time, cluster: &Cluster, out: &mut Out) -> Option<Time> {
-        self.gate.open(now, cluster, out)
+        let is_gated = !cluster.is_unbounded() && !cluster.options.planted(Mutant::NoReplyGate);
+        self.gate.open(now, is_gated.then(|| cluster.clock_bound_ns()), out)
     }
 
     /// Asks for outcomes that should have come.

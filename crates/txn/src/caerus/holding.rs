@@ -14,9 +14,11 @@
 //!
 //! [`Options::hold_percent`]: super::Options::hold_percent
 
+use super::message::sequences_in;
 use super::message::{Named, SequenceId};
 use super::options::Mutant;
-use super::state::{Caerus, Out, sequences_in};
+use super::state::Caerus;
+use super::work::Out;
 use base::txn::Transaction;
 use base::{NodeId, Time};
 

@@ -7,11 +7,12 @@
 
 use super::homes::Resided;
 use super::logs::Logs;
-use super::merger::{Extra, Graph, Merger};
+use super::merger::{Exchange, Extra, Graph, Merger};
 use super::message::SequenceId;
 use super::requests::Kept;
-use super::scheduler::{Exchange, Groups};
-use super::state::{Caerus, Work};
+use super::scheduler::Groups;
+use super::state::Caerus;
+use super::work::Work;
 use crate::graph::participants::Participants;
 use crate::graph::seen::Seen;
 use crate::graph::vertex::{Ref, State};

@@ -5,13 +5,15 @@
 //! merged is known by its transaction's id as long as a gateway may submit it again.
 
 use super::cluster::Cluster;
-use super::message::{Entry, Lives, Message, Named, SequenceId, Term};
+use super::message::{Entry, Lives, Message, Named, SequenceId};
 use super::options::Mutant;
-use super::rounds::{Preparing, inside};
-use super::state::{Caerus, Out, Todo};
+use super::options::Options;
+use super::preparing::Preparing;
+use super::work::Todo;
 use crate::graph::seen::Seen;
 use crate::log::link::Inbox;
 use crate::log::{Group, Log, Posts, Standing, Times};
+use base::topology::Topology;
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -185,7 +187,7 @@ impl Logs {
     }
 
     /// What a log does, and what it has to say about it.
-    fn act<R>(
+    pub fn act<R>(
         &mut self,
         sequence: SequenceId,
         todo: &mut Todo<'_>,
@@ -222,6 +224,23 @@ impl Logs {
     }
 }
 
+/// The machines that keep a sequence beside `me`, its leader's.
+fn inside(topology: &Topology, me: NodeId, options: &Options) -> Vec<NodeId> {
+    assert!(matches!(options.machines_inside, 1 | 3), "one machine inside a region, or three");
+    let is_near = |node: &NodeId| {
+        *node != me
+            && topology.region_of(*node) == topology.region_of(me)
+            && topology.copies_at(*node).next().is_some()
+    };
+    let near: Vec<NodeId> = topology.node_ids().filter(is_near).take(options.machines_inside - 1).collect();
+    assert_eq!(
+        near.len() + 1,
+        options.machines_inside,
+        "a region has as many nodes as are to keep its sequence"
+    );
+    near
+}
+
 /// Who keeps a sequence.
 fn group(cluster: &Cluster, sequence: SequenceId) -> Group {
     let (topology, options, me) = (&cluster.topology, &cluster.options, cluster.me);
@@ -248,26 +267,5 @@ fn group(cluster: &Cluster, sequence: SequenceId) -> Group {
         },
         #[cfg(any(test, feature = "mutants"))]
         fault: options.mutant.and_then(super::options::Mutant::of_log),
-    }
-}
-
-impl Caerus {
-    /// What the log of a sequence does; what it has to say is sent.
-    pub(super) fn log<R>(
-        &mut self,
-        sequence: SequenceId,
-        out: &mut Out,
-        act: impl FnOnce(&mut Log<Entry>, &mut Posts<Entry>) -> R,
-    ) -> R {
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        self.logs.act(sequence, &mut todo, act)
-    }
-    /// Who leads a sequence, as far as is known here.
-    pub(super) fn leader_of(&self, sequence: SequenceId) -> NodeId {
-        self.logs.of(sequence).leader()
-    }
-    /// The same, and in which term.
-    pub(super) fn leader(&self, sequence: SequenceId) -> (NodeId, Term) {
-        (self.leader_of(sequence), self.logs.of(sequence).led_in())
     }
 }

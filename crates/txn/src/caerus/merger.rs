@@ -20,12 +20,11 @@ use super::cluster::Cluster;
 use super::homes::Residences;
 use super::message::{Entry, SequenceId};
 use super::options::{Mutant, Options};
-use super::scheduler::Exchange;
-use super::state::{Todo, Work};
+use super::work::{Todo, Work};
 use crate::graph::component;
 use crate::graph::participants::Participants;
 use crate::graph::vertex::{Ref, State, Vertex, Vertices};
-use base::txn::{Access, AccessMode, ClientRequest, Granule, Transaction};
+use base::txn::{Access, AccessMode, ClientRequest, Gathered, Granule, Transaction};
 use base::{PartitionId, Rank, Time};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +54,14 @@ pub(super) struct Extra {
     pub ordered_at: Time,
     /// Present for transactions that take part at several nodes of this region.
     pub exchange: Option<Box<Exchange>>,
+}
+
+/// Reads that nodes of one region show each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exchange {
+    pub reads: BTreeMap<PartitionId, Gathered>,
+    /// Own reads are in it.
+    pub gathered: bool,
 }
 
 /// The graph, and what of it is looked up in order.

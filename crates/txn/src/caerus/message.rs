@@ -39,7 +39,7 @@
 use crate::log::{self, Said};
 pub use crate::share::Share;
 use base::txn::{ClientRequest, Gathered, Home, Homed, Transaction};
-use base::{NodeId, PartitionId, Rank, Time, TxnId};
+use base::{NodeId, PartitionId, Rank, RegionId, Time, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,6 +110,16 @@ pub enum Part {
     State(Vec<u8>),
     /// A block of a partition's rows; see [`Executor::next_block`](crate::engine::Executor::next_block).
     Rows { partition: PartitionId, bytes: Vec<u8> },
+}
+
+/// The regions of a set of bits, in order.
+pub(super) fn regions_in(bits: u64) -> impl Iterator<Item = RegionId> {
+    (0..64).filter(move |n| bits >> n & 1 == 1).map(RegionId)
+}
+
+/// The sequences of a set of bits, in order.
+pub(super) fn sequences_in(bits: u64) -> impl Iterator<Item = SequenceId> {
+    (0..64).filter(move |n| bits >> n & 1 == 1).map(SequenceId)
 }
 
 /// Leader of a sequence → replicas: entries `first..` of it.

@@ -89,9 +89,9 @@ mod claims;
 mod closing;
 mod cluster;
 mod collection;
+mod context;
 mod donor;
 mod following;
-mod gate;
 mod gateway;
 mod holding;
 mod homes;
@@ -105,6 +105,7 @@ mod ordering;
 mod outcomes;
 mod pacing;
 mod plausibility;
+mod preparing;
 mod readers;
 mod recovery;
 mod rejoin;
@@ -116,6 +117,7 @@ mod scheduler;
 mod state;
 #[cfg(test)]
 mod tests;
+mod work;
 pub use message::{Message, SequenceId, Timer};
 pub use options::{FutureRanks, Mutant, Options};
 pub use routing::{Agreement, Routing};
@@ -124,7 +126,7 @@ pub use state::Caerus;
 use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
 use base::txn::Submission;
 use base::{NodeId, Rank, SqlError, Time, TxnId};
-use state::{Out, Todo};
+use work::{Out, Todo};
 
 impl Caerus {
     /// Sends what may go now and sees to it that the rest will.
@@ -155,25 +157,6 @@ impl Caerus {
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);
         for node in topology.node_ids().filter(is_told) {
             todo.send(node, Message::Homes { homes: homes.clone() });
-        }
-    }
-
-    /// Looks for sequences that nobody serves: refuses readers that need them, and tells clients that wait for them.
-    fn look_for_silence(&mut self, now: Time, out: &mut Out) {
-        if !self.cluster.is_replica || !self.availability.look(now, &self.cluster, &self.logs) {
-            return;
-        }
-        self.availability.search(&self.merger);
-        self.refuse_readers(out);
-        let (cluster, graph, known) = (&self.cluster, self.merger.graph(), &self.availability);
-        let in_flight = self.gateway.outstanding().filter(|(txn, _)| !self.outcomes.is_obscured(**txn));
-        let obscured = in_flight.filter_map(|(txn, outstanding)| {
-            Some((*txn, known.obscures(cluster, graph.find(*txn), outstanding.regions())?))
-        });
-        for (txn, error) in obscured.collect::<Vec<_>>() {
-            base::sometimes!("a client is told that a lost region leaves its transaction's outcome unknown");
-            self.outcomes.obscure(txn);
-            self.gateway.answer_unknown(now, &self.cluster, txn, error);
         }
     }
 

@@ -4,9 +4,11 @@
 //! a transaction occurs at most once in a sequence; no entry is stamped at or below a closed timestamp that was told
 //! before it was appended, by whomever, nor at or below its session's rank.
 
+use super::message::sequences_in;
 use super::message::{Entry, Message, Named, SequenceId, Term};
 use super::options::{FutureRanks, Mutant};
-use super::state::{Caerus, Out, sequences_in};
+use super::state::Caerus;
+use super::work::Out;
 use crate::log::Ack;
 use base::hash::digest;
 use base::txn::Transaction;

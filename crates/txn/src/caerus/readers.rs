@@ -5,22 +5,18 @@
 //! what other parts own and writes none of it. Here is what connects the two with those parts: a sequence that this
 //! node leads promises what a reader needs, and a reader whose rows have moved is looked at again.
 
-use super::availability::Availability;
 use super::calibrating::Findings;
 use super::closing::{Closes, Moved, safe_below};
-use super::cluster::Cluster;
-use super::collection::{Collector, executed_to};
-use super::homes::Residences;
-use super::logs::Logs;
-use super::merger::Merger;
+use super::context::Context;
+use super::message::sequences_in;
 use super::message::{Message, SequenceId, Term};
-use super::scheduler::Scheduler;
-use super::state::{Caerus, Out, Todo, sequences_in};
-use crate::engine::{Answered, EngineEffect};
+use super::state::Caerus;
+use super::work::{Out, Todo};
+use crate::engine::EngineEffect;
 use crate::graph::vertex::Ref;
 use base::order::{Calibration, Close, CloseTicket};
 use base::txn::Granule;
-use base::{NodeId, PartitionId, Rank, SqlError, Time};
+use base::{NodeId, PartitionId, Rank, Time};
 
 /// Readers that wait.
 #[derive(Clone, Debug, Default)]
@@ -42,45 +38,6 @@ impl Readers {
     pub fn cancel(&mut self, ticket: CloseTicket) {
         self.findings.cancel(ticket);
         self.closes.cancel(ticket);
-    }
-}
-
-/// What readers see of other parts, and where their answers go.
-pub(super) struct Context<'a> {
-    pub cluster: &'a Cluster,
-    pub residences: &'a Residences,
-    pub logs: &'a Logs,
-    pub merger: &'a Merger,
-    pub scheduler: &'a Scheduler,
-    pub collector: &'a Collector,
-    /// It counts whom it refuses.
-    pub availability: &'a mut Availability,
-    pub todo: Todo<'a>,
-}
-
-impl Context<'_> {
-    pub fn answer(&mut self, ticket: CloseTicket, result: Result<Answered, SqlError>) {
-        self.todo.effect(EngineEffect::Answered { ticket, result });
-    }
-    /// How long the leader of a sequence may take to answer.
-    pub fn patience_ns(&self, sequence: SequenceId) -> u64 {
-        let Cluster { options, topology, me, .. } = self.cluster;
-        options.patience_ns(topology, *me, self.logs.of(sequence).leader())
-    }
-    /// Asks who leads a sequence, if that is in this region, to tell its low to a replica. What is lost comes
-    /// with a heartbeat.
-    pub fn want_low(&mut self, sequence: SequenceId, rank: Rank, at: NodeId) {
-        let leader = self.logs.of(sequence).leader();
-        if leader != self.cluster.me && self.cluster.topology.region_of(leader) == self.cluster.region {
-            self.todo.send(leader, Message::LowWanted { sequence, rank, at });
-        }
-    }
-    /// No cut of this node, now or later, is below; where clocks are bounded they see to that.
-    pub fn least_cut(&self) -> Rank {
-        match self.cluster.is_replica {
-            true => executed_to(self.cluster, self.logs, self.merger).unwrap_or_default(),
-            false => self.collector.ready(),
-        }
     }
 }
 
@@ -118,7 +75,9 @@ impl Caerus {
         self.close_moved(moved, out);
     }
     fn close_moved(&mut self, moved: Moved, out: &mut Out) {
-        moved.into_iter().for_each(|ticket| self.close_at_home(ticket, out));
+        if let Some(ticket) = moved {
+            self.close_at_home(ticket, out);
+        }
     }
 
     /// A sequence is complete to `low`: readers that waited for that go on.
@@ -133,11 +92,18 @@ impl Caerus {
 
     /// A transaction's bound was raised, or it got its place, or it executed: readers may go on.
     pub(super) fn changed(&mut self, at: Ref, out: &mut Out) {
-        if self.readers.closes.waits_for_some() {
-            let (readers, mut cx) = self.reading(out);
-            let moved = readers.closes.changed(at, &mut cx);
-            self.close_moved(moved, out);
+        if !self.readers.closes.waits_for_some() {
+            return;
         }
+        let mut still = Vec::new();
+        for ticket in self.readers.closes.take_behind(at) {
+            let (readers, mut cx) = self.reading(out);
+            match readers.closes.go_on(at, ticket, &mut cx) {
+                Some(moved) => self.close_moved(moved, out),
+                None => still.push(ticket),
+            }
+        }
+        self.readers.closes.put_behind(at, still);
     }
 
     /// A reader of this node asks a copy elsewhere to close a rank. Who leads the sequence can tell the copy its

@@ -9,7 +9,8 @@
 //! `availability`); nothing is guessed.
 
 use super::message::{Message, SequenceId, Tail, Term};
-use super::state::{Caerus, Out};
+use super::state::Caerus;
+use super::work::Out;
 use base::{NodeId, Time};
 use std::collections::BTreeMap;
 

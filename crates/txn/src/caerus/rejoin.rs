@@ -36,11 +36,13 @@
 //! until every copy has merged them, this one by its former life's word; should that have been further than the
 //! donor, the answers of the others say that something is gone, and a later copy is asked for.
 
+use super::cluster::Refused;
 use super::donor::{Donor, SILENCE_DOUBLINGS_MAX, WINDOW};
 use super::image::Image;
 use super::message::{Lives, Message, Part, SequenceId, Standing};
 use super::options::Mutant;
-use super::state::{Caerus, Out};
+use super::state::Caerus;
+use super::work::Out;
 use crate::engine::{EngineEffect, Executor};
 use base::codec;
 use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
@@ -132,15 +134,6 @@ struct Joining {
     others: BTreeSet<NodeId>,
     /// What other regions have said, once the copy is here.
     answers: Option<BTreeMap<NodeId, Vec<Standing>>>,
-}
-
-/// Why there is no way back.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Refused {
-    /// K = 0.
-    NothingElsewhere,
-    /// A region of several nodes, and none elsewhere has the copies that this one had.
-    NobodyAlike,
 }
 
 impl Joining {

@@ -11,78 +11,22 @@
 //! KEEPS: nothing outside the machines of its region acts on an entry before two of three have it; with Paxos for
 //! each entry, none is sent before a majority of regions has promised its place.
 
-use super::message::{Message, Named, SequenceId, Term};
-use super::options::Options;
-use super::state::{Caerus, Out};
-use base::topology::Topology;
+use super::message::{Message, SequenceId, Term};
+use super::state::Caerus;
+use super::work::Out;
 use base::{NodeId, Time};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// What waits for its first round.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Preparing {
-    /// Not asked for yet.
-    waiting: Vec<Named>,
-    /// Nothing is asked before this.
-    flush_at: Time,
-    asked: BTreeMap<u64, Round>,
-    rounds: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Round {
-    named: Vec<Named>,
-    promised: BTreeSet<NodeId>,
-    asked_at: Time,
-    asks: u32,
-}
-
-impl Preparing {
-    /// One more that waits for its first round.
-    pub fn add(&mut self, named: Named) {
-        self.waiting.push(named);
-    }
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.asked.is_empty()
-    }
-}
-
-/// The machines that keep a sequence beside `me`, its leader's.
-pub(super) fn inside(topology: &Topology, me: NodeId, options: &Options) -> Vec<NodeId> {
-    assert!(matches!(options.machines_inside, 1 | 3), "one machine inside a region, or three");
-    let is_near = |node: &NodeId| {
-        *node != me
-            && topology.region_of(*node) == topology.region_of(me)
-            && topology.copies_at(*node).next().is_some()
-    };
-    let near: Vec<NodeId> = topology.node_ids().filter(is_near).take(options.machines_inside - 1).collect();
-    assert_eq!(
-        near.len() + 1,
-        options.machines_inside,
-        "a region has as many nodes as are to keep its sequence"
-    );
-    near
-}
 
 impl Caerus {
     /// Asks for places of what has gathered; answers when it may.
     pub(super) fn flush_prepares(&mut self, now: Time, out: &mut Out) -> Option<Time> {
         let sequence = self.cluster.global?.number;
         let term = self.logs.of(sequence).term()?;
-        let preparing = &mut self.logs.intake(sequence)?.preparing;
-        if preparing.waiting.is_empty() {
-            return None;
+        let interval_ns = self.wakes.interval_ns(&self.cluster.options);
+        let (round, at) = self.logs.intake(sequence)?.preparing.ask(now, interval_ns);
+        if let Some(round) = round {
+            self.tell_voters(&Message::Prepare { sequence, term, round }, out);
         }
-        if now < preparing.flush_at {
-            return Some(preparing.flush_at);
-        }
-        preparing.flush_at = now + self.wakes.interval_ns(&self.cluster.options);
-        preparing.rounds += 1;
-        let round = preparing.rounds;
-        let named = std::mem::take(&mut preparing.waiting);
-        preparing.asked.insert(round, Round { named, promised: BTreeSet::new(), asked_at: now, asks: 0 });
-        self.tell_voters(&Message::Prepare { sequence, term, round }, out);
-        None
+        at
     }
 
     /// Asks again whoever should have answered.
@@ -91,15 +35,7 @@ impl Caerus {
         let patience_ns = 2 * self.cluster.topology.wan.widest_ns() + 2 * self.cluster.options.batch_ns;
         let Some(term) = self.logs.of(sequence).term() else { return };
         let Some(intake) = self.logs.intake(sequence) else { return };
-        let mut again = Vec::new();
-        for (round, asked) in &mut intake.preparing.asked {
-            if now.since(asked.asked_at) > patience_ns << asked.asks.min(4) {
-                base::sometimes!("a place is asked for again");
-                asked.asked_at = now;
-                asked.asks += 1;
-                again.push(*round);
-            }
-        }
+        let again = intake.preparing.again(now, patience_ns);
         for round in again {
             self.tell_voters(&Message::Prepare { sequence, term, round }, out);
         }
@@ -141,17 +77,7 @@ impl Caerus {
             return;
         }
         let Some(intake) = self.logs.intake(sequence) else { return };
-        let asked = &mut intake.preparing.asked;
-        if let Some(round) = asked.get_mut(&round) {
-            round.promised.insert(from);
-        }
-        // In the order in which they came.
-        let mut ready = Vec::new();
-        while let Some(first) = asked.first_entry()
-            && first.get().promised.len() >= copies
-        {
-            ready.extend(first.remove().named);
-        }
+        let ready = intake.preparing.promised(from, round, copies);
         for named in ready {
             self.place(now, sequence, named, out);
         }

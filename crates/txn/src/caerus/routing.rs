@@ -10,11 +10,10 @@
 
 use super::cluster::Cluster;
 use super::message::SequenceId;
-use super::state::{Caerus, Out, sequences_in};
-use super::{message::Named, options::Mutant};
+use super::options::Mutant;
 use base::topology::Topology;
 use base::txn::Transaction;
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, RegionId};
 
 /// Which logs there are, and so where a transaction goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,23 +181,6 @@ impl Cluster {
         match self.is_direct() {
             true => !self.options.planted(Mutant::NoOrphanRule),
             false => self.has_homes() && self.options.planted(Mutant::PiecesAsTheyCome),
-        }
-    }
-}
-
-impl Caerus {
-    /// Which logs there are.
-    pub fn routing(&self) -> Routing {
-        self.cluster.options.routing
-    }
-
-    /// The log of all regions has come to a transaction: the regions led here order their pieces of it.
-    pub(super) fn take_pieces(&mut self, now: Time, named: Named, out: &mut Out) {
-        let regions = self.cluster.regions_of(&named.0);
-        for sequence in sequences_in(regions) {
-            if self.logs.is_open(sequence) {
-                self.order(now, sequence, named.clone(), out);
-            }
         }
     }
 }

@@ -9,11 +9,11 @@ mod queue;
 use super::asking::Asking;
 use super::claims::{is_bare_move, moved_away};
 use super::cluster::Cluster;
-use super::merger::{Merger, cut_of};
+use super::merger::{Exchange, Merger, cut_of};
 use super::message::{Message, Share};
 use super::outcomes::{End, Outcomes};
 use super::requests::unknown;
-use super::state::{Todo, Work};
+use super::work::{Todo, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
@@ -35,14 +35,6 @@ pub(super) struct Scheduler {
     asking: Asking,
     /// Reads of other nodes whose transaction is not known here, and since when.
     early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
-}
-
-/// Reads that nodes of one region show each other.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Exchange {
-    pub reads: BTreeMap<PartitionId, Gathered>,
-    /// Own reads are in it.
-    pub gathered: bool,
 }
 
 /// A component with several members here.

@@ -2,7 +2,7 @@
 
 use super::availability::Availability;
 use super::cluster::Cluster;
-use super::collection::Collector;
+use super::collection::collector::Collector;
 use super::gateway::{Gateway, is_schema_change};
 use super::homes::Residences;
 use super::logs::Logs;
@@ -14,17 +14,17 @@ use super::plausibility::Refusals;
 use super::readers::Readers;
 use super::rejoin::Life;
 use super::resting::Wakes;
+use super::routing::Routing;
 use super::scheduler::{Executed, Scheduler};
+use super::work::{Out, Todo, Work};
 use crate::delays::Delays;
-use crate::engine::{EngineEffect, Executor};
+use crate::engine::Executor;
 use crate::graph::vertex::{Ref, State};
-use crate::log::Ack;
+use crate::log::{Ack, Log, Posts, Term};
 use base::topology::Topology;
-use base::{NodeId, Rank, RegionId, Time, TxnId};
+use base::{NodeId, Rank, Time, TxnId};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-pub(super) type Out = Vec<EngineEffect<Message>>;
 
 /// The engine at one node: parts that own what they remember, and a loop that hands on what one has for another.
 #[derive(Clone, Debug)]
@@ -47,43 +47,6 @@ pub struct Caerus {
     pub(super) delays: Delays,
     pub(super) wakes: Wakes,
     pub(super) work: VecDeque<Work>,
-}
-
-/// What is left to do within the current call.
-#[derive(Clone, Debug)]
-pub(super) enum Work {
-    /// A message to oneself.
-    Deliver(Message),
-    /// A complete transaction may have got its place.
-    Search(Ref),
-    /// All predecessors are done.
-    Execute(Ref),
-}
-
-/// What a part has to be done: effects for the host, and work for the loop.
-pub(super) struct Todo<'a> {
-    me: NodeId,
-    work: &'a mut VecDeque<Work>,
-    out: &'a mut Out,
-}
-
-impl<'a> Todo<'a> {
-    pub fn new(cluster: &Cluster, work: &'a mut VecDeque<Work>, out: &'a mut Out) -> Todo<'a> {
-        Todo { me: cluster.me, work, out }
-    }
-    pub fn send(&mut self, to: NodeId, message: Message) {
-        if to == self.me {
-            self.work.push_back(Work::Deliver(message));
-        } else {
-            self.out.push(EngineEffect::Send { to, message });
-        }
-    }
-    pub fn effect(&mut self, effect: EngineEffect<Message>) {
-        self.out.push(effect);
-    }
-    pub fn work(&mut self, work: Work) {
-        self.work.push_back(work);
-    }
 }
 
 impl Caerus {
@@ -127,6 +90,11 @@ impl Caerus {
         engine
     }
 
+    /// Which logs there are.
+    pub fn routing(&self) -> Routing {
+        self.cluster.options.routing
+    }
+
     /// Vertices held now.
     pub fn vertex_count(&self) -> usize {
         self.merger.graph().len()
@@ -148,6 +116,25 @@ impl Caerus {
 
     pub(super) fn send(&mut self, to: NodeId, message: Message, out: &mut Out) {
         Todo::new(&self.cluster, &mut self.work, out).send(to, message);
+    }
+
+    /// What the log of a sequence does; what it has to say is sent.
+    pub(super) fn log<R>(
+        &mut self,
+        sequence: SequenceId,
+        out: &mut Out,
+        act: impl FnOnce(&mut Log<Entry>, &mut Posts<Entry>) -> R,
+    ) -> R {
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        self.logs.act(sequence, &mut todo, act)
+    }
+    /// Who leads a sequence, as far as is known here.
+    pub(super) fn leader_of(&self, sequence: SequenceId) -> NodeId {
+        self.logs.of(sequence).leader()
+    }
+    /// The same, and in which term.
+    pub(super) fn leader(&self, sequence: SequenceId) -> (NodeId, Term) {
+        (self.leader_of(sequence), self.logs.of(sequence).led_in())
     }
 
     pub(super) fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
@@ -336,14 +323,4 @@ impl Caerus {
         base::sometimes!("how a transaction ended was forgotten by the region that lost its memory");
         Some(known.and_then(|vertex| vertex.rank).unwrap_or(rejoined_at))
     }
-}
-
-/// The regions of a set of bits, in order.
-pub(super) fn regions_in(bits: u64) -> impl Iterator<Item = RegionId> {
-    (0..64).filter(move |n| bits >> n & 1 == 1).map(RegionId)
-}
-
-/// The sequences of a set of bits, in order.
-pub(super) fn sequences_in(bits: u64) -> impl Iterator<Item = SequenceId> {
-    (0..64).filter(move |n| bits >> n & 1 == 1).map(SequenceId)
 }

@@ -7,26 +7,83 @@
 //! of dependencies that both include.
 
 use super::options::Mutant;
-use super::state::{Out, Perseus};
+use super::partitions::Partitions;
+use super::state::{Cluster, Extra, Out, Perseus};
 use crate::engine::{Answered, EngineEffect};
-use crate::graph::vertex::{Ref, State};
+use crate::graph::vertex::{Ref, State, Vertices};
 use base::order::{Close, CloseTicket, Closed};
 use base::txn::{AccessMode, Granule};
 use base::{PartitionId, Rank, SqlError, SqlState, Time};
+use std::collections::BTreeMap;
+
+/// Readers that wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Closes {
+    waiting: BTreeMap<CloseTicket, Closing>,
+    /// Readers to look at again when this slot changes.
+    behind: BTreeMap<u32, Vec<CloseTicket>>,
+}
 
 /// A reader that waits.
 #[derive(Clone, Debug)]
-pub(super) struct Closing {
+struct Closing {
     partition: PartitionId,
     rank: Rank,
     /// Transactions it waits for.
     blockers: usize,
 }
 
+impl Closes {
+    /// Readers, and transactions that they wait for.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.behind.len()
+    }
+    /// A reader waits for these transactions.
+    fn wait(&mut self, ticket: CloseTicket, partition: PartitionId, rank: Rank, blockers: &[Ref]) {
+        for at in blockers {
+            self.behind.entry(at.slot).or_default().push(ticket);
+        }
+        self.waiting.insert(ticket, Closing { partition, rank, blockers: blockers.len() });
+    }
+    /// A transaction was committed, ranked or executed: answers readers that waited for it alone.
+    fn changed(
+        &mut self,
+        at: Ref,
+        (cluster, graph, partitions): (&Cluster, &Vertices<Extra>, &Partitions),
+        out: &mut Out,
+    ) {
+        let Some(tickets) = self.behind.remove(&at.slot) else { return };
+        let mut still = Vec::new();
+        for ticket in tickets {
+            let Some(closing) = self.waiting.get_mut(&ticket) else { continue };
+            if may_be_within(cluster, graph, at, closing.rank) {
+                still.push(ticket);
+                continue;
+            }
+            closing.blockers -= 1;
+            if closing.blockers == 0 {
+                closed(ticket, partitions, closing.partition, out);
+                self.waiting.remove(&ticket);
+            }
+        }
+        if !still.is_empty() {
+            self.behind.insert(at.slot, still);
+        }
+    }
+    /// The reader went away.
+    pub fn cancel(&mut self, ticket: CloseTicket) {
+        self.waiting.remove(&ticket);
+        self.behind.retain(|_, tickets| {
+            tickets.retain(|other| *other != ticket);
+            !tickets.is_empty()
+        });
+    }
+}
+
 impl Perseus {
     pub(super) fn open_close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
         let Close { partition, rank, granules } = close;
-        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        let limit = self.cluster.latest_cut(now);
         if rank > limit {
             let error = SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
@@ -38,93 +95,57 @@ impl Perseus {
             out.push(EngineEffect::Answered { ticket, result: Err(error) });
             return;
         }
-        let local = self.local_index(partition).expect("a partition is closed where it runs");
-        let entry = &mut self.partitions[local];
-        entry.closed = entry.closed.max(rank);
-        let undecided = self.pending.range(..=(rank, u32::MAX)).map(|(_, slot)| self.graph.at(*slot));
+        self.partitions.close(partition, rank);
+        let undecided = self.schedule.pending_to(rank).map(|(_, slot)| self.graph.at(slot));
         let blockers: Vec<Ref> =
             undecided.filter(|at| self.holds_up(*at, partition, rank, &granules)).collect();
-        let closing = Closing { partition, rank, blockers: blockers.len() };
         if blockers.is_empty() {
-            self.closed(ticket, &closing, out);
-            return;
+            return closed(ticket, &self.partitions, partition, out);
         }
         base::sometimes!("a reader waits for an undecided writer");
-        for at in blockers {
-            self.close_waits.entry(at.slot).or_default().push(ticket);
-        }
-        self.closes.insert(ticket, closing);
+        self.closes.wait(ticket, partition, rank, &blockers);
     }
 
     /// The largest rank up to the clock that can be closed without waiting; it is closed from now on.
     pub(super) fn raise_low(&mut self, now: Time, partition: PartitionId) -> Rank {
         let rank = now.rank();
         let whole = [Granule::Partition];
-        let mut undecided = self.pending.range(..=(rank, u32::MAX));
+        let mut undecided = self.schedule.pending_to(rank);
         let first = undecided.find(|(_, slot)| self.holds_up(self.graph.at(*slot), partition, rank, &whole));
         let low = first.map_or(rank, |(bound, _)| bound.previous());
-        let local = self.local_index(partition).expect("a partition is calibrated where it runs");
-        let entry = &mut self.partitions[local];
-        entry.closed = entry.closed.max(low);
+        drop(undecided);
+        self.partitions.close(partition, low);
         low
     }
 
     /// Whether an unexecuted transaction writes what is read and may be ranked at or below the cut.
     fn holds_up(&self, at: Ref, partition: PartitionId, rank: Rank, granules: &[Granule]) -> bool {
         let vertex = self.graph.live(at);
-        if vertex.state < State::Emitted && self.options.planted(Mutant::CloseIgnoresUndecided) {
+        if vertex.state < State::Emitted && self.cluster.options.planted(Mutant::CloseIgnoresUndecided) {
             return false;
         }
         let transaction = vertex.transaction.as_ref().expect("what is pending takes part here");
         let mut writes = transaction.access.at(partition).iter().filter(|a| a.mode == AccessMode::Write);
-        self.may_be_within(at, rank)
+        may_be_within(&self.cluster, &self.graph, at, rank)
             && writes.any(|write| granules.iter().any(|granule| granule.overlaps(&write.granule)))
-    }
-
-    fn may_be_within(&self, at: Ref, rank: Rank) -> bool {
-        let vertex = self.graph.live(at);
-        match vertex.state {
-            State::Executed | State::Done => false,
-            State::Emitted => vertex.rank.is_none_or(|known| known <= rank),
-            _ => !self.options.lower_bounds || vertex.bound <= rank,
-        }
     }
 
     /// A pre-accepted transaction was committed, ranked or executed: readers may go on.
     pub(super) fn changed(&mut self, at: Ref, out: &mut Out) {
-        if self.close_waits.is_empty() {
-            return;
-        }
-        let Some(tickets) = self.close_waits.remove(&at.slot) else { return };
-        let mut still = Vec::new();
-        for ticket in tickets {
-            let Some(closing) = self.closes.get(&ticket) else { continue };
-            if self.may_be_within(at, closing.rank) {
-                still.push(ticket);
-                continue;
-            }
-            let closing = self.closes.get_mut(&ticket).expect("just found");
-            closing.blockers -= 1;
-            if closing.blockers == 0 {
-                let closing = self.closes.remove(&ticket).expect("just found");
-                self.closed(ticket, &closing, out);
-            }
-        }
-        if !still.is_empty() {
-            self.close_waits.insert(at.slot, still);
-        }
+        self.closes.changed(at, (&self.cluster, &self.graph, &self.partitions), out);
     }
+}
 
-    fn closed(&self, ticket: CloseTicket, closing: &Closing, out: &mut Out) {
-        let position = self.partition(closing.partition).position;
-        out.push(EngineEffect::Answered { ticket, result: Ok(Answered::Closed(Closed { position })) });
+fn may_be_within(cluster: &Cluster, graph: &Vertices<Extra>, at: Ref, rank: Rank) -> bool {
+    let vertex = graph.live(at);
+    match vertex.state {
+        State::Executed | State::Done => false,
+        State::Emitted => vertex.rank.is_none_or(|known| known <= rank),
+        _ => !cluster.options.lower_bounds || vertex.bound <= rank,
     }
+}
 
-    pub(super) fn cancel_close(&mut self, ticket: CloseTicket) {
-        self.closes.remove(&ticket);
-        self.close_waits.retain(|_, tickets| {
-            tickets.retain(|other| *other != ticket);
-            !tickets.is_empty()
-        });
-    }
+fn closed(ticket: CloseTicket, partitions: &Partitions, partition: PartitionId, out: &mut Out) {
+    let (position, _) = partitions.log(partition);
+    out.push(EngineEffect::Answered { ticket, result: Ok(Answered::Closed(Closed { position })) });
 }

@@ -7,12 +7,41 @@
 
 use super::message::{Deadline, Decision, Dependency, Fragment, Known, Message};
 use super::options::Mutant;
-use super::state::{Extra, Group, Out, Perseus, Work};
+use super::state::{Extra, Out, Perseus, Work};
 use crate::graph::component;
 use crate::graph::vertex::{Ref, State, Vertex};
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+
+/// Questions to participants about vertices that closures lack, and how often each was asked again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inquiries {
+    attempts: BTreeMap<TxnId, usize>,
+}
+
+impl Inquiries {
+    /// Asks about a vertex, unless it was asked about already; whether it does.
+    fn begin(&mut self, txn: TxnId) -> bool {
+        self.attempts.insert(txn, 0).is_none()
+    }
+    /// Asks once more, unless there is an answer; how often it did.
+    fn again(&mut self, txn: TxnId) -> Option<usize> {
+        let attempt = self.attempts.get_mut(&txn)?;
+        *attempt += 1;
+        Some(*attempt)
+    }
+    /// Nothing has to be asked about it any more.
+    pub fn settled(&mut self, txn: TxnId) {
+        self.attempts.remove(&txn);
+    }
+    fn open(&self) -> impl Iterator<Item = TxnId> + '_ {
+        self.attempts.keys().copied()
+    }
+    pub fn len(&self) -> usize {
+        self.attempts.len()
+    }
+}
 
 impl Perseus {
     /// Emits a final transaction's closure if all of it is final; else sees to it that it will be.
@@ -23,7 +52,7 @@ impl Perseus {
         }
         vertex.blocked_on = None;
         let mut found = component::search(&mut self.graph, root);
-        if self.options.planted(Mutant::ExecuteBeforeFinal) && !found.blockers.is_empty() {
+        if self.cluster.options.planted(Mutant::ExecuteBeforeFinal) && !found.blockers.is_empty() {
             found.blockers.clear();
             found.components = vec![SmallVec::from_elem(root, 1)];
         }
@@ -63,7 +92,7 @@ impl Perseus {
         }
         members.iter().copied().find(|at| {
             let vertex = self.graph.live(*at);
-            vertex.dominates < vertex.lost && !self.options.planted(Mutant::RankFromTruncatedClosure)
+            vertex.dominates < vertex.lost && !self.cluster.options.planted(Mutant::RankFromTruncatedClosure)
         })
     }
 
@@ -78,7 +107,7 @@ impl Perseus {
                 // Within the component nobody is emitted yet.
                 if let Some(parent) = self.graph.get(dependency)
                     && parent.state >= State::Emitted
-                    && !self.options.planted(Mutant::RankIsCts)
+                    && !self.cluster.options.planted(Mutant::RankIsCts)
                 {
                     computed = computed.max(parent.rank.expect("what is emitted has a rank").next());
                 }
@@ -112,8 +141,11 @@ impl Perseus {
 
     fn queue_alone(&mut self, at: Ref) {
         let deps = self.graph.live(at).deps.clone();
-        let enough =
-            if self.options.planted(Mutant::ForgetComponents) { State::Executed } else { State::Done };
+        let enough = if self.cluster.options.planted(Mutant::ForgetComponents) {
+            State::Executed
+        } else {
+            State::Done
+        };
         let mut waits = 0;
         for dependency in deps {
             if let Some(vertex) = self.graph.get_mut(dependency)
@@ -135,9 +167,7 @@ impl Perseus {
     /// depends on: a conflict may be visible only through another member's dependencies.
     fn queue_component(&mut self, members: &[Ref]) {
         base::sometimes!("a component with several members executes");
-        let group = self.groups_made;
-        self.groups_made += 1;
-        self.groups.insert(group, Group { members: members.to_vec(), unexecuted: members.len() });
+        let group = self.schedule.begin_group(members);
         let mut outside: Vec<Ref> = Vec::new();
         for &at in members {
             outside.extend(self.graph.live(at).deps.iter().filter(|dependency| {
@@ -157,7 +187,7 @@ impl Perseus {
                 self.graph.live_mut(ahead).dependents.push(at);
             }
             for &ahead in &members[..nth] {
-                if self.conflict_here(ahead, at) && !self.options.planted(Mutant::ForgetComponents) {
+                if self.conflict_here(ahead, at) && !self.cluster.options.planted(Mutant::ForgetComponents) {
                     self.graph.live_mut(ahead).followers.push(at);
                     waits += 1;
                 }
@@ -185,17 +215,18 @@ impl Perseus {
 
     /// Asks participants about vertices, all of one search at once.
     fn inquire(&mut self, now: Time, vertices: Vec<Ref>, out: &mut Out) {
-        let at = now + self.options.retry_after_ns(&self.topology);
+        let at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
         let mut by_node: BTreeMap<NodeId, Vec<Dependency>> = BTreeMap::new();
         for vertex in vertices {
             let vertex = self.graph.live(vertex);
             let txn = vertex.id;
-            if self.inquiries.insert(txn, 0).is_some() {
+            if !self.inquiries.begin(txn) {
                 continue;
             }
             let participants = vertex.participants.clone();
-            let nodes = participants.nodes(&self.topology);
-            let nearest = nodes.iter().copied().min_by_key(|n| (self.delays.one_way_ns(self.me, *n), *n));
+            let nodes = participants.nodes(&self.cluster.topology);
+            let nearest =
+                nodes.iter().copied().min_by_key(|n| (self.delays.one_way_ns(self.cluster.me, *n), *n));
             let node = nearest.expect("a transaction has participants");
             by_node.entry(node).or_default().push(Dependency { txn, participants });
             self.remember(at, Deadline::Inquiry(txn), 0);
@@ -208,16 +239,14 @@ impl Perseus {
 
     /// Asks the next participant.
     pub(super) fn retry_inquiry(&mut self, txn: TxnId, out: &mut Out) -> bool {
-        let Some(attempt) = self.inquiries.get_mut(&txn) else { return false };
-        *attempt += 1;
-        let attempt = *attempt as usize;
+        let Some(attempt) = self.inquiries.again(txn) else { return false };
         let Some(at) = self.graph.find(txn) else {
-            self.inquiries.remove(&txn);
+            self.inquiries.settled(txn);
             return false;
         };
         base::sometimes!("an inquiry is sent again");
         let participants = self.graph.live(at).participants.clone();
-        let nodes = participants.nodes(&self.topology);
+        let nodes = participants.nodes(&self.cluster.topology);
         let node = nodes[attempt % nodes.len()];
         let vertices = vec![Dependency { txn, participants }];
         let watermark = self.collection.watermark;
@@ -276,7 +305,7 @@ impl Perseus {
         for known in known {
             match known {
                 Known::Final(fragment) => {
-                    self.inquiries.remove(&fragment.txn);
+                    self.inquiries.settled(fragment.txn);
                     self.learn(&fragment, out);
                     if let Some(at) = self.graph.find(fragment.txn) {
                         let vertex = self.graph.live_mut(at);
@@ -287,7 +316,7 @@ impl Perseus {
                     }
                 }
                 Known::Below(txn) => {
-                    self.inquiries.remove(&txn);
+                    self.inquiries.settled(txn);
                     self.forget(txn);
                 }
             }
@@ -296,10 +325,10 @@ impl Perseus {
 
     /// Lets go of whatever a raised floor says is collected everywhere.
     pub(super) fn forget_below_floors(&mut self) {
-        let gone = |txn: &&TxnId| self.collection.seen.contains(**txn);
-        let gone: Vec<TxnId> = self.inquiries.keys().filter(gone).copied().collect();
+        let gone = |txn: &TxnId| self.collection.seen.contains(*txn);
+        let gone: Vec<TxnId> = self.inquiries.open().filter(gone).collect();
         for txn in gone {
-            self.inquiries.remove(&txn);
+            self.inquiries.settled(txn);
             self.forget(txn);
         }
     }

@@ -53,6 +53,8 @@ pub(super) struct Collection {
     heap: BinaryHeap<Reverse<(Rank, Ref)>>,
     /// Transactions of this gateway, by life.
     own: Vec<Life>,
+    /// Least cut that a reader of this node uses, if there is one.
+    floor: Option<Rank>,
     /// Whom this node reports to.
     gatherer: NodeId,
     /// Reports of this region's nodes, where they are gathered.
@@ -179,6 +181,7 @@ impl Collection {
             learned: Vec::new(),
             heap: BinaryHeap::new(),
             own: Vec::new(),
+            floor: None,
             gatherer,
             members: Gathering::of(members),
             regions: Gathering::of(regions),
@@ -193,6 +196,9 @@ impl Collection {
             ("vertices to collect", self.heap.len() as u64),
             ("ranks of own transactions", own as u64),
         ])
+    }
+    pub fn set_floor(&mut self, floor: Option<Rank>) {
+        self.floor = floor;
     }
     /// The next own transaction exists.
     pub fn begun(&mut self, txn: TxnId) {
@@ -229,12 +235,10 @@ impl Perseus {
     /// How far this node is, for its region's gatherer.
     pub(super) fn report_progress(&mut self, now: Time, out: &mut Out) {
         let done = self.done_rank(now);
-        for partition in &mut self.partitions {
-            partition.closed = partition.closed.max(done);
-        }
+        self.partitions.close_all(done);
         self.collection.reported = self.collection.reported.max(done);
-        let floors = self.collection.own_floors(self.me);
-        if self.options.planted(Mutant::CollectAlone) {
+        let floors = self.collection.own_floors(self.cluster.me);
+        if self.cluster.options.planted(Mutant::CollectAlone) {
             self.raise_watermark(done, out);
         }
         self.collection.members.tick(now);
@@ -252,15 +256,15 @@ impl Perseus {
 
     fn done_rank(&self, now: Time) -> Rank {
         // No transaction submitted here later is ranked at or below this, by any participant's clock.
-        let mut done = (now - self.clock_bound_ns()).rank().previous();
-        if let Some((bound, _)) = self.pending.first() {
+        let mut done = (now - self.cluster.clock_bound_ns()).rank().previous();
+        if let Some(bound) = self.schedule.first() {
             done = done.min(bound.previous());
         }
-        for coordination in self.coordinating.values() {
+        for coordination in self.gateway.coordinated() {
             done = done.min(coordination.bound.previous());
         }
-        if let Some(floor) = self.floor
-            && !self.options.planted(Mutant::CollectWithoutFloor)
+        if let Some(floor) = self.collection.floor
+            && !self.cluster.options.planted(Mutant::CollectWithoutFloor)
         {
             done = done.min(floor.previous());
         }
@@ -277,7 +281,7 @@ impl Perseus {
         out: &mut Out,
     ) {
         self.collection.members.heard(now, from, done, floors);
-        let (topology, lease_ns) = (self.topology.clone(), self.options.lease_ns);
+        let (topology, lease_ns) = (self.cluster.topology.clone(), self.cluster.options.lease_ns);
         let least = self.collection.members.pass_on(|node, heard_at| {
             // It only reads. When it returns it finds that it was given up, and begins again.
             let is_lost = now.since(heard_at) > lease_ns && topology.partitions_at(node).next().is_none();
@@ -288,7 +292,7 @@ impl Perseus {
         });
         if let Some(done) = least {
             let floors = self.collection.members.some_floors();
-            let delays_ns = self.delays.at(self.me);
+            let delays_ns = self.delays.at(self.cluster.me);
             let collector = topology.node_of(COLLECTED_AT);
             self.send(collector, Message::Gathered { done, floors, delays_ns }, out);
         }
@@ -304,7 +308,7 @@ impl Perseus {
         delays_ns: Vec<u64>,
         out: &mut Out,
     ) {
-        if from != self.me {
+        if from != self.cluster.me {
             self.delays.set(from, delays_ns);
         }
         self.collection.regions.heard(now, from, done, floors);
@@ -336,11 +340,11 @@ impl Perseus {
         delays_ns: Vec<Vec<u64>>,
         out: &mut Out,
     ) {
-        if from == self.topology.node_of(COLLECTED_AT) {
+        if from == self.cluster.topology.node_of(COLLECTED_AT) {
             let members = self.collection.members.sources.iter().copied();
-            self.spread(members.filter(|n| *n != self.me).collect(), rank, floors, &delays_ns, out);
+            self.spread(members.filter(|n| *n != self.cluster.me).collect(), rank, floors, &delays_ns, out);
         }
-        self.delays.share(self.me, delays_ns);
+        self.delays.share(self.cluster.me, delays_ns);
         self.raise_watermark(rank, out);
         for floor in floors {
             self.collection.seen.raise_floor(floor.coordinator, floor.incarnation, floor.sequence);
@@ -378,10 +382,7 @@ impl Perseus {
             assert_eq!(vertex.state, State::Done, "{} executed before it is collected", vertex.id);
             self.collection.seen.insert(vertex.id);
         }
-        let graph = &self.graph;
-        for partition in &mut self.partitions {
-            partition.index.forget(&|at| graph.get(at).is_some());
-        }
+        self.partitions.forget(&self.graph);
         self.forget_results();
         out.push(EngineEffect::Collected { below: rank });
     }

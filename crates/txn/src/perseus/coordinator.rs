@@ -10,7 +10,6 @@
 use super::message::{Ballot, Deadline, Decision, Dependency, Fragment, Message, Payload, Share};
 use super::options::{FutureRanks, Mutant, Timestamps};
 use super::state::{Out, Perseus};
-use crate::engine::{Answer, EngineEffect};
 use crate::graph::participants::{Nodes, Participants};
 use crate::share::merge;
 use base::hash::digest;
@@ -40,10 +39,10 @@ pub(super) struct Coordination {
 /// A submission as it first came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
-    id: TxnId,
-    submitted_at: Time,
+    pub id: TxnId,
+    pub submitted_at: Time,
     /// Attempts that ended without effect.
-    attempts: u32,
+    pub attempts: u32,
 }
 
 /// What it takes to submit once more.
@@ -72,12 +71,11 @@ pub(super) struct Stations {
 
 impl Perseus {
     pub(super) fn submitted(&mut self, now: Time, submission: Submission, out: &mut Out) -> TxnId {
-        self.sequence += 1;
-        let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.sequence };
+        let id = self.gateway.name(self.cluster.me);
         self.collection.begun(id);
         let Submission { program, access, token, request } = submission;
         let stations = Stations { submitted_at: now, ordered_at: now };
-        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        let limit = self.cluster.latest_cut(now);
         let refused = if token.rank > limit {
             let error = SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
@@ -93,11 +91,11 @@ impl Perseus {
         } else {
             None
         };
-        let min_rank = token.rank.max(self.answered);
+        let min_rank = token.rank.max(self.gateway.answered());
         if let Some(outcome) = refused {
             let rank = now.rank().max(if outcome.is_committed() { min_rank.next() } else { Rank::ZERO });
             self.collection.finished(id, rank);
-            self.answer(now, (id, id), rank, outcome, BTreeSet::new(), stations);
+            self.gateway.answer(now, (id, id), rank, outcome, BTreeSet::new(), stations);
             return id;
         }
         let transaction = Transaction { id, program, access, min_rank, after: token.rank, homes: None };
@@ -112,8 +110,8 @@ impl Perseus {
         {
             match first {
                 Some(first) => {
-                    let origin = self.origin(now, id);
-                    self.origins.insert(id, origin);
+                    let origin = self.gateway.origin(now, id);
+                    self.gateway.begun(id, origin);
                     self.collection.finished(id, Rank::ZERO);
                     self.attend(now, request, first, (id, Some(Again { payload, origin })), out);
                 }
@@ -125,24 +123,18 @@ impl Perseus {
             return;
         }
         let alone = payload.transaction.participants().all(|p| self.local_index(p).is_some());
-        if alone && self.options.timestamps == Timestamps::Clocks {
+        if alone && self.cluster.options.timestamps == Timestamps::Clocks {
             self.pre_accept_alone(now, payload);
         } else {
             self.coordinate(now, payload, out);
         }
     }
 
-    /// How the submission first came that `txn` is an attempt of.
-    fn origin(&self, now: Time, txn: TxnId) -> Origin {
-        let known = self.origins.get(&txn).copied();
-        known.unwrap_or(Origin { id: txn, submitted_at: now, attempts: 0 })
-    }
-
     /// Once more, after an attempt that ended without effect.
     pub(super) fn submit_again(&mut self, now: Time, again: Again, out: &mut Out) {
         let Again { mut payload, mut origin } = again;
         let last = payload.transaction.id;
-        self.origins.remove(&last);
+        self.gateway.take_origin(last);
         origin.attempts += 1;
         if origin.attempts > ATTEMPTS_MAX {
             let error = SqlError::new(
@@ -154,27 +146,26 @@ impl Perseus {
                     "{ATTEMPTS_MAX} attempts were taken over by others and ended without effect."
                 ))
                 .hint("Try again; nothing was changed.");
-            self.origins.insert(last, origin);
+            self.gateway.begun(last, origin);
             let regions = BTreeSet::new();
             self.answer_for(now, last, last, now.rank(), Outcome::Aborted(error), regions);
             return;
         }
         base::sometimes!("a transaction that ended without effect is submitted again");
-        self.sequence += 1;
-        let id = TxnId { coordinator: self.me, incarnation: self.incarnation, sequence: self.sequence };
+        let id = self.gateway.name(self.cluster.me);
         self.collection.begun(id);
-        self.origins.insert(id, origin);
+        self.gateway.begun(id, origin);
         payload.transaction.id = id;
-        payload.transaction.min_rank = payload.transaction.min_rank.max(self.answered);
+        payload.transaction.min_rank = payload.transaction.min_rank.max(self.gateway.answered());
         self.begin(now, payload, out);
     }
 
     fn coordinate(&mut self, now: Time, payload: Payload, out: &mut Out) {
         let transaction = &payload.transaction;
         let id = transaction.id;
-        let nodes = Participants::of(transaction.participants()).nodes(&self.topology);
+        let nodes = Participants::of(transaction.participants()).nodes(&self.cluster.topology);
         let expected = self.expected_completion(now, id, &nodes);
-        let earliest = (now - self.clock_bound_ns()).rank();
+        let earliest = (now - self.cluster.clock_bound_ns()).rank();
         for &node in &nodes {
             let (payload, ballot) = (payload.clone(), Ballot::FIRST);
             self.send(node, Message::PreAccept { payload, ballot, expected, sent_at: now }, out);
@@ -191,38 +182,37 @@ impl Perseus {
             told: false,
             withdrawn: false,
         };
-        let origin = self.origin(now, id);
-        self.origins.insert(id, origin);
-        self.coordinating.insert(id, coordination);
-        let at = now + self.options.retry_after_ns(&self.topology);
+        let origin = self.gateway.origin(now, id);
+        self.gateway.begun(id, origin);
+        self.gateway.coordinate(id, coordination);
+        let at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
         self.remember(at, Deadline::Coordination(id), 0);
     }
 
     /// When the last participant should have completed a transaction that spans regions: PreAccept there
     /// and back, Commit one way, the exchange of reads one way. Rank 0 inside one region.
     pub(super) fn expected_completion(&self, now: Time, id: TxnId, nodes: &[NodeId]) -> Rank {
-        let topology = &self.topology;
+        let topology = &self.cluster.topology;
         let spans = nodes.iter().any(|n| topology.region_of(*n) != topology.region_of(nodes[0]));
-        if !spans || self.options.future_ranks == FutureRanks::Off {
+        if !spans || self.cluster.options.future_ranks == FutureRanks::Off {
             return Rank::ZERO;
         }
         let one_way = |a, b| self.delays.one_way_ns(a, b);
         let longest = |values: &mut dyn Iterator<Item = u64>| values.max().unwrap_or(0);
-        let order_ns = longest(&mut nodes.iter().map(|n| one_way(self.me, *n) + one_way(*n, self.me)));
-        let exchange_ns = longest(
-            &mut nodes
-                .iter()
-                .flat_map(|from| nodes.iter().map(move |to| one_way(self.me, *from) + one_way(*from, *to))),
-        );
-        let total_ns = order_ns + exchange_ns + self.options.margin_ns;
-        let future_ns = match self.options.future_ranks {
+        let order_ns =
+            longest(&mut nodes.iter().map(|n| one_way(self.cluster.me, *n) + one_way(*n, self.cluster.me)));
+        let exchange_ns = longest(&mut nodes.iter().flat_map(|from| {
+            nodes.iter().map(move |to| one_way(self.cluster.me, *from) + one_way(*from, *to))
+        }));
+        let total_ns = order_ns + exchange_ns + self.cluster.options.margin_ns;
+        let future_ns = match self.cluster.options.future_ranks {
             FutureRanks::Off => 0,
             FutureRanks::Measured => total_ns,
             FutureRanks::Scaled { percent } => total_ns * percent / 100,
             FutureRanks::Random { seed } => digest(&(seed, id)) % (2 * total_ns + 1),
         };
-        let future_max_ns = self.options.future_max_ns(&self.topology);
-        now.rank() + self.clock_bound_ns() + future_ns.min(future_max_ns)
+        let future_max_ns = self.cluster.options.future_max_ns(&self.cluster.topology);
+        now.rank() + self.cluster.clock_bound_ns() + future_ns.min(future_max_ns)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -236,7 +226,7 @@ impl Perseus {
         fragments: Vec<Fragment>,
         out: &mut Out,
     ) {
-        let Some(coordination) = self.coordinating.get_mut(&txn) else { return };
+        let Some(coordination) = self.gateway.coordination_mut(txn) else { return };
         if coordination.decided.is_some() || coordination.replies.contains_key(&from) {
             return;
         }
@@ -246,7 +236,7 @@ impl Perseus {
         if !all {
             return;
         }
-        match self.options.timestamps {
+        match self.cluster.options.timestamps {
             Timestamps::Clocks => self.decide(now, txn, Rank::ZERO, out),
             Timestamps::Central => self.want_timestamp(txn, out),
         }
@@ -254,7 +244,7 @@ impl Perseus {
 
     /// Everybody has answered: the order is known. `timestamp` is the oracle's, if there is one.
     pub(super) fn decide(&mut self, now: Time, txn: TxnId, timestamp: Rank, out: &mut Out) {
-        let Some(coordination) = self.coordinating.get_mut(&txn) else { return };
+        let Some(coordination) = self.gateway.coordination_mut(txn) else { return };
         if coordination.decided.is_some() {
             return;
         }
@@ -263,11 +253,11 @@ impl Perseus {
         let mut cts = timestamp;
         for (node, reply) in &coordination.replies {
             cts = cts.max(reply.pts);
-            if *node != first && self.options.planted(Mutant::FirstAnswerOnly) {
+            if *node != first && self.cluster.options.planted(Mutant::FirstAnswerOnly) {
                 continue;
             }
             for dependency in &reply.dependencies {
-                if dependency.txn > txn && self.options.planted(Mutant::CutCycles) {
+                if dependency.txn > txn && self.cluster.options.planted(Mutant::CutCycles) {
                     continue;
                 }
                 union.entry(dependency.txn).or_insert_with(|| dependency.participants.clone());
@@ -281,15 +271,15 @@ impl Perseus {
         for node in coordination.nodes.clone() {
             self.send_commit(node, txn, out);
         }
-        if self.options.planted(Mutant::ReplyAtCommit) {
-            self.coordinating.get_mut(&txn).expect("it is being coordinated").told = true;
+        if self.cluster.options.planted(Mutant::ReplyAtCommit) {
+            self.gateway.coordination_mut(txn).expect("it is being coordinated").told = true;
             let results = Outcome::Committed { results: Vec::new() };
             self.answer_for(now, txn, txn, cts, results, BTreeSet::new());
         }
     }
 
     fn send_commit(&mut self, node: NodeId, txn: TxnId, out: &mut Out) {
-        let coordination = &self.coordinating[&txn];
+        let coordination = self.gateway.coordination(txn).expect("it is being coordinated");
         let (decision, _) = coordination.decided.as_ref().expect("it is decided");
         let mut fragments = BTreeMap::new();
         for (from, reply) in &coordination.replies {
@@ -316,21 +306,21 @@ impl Perseus {
         share: Share,
         out: &mut Out,
     ) {
-        if !self.attending.is_empty() {
+        if self.requests.attends() {
             self.attended(now, from, txn, rank, &share, out);
         }
-        let Some(coordination) = self.coordinating.get_mut(&txn) else { return };
+        let Some(coordination) = self.gateway.coordination_mut(txn) else { return };
         coordination.ends.insert(from, (rank, share));
         if coordination.ends.len() < coordination.nodes.len() {
             return;
         }
-        let coordination = self.coordinating.remove(&txn).expect("just found");
+        let coordination = self.gateway.end(txn).expect("just found");
         for (node, (other, _)) in &coordination.ends {
             assert_eq!(*other, rank, "{txn} has one rank, also at {node}");
         }
-        self.recovering.remove(&txn);
+        self.recoveries.remove(txn);
         self.collection.finished(txn, rank);
-        let origin = self.origins.remove(&txn).expect("it was begun here");
+        let origin = self.gateway.take_origin(txn).expect("it was begun here");
         let noops = coordination.ends.values().filter(|(_, share)| *share == Share::Noop).count();
         assert!(noops == 0 || noops == coordination.ends.len(), "{txn} has one end");
         if coordination.told {
@@ -345,9 +335,9 @@ impl Perseus {
         }
         let ordered_at = coordination.decided.as_ref().map_or(now, |(_, at)| *at);
         let stations = Stations { submitted_at: origin.submitted_at, ordered_at };
-        let regions = coordination.nodes.iter().map(|n| self.topology.region_of(*n)).collect();
+        let regions = coordination.nodes.iter().map(|n| self.cluster.topology.region_of(*n)).collect();
         let outcome = merge(coordination.ends.into_values().map(|(_, share)| share));
-        self.answer(now, (origin.id, txn), rank, outcome, regions, stations);
+        self.gateway.answer(now, (origin.id, txn), rank, outcome, regions, stations);
     }
 
     /// Answers the submission that `attempt` belongs to with the end of `txn`.
@@ -360,12 +350,12 @@ impl Perseus {
         outcome: Outcome,
         regions: BTreeSet<RegionId>,
     ) {
-        let origin = self.origin(now, attempt);
-        if !self.coordinating.contains_key(&attempt) {
-            self.origins.remove(&attempt);
+        let origin = self.gateway.origin(now, attempt);
+        if !self.gateway.coordination(attempt).is_some() {
+            self.gateway.take_origin(attempt);
         }
         let stations = Stations { submitted_at: origin.submitted_at, ordered_at: now };
-        self.answer(now, (origin.id, txn), rank, outcome, regions, stations);
+        self.gateway.answer(now, (origin.id, txn), rank, outcome, regions, stations);
     }
 
     /// Nobody can tell any more whether the request took effect.
@@ -389,57 +379,32 @@ impl Perseus {
         share: Share,
         submitted_at: Time,
     ) {
-        let regions = BTreeSet::from([self.topology.region_of(self.me)]);
+        let regions = BTreeSet::from([self.cluster.topology.region_of(self.cluster.me)]);
         self.collection.finished(txn, rank);
-        let id = match self.origins.remove(&txn) {
+        let id = match self.gateway.take_origin(txn) {
             Some(origin) => origin.id,
             None => txn,
         };
         let stations = Stations { submitted_at, ordered_at: submitted_at };
-        self.answer(now, (id, txn), rank, merge(std::iter::once(share)), regions, stations);
+        self.gateway.answer(now, (id, txn), rank, merge(std::iter::once(share)), regions, stations);
     }
 
-    fn answer(
-        &mut self,
-        now: Time,
-        (submitted_as, txn): (TxnId, TxnId),
-        rank: Rank,
-        outcome: Outcome,
-        regions: BTreeSet<RegionId>,
-        stations: Stations,
-    ) {
-        let phases = vec![
-            ("order", stations.ordered_at.since(stations.submitted_at)),
-            ("execute", now.since(stations.ordered_at)),
-            // Absolute until the gate opens.
-            ("gate", now.0),
-        ];
-        let answer = Answer { submitted_as, txn, rank, outcome, phases, regions };
-        self.gate.insert((rank, submitted_as), answer);
-    }
-
-    /// Lets out the answers whose rank has passed into the past for every clock.
+    /// Lets out the answers whose rank has passed into the past for every clock, and sees to it that the next one will.
     pub(super) fn open_gate(&mut self, now: Time, out: &mut Out) {
-        let clock_bound_ns = self.clock_bound_ns();
-        while let Some(entry) = self.gate.first_entry() {
-            let rank = entry.key().0;
-            let opens_at = rank.time() + clock_bound_ns;
-            if opens_at > now && !self.options.planted(Mutant::NoReplyGate) {
-                self.gate_at(opens_at);
-                return;
-            }
-            let mut answer = entry.remove();
-            if let Some((_, gate)) = answer.phases.last_mut() {
-                *gate = now.since(Time(*gate));
-            }
-            self.answered = self.answered.max(rank);
-            self.counts.answered += 1;
-            out.push(EngineEffect::Answer(answer));
+        let is_gated = !self.cluster.options.planted(Mutant::NoReplyGate);
+        let clock_bound_ns = is_gated.then(|| self.cluster.clock_bound_ns());
+        if let Some(at) = self.gateway.open_gate(now, clock_bound_ns, out) {
+            self.gate_at(at);
         }
     }
 
+    /// A new life begins, with what the former one had under way.
+    pub(super) fn begin_life(&mut self, incarnation: u32) {
+        self.gateway.resume(incarnation);
+    }
+
     pub(super) fn retry_coordination(&mut self, now: Time, txn: TxnId, out: &mut Out) -> bool {
-        let Some(coordination) = self.coordinating.get(&txn) else { return false };
+        let Some(coordination) = self.gateway.coordination(txn) else { return false };
         // Somebody else decided if there is an end before there is a decision.
         let missing: Nodes = if coordination.decided.is_some() || !coordination.ends.is_empty() {
             coordination.nodes.iter().filter(|n| !coordination.ends.contains_key(n)).copied().collect()
@@ -451,7 +416,7 @@ impl Perseus {
             self.want_timestamp(txn, out);
         }
         for node in missing {
-            let coordination = &self.coordinating[&txn];
+            let coordination = self.gateway.coordination(txn).expect("it is being coordinated");
             if coordination.decided.is_some() {
                 base::sometimes!("a commit is sent again");
                 self.send_commit(node, txn, out);

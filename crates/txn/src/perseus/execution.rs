@@ -35,9 +35,9 @@ impl Perseus {
         }
         if !self.remote(at).gathered {
             let gathered: Vec<_> = self.gather(&transaction, executor).collect();
-            let nodes = self.graph.live(at).participants.nodes(&self.topology);
+            let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
             for node in nodes {
-                if node == self.me {
+                if node == self.cluster.me {
                     continue;
                 }
                 let message =
@@ -51,7 +51,7 @@ impl Perseus {
         let participants = self.graph.live(at).participants.len();
         let remote = self.remote(at);
         if remote.exchange.len() < participants {
-            let retry_at = now + self.options.retry_after_ns(&self.topology);
+            let retry_at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
             self.remember(retry_at, Deadline::Exchange(transaction.id), 0);
             return;
         }
@@ -101,12 +101,9 @@ impl Perseus {
                 None => executor.apply(partition, transaction, place, &exchange),
             };
             results.push((partition, applied.results));
-            let entry = &mut self.partitions[local];
-            entry.position = entry.position.next();
-            entry.rank_max = entry.rank_max.max(rank);
-            if entry.streams {
-                let position = entry.position;
-                self.stream_closure(at, local, out);
+            let position = self.partitions.append(local, rank);
+            if self.partitions.is_streamed(local) {
+                self.stream_closure(at, (local, partition), out);
                 let record = CommitRecord {
                     txn,
                     rank,
@@ -134,10 +131,8 @@ impl Perseus {
         let followers = std::mem::take(&mut vertex.followers);
         let group = vertex.group;
         // A lower bound of the cts is not always raised to it; see Rule 2.
-        let key = if self.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
-        if !self.pending.is_empty() {
-            self.pending.remove(&(key, at.slot));
-        }
+        let key = if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
+        self.schedule.remove(key, at);
         self.changed(at, out);
         for follower in followers {
             self.one_less(follower);
@@ -145,14 +140,8 @@ impl Perseus {
         match group {
             None => self.done(at, rank),
             Some(number) => {
-                let group = self.groups.get_mut(&number).expect("the component executes");
-                group.unexecuted -= 1;
-                if group.unexecuted == 0 {
-                    let group = self.groups.remove(&number).expect("just found");
-                    for member in group.members {
-                        self.done(member, rank);
-                    }
-                }
+                let members = self.schedule.executed_in(number).unwrap_or_default();
+                members.into_iter().for_each(|member| self.done(member, rank));
             }
         }
         let request = self.graph.live(at).extra.remote.as_ref().and_then(|remote| remote.request);
@@ -160,7 +149,10 @@ impl Perseus {
             self.request_ended(request, txn, rank, &share);
         }
         let alone = self.graph.live(at).participants.iter().all(|p| self.local_index(p).is_some());
-        if alone && txn.coordinator == self.me && self.options.timestamps == Timestamps::Clocks {
+        if alone
+            && txn.coordinator == self.cluster.me
+            && self.cluster.options.timestamps == Timestamps::Clocks
+        {
             self.finish_alone(now, txn, rank, share, received_at);
             return;
         }
@@ -221,9 +213,9 @@ impl Perseus {
         base::sometimes!("remote reads are asked for");
         let exchange = vertex.extra.remote.as_ref().map(|remote| &remote.exchange);
         let missing = vertex.participants.iter().filter(|p| exchange.is_none_or(|e| !e.contains_key(p)));
-        let nodes = crate::graph::participants::Participants::of(missing).nodes(&self.topology);
+        let nodes = crate::graph::participants::Participants::of(missing).nodes(&self.cluster.topology);
         for node in nodes {
-            if node != self.me {
+            if node != self.cluster.me {
                 self.send(node, Message::RemoteReadWanted { txn }, out);
             }
         }
@@ -232,9 +224,8 @@ impl Perseus {
 
     /// Puts what the stream lacks of a transaction's closure on it; ancestors come first, as far as there are
     /// no cycles and no shortcuts.
-    fn stream_closure(&mut self, at: Ref, local: usize, out: &mut Out) {
+    fn stream_closure(&mut self, at: Ref, (local, partition): (usize, PartitionId), out: &mut Out) {
         let bit = 1u64 << local;
-        let partition = self.partitions[local].id;
         let mut order = Vec::new();
         let mut stack = vec![at];
         while let Some(at) = stack.pop() {
@@ -256,7 +247,7 @@ impl Perseus {
                 dependencies: live.map(|dependency| dependency.id).collect(),
                 after: vertex.after,
             };
-            if self.options.measure_graph {
+            if self.cluster.options.measure_graph {
                 self.counts.graph_bytes_streamed += base::codec::encoded_len(&vertex) as u64 - 1;
             }
             out.push(EngineEffect::Stream { partition, item: StreamItem::Vertex(vertex) });

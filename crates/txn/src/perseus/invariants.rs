@@ -30,8 +30,8 @@ impl Perseus {
             }
             if vertex.transaction.is_some() && vertex.state < State::Executed {
                 pending += 1;
-                let bound = if self.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
-                assert!(self.pending.contains(&(bound, at.slot)), "{txn} is pending");
+                let bound = if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
+                assert!(self.schedule.contains(bound, at), "{txn} is pending");
                 assert!(vertex.bound > self.collection.watermark, "{txn} holds the watermark back");
             }
             if vertex.transaction.is_some() {
@@ -40,13 +40,15 @@ impl Perseus {
                 assert!(rank > self.collection.watermark, "{txn} should have been collected");
             }
         }
-        assert_eq!(pending, self.pending.len(), "only what has not executed is pending");
-        for coordination in self.coordinating.values() {
+        assert_eq!(pending, self.schedule.pending_count(), "only what has not executed is pending");
+        for coordination in self.gateway.coordinated() {
             assert!(coordination.bound > self.collection.watermark, "what runs is not collected");
         }
-        for partition in &self.partitions {
-            assert!(partition.closed >= self.collection.watermark, "later pts exceed the watermark");
-        }
+        let closed = self.partitions.closed_everywhere();
+        assert!(
+            closed.is_none_or(|rank| rank >= self.collection.watermark),
+            "later pts exceed the watermark"
+        );
         assert!(self.work.is_empty(), "a call settles everything it brings about");
     }
 }

@@ -35,6 +35,22 @@
 //! A node answers for all its partitions at once, and talks to itself through a queue inside the call:
 //! a transaction that stays at one node and meets nobody runs from submission to answer in one call.
 //!
+//! Parts. Each owns what it remembers, in private fields.
+//!
+//! | part | owns |
+//! |---|---|
+//! | `gateway`, [`crate::gate`] | transactions coordinated here, the submissions that they are attempts of, answers |
+//! | `requests` | claims of named requests, gateways' waits for others' attempts |
+//! | `recoveries` (`recovery`) | recoveries that this node leads |
+//! | `partitions` | conflict indexes, what is closed, how far logs are |
+//! | `graph`, [`crate::graph`] | vertices: what depends on what, and how far each is |
+//! | `inquiries` (`closure`) | questions about vertices of other nodes |
+//! | `schedule` | what was pre-accepted and has not executed; components under way |
+//! | `closes` (`closing`) | readers |
+//! | `oracle` | timestamps handed out |
+//! | `collection` | the watermark, reports of nodes, ids that are gone |
+//! | `reminders` | deadlines, timers |
+//!
 //! Suggested reading order: the modules below, top to bottom.
 
 mod closing;
@@ -42,14 +58,18 @@ mod closure;
 mod collection;
 mod coordinator;
 mod execution;
+mod gateway;
 mod invariants;
 pub mod message;
 pub mod options;
 mod oracle;
 mod participant;
+mod partitions;
 pub mod printed;
 mod recovery;
+mod reminders;
 mod requests;
+mod schedule;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -73,7 +93,7 @@ impl Perseus {
             Timer::Retry => self.retry(now, out),
             Timer::Collect => {
                 self.report_progress(now, out);
-                self.timers.set(now + self.options.collect_every_ns, Timer::Collect);
+                self.reminders.collect_at(now + self.cluster.options.collect_every_ns);
             }
         }
         self.settle(now, executor, out);
@@ -81,8 +101,8 @@ impl Perseus {
 
     fn calibration(&mut self, now: Time, partition: PartitionId) -> Calibration {
         let low = self.raise_low(now, partition);
-        let partition = self.partition(partition);
-        Calibration { position: partition.position, rank: partition.rank_max, low }
+        let (position, rank) = self.partitions.log(partition);
+        Calibration { position, rank, low }
     }
 }
 
@@ -90,7 +110,7 @@ impl Engine for Perseus {
     type Message = Message;
 
     fn start(&mut self, now: Time, _: &mut EngineEffects<Self>) {
-        self.timers.set(now + self.options.collect_every_ns, Timer::Collect);
+        self.reminders.collect_at(now + self.cluster.options.collect_every_ns);
     }
 
     fn submit(
@@ -118,12 +138,12 @@ impl Engine for Perseus {
     }
 
     fn next_wake(&self) -> Option<Time> {
-        self.timers.next()
+        self.reminders.next()
     }
 
     fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
-        let mark = self.timers.mark();
-        while let Some(timer) = self.timers.due(now, mark) {
+        let mark = self.reminders.mark();
+        while let Some(timer) = self.reminders.due(now, mark) {
             self.remind(now, timer, executor, out);
         }
     }
@@ -142,7 +162,7 @@ impl Engine for Perseus {
                 return Ok(None);
             }
             Question::Forget { ticket } => {
-                self.cancel_close(ticket);
+                self.closes.cancel(ticket);
                 return Ok(None);
             }
             // Whoever runs a partition closes it by itself.
@@ -172,17 +192,15 @@ impl Engine for Perseus {
     }
 
     fn set_floor(&mut self, floor: Option<Rank>) {
-        self.floor = floor;
+        self.collection.set_floor(floor);
     }
 
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
-        assert!(incarnation > self.incarnation, "a new life has a new number");
-        self.incarnation = incarnation;
-        self.sequence = 0;
-        self.timers.clear();
-        self.timers.set(now, Timer::Collect);
+        self.begin_life(incarnation);
+        self.reminders.resume();
+        self.reminders.collect_at(now);
         self.open_gate(now, out);
-        self.arm_retry();
+        self.reminders.arm();
     }
 
     fn absent(&self) -> Option<SqlError> {
@@ -192,26 +210,25 @@ impl Engine for Perseus {
     fn report(&self) -> EngineReport {
         let counters = BTreeMap::from([
             ("vertices", self.graph.len() as u64),
-            ("recoveries", self.counts.recoveries),
-            ("no-ops", self.counts.noops),
+            ("recoveries", self.recoveries.counts().0),
+            ("no-ops", self.recoveries.counts().1),
             ("requests remembered", self.requests.len() as u64),
-            ("answered", self.counts.answered),
+            ("answered", self.gateway.answer_counts().1),
             ("graph bytes sent", self.counts.graph_bytes_sent),
             ("graph bytes streamed", self.counts.graph_bytes_streamed),
         ]);
-        let granules: usize = self.partitions.iter().map(|partition| partition.index.len()).sum();
         let mut held = self.collection.held();
         held.extend([
             ("vertices", self.graph.len() as u64),
-            ("granules in conflict indexes", granules as u64),
-            ("components under way", self.groups.len() as u64),
-            ("transactions pre-accepted", self.pending.len() as u64),
-            ("transactions coordinated", (self.coordinating.len() + self.origins.len()) as u64),
-            ("transactions recovered", (self.recovering.len() + self.attending.len()) as u64),
+            ("granules in conflict indexes", self.partitions.granule_count() as u64),
+            ("components under way", self.schedule.group_count() as u64),
+            ("transactions pre-accepted", self.schedule.pending_count() as u64),
+            ("transactions coordinated", self.gateway.under_way() as u64),
+            ("transactions recovered", (self.recoveries.len() + self.requests.attended_count()) as u64),
             ("inquiries", self.inquiries.len() as u64),
-            ("deadlines", self.deadlines.len() as u64),
-            ("answers at the gate", self.gate.len() as u64),
-            ("closes", (self.closes.len() + self.close_waits.len()) as u64),
+            ("deadlines", self.reminders.deadline_count() as u64),
+            ("answers at the gate", self.gateway.answer_counts().0 as u64),
+            ("closes", self.closes.len() as u64),
             ("requests remembered", self.requests.len() as u64),
         ]);
         EngineReport { counters, held, ..EngineReport::default() }

@@ -13,15 +13,30 @@ use super::options::Timestamps;
 use super::state::{Out, Perseus};
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
 
+/// What the oracle remembers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Oracle {
+    /// Largest timestamp handed out here.
+    handed_out: Rank,
+}
+
+impl Oracle {
+    /// The next timestamp: above all before, and at least this.
+    fn hand_out(&mut self, at_least: Rank) -> Rank {
+        self.handed_out = self.handed_out.next().max(at_least);
+        self.handed_out
+    }
+}
+
 impl Perseus {
-    fn oracle(&self) -> NodeId {
-        self.topology.node_of(PartitionId(0))
+    fn oracle_node(&self) -> NodeId {
+        self.cluster.topology.node_of(PartitionId(0))
     }
 
     /// Asks for the timestamp of a transaction that all participants have pre-accepted.
     pub(super) fn want_timestamp(&mut self, txn: TxnId, out: &mut Out) {
-        let at_least = self.coordinating[&txn].pts();
-        self.send(self.oracle(), Message::TimestampWanted { txn, at_least }, out);
+        let at_least = self.gateway.coordination(txn).expect("it is being coordinated").pts();
+        self.send(self.oracle_node(), Message::TimestampWanted { txn, at_least }, out);
     }
 
     pub(super) fn on_timestamp_wanted(
@@ -43,11 +58,10 @@ impl Perseus {
     }
 
     pub(super) fn hand_out_timestamp(&mut self, now: Time, at_least: Rank) -> Option<Rank> {
-        if self.options.timestamps != Timestamps::Central || self.me != self.oracle() {
+        if self.cluster.options.timestamps != Timestamps::Central || self.cluster.me != self.oracle_node() {
             return None;
         }
-        let next = (now.rank() + self.clock_bound_ns()).max(self.handed_out.next()).max(at_least);
-        self.handed_out = next;
-        Some(next)
+        let present = now.rank() + self.cluster.clock_bound_ns();
+        Some(self.oracle.hand_out(present.max(at_least)))
     }
 }

@@ -32,7 +32,7 @@ impl Perseus {
         for &dependency in &self.graph.live(at).deps {
             let Some(ahead) = self.graph.get(dependency) else { continue };
             if ahead.state != State::Done {
-                self.pending.insert((cts, at.slot));
+                self.schedule.wait(cts, at);
                 self.work.push_back(Work::Search(at));
                 return;
             }
@@ -52,39 +52,32 @@ impl Perseus {
             .graph
             .find(id)
             .unwrap_or_else(|| self.graph.insert(id, Participants::of(transaction.participants())));
-        let mut met = std::mem::take(&mut self.scratch);
+        let mut met = std::mem::take(&mut self.partitions.met);
         met.clear();
-        let bound_ns = self.clock_bound_ns();
+        let bound_ns = self.cluster.clock_bound_ns();
         let mut pts = now.rank();
-        if !self.options.planted(Mutant::PtsIsNow) {
+        if !self.cluster.options.planted(Mutant::PtsIsNow) {
             pts = pts + bound_ns;
         }
         let mut ahead = Rank::ZERO;
         for (partition, accesses) in &transaction.access.by_partition {
             let Some(local) = self.local_index(*partition) else { continue };
-            while let Some(table) = self.partitions[local].index.unordered_table(accesses) {
-                let live = self.graph.iter().filter_map(|(_, vertex)| vertex.transaction.as_ref());
-                let live = live.flat_map(|transaction| transaction.access.at(*partition));
-                self.partitions[local].index.order_table(table, live);
-            }
-            let graph = &self.graph;
-            let index = &mut self.partitions[local].index;
-            index.install(at, accesses, &|at| graph.get(at).is_some(), &mut met);
+            self.partitions.install(local, &self.graph, at, accesses, &mut met);
             let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
             if let Some(mode) = whole.map(|access| access.mode).max() {
                 self.everyone(*partition, mode, &mut met, &mut ahead);
             }
-            if !self.options.planted(Mutant::PtsIsNow) {
-                pts = pts.max(self.partitions[local].closed.next());
+            if !self.cluster.options.planted(Mutant::PtsIsNow) {
+                pts = pts.max(self.partitions.closed(local).next());
             }
         }
         met.sort_unstable();
         met.dedup();
-        if !self.options.planted(Mutant::PtsIsNow) {
+        if !self.cluster.options.planted(Mutant::PtsIsNow) {
             pts = pts.max(transaction.min_rank.next()).max(expected).max(ahead.next());
         }
         let others = if expected == Rank::ZERO { None } else { self.farthest(&transaction) };
-        let latest = now.rank() + bound_ns + self.options.future_max_ns(&self.topology);
+        let latest = now.rank() + bound_ns + self.cluster.options.future_max_ns(&self.cluster.topology);
         let mut deps = Refs::new();
         for &dependency in &met {
             let Some(vertex) = self.graph.get(dependency) else { continue };
@@ -92,7 +85,7 @@ impl Perseus {
                 continue;
             }
             let ahead = vertex.rank.unwrap_or(vertex.bound);
-            if self.options.lower_bounds {
+            if self.cluster.options.lower_bounds {
                 pts = pts.max(ahead);
             }
             if let Some((nodes, away_ns)) = &others
@@ -100,7 +93,7 @@ impl Perseus {
             {
                 // Nobody elsewhere hears what is read here before that one is complete here.
                 pts = pts.max((ahead + *away_ns).min(latest));
-                let known = vertex.participants.nodes(&self.topology);
+                let known = vertex.participants.nodes(&self.cluster.topology);
                 if vertex.state < State::Final && nodes.iter().any(|node| !known.contains(node)) {
                     // And who takes no part in it will have to ask about it.
                     pts = pts.max((expected + 2 * away_ns).min(latest));
@@ -108,7 +101,7 @@ impl Perseus {
             }
             deps.push(dependency);
         }
-        self.scratch = met;
+        self.partitions.met = met;
         let vertex = self.graph.live_mut(at);
         assert_eq!(vertex.state, State::Named, "{id} is pre-accepted once");
         vertex.state = State::PreAccepted;
@@ -124,9 +117,9 @@ impl Perseus {
     /// The nodes of a transaction, and how long the farthest of them is away, margin included; `None` if
     /// it stays here.
     fn farthest(&self, transaction: &Transaction) -> Option<(Nodes, u64)> {
-        let nodes = Participants::of(transaction.participants()).nodes(&self.topology);
-        let away_ns = nodes.iter().map(|node| self.delays.one_way_ns(self.me, *node)).max()?;
-        (away_ns > 0).then_some((nodes, away_ns + self.options.margin_ns))
+        let nodes = Participants::of(transaction.participants()).nodes(&self.cluster.topology);
+        let away_ns = nodes.iter().map(|node| self.delays.one_way_ns(self.cluster.me, *node)).max()?;
+        (away_ns > 0).then_some((nodes, away_ns + self.cluster.options.margin_ns))
     }
 
     /// Whom an access to a whole partition conflicts with: everything that is installed there. What is
@@ -214,28 +207,28 @@ impl Perseus {
             self.vacate(found.expect("its place is kept"));
         }
         let Payload { transaction, request } = payload;
-        let limit = now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology);
+        let limit = self.cluster.latest_cut(now);
         let at = self.pre_accept(now, transaction, expected.min(limit).max(floor));
         if let Some(request) = request {
             self.remote(at).request = Some(request);
             self.claim(request, at);
         }
-        let nodes = self.graph.live(at).participants.nodes(&self.topology);
-        if nodes.len() == 1 && self.options.timestamps == Timestamps::Clocks {
+        let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
+        if nodes.len() == 1 && self.cluster.options.timestamps == Timestamps::Clocks {
             self.decide_alone(at);
             return;
         }
         let vertex = self.graph.live(at);
         let pts = vertex.bound;
         let dependencies = self.names(&vertex.deps);
-        self.pending.insert((pts, at.slot));
+        self.schedule.wait(pts, at);
         let roots: Vec<Ref> = self.graph.live(at).deps.to_vec();
-        let others: Vec<NodeId> = nodes.iter().copied().filter(|n| *n != self.me).collect();
+        let others: Vec<NodeId> = nodes.iter().copied().filter(|n| *n != self.cluster.me).collect();
         let fragments = self.fragments_for(&roots, &others, false);
         let answer =
             Message::PreAcceptOk { txn, ballot, dependencies, pts, fragments, delay_ns, sent_at: now };
         self.remote(at).answer = Some(answer.clone());
-        if floor == Rank::ZERO && self.options.timestamps == Timestamps::Clocks {
+        if floor == Rank::ZERO && self.cluster.options.timestamps == Timestamps::Clocks {
             let patience_ns = self.patience_ns(txn, &nodes);
             self.remember(now + patience_ns, Deadline::Recovery(txn), 0);
         }
@@ -246,7 +239,7 @@ impl Perseus {
     pub(super) fn answer_again(&mut self, now: Time, at: Ref, from: NodeId, ballot: Ballot, out: &mut Out) {
         let vertex = self.graph.live(at);
         let txn = vertex.id;
-        if self.options.planted(Mutant::RecomputedAnswers) && vertex.state == State::PreAccepted {
+        if self.cluster.options.planted(Mutant::RecomputedAnswers) && vertex.state == State::PreAccepted {
             self.answer_afresh(at, from, ballot, out);
             return;
         }
@@ -273,9 +266,7 @@ impl Perseus {
         let mut met = Vec::new();
         for (partition, accesses) in &transaction.access.by_partition {
             if let Some(local) = self.local_index(*partition) {
-                let graph = &self.graph;
-                let index = &mut self.partitions[local].index;
-                index.install(at, accesses, &|at| graph.get(at).is_some(), &mut met);
+                self.partitions.install(local, &self.graph, at, accesses, &mut met);
             }
         }
         let deps: Refs = met.into_iter().filter(|dependency| *dependency != at).collect();
@@ -335,11 +326,10 @@ impl Perseus {
         vertex.lost = lost;
         vertex.state = State::Final;
         vertex.extra.noop = noop;
-        if vertex.transaction.is_some() && self.options.lower_bounds && bound < cts {
-            self.pending.remove(&(bound, at.slot));
-            self.pending.insert((cts, at.slot));
+        if vertex.transaction.is_some() && self.cluster.options.lower_bounds && bound < cts {
+            self.schedule.raise(at, bound, cts);
         }
-        let nodes = self.graph.live(at).participants.nodes(&self.topology);
+        let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
         let vertex = self.graph.live_mut(at);
         nodes.iter().for_each(|node| vertex.held_by.insert(*node));
         let watchers = std::mem::take(&mut vertex.watchers);
@@ -354,11 +344,11 @@ impl Perseus {
         let is_local = vertex.transaction.is_some();
         let vertex = self.graph.live(at);
         let (txn, received_at) = (vertex.id, vertex.extra.received_at);
-        self.inquiries.remove(&txn);
-        self.recovering.remove(&txn);
+        self.inquiries.settled(txn);
+        self.recoveries.remove(txn);
         if is_local {
             let patience_ns = self.patience_ns(txn, &nodes);
-            self.deadlines.remove(&(received_at + patience_ns, Deadline::Recovery(txn)));
+            self.forget_deadline(received_at + patience_ns, Deadline::Recovery(txn));
         }
         if is_local {
             self.work.push_back(Work::Search(at));

@@ -29,15 +29,15 @@
 //! Participants start one after another, the coordinator last, and back off when they meet a higher ballot.
 //! A coordinator that was only slow finds its ballot refused and waits; participants tell it the end.
 
-use super::message::{Ballot, Deadline, Decision, Dependency, Message, Payload, Report};
+mod promising;
+
+use super::message::{Ballot, Decision, Dependency, Message, Payload, Report};
 use super::options::{Mutant, Unfinished};
 use super::state::{Out, Perseus};
 use crate::graph::participants::{Nodes, Participants};
-use crate::graph::vertex::{Ref, State};
-use base::txn::{AccessSet, Transaction, TxnProgram};
+use crate::graph::vertex::State;
 use base::{NodeId, Rank, Time, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// A recovery that this node leads.
 #[derive(Clone, Debug)]
@@ -66,17 +66,59 @@ enum Stage {
     },
 }
 
+/// Recoveries that this node leads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recoveries {
+    led: BTreeMap<TxnId, Recovery>,
+    /// Recoveries begun here, attempts counted; and decisions made here that a transaction ends without effect.
+    counts: (u64, u64),
+}
+
+impl Recoveries {
+    fn get(&self, txn: TxnId) -> Option<&Recovery> {
+        self.led.get(&txn)
+    }
+    fn get_mut(&mut self, txn: TxnId) -> Option<&mut Recovery> {
+        self.led.get_mut(&txn)
+    }
+    fn of(&self, txn: TxnId) -> &Recovery {
+        &self.led[&txn]
+    }
+    fn begin(&mut self, txn: TxnId, recovery: Recovery) {
+        self.counts.0 += 1;
+        self.led.insert(txn, recovery);
+    }
+    /// It is decided, or somebody else recovers it.
+    pub fn remove(&mut self, txn: TxnId) -> Option<Recovery> {
+        self.led.remove(&txn)
+    }
+    fn concluded(&mut self, decision: &Decision) {
+        self.counts.1 += u64::from(decision.noop);
+    }
+    /// Recoveries begun, attempts counted; and no-ops decided.
+    pub fn counts(&self) -> (u64, u64) {
+        self.counts
+    }
+    pub fn len(&self) -> usize {
+        self.led.len()
+    }
+    #[cfg(test)]
+    pub fn ids(&self) -> impl Iterator<Item = &TxnId> {
+        self.led.keys()
+    }
+}
+
 impl Perseus {
     /// How long this node leaves an undecided transaction to others.
     pub(super) fn patience_ns(&self, txn: TxnId, nodes: &[NodeId]) -> u64 {
         let place = |node| nodes.iter().position(|n| *n == node);
-        let turn = match (place(self.me), place(txn.coordinator)) {
-            _ if txn.coordinator == self.me => nodes.len(),
+        let turn = match (place(self.cluster.me), place(txn.coordinator)) {
+            _ if txn.coordinator == self.cluster.me => nodes.len(),
             (Some(mine), Some(coordinators)) => (mine + nodes.len() - coordinators) % nodes.len(),
             (Some(mine), None) => mine + 1,
             (None, _) => nodes.len(),
         };
-        self.options.recover_after_ns(&self.topology) * turn.max(1) as u64
+        self.cluster.options.recover_after_ns(&self.cluster.topology) * turn.max(1) as u64
     }
 
     /// The decision is overdue: leads a recovery, or goes on leading. False once there is a decision.
@@ -96,12 +138,12 @@ impl Perseus {
                 heard = remote.ballot();
                 participants
             }
-            None => match self.recovering.get(&txn) {
+            None => match self.recoveries.get(txn) {
                 Some(recovery) => recovery.participants.clone(),
                 None => return false,
             },
         };
-        match self.recovering.get(&txn) {
+        match self.recoveries.get(txn) {
             Some(recovery) if recovery.highest <= recovery.ballot => self.urge(now, txn, out),
             Some(recovery) => {
                 base::sometimes!("a recovery starts over above a competitor's ballot");
@@ -116,9 +158,8 @@ impl Perseus {
     /// Leads a recovery with a ballot above `heard`.
     pub(super) fn recover(&mut self, txn: TxnId, participants: Participants, heard: Ballot, out: &mut Out) {
         base::sometimes!("a transaction is recovered");
-        self.counts.recoveries += 1;
-        let ballot = Ballot { round: heard.round + 1, node: self.me };
-        let nodes = participants.nodes(&self.topology);
+        let ballot = Ballot { round: heard.round + 1, node: self.cluster.me };
+        let nodes = participants.nodes(&self.cluster.topology);
         let (reports, stage) = (BTreeMap::new(), Stage::Asking);
         let payload_wanted = self.payload(txn).is_none();
         for &node in &nodes {
@@ -126,12 +167,12 @@ impl Perseus {
             self.send(node, Message::Recover { txn, participants, ballot, payload_wanted }, out);
         }
         let recovery = Recovery { ballot, participants, nodes, reports, stage, highest: ballot };
-        self.recovering.insert(txn, recovery);
+        self.recoveries.begin(txn, recovery);
     }
 
     /// What this node holds of the transaction itself.
     fn payload(&self, txn: TxnId) -> Option<Payload> {
-        if let Some(coordination) = self.coordinating.get(&txn) {
+        if let Some(coordination) = self.gateway.coordination(txn) {
             return Some(coordination.payload.clone());
         }
         let vertex = self.graph.live(self.graph.find(txn)?);
@@ -145,7 +186,7 @@ impl Perseus {
     /// Asks again whoever has not answered the current stage.
     fn urge(&mut self, now: Time, txn: TxnId, out: &mut Out) {
         base::sometimes!("a recovery asks again");
-        let recovery = &self.recovering[&txn];
+        let recovery = self.recoveries.of(txn);
         let (ballot, participants) = (recovery.ballot, recovery.participants.clone());
         let nodes = recovery.nodes.clone();
         match &recovery.stage {
@@ -173,154 +214,6 @@ impl Perseus {
         }
     }
 
-    // ---- the participant's half -------------------------------------------------------------------
-
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn on_recover(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        txn: TxnId,
-        participants: Participants,
-        ballot: Ballot,
-        payload_wanted: bool,
-        out: &mut Out,
-    ) {
-        let Some(at) = self.promise(now, from, txn, participants, ballot, out) else { return };
-        if self.options.planted(Mutant::BallotNotPromised) {
-            self.remote(at).promised = None;
-        }
-        let payload = if payload_wanted { self.payload(txn) } else { None };
-        let vertex = self.graph.live(at);
-        let pts = vertex.bound;
-        let remote = vertex.extra.remote.as_ref().expect("it has promised");
-        let report = match (&remote.accepted, &remote.answer) {
-            (Some((ballot, decision)), _) if !self.options.planted(Mutant::IgnoreAccepted) => {
-                Report::Accepted { ballot: *ballot, decision: decision.clone() }
-            }
-            (_, Some(Message::PreAcceptOk { dependencies, pts, .. })) => {
-                Report::PreAccepted { dependencies: dependencies.clone(), pts: *pts, payload }
-            }
-            _ => Report::Unknown { pts, claimed: false },
-        };
-        self.send(from, Message::RecoverOk { txn, ballot, report }, out);
-    }
-
-    /// Promises the ballot, keeping a place for a transaction that is not known here. If it is final, or a
-    /// higher ballot is promised, says so instead.
-    fn promise(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        txn: TxnId,
-        participants: Participants,
-        ballot: Ballot,
-        out: &mut Out,
-    ) -> Option<Ref> {
-        if self.collection.seen.contains(txn) {
-            self.send(from, Message::Gone { txn }, out);
-            return None;
-        }
-        let at = match self.graph.find(txn) {
-            Some(at) => at,
-            None if participants.iter().all(|p| self.local_index(p).is_none()) => return None,
-            None => self.graph.insert(txn, participants),
-        };
-        let vertex = self.graph.live(at);
-        if vertex.state >= State::Final {
-            let report = Report::Final(self.decision(at));
-            self.send(from, Message::RecoverOk { txn, ballot, report }, out);
-            return None;
-        }
-        let is_new = vertex.state == State::Named;
-        let patience_ns = self.options.recover_after_ns(&self.topology);
-        let me = self.me;
-        let remote = self.remote(at);
-        if ballot < remote.ballot() {
-            let ballot = remote.ballot();
-            self.send(from, Message::Refused { txn, ballot }, out);
-            return None;
-        }
-        remote.barred &= ballot == remote.ballot();
-        remote.promised = Some(ballot);
-        if from != me {
-            remote.patient_until = now + patience_ns;
-            // Its own attempt, if any, has the lower ballot.
-            self.recovering.remove(&txn);
-        }
-        if is_new {
-            self.keep_place(now, at);
-        }
-        Some(at)
-    }
-
-    /// A lower bound of the rank, and no access to anything.
-    fn keep_place(&mut self, now: Time, at: Ref) {
-        base::sometimes!("a place is kept for a transaction that is not known");
-        let mut pts = now.rank() + self.clock_bound_ns();
-        let vertex = self.graph.live(at);
-        let (id, participants) = (vertex.id, vertex.participants.clone());
-        let local = participants.iter().filter_map(|p| self.local_index(p));
-        pts = local.map(|local| self.partitions[local].closed.next()).fold(pts, Rank::max);
-        let by_partition = participants.iter().map(|partition| (partition, Vec::new())).collect();
-        let transaction = Transaction {
-            id,
-            program: Arc::new(TxnProgram::Statements(Vec::new())),
-            access: Arc::new(AccessSet { by_partition }),
-            min_rank: Rank::ZERO,
-            after: Rank::ZERO,
-            homes: None,
-        };
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::PreAccepted;
-        vertex.bound = pts;
-        vertex.extra.received_at = now;
-        vertex.extra.pts = pts;
-        vertex.transaction = Some(transaction);
-        self.remote(at).placeholder = true;
-        self.pending.insert((pts, at.slot));
-        let nodes = participants.nodes(&self.topology);
-        let patience_ns = self.patience_ns(id, &nodes);
-        self.remember(now + patience_ns, Deadline::Recovery(id), 0);
-    }
-
-    /// The transaction itself arrives for the place that was kept.
-    pub(super) fn vacate(&mut self, at: Ref) {
-        let vertex = self.graph.live_mut(at);
-        assert_eq!(vertex.state, State::PreAccepted, "{} has its place kept", vertex.id);
-        vertex.state = State::Named;
-        vertex.transaction = None;
-        let bound = vertex.bound;
-        self.pending.remove(&(bound, at.slot));
-        self.remote(at).placeholder = false;
-    }
-
-    /// What was decided of a final transaction.
-    fn decision(&self, at: Ref) -> Decision {
-        let vertex = self.graph.live(at);
-        Decision { dependencies: self.names(&vertex.deps), cts: vertex.bound, noop: vertex.extra.noop }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn on_accept(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        txn: TxnId,
-        participants: Participants,
-        ballot: Ballot,
-        decision: Decision,
-        out: &mut Out,
-    ) {
-        let Some(at) = self.promise(now, from, txn, participants, ballot, out) else { return };
-        let remote = self.remote(at);
-        remote.accepted = Some((ballot, decision));
-        remote.barred = true;
-        self.send(from, Message::AcceptOk { txn, ballot }, out);
-    }
-
-    // ---- the leader's half ------------------------------------------------------------------------
-
     pub(super) fn on_recover_ok(
         &mut self,
         now: Time,
@@ -330,8 +223,8 @@ impl Perseus {
         report: Report,
         out: &mut Out,
     ) {
-        let majority = self.options.planted(Mutant::RecoverFromMajority);
-        let Some(recovery) = self.recovering.get_mut(&txn).filter(|r| r.ballot == ballot) else { return };
+        let majority = self.cluster.options.planted(Mutant::RecoverFromMajority);
+        let Some(recovery) = self.recoveries.get_mut(txn).filter(|r| r.ballot == ballot) else { return };
         if let Report::Final(decision) = report {
             base::sometimes!("a recovery finds the decision");
             self.conclude(txn, decision, out);
@@ -362,7 +255,7 @@ impl Perseus {
         }
         let mut reports = recovery.reports.values();
         let nobody_lacks = reports.all(|report| matches!(report, Report::PreAccepted { .. }));
-        if nobody_lacks || self.options.planted(Mutant::UnknownIsEmpty) {
+        if nobody_lacks || self.cluster.options.planted(Mutant::UnknownIsEmpty) {
             base::sometimes!("a recovery finds everybody ready");
             let decision = union(recovery, false);
             self.propose(txn, decision, out);
@@ -374,12 +267,14 @@ impl Perseus {
             Report::PreAccepted { payload, .. } => payload.clone(),
             _ => None,
         });
-        let unwanted = self.coordinating.get(&txn).is_some_and(|coordination| coordination.withdrawn);
+        let unwanted = self.gateway.coordination(txn).is_some_and(|coordination| coordination.withdrawn);
         let payload = self.payload(txn).or(told);
         match payload {
-            Some(payload) if !claimed && !unwanted && self.options.unfinished == Unfinished::Complete => {
+            Some(payload)
+                if !claimed && !unwanted && self.cluster.options.unfinished == Unfinished::Complete =>
+            {
                 base::sometimes!("a recovery brings a transaction to who lacks it");
-                let recovery = &self.recovering[&txn];
+                let recovery = self.recoveries.of(txn);
                 let lacks = recovery.reports.iter().filter(|(_, r)| matches!(r, Report::Unknown { .. }));
                 let lacks = lacks.map(|(node, _)| *node).collect();
                 self.pre_accept_late(now, txn, payload, lacks, out);
@@ -389,7 +284,7 @@ impl Perseus {
     }
 
     fn pre_accept_late(&mut self, now: Time, txn: TxnId, payload: Payload, lacks: Nodes, out: &mut Out) {
-        let recovery = self.recovering.get_mut(&txn).expect("it is being recovered");
+        let recovery = self.recoveries.get_mut(txn).expect("it is being recovered");
         let silent = lacks.iter().copied().collect();
         recovery.stage = Stage::PreAccepting { payload: payload.clone(), silent };
         let (ballot, nodes) = (recovery.ballot, recovery.nodes.clone());
@@ -410,7 +305,7 @@ impl Perseus {
         pts: Rank,
         out: &mut Out,
     ) {
-        if self.recovering.get(&txn).is_some_and(|recovery| recovery.ballot == ballot) {
+        if self.recoveries.get(txn).is_some_and(|recovery| recovery.ballot == ballot) {
             self.answered_late(from, txn, Report::PreAccepted { dependencies, pts, payload: None }, out);
         }
     }
@@ -418,7 +313,7 @@ impl Perseus {
     /// All of them have to answer, also if it ends without effect: whoever has pre-accepted it may be the
     /// only one who knows of a conflict.
     fn answered_late(&mut self, from: NodeId, txn: TxnId, report: Report, out: &mut Out) {
-        let recovery = self.recovering.get_mut(&txn).expect("it is being recovered");
+        let recovery = self.recoveries.get_mut(txn).expect("it is being recovered");
         let Stage::PreAccepting { silent, .. } = &mut recovery.stage else { return };
         if !silent.remove(&from) {
             return;
@@ -438,15 +333,15 @@ impl Perseus {
 
     fn propose_noop(&mut self, txn: TxnId, out: &mut Out) {
         base::sometimes!("a recovery ends a transaction without effect");
-        let mut decision = union(&self.recovering[&txn], true);
-        if self.options.planted(Mutant::NoopForgetsDependencies) {
+        let mut decision = union(self.recoveries.of(txn), true);
+        if self.cluster.options.planted(Mutant::NoopForgetsDependencies) {
             decision.dependencies.clear();
         }
         self.propose(txn, decision, out);
     }
 
     fn propose(&mut self, txn: TxnId, decision: Decision, out: &mut Out) {
-        let recovery = self.recovering.get_mut(&txn).expect("it is being recovered");
+        let recovery = self.recoveries.get_mut(txn).expect("it is being recovered");
         recovery.stage = Stage::Accepting { decision: decision.clone(), accepted: BTreeSet::new() };
         let (ballot, participants) = (recovery.ballot, recovery.participants.clone());
         for node in recovery.nodes.clone() {
@@ -456,8 +351,8 @@ impl Perseus {
     }
 
     pub(super) fn on_accept_ok(&mut self, from: NodeId, txn: TxnId, ballot: Ballot, out: &mut Out) {
-        let majority = self.options.planted(Mutant::RecoverFromMajority);
-        let Some(recovery) = self.recovering.get_mut(&txn).filter(|r| r.ballot == ballot) else { return };
+        let majority = self.cluster.options.planted(Mutant::RecoverFromMajority);
+        let Some(recovery) = self.recoveries.get_mut(txn).filter(|r| r.ballot == ballot) else { return };
         let Stage::Accepting { decision, accepted } = &mut recovery.stage else { return };
         accepted.insert(from);
         let enough = if majority { recovery.nodes.len() / 2 + 1 } else { recovery.nodes.len() };
@@ -468,10 +363,8 @@ impl Perseus {
     }
 
     fn conclude(&mut self, txn: TxnId, decision: Decision, out: &mut Out) {
-        let recovery = self.recovering.remove(&txn).expect("it is being recovered");
-        if decision.noop {
-            self.counts.noops += 1;
-        }
+        let recovery = self.recoveries.remove(txn).expect("it is being recovered");
+        self.recoveries.concluded(&decision);
         for node in recovery.nodes {
             let (decision, fragments) = (decision.clone(), Vec::new());
             self.send(node, Message::Commit { txn, decision, fragments }, out);
@@ -480,7 +373,7 @@ impl Perseus {
 
     pub(super) fn on_refused(&mut self, txn: TxnId, ballot: Ballot) {
         // A coordinator whose first ballot is refused waits for the participants' ends.
-        if let Some(recovery) = self.recovering.get_mut(&txn) {
+        if let Some(recovery) = self.recoveries.get_mut(txn) {
             recovery.highest = recovery.highest.max(ballot);
         }
     }

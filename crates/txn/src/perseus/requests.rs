@@ -32,6 +32,8 @@ pub(super) struct Requests {
     ended: BTreeSet<(Rank, ClientRequest)>,
     /// Results up to this rank are forgotten.
     forgotten: Rank,
+    /// First attempts of repeated requests whose ends this gateway waits for.
+    attending: BTreeMap<TxnId, Attendance>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,11 +46,18 @@ impl Requests {
     pub fn len(&self) -> usize {
         self.claims.len()
     }
+    /// Whether this gateway waits for ends of others' attempts.
+    pub fn attends(&self) -> bool {
+        !self.attending.is_empty()
+    }
+    pub fn attended_count(&self) -> usize {
+        self.attending.len()
+    }
 }
 
 /// A gateway waits for the end of somebody else's attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Attendance {
+struct Attendance {
     request: ClientRequest,
     nodes: Nodes,
     ends: BTreeMap<NodeId, (Rank, Share)>,
@@ -59,13 +68,15 @@ pub(super) struct Attendance {
 impl Perseus {
     /// Whether another attempt than `txn` stands here; the inner `None` if that may have been forgotten.
     pub(super) fn claimed(&self, request: ClientRequest, txn: TxnId) -> Option<Option<Dependency>> {
-        if self.options.planted(Mutant::ForgetRequests) {
+        if self.cluster.options.planted(Mutant::ForgetRequests) {
             return None;
         }
         match self.requests.claims.get(&request) {
             Some(claim) if claim.first.txn == txn => None,
             Some(claim) => Some(Some(claim.first.clone())),
-            None if request.issued_at.rank() <= self.requests.forgotten + self.clock_bound_ns() => Some(None),
+            None if request.issued_at.rank() <= self.requests.forgotten + self.cluster.clock_bound_ns() => {
+                Some(None)
+            }
             None => None,
         }
     }
@@ -92,7 +103,7 @@ impl Perseus {
 
     /// Forgets results that are older than the watermark by the time they are kept.
     pub(super) fn forget_results(&mut self) {
-        let limit = Rank(self.collection.watermark.0.saturating_sub(self.options.keep_results_ns));
+        let limit = Rank(self.collection.watermark.0.saturating_sub(self.cluster.options.keep_results_ns));
         while let Some(&(rank, request)) = self.requests.ended.first()
             && rank <= limit
         {
@@ -103,7 +114,7 @@ impl Perseus {
     }
 
     pub(super) fn on_duplicate(&mut self, now: Time, txn: TxnId, first: Option<Dependency>, out: &mut Out) {
-        let Some(coordination) = self.coordinating.get(&txn) else { return };
+        let Some(coordination) = self.gateway.coordination(txn) else { return };
         let Some(request) = coordination.payload.request.filter(|_| !coordination.told) else { return };
         match first {
             Some(first) => {
@@ -131,24 +142,28 @@ impl Perseus {
         out: &mut Out,
     ) {
         let Dependency { txn, participants } = first;
-        if let Some(attendance) = self.attending.get_mut(&txn) {
+        if let Some(attendance) = self.requests.attending.get_mut(&txn) {
             if attendance.waiting.iter().all(|(other, _)| *other != waiting.0) {
                 attendance.waiting.push(waiting);
             }
             return;
         }
         base::sometimes!("a repeated request waits for its first attempt");
-        let nodes = participants.nodes(&self.topology);
+        let nodes = participants.nodes(&self.cluster.topology);
         for &node in &nodes {
             self.send(node, Message::Attend { txn, request }, out);
         }
         let attendance = Attendance { request, nodes, ends: BTreeMap::new(), waiting: vec![waiting] };
-        self.attending.insert(txn, attendance);
-        self.remember(now + self.options.retry_after_ns(&self.topology), Deadline::Attendance(txn), 0);
+        self.requests.attending.insert(txn, attendance);
+        self.remember(
+            now + self.cluster.options.retry_after_ns(&self.cluster.topology),
+            Deadline::Attendance(txn),
+            0,
+        );
     }
 
     pub(super) fn retry_attendance(&mut self, txn: TxnId, out: &mut Out) -> bool {
-        let Some(attendance) = self.attending.get(&txn) else { return false };
+        let Some(attendance) = self.requests.attending.get(&txn) else { return false };
         let request = attendance.request;
         let silent = attendance.nodes.iter().filter(|node| !attendance.ends.contains_key(node));
         for node in silent.copied().collect::<Nodes>() {
@@ -182,7 +197,7 @@ impl Perseus {
         share: &Share,
         out: &mut Out,
     ) {
-        let Some(attendance) = self.attending.get_mut(&txn) else { return };
+        let Some(attendance) = self.requests.attending.get_mut(&txn) else { return };
         attendance.ends.insert(from, (rank, share.clone()));
         if *share == Share::Noop {
             self.attend_no_more(now, txn, out);
@@ -191,14 +206,15 @@ impl Perseus {
         if attendance.ends.len() < attendance.nodes.len() {
             return;
         }
-        let attendance = self.attending.remove(&txn).expect("just found");
-        let regions: BTreeSet<_> = attendance.nodes.iter().map(|n| self.topology.region_of(*n)).collect();
+        let attendance = self.requests.attending.remove(&txn).expect("just found");
+        let regions: BTreeSet<_> =
+            attendance.nodes.iter().map(|n| self.cluster.topology.region_of(*n)).collect();
         let outcome = crate::share::merge(attendance.ends.into_values().map(|(_, share)| share));
         for (waiting, again) in attendance.waiting {
             base::sometimes!("a repeated request gets the end of its first attempt");
             if again.is_some() {
                 self.answer_for(now, waiting, txn, rank, outcome.clone(), regions.clone());
-            } else if self.coordinating.get(&waiting).is_some_and(|coordination| !coordination.told) {
+            } else if self.gateway.coordination(waiting).is_some_and(|coordination| !coordination.told) {
                 self.answer_for(now, waiting, txn, rank, outcome.clone(), regions.clone());
                 self.told(now, waiting, out);
             }
@@ -208,10 +224,10 @@ impl Perseus {
     /// An own attempt ended without effect while another one is waited for: goes on waiting. Hands the
     /// attempt back if nobody is.
     pub(super) fn wait_on(&mut self, txn: TxnId, again: Again) -> Option<Again> {
-        let mut waiting = self.attending.values_mut().flat_map(|attendance| &mut attendance.waiting);
+        let mut waiting = self.requests.attending.values_mut().flat_map(|attendance| &mut attendance.waiting);
         match waiting.find(|(waiting, _)| *waiting == txn) {
             Some((_, spare)) => {
-                self.origins.insert(txn, again.origin);
+                self.gateway.begun(txn, again.origin);
                 *spare = Some(again);
                 None
             }
@@ -221,7 +237,7 @@ impl Perseus {
 
     /// The client has its answer: the own attempt is not wanted any more.
     fn told(&mut self, now: Time, txn: TxnId, out: &mut Out) {
-        let coordination = self.coordinating.get_mut(&txn).expect("it is being coordinated");
+        let coordination = self.gateway.coordination_mut(txn).expect("it is being coordinated");
         coordination.told = true;
         if !coordination.withdrawn {
             self.withdraw(now, txn, out);
@@ -230,7 +246,7 @@ impl Perseus {
 
     /// The attempt ended without effect: whoever waited for it goes on by itself.
     fn attend_no_more(&mut self, now: Time, txn: TxnId, out: &mut Out) {
-        let Some(attendance) = self.attending.remove(&txn) else { return };
+        let Some(attendance) = self.requests.attending.remove(&txn) else { return };
         for (_, again) in attendance.waiting {
             if let Some(again) = again {
                 self.submit_again(now, again, out);
@@ -240,26 +256,30 @@ impl Perseus {
 
     /// Sees to it that an own attempt, which some participant refuses, ends without effect.
     fn withdraw(&mut self, now: Time, txn: TxnId, out: &mut Out) {
-        let earliest = (now - self.clock_bound_ns()).rank();
-        let coordination = self.coordinating.get_mut(&txn).expect("it is being coordinated");
+        let earliest = (now - self.cluster.clock_bound_ns()).rank();
+        let coordination = self.gateway.coordination_mut(txn).expect("it is being coordinated");
         coordination.withdrawn = true;
         coordination.bound = coordination.bound.min(earliest);
         let participants = Participants::of(coordination.payload.transaction.participants());
         self.recover(txn, participants, Ballot::FIRST, out);
-        self.remember(now + self.options.retry_after_ns(&self.topology), Deadline::Recovery(txn), 0);
+        self.remember(
+            now + self.cluster.options.retry_after_ns(&self.cluster.topology),
+            Deadline::Recovery(txn),
+            0,
+        );
     }
 
     /// A participant has collected the transaction, and this gateway did not hear of its end.
     pub(super) fn on_gone(&mut self, now: Time, txn: TxnId, out: &mut Out) {
-        self.recovering.remove(&txn);
+        self.recoveries.remove(txn);
         self.attend_no_more(now, txn, out);
-        let Some(coordination) = self.coordinating.get(&txn) else { return };
+        let Some(coordination) = self.gateway.coordination(txn) else { return };
         base::sometimes!("a coordinator was given up before it knew the end");
         if !coordination.told {
             self.answer_unknown(now, txn);
         }
-        self.coordinating.remove(&txn);
-        self.origins.remove(&txn);
+        self.gateway.end(txn);
+        self.gateway.take_origin(txn);
         self.collection.finished(txn, self.collection.watermark);
     }
 }

@@ -1,97 +1,76 @@
 //! What a node remembers, and the loop that settles everything one event brings about.
 
-use super::closing::Closing;
+use super::closing::Closes;
+use super::closure::Inquiries;
 use super::collection::Collection;
-use super::coordinator::{Coordination, Origin};
-use super::message::{Ballot, Deadline, Decision, Message, Share, Timer};
+use super::gateway::Gateway;
+use super::message::{Ballot, Deadline, Decision, Message, Share};
 use super::options::Options;
-use super::recovery::Recovery;
-use super::requests::{Attendance, Requests};
+use super::oracle::Oracle;
+use super::partitions::Partitions;
+use super::recovery::Recoveries;
+use super::reminders::Reminders;
+use super::requests::Requests;
+use super::schedule::Schedule;
 use crate::delays::Delays;
-use crate::engine::{Answer, EngineEffect, Executor};
-use crate::graph::conflict::{ConflictIndex, Flaws};
+use crate::engine::{EngineEffect, Executor};
 use crate::graph::vertex::{Ref, State, Vertices};
-use crate::timers::Timers;
-use base::order::CloseTicket;
 use base::topology::Topology;
 use base::txn::{ClientRequest, Gathered};
-use base::{LogPosition, NodeId, PartitionId, Rank, Time, TxnId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use base::{NodeId, PartitionId, Rank, Time, TxnId};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub(super) type Out = Vec<EngineEffect<Message>>;
 
-/// The engine at one node.
+/// What a node knows of its cluster from the start.
+#[derive(Clone, Debug)]
+pub(super) struct Cluster {
+    pub topology: Arc<Topology>,
+    /// This node.
+    pub me: NodeId,
+    pub options: Options,
+}
+
+impl Cluster {
+    pub fn clock_bound_ns(&self) -> u64 {
+        self.topology.clock_bound_ns
+    }
+    /// No cut or token of this cluster is later.
+    pub fn latest_cut(&self, now: Time) -> Rank {
+        now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology)
+    }
+}
+
+/// The engine at one node: parts that own what they remember.
 #[derive(Clone, Debug)]
 pub struct Perseus {
-    pub(super) topology: Arc<Topology>,
-    pub(super) me: NodeId,
-    pub(super) incarnation: u32,
-    pub(super) options: Options,
-    pub(super) sequence: u64,
-    pub(super) partitions: Vec<Partition>,
-    /// Index into `partitions`, by partition id.
-    pub(super) local: Vec<Option<u8>>,
-    pub(super) graph: Vertices<Extra>,
-    pub(super) groups: BTreeMap<u32, Group>,
-    pub(super) groups_made: u32,
-    /// Pre-accepted and not executed here, by the lower bound of their cts.
-    pub(super) pending: BTreeSet<(Rank, u32)>,
-    pub(super) coordinating: BTreeMap<TxnId, Coordination>,
-    /// Attempts under way, with the submissions that they belong to.
-    pub(super) origins: BTreeMap<TxnId, Origin>,
-    /// Transactions that this node recovers.
-    pub(super) recovering: BTreeMap<TxnId, Recovery>,
+    pub(super) cluster: Cluster,
+    pub(super) gateway: Gateway,
     pub(super) requests: Requests,
-    /// First attempts of repeated requests whose ends this gateway waits for.
-    pub(super) attending: BTreeMap<TxnId, Attendance>,
-    pub(super) inquiries: BTreeMap<TxnId, u32>,
-    pub(super) deadlines: BTreeMap<(Time, Deadline), u32>,
-    /// Answers whose rank does not lie in the past yet.
-    pub(super) gate: BTreeMap<(Rank, TxnId), Answer>,
-    pub(super) timers: Timers<Timer>,
-    /// Largest rank answered here: what is submitted here later is ranked above it.
-    pub(super) answered: Rank,
-    pub(super) closes: BTreeMap<CloseTicket, Closing>,
-    /// Closes to look at again when this slot changes.
-    pub(super) close_waits: BTreeMap<u32, Vec<CloseTicket>>,
-    pub(super) floor: Option<Rank>,
-    /// Largest timestamp handed out here; see [`super::oracle`].
-    pub(super) handed_out: Rank,
+    pub(super) recoveries: Recoveries,
+
+    pub(super) partitions: Partitions,
+    pub(super) graph: Vertices<Extra>,
+    pub(super) inquiries: Inquiries,
+    pub(super) schedule: Schedule,
+
+    pub(super) closes: Closes,
+    pub(super) oracle: Oracle,
     pub(super) collection: Collection,
     pub(super) delays: Delays,
+    pub(super) reminders: Reminders,
     pub(super) work: VecDeque<Work>,
     pub(super) counts: Counts,
-    /// Reused: whom a PreAccept conflicts with.
-    pub(super) scratch: Vec<Ref>,
 }
 
 /// What happened at this node so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Recoveries led from here, attempts counted.
-    pub recoveries: u64,
-    /// Decisions made here that a transaction ends without effect.
-    pub noops: u64,
-    /// Transactions of this gateway that have ended with effect or an abort.
-    pub answered: u64,
     /// Bytes of dependencies and fragments sent to other nodes' engines, and on streams to one subscriber
     /// each; counted with [`Options::measure_graph`].
     pub graph_bytes_sent: u64,
     pub graph_bytes_streamed: u64,
-}
-
-/// One partition of this node.
-#[derive(Clone, Debug)]
-pub(super) struct Partition {
-    pub id: PartitionId,
-    pub index: ConflictIndex,
-    /// Every later pts here is larger.
-    pub closed: Rank,
-    pub position: LogPosition,
-    pub rank_max: Rank,
-    /// Somebody reads the stream.
-    pub streams: bool,
 }
 
 /// What this engine keeps beside a vertex.
@@ -140,13 +119,6 @@ impl Remote {
     }
 }
 
-/// A component with several members here.
-#[derive(Clone, Debug)]
-pub(super) struct Group {
-    pub members: Vec<Ref>,
-    pub unexecuted: usize,
-}
-
 /// What is left to do within the current call.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
@@ -161,55 +133,23 @@ pub(super) enum Work {
 impl Perseus {
     /// An engine for `me` in its `incarnation`-th life.
     pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Perseus {
-        let flaws = Flaws {
-            forget_readers: options.planted(super::options::Mutant::MissingAntiDependency),
-            ..Flaws::default()
-        };
-        let mut local = vec![None; topology.partitions.len()];
-        let mut partitions = Vec::new();
-        for id in topology.partitions_at(me) {
-            local[id.0 as usize] = Some(partitions.len() as u8);
-            partitions.push(Partition {
-                id,
-                index: ConflictIndex::with_flaws(flaws),
-                closed: Rank::ZERO,
-                position: LogPosition(0),
-                rank_max: Rank::ZERO,
-                streams: topology.subscribers_of(id).next().is_some(),
-            });
-        }
-        assert!(partitions.len() <= 64, "a node runs at most 64 partitions");
+        let cluster = Cluster { topology, me, options };
         Perseus {
-            me,
-            incarnation,
-            sequence: 0,
-            partitions,
-            local,
-            graph: Vertices::default(),
-            groups: BTreeMap::new(),
-            groups_made: 0,
-            pending: BTreeSet::new(),
-            coordinating: BTreeMap::new(),
-            origins: BTreeMap::new(),
-            recovering: BTreeMap::new(),
+            gateway: Gateway::new(incarnation),
             requests: Requests::default(),
-            attending: BTreeMap::new(),
-            inquiries: BTreeMap::new(),
-            deadlines: BTreeMap::new(),
-            gate: BTreeMap::new(),
-            timers: Timers::default(),
-            answered: Rank::ZERO,
-            closes: BTreeMap::new(),
-            close_waits: BTreeMap::new(),
-            floor: None,
-            handed_out: Rank::ZERO,
-            collection: Collection::new(&topology, me),
-            delays: Delays::new(&topology),
+            recoveries: Recoveries::default(),
+            partitions: Partitions::new(&cluster),
+            graph: Vertices::default(),
+            inquiries: Inquiries::default(),
+            schedule: Schedule::default(),
+            closes: Closes::default(),
+            oracle: Oracle::default(),
+            collection: Collection::new(&cluster.topology, me),
+            delays: Delays::new(&cluster.topology),
+            reminders: Reminders::default(),
             work: VecDeque::new(),
             counts: Counts::default(),
-            scratch: Vec::new(),
-            topology,
-            options,
+            cluster,
         }
     }
 
@@ -223,7 +163,7 @@ impl Perseus {
     }
     /// Granules remembered by the conflict indexes.
     pub fn granule_count(&self) -> usize {
-        self.partitions.iter().map(|p| p.index.len()).sum()
+        self.partitions.granule_count()
     }
     /// Transactions that take part here and have waited for a decision for longer than this: their keys
     /// are blocked. They stay so only while a participant is lost that may know the decision.
@@ -235,21 +175,14 @@ impl Perseus {
     }
 
     pub(super) fn local_index(&self, partition: PartitionId) -> Option<usize> {
-        self.local[partition.0 as usize].map(usize::from)
-    }
-    pub(super) fn partition(&self, partition: PartitionId) -> &Partition {
-        let index = self.local_index(partition).expect("the partition is run by this node");
-        &self.partitions[index]
-    }
-    pub(super) fn clock_bound_ns(&self) -> u64 {
-        self.topology.clock_bound_ns
+        self.partitions.index_of(partition)
     }
 
     pub(super) fn send(&mut self, to: NodeId, message: Message, out: &mut Out) {
-        if to == self.me {
+        if to == self.cluster.me {
             self.work.push_back(Work::Deliver(message));
         } else {
-            if self.options.measure_graph {
+            if self.cluster.options.measure_graph {
                 self.counts.graph_bytes_sent += message.graph_bytes() as u64;
             }
             out.push(EngineEffect::Send { to, message });
@@ -258,19 +191,27 @@ impl Perseus {
 
     /// Asks again at `at` if the deadline still means something then.
     pub(super) fn remember(&mut self, at: Time, deadline: Deadline, attempt: u32) {
-        self.deadlines.insert((at, deadline), attempt);
+        self.reminders.remember(at, deadline, attempt);
+    }
+    /// Nothing has to be asked at `at` any more.
+    pub(super) fn forget_deadline(&mut self, at: Time, deadline: Deadline) {
+        self.reminders.forget(at, deadline);
+    }
+    /// The reply gate opens for the next answer then.
+    pub(super) fn gate_at(&mut self, at: Time) {
+        self.reminders.gate_at(at);
     }
 
     pub(super) fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
         match message {
             Message::PreAccept { payload, ballot, expected, sent_at } => {
                 let delay_ns = now.since(sent_at);
-                self.delays.arrived(from, self.me, delay_ns);
+                self.delays.arrived(from, self.cluster.me, delay_ns);
                 self.on_pre_accept(now, from, payload, ballot, expected, delay_ns, out)
             }
             Message::PreAcceptOk { txn, ballot, dependencies, pts, fragments, delay_ns, sent_at } => {
-                self.delays.arrived(from, self.me, now.since(sent_at));
-                self.delays.arrived(self.me, from, delay_ns);
+                self.delays.arrived(from, self.cluster.me, now.since(sent_at));
+                self.delays.arrived(self.cluster.me, from, delay_ns);
                 if ballot == Ballot::FIRST {
                     self.on_pre_accept_ok(now, from, txn, dependencies, pts, fragments, out)
                 } else {
@@ -295,7 +236,7 @@ impl Perseus {
             Message::Attend { txn, request } => self.on_attend(from, txn, request, out),
             Message::Gone { txn } => self.on_gone(now, txn, out),
             Message::RemoteRead { txn, gathered, sent_at } => {
-                self.delays.arrived(from, self.me, now.since(sent_at));
+                self.delays.arrived(from, self.cluster.me, now.since(sent_at));
                 self.on_remote_read(txn, gathered)
             }
             Message::RemoteReadWanted { txn } => self.on_remote_read_wanted(now, from, txn, out),
@@ -320,34 +261,18 @@ impl Perseus {
     pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
         while let Some(work) = self.work.pop_front() {
             match work {
-                Work::Deliver(message) => self.handle(now, self.me, message, out),
+                Work::Deliver(message) => self.handle(now, self.cluster.me, message, out),
                 Work::Search(root) => self.search(now, root, out),
                 Work::Execute(at) => self.execute(now, at, executor, out),
             }
         }
         self.open_gate(now, out);
-        self.arm_retry();
-    }
-
-    /// The reply gate opens for the next answer then.
-    pub(super) fn gate_at(&mut self, at: Time) {
-        self.timers.set_by(at, Timer::Gate);
-    }
-
-    /// Makes sure that the earliest deadline is looked at.
-    pub(super) fn arm_retry(&mut self) {
-        if let Some(((at, _), _)) = self.deadlines.first_key_value() {
-            self.timers.set_by(*at, Timer::Retry);
-        }
+        self.reminders.arm();
     }
 
     /// Asks again for whatever is overdue.
     pub(super) fn retry(&mut self, now: Time, out: &mut Out) {
-        while let Some(entry) = self.deadlines.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
-            let ((_, deadline), attempt) = entry.remove_entry();
+        while let Some((deadline, attempt)) = self.reminders.overdue(now) {
             let again = match deadline {
                 Deadline::Coordination(txn) => self.retry_coordination(now, txn, out),
                 Deadline::Exchange(txn) => self.retry_exchange(txn, out),
@@ -356,8 +281,9 @@ impl Perseus {
                 Deadline::Attendance(txn) => self.retry_attendance(txn, out),
             };
             if again {
-                let pause = self.options.retry_after_ns(&self.topology) << (attempt + 1).min(16);
-                let at = now + pause.min(self.options.retry_max_ns);
+                let pause =
+                    self.cluster.options.retry_after_ns(&self.cluster.topology) << (attempt + 1).min(16);
+                let at = now + pause.min(self.cluster.options.retry_max_ns);
                 self.remember(at, deadline, attempt + 1);
             }
         }

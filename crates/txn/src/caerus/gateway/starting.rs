@@ -1,9 +1,12 @@
-//! A transaction that waited sets out: it is refused, delayed, or sent to the sequences that order it.
+//! A transaction that waited sets out: it is refused, delayed, or sent to the sequences that order it. Its client is told
+//! how it ended, or that this is not known, if a sequence that orders it falls silent first.
 
 use super::super::cluster::Cluster;
 use super::super::homes::Residences;
+use super::super::message::sequences_in;
 use super::super::message::{Named, Share};
-use super::super::state::{Caerus, Out, sequences_in};
+use super::super::state::Caerus;
+use super::super::work::Out;
 use super::Gateway;
 use base::txn::{ClientRequest, Transaction};
 use base::{NodeId, Rank, Time, TxnId};
@@ -67,6 +70,25 @@ impl Caerus {
             }
             // Who leads and is not open yet looks here when it is, and who does not any more when it hears
             // who does.
+        }
+    }
+
+    /// Looks for sequences that nobody serves: refuses readers that need them, and tells clients that wait for them.
+    pub(in crate::caerus) fn look_for_silence(&mut self, now: Time, out: &mut Out) {
+        if !self.cluster.is_replica || !self.availability.look(now, &self.cluster, &self.logs) {
+            return;
+        }
+        self.availability.search(&self.merger);
+        self.refuse_readers(out);
+        let (cluster, graph, known) = (&self.cluster, self.merger.graph(), &self.availability);
+        let in_flight = self.gateway.outstanding().filter(|(txn, _)| !self.outcomes.is_obscured(**txn));
+        let obscured = in_flight.filter_map(|(txn, outstanding)| {
+            Some((*txn, known.obscures(cluster, graph.find(*txn), outstanding.regions())?))
+        });
+        for (txn, error) in obscured.collect::<Vec<_>>() {
+            base::sometimes!("a client is told that a lost region leaves its transaction's outcome unknown");
+            self.outcomes.obscure(txn);
+            self.gateway.answer_unknown(now, &self.cluster, txn, error);
         }
     }
 

@@ -6,7 +6,7 @@
 use super::super::cluster::Cluster;
 use super::super::merger::{Component, Merger};
 use super::super::options::Mutant;
-use super::super::state::{Todo, Work};
+use super::super::work::{Todo, Work};
 use super::{Group, Scheduler};
 use crate::graph::vertex::{Ref, State};
 use base::Rank;

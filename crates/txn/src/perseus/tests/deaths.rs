@@ -122,18 +122,19 @@ impl State {
     fn is_settled(&self) -> bool {
         self.living().all(|n| {
             let engine = &self.nodes[n.0 as usize].engine;
-            engine.pending.is_empty() && engine.coordinating.is_empty() && engine.recovering.is_empty()
+            engine.schedule.pending_count() == 0
+                && engine.gateway.coordinated().count() == 0
+                && engine.recoveries.len() == 0
         })
     }
     fn unsettled(&self) -> Vec<String> {
         let look = |n: NodeId| {
             let engine = &self.nodes[n.0 as usize].engine;
             let stalled = engine.stalled(Time::MAX, 0);
-            let (leading, deadlines) = (&engine.recovering, &engine.deadlines);
-            format!(
-                "{n}: {stalled:?}, coordinates {:?}, recovers {leading:?}, {deadlines:?}",
-                engine.coordinating.keys()
-            )
+            let coordinated: Vec<_> = engine.gateway.coordinated_ids().collect();
+            let led: Vec<_> = engine.recoveries.ids().collect();
+            let deadlines: Vec<_> = engine.reminders.deadlines().collect();
+            format!("{n}: {stalled:?}, coordinates {coordinated:?}, recovers {led:?}, {deadlines:?}")
         };
         self.living().map(look).collect()
     }

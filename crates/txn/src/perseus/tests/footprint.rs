@@ -17,10 +17,16 @@ fn kept(world: &World) -> [usize; 7] {
             node.vertex_count(),
             node.granule_count(),
             node.requests.len(),
-            node.deadlines.len(),
+            node.reminders.deadline_count(),
             node.collection.seen.words(),
-            node.inquiries.len() + node.attending.len() + node.recovering.len() + node.origins.len(),
-            node.groups.len() + node.pending.len() + node.gate.len() + node.collection.learned.len(),
+            node.inquiries.len()
+                + node.requests.attended_count()
+                + node.recoveries.len()
+                + node.gateway.origin_count(),
+            node.schedule.group_count()
+                + node.schedule.pending_count()
+                + node.gateway.answer_counts().0
+                + node.collection.learned.len(),
         ];
         for (most, now) in most.iter_mut().zip(now) {
             *most = now.max(*most);

@@ -322,14 +322,12 @@ impl World {
     fn check_empty(&mut self) {
         for node in &mut self.nodes {
             assert_eq!(node.vertex_count(), 0);
-            assert!(node.pending.is_empty() && node.coordinating.is_empty() && node.gate.is_empty());
-            assert!(node.recovering.is_empty() && node.attending.is_empty() && node.origins.is_empty());
-            assert!(node.inquiries.is_empty() && node.deadlines.is_empty() && node.groups.is_empty());
-            assert!(node.closes.is_empty() && node.close_waits.is_empty());
-            let graph = &node.graph;
-            for partition in &mut node.partitions {
-                partition.index.forget_now(&|at| graph.get(at).is_some());
-            }
+            assert_eq!(node.schedule.pending_count() + node.schedule.group_count(), 0);
+            assert_eq!(node.gateway.under_way() + node.gateway.answer_counts().0, 0);
+            assert_eq!(node.recoveries.len() + node.requests.attended_count(), 0);
+            assert_eq!(node.inquiries.len() + node.reminders.deadline_count(), 0);
+            assert_eq!(node.closes.len(), 0);
+            node.partitions.forget_now(&node.graph);
             assert_eq!(node.granule_count(), 0);
         }
     }

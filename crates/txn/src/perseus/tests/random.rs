@@ -226,7 +226,7 @@ fn a_reader_that_went_away_is_not_answered() {
     world.run_for_ms(60);
     let rank = Rank(world.now.0 + 190 * MS);
     world.close(7, 1, rank, vec![Granule::Partition]);
-    world.nodes[1].cancel_close(CloseTicket(7));
+    world.nodes[1].closes.cancel(CloseTicket(7));
     world.run_for_ms(1000);
     assert!(world.closed.is_empty());
 }
@@ -271,9 +271,9 @@ fn memory_stays_flat_under_load() {
     assert!(vertices_max[2] < vertices_max[1] * 3 / 2, "{vertices_max:?}");
     assert!(vertices_max[2] < 3000, "{vertices_max:?} at 2000 transactions per second");
     let node = &world.nodes[0];
-    assert!(node.deadlines.len() < 300, "{} deadlines", node.deadlines.len());
+    assert!(node.reminders.deadline_count() < 300, "{} deadlines", node.reminders.deadline_count());
     assert!(node.collection.seen.words() < 200, "{} words", node.collection.seen.words());
     let left =
-        (node.groups.len(), node.close_waits.len(), node.inquiries.len(), node.collection.learned.len());
+        (node.schedule.group_count(), node.closes.len(), node.inquiries.len(), node.collection.learned.len());
     assert!(left.0 < 50 && left.1 == 0 && left.2 < 200 && left.3 < 500, "{left:?}");
 }

@@ -30,7 +30,7 @@ fn settle(world: &mut World) {
     judge(world);
     for node in 0..3 {
         assert_eq!(world.nodes[node].stalled(world.now, 0), []);
-        assert!(world.nodes[node].recovering.is_empty());
+        assert!(world.nodes[node].recoveries.len() == 0);
     }
 }
 
@@ -155,7 +155,7 @@ fn a_late_pre_accept_of_a_dead_coordinator_changes_nothing() {
     world.filter =
         Some(Box::new(|_, to, message| !(to == NodeId(1) && matches!(message, Message::PreAccept { .. }))));
     let lost = world.submit(3, access(ALL));
-    let payload = world.nodes[3].coordinating[&lost].payload.clone();
+    let payload = world.nodes[3].gateway.coordination(lost).unwrap().payload.clone();
     world.run_for_ms(1);
     world.dead.insert(NodeId(3));
     for wait_ms in [1_000, 200, 10_000] {
@@ -235,7 +235,7 @@ fn a_noop_without_its_dependencies_is_noticed() {
 fn a_participant_that_forgets_its_promise_is_noticed() {
     let mut world = World::with_gateways(1, 2, planted(Mutant::BallotNotPromised));
     for node in world.nodes.iter_mut() {
-        node.options.unfinished = Unfinished::Abandon;
+        node.cluster.options.unfinished = Unfinished::Abandon;
     }
     let transaction = Transaction {
         id: TxnId { coordinator: NodeId(3), incarnation: 1, sequence: 1 },
@@ -276,7 +276,7 @@ fn a_slow_noop(mutant: Option<Mutant>) -> World {
     world.dead.insert(NodeId(3));
     let participants = Participants::of((0..3).map(PartitionId));
     let mut out = Vec::new();
-    world.nodes[4].options.unfinished = Unfinished::Abandon;
+    world.nodes[4].cluster.options.unfinished = Unfinished::Abandon;
     world.nodes[4].recover(txn, participants, Ballot::FIRST, &mut out);
     world.effects(NodeId(4), out);
     world.run_for_ms(400);
@@ -286,7 +286,7 @@ fn a_slow_noop(mutant: Option<Mutant>) -> World {
     };
     let (_, decision) = accepted(1).expect("it was proposed");
     assert!(decision.noop && accepted(0) == accepted(2));
-    while !world.nodes[0].recovering.contains_key(&txn) {
+    while world.nodes[0].recoveries.ids().all(|led| *led != txn) {
         world.run_for_ms(1);
     }
     world.run_for_ms(110);

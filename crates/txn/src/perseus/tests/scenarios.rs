@@ -145,7 +145,7 @@ fn a_repeated_pre_accept_gets_the_stored_answer() {
     world.run_for_ms(60);
     // A conflicting transaction has come to node 1 in the meantime.
     let t2 = world.submit(1, access("w1.1"));
-    let (payload, ballot) = (world.nodes[0].coordinating[&t1].payload.clone(), Ballot::FIRST);
+    let (payload, ballot) = (world.nodes[0].gateway.coordination(t1).unwrap().payload.clone(), Ballot::FIRST);
     let again = Message::PreAccept { payload, ballot, expected: Rank::ZERO, sent_at: world.now };
     let mut out = Vec::new();
     world.nodes[1].message(world.now, NodeId(0), again, &mut world.rows[1], &mut out);

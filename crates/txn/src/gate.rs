@@ -5,18 +5,17 @@
 //! what is submitted here in the same nanosecond is too, because ranks answered here are remembered. (Where clocks
 //! have no bound nothing is gained by waiting, and answers go at once.)
 
-use super::cluster::Cluster;
-use super::options::Mutant;
-use super::state::Out;
 use crate::engine::{Answer, EngineEffect};
 use base::{Rank, Time, TxnId};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReplyGate {
+pub struct ReplyGate {
     answers: BTreeMap<(Rank, TxnId), Answer>,
     /// Largest rank that was answered.
     answered: Rank,
+    /// Answers that have gone.
+    count: u64,
 }
 
 impl ReplyGate {
@@ -35,20 +34,30 @@ impl ReplyGate {
     pub fn put(&mut self, answer: Answer) {
         self.answers.insert((answer.rank, answer.submitted_as), answer);
     }
+    /// Answers that wait, and answers that have gone.
+    pub fn counts(&self) -> (usize, u64) {
+        (self.answers.len(), self.count)
+    }
     /// Lets out the answers whose rank has passed into the past for every clock; answers when the next one may go.
-    pub fn open(&mut self, now: Time, cluster: &Cluster, out: &mut Out) -> Option<Time> {
-        let (clock_bound_ns, is_gated) = (cluster.clock_bound_ns(), !cluster.is_unbounded());
+    /// `clock_bound_ns`: none if answers need not wait.
+    pub fn open<M>(
+        &mut self,
+        now: Time,
+        clock_bound_ns: Option<u64>,
+        out: &mut Vec<EngineEffect<M>>,
+    ) -> Option<Time> {
         while let Some(entry) = self.answers.first_entry() {
             let rank = entry.key().0;
-            let opens_at = rank.time() + clock_bound_ns;
-            if opens_at > now && is_gated && !cluster.options.planted(Mutant::NoReplyGate) {
-                return Some(opens_at);
+            let opens_at = clock_bound_ns.map(|bound_ns| rank.time() + bound_ns);
+            if opens_at.is_some_and(|at| at > now) {
+                return opens_at;
             }
             let mut answer = entry.remove();
             if let Some((_, gate)) = answer.phases.last_mut() {
                 *gate = now.since(Time(*gate));
             }
             self.answered = self.answered.max(rank);
+            self.count += 1;
             out.push(EngineEffect::Answer(answer));
         }
         None
