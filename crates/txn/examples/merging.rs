@@ -20,6 +20,7 @@ use std::time::Instant;
 use txn::caerus::message::{Append, Entry, SequenceId};
 use txn::caerus::{Caerus, Message, Options};
 use txn::engine::{Applied, Engine, EngineEffect, Executor, Question};
+use txn::log;
 
 const COUNT: u64 = 600_000;
 const BATCH: usize = 200;
@@ -121,9 +122,9 @@ fn main() {
             first[region] += entries.len() as u64;
             let (sequence, collected) = (SequenceId(region as u16), Rank::ZERO);
             let term = u64::from(sequence.0);
-            let append =
-                Append { sequence, term, first: index, entries, low, collected, ..Append::default() };
-            let message = Message::Append(Append { sent_at: now, ..append });
+            let said = log::Append { term, first: index, entries, low, collected, ..log::Append::default() };
+            let said = log::Append { sent_at: now, ..said };
+            let message = Message::Append(Append { sequence, said, ..Append::default() });
             engine.message(now, NodeId(region as u16), message, &mut Nothing, &mut out);
         }
         now = now + MS;

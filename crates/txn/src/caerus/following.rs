@@ -8,14 +8,14 @@ use base::{NodeId, Time};
 
 impl Caerus {
     pub(super) fn on_append(&mut self, now: Time, from: NodeId, append: Append, out: &mut Out) {
-        let (sequence, term) = (append.sequence, append.term);
+        let (sequence, term) = (append.sequence, append.said.term);
         if !self.cluster.is_replica || !self.cluster.speaks(from, sequence, term) {
             return; // A peer with another topology. Silence, never a guess.
         }
         if !self.hear_lives(from, &append.lives) {
             return; // The leader has lost its memory since.
         }
-        let said = append.said();
+        let said = append.said;
         let followed = self.log(sequence, out, |log, posts| log.on_append(now, from, said, posts));
         let Some(followed) = followed else { return };
         if followed.is_new_leader {

@@ -122,29 +122,12 @@ pub(super) fn sequences_in(bits: u64) -> impl Iterator<Item = SequenceId> {
     (0..64).filter(move |n| bits >> n & 1 == 1).map(SequenceId)
 }
 
-/// Leader of a sequence → replicas: entries `first..` of it.
+/// Leader of a sequence → replicas: what its log says, and what the node knows of others' lives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Append {
     pub sequence: SequenceId,
-    pub term: Term,
-    /// The length of the sequence when the term began: what is before was taken over.
-    pub since: u64,
-    pub first: u64,
-    pub entries: Vec<Entry>,
-    /// Whatever comes behind the entries is stamped above.
-    pub low: Rank,
-    /// Whatever comes behind them knows versions at or below this to be gone.
-    pub collected: Rank,
-    /// Entries before this are in as many other regions as have to have them.
-    pub stable: u64,
-    /// Every replica has merged the entries before this.
-    pub everywhere: u64,
-    /// The leader would like to tell this much.
-    pub wanted: Grant,
-    /// Whoever confirms this number has followed the leader since.
-    pub probe: u64,
+    pub said: log::Append<Entry>,
     pub lives: Lives,
-    pub sent_at: Time,
 }
 
 impl log::Item for Entry {
@@ -156,52 +139,11 @@ impl log::Item for Entry {
     }
 }
 
-impl Append {
-    /// What a node says of a sequence, with what it knows of others' lives.
-    pub(super) fn of(sequence: SequenceId, lives: Lives, said: log::Append<Entry>) -> Append {
-        let log::Append { term, since, first, entries, low, collected, stable, .. } = said;
-        let log::Append { everywhere, wanted, probe, sent_at, .. } = said;
-        Append {
-            sequence,
-            term,
-            since,
-            first,
-            entries,
-            low,
-            collected,
-            stable,
-            everywhere,
-            wanted,
-            probe,
-            lives,
-            sent_at,
-        }
-    }
-    /// What it says of the sequence alone.
-    pub(super) fn said(self) -> log::Append<Entry> {
-        let Append { term, since, first, entries, low, collected, stable, .. } = self;
-        let Append { everywhere, wanted, probe, sent_at, .. } = self;
-        log::Append {
-            term,
-            since,
-            first,
-            entries,
-            low,
-            collected,
-            stable,
-            everywhere,
-            wanted,
-            probe,
-            sent_at,
-        }
-    }
-}
-
 impl Message {
     /// What a node says of a sequence, with what it knows of others' lives.
     pub(super) fn of(sequence: SequenceId, lives: &Lives, said: Said<Entry>) -> Message {
         match said {
-            Said::Append(append) => Message::Append(Append::of(sequence, lives.clone(), append)),
+            Said::Append(said) => Message::Append(Append { sequence, said, lives: lives.clone() }),
             Said::AppendAck { term, ack } => {
                 let log::Ack { next, merged, gap, granted, probe, echo } = ack;
                 let lives = lives.clone();

@@ -16,6 +16,7 @@
 use super::message::{Append, Entry, Message, SequenceId, Tail, Term};
 use super::options::Mutant;
 use super::state::Caerus;
+use crate::log;
 use base::{NodeId, Rank, Time};
 use std::collections::BTreeMap;
 
@@ -50,9 +51,9 @@ impl Caerus {
             }
             Message::Append(append) => {
                 self.check_append(append)?;
-                let stamps = append.entries.iter().map(|entry| entry.stamp.max(entry.transaction.min_rank));
-                let all =
-                    stamps.chain([append.low, append.wanted.low, append.collected, append.wanted.collected]);
+                let said = &append.said;
+                let stamps = said.entries.iter().map(|entry| entry.stamp.max(entry.transaction.min_rank));
+                let all = stamps.chain([said.low, said.wanted.low, said.collected, said.wanted.collected]);
                 all.into_iter().try_for_each(rank)
             }
             Message::AppendAck { sequence, term, next, merged, granted, .. } => {
@@ -116,16 +117,17 @@ impl Caerus {
     }
 
     fn check_append(&self, append: &Append) -> Result<(), &'static str> {
-        let Append { sequence, term, since, first, stable, everywhere, .. } = append;
+        let Append { sequence, said, .. } = append;
+        let log::Append { term, since, first, stable, everywhere, .. } = said;
         self.check_term(*sequence, *term)?;
         let known = self.logs.of(*sequence);
         let furthest = *since.max(first).max(stable).max(everywhere);
-        index(known.end(), furthest, append.entries.len())?;
+        index(known.end(), furthest, said.entries.len())?;
         if self.cluster.options.planted(Mutant::StampIsNow) {
             return Ok(());
         }
         // What is merged already was stamped below what has been told since.
-        let new = (*first..).zip(&append.entries).filter(|(index, _)| *index >= known.merged());
+        let new = (*first..).zip(&said.entries).filter(|(index, _)| *index >= known.merged());
         let is_late = |(_, entry): (u64, &Entry)| entry.stamp <= known.low();
         match *term >= known.promised() && new.into_iter().any(is_late) {
             true => Err("a stamp at or below what its sequence has promised"),

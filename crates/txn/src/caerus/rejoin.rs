@@ -437,12 +437,14 @@ impl Caerus {
     pub(super) fn while_joining(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
         match message {
             Message::Append(append)
-                if self.cluster.options.planted(Mutant::AckBeforeWhole) && !append.entries.is_empty() =>
+                if self.cluster.options.planted(Mutant::AckBeforeWhole)
+                    && !append.said.entries.is_empty() =>
             {
-                let (sequence, term) = (append.sequence, append.term);
-                let next = append.first + append.entries.len() as u64;
-                let (granted, probe, lives) = (append.wanted, append.probe, self.logs.lives().clone());
-                let (merged, gap, echo) = (0, false, append.sent_at);
+                let (sequence, term) = (append.sequence, append.said.term);
+                let next = append.said.first + append.said.entries.len() as u64;
+                let (granted, probe, lives) =
+                    (append.said.wanted, append.said.probe, self.logs.lives().clone());
+                let (merged, gap, echo) = (0, false, append.said.sent_at);
                 let ack =
                     Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo };
                 self.send(from, ack, out);

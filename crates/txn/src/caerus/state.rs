@@ -149,7 +149,7 @@ impl Caerus {
                 }
             }
             Message::Append(append) => {
-                self.delays.arrived(from, self.cluster.me, now.since(append.sent_at));
+                self.delays.arrived(from, self.cluster.me, now.since(append.said.sent_at));
                 self.on_append(now, from, append, out)
             }
             Message::AppendAck { sequence, term, next, merged, gap, granted, probe, lives, echo } => {

@@ -51,7 +51,7 @@ pub struct Standing<E> {
 }
 
 /// Entries `first..` of the log.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Append<E> {
     pub term: Term,
     /// The length of the log when the term began: what is before was taken over.
@@ -71,6 +71,24 @@ pub struct Append<E> {
     /// A replica that confirms this number has followed the leader since.
     pub probe: u64,
     pub sent_at: Time,
+}
+
+impl<E> Default for Append<E> {
+    fn default() -> Self {
+        Append {
+            term: Term::default(),
+            since: 0,
+            first: 0,
+            entries: Vec::new(),
+            low: Rank::ZERO,
+            collected: Rank::ZERO,
+            stable: 0,
+            everywhere: 0,
+            wanted: Grant::default(),
+            probe: 0,
+            sent_at: Time::ZERO,
+        }
+    }
 }
 
 /// How far a replica is.

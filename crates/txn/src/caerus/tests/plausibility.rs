@@ -6,6 +6,7 @@ use crate::caerus::SequenceId;
 use crate::caerus::message::{Append, Message, Tail};
 use crate::caerus::{Mutant, Options};
 use crate::engine::Engine;
+use crate::log;
 use base::time::MS;
 use base::topology::Topology;
 use base::txn::{Transaction, TxnProgram};
@@ -57,7 +58,8 @@ fn whatever_is_out_of_range_changes_nothing() {
     let sequence = SequenceId(1);
     // Terms that region b leads in.
     let (term, endless) = (4, u64::MAX - u64::MAX % 3 - 2);
-    let append = || Append { sequence, term: 1, ..Append::default() };
+    let said = || log::Append { term: 1, ..log::Append::default() };
+    let append = |said| Message::Append(Append { sequence, said, ..Append::default() });
     let transaction = Transaction {
         id: TxnId { coordinator: NodeId(1), incarnation: 1, sequence: 99 },
         program: Arc::new(TxnProgram::Statements(Vec::new())),
@@ -74,14 +76,14 @@ fn whatever_is_out_of_range_changes_nothing() {
         collected: Rank::ZERO,
     };
     let messages = vec![
-        Message::Append(Append { term: endless, ..append() }),
-        Message::Append(Append { sequence: SequenceId(40), ..append() }),
-        Message::Append(Append { first: u64::MAX, entries: vec![entry(Rank(7))], ..append() }),
-        Message::Append(Append { first: 1 << 50, entries: vec![entry(Rank(7))], ..append() }),
-        Message::Append(Append { first: 1, entries: vec![entry(far)], ..append() }),
+        append(log::Append { term: endless, ..said() }),
+        Message::Append(Append { sequence: SequenceId(40), said: said(), ..Append::default() }),
+        append(log::Append { first: u64::MAX, entries: vec![entry(Rank(7))], ..said() }),
+        append(log::Append { first: 1 << 50, entries: vec![entry(Rank(7))], ..said() }),
+        append(log::Append { first: 1, entries: vec![entry(far)], ..said() }),
         // At or below what the sequence has told.
-        Message::Append(Append { first: 1, entries: vec![entry(Rank(7))], ..append() }),
-        Message::Append(Append { first: 1, low: far, ..append() }),
+        append(log::Append { first: 1, entries: vec![entry(Rank(7))], ..said() }),
+        append(log::Append { first: 1, low: far, ..said() }),
         Message::Suspect { sequence, term: endless },
         Message::Overtaken { sequence, term: endless },
         Message::Leads { sequence, term: endless },

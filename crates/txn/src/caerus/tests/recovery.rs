@@ -27,7 +27,7 @@ fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> Wor
 const TAKE_OVER_MS: u64 = 3000;
 
 fn is_append(message: &Message) -> bool {
-    matches!(message, Message::Append(append) if !append.entries.is_empty())
+    matches!(message, Message::Append(append) if !append.said.entries.is_empty())
 }
 
 /// Who leads a sequence, at the node's knowledge.
@@ -331,7 +331,7 @@ pub fn lose_after(routing: Routing, events: usize, region: u16, heals: bool) -> 
 pub fn counts(event: &super::Event) -> bool {
     let super::Event::Message { message, .. } = event else { return false };
     match message {
-        Message::Append(append) => !append.entries.is_empty(),
+        Message::Append(append) => !append.said.entries.is_empty(),
         Message::Progress { .. } | Message::Watermark { .. } => false,
         _ => true,
     }

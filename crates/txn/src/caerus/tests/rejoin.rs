@@ -25,7 +25,7 @@ fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> Wor
 const TAKE_OVER_MS: u64 = 3000;
 
 fn is_append(message: &Message) -> bool {
-    matches!(message, Message::Append(append) if !append.entries.is_empty())
+    matches!(message, Message::Append(append) if !append.said.entries.is_empty())
 }
 
 fn is_whole(world: &World, node: u16) -> bool {
@@ -223,7 +223,7 @@ fn loses_nothing_while_waiting(mutant: Option<Mutant>) -> bool {
     world.run_for_ms(100);
     // Region 1 hears nothing of what region 0 orders, and its word is late.
     world.passes = Box::new(|from, to, message| match message {
-        Message::Append(append) => from != NodeId(0) || to != NodeId(1) || append.entries.is_empty(),
+        Message::Append(append) => from != NodeId(0) || to != NodeId(1) || append.said.entries.is_empty(),
         Message::Rejoined { .. } => from != NodeId(1),
         _ => true,
     });
@@ -231,7 +231,7 @@ fn loses_nothing_while_waiting(mutant: Option<Mutant>) -> bool {
     world.run_for_ms(600);
     // What region 0 has said is not asked for again.
     world.passes = Box::new(|from, to, message| match message {
-        Message::Append(append) => from != NodeId(0) || to != NodeId(1) || append.entries.is_empty(),
+        Message::Append(append) => from != NodeId(0) || to != NodeId(1) || append.said.entries.is_empty(),
         Message::Rejoined { .. } => false,
         _ => true,
     });
@@ -239,7 +239,7 @@ fn loses_nothing_while_waiting(mutant: Option<Mutant>) -> bool {
     world.run_for_ms(600);
     let was_told = world.has_ended(&last);
     world.passes = Box::new(|from, to, message| match message {
-        Message::Append(append) => from != NodeId(0) || append.entries.is_empty(),
+        Message::Append(append) => from != NodeId(0) || append.said.entries.is_empty(),
         Message::Rejoined { .. } => from != NodeId(0),
         _ => from != NodeId(0) || to != NodeId(1),
     });

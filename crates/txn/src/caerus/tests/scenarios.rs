@@ -6,6 +6,7 @@ use crate::caerus::SequenceId;
 use crate::caerus::message::{Append, Entry, Message};
 use crate::caerus::{Caerus, FutureRanks, Mutant, Options};
 use crate::engine::{Engine, EngineEffect};
+use crate::log;
 use crate::trial::executor::Rows;
 use base::schema::SchemaChange;
 use base::time::MS;
@@ -56,7 +57,8 @@ impl Merger {
         let (sequence, low, sent_at) = (SequenceId(sequence), Rank(low), Time::ZERO);
         let collected = Rank::ZERO;
         let term = u64::from(sequence.0);
-        let append = Append { sequence, term, first, entries, low, collected, sent_at, ..Append::default() };
+        let said = log::Append { term, first, entries, low, collected, sent_at, ..log::Append::default() };
+        let append = Append { sequence, said, ..Append::default() };
         let message = Message::Append(append);
         let from = NodeId(sequence.0);
         self.engine.message(Time::from_ms(1), from, message, &mut self.rows, &mut Vec::new());
@@ -589,7 +591,8 @@ fn an_entry_between_the_places_of_a_message_is_not_ours() {
         let (sequence, low, sent_at) = (SequenceId(sequence), Rank::ZERO, Time::ZERO);
         let (first, collected) = (0, Rank::ZERO);
         let term = u64::from(sequence.0);
-        let append = Append { sequence, term, first, entries, low, collected, sent_at, ..Append::default() };
+        let said = log::Append { term, first, entries, low, collected, sent_at, ..log::Append::default() };
+        let append = Append { sequence, said, ..Append::default() };
         let message = Message::Append(append);
         merger.engine.message(Time::from_ms(1), NodeId(2), message, &mut merger.rows, &mut out);
     }
@@ -605,7 +608,7 @@ fn a_quiet_cluster_only_beats() {
         Event::Wake { .. } => None,
     });
     for message in messages {
-        let beats = matches!(message, Message::Append(append) if append.entries.is_empty());
+        let beats = matches!(message, Message::Append(append) if append.said.entries.is_empty());
         let reports = matches!(message, Message::Progress { .. } | Message::Watermark { .. });
         assert!(beats || reports, "{message:?}");
     }
