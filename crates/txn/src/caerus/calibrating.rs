@@ -17,8 +17,7 @@
 
 use super::claims::Claims;
 use super::context::Context;
-use super::message::sequences_in;
-use super::message::{Message, SequenceId, Term};
+use super::message::{Message, SequenceId, Term, sequences_in};
 use super::options::Mutant;
 use crate::engine::Answered;
 use crate::graph::vertex::Ref;

@@ -11,8 +11,7 @@ use super::claims::Claims;
 use super::cluster::Cluster;
 use super::context::Context;
 use super::merger::Merger;
-use super::message::SequenceId;
-use super::message::sequences_in;
+use super::message::{SequenceId, sequences_in};
 use super::options::Mutant;
 use crate::engine::Answered;
 use crate::graph::vertex::{Ref, State};
@@ -38,6 +37,9 @@ pub(super) struct Closes {
 
 /// The reader, if it has to be looked at again because something that it reads has moved.
 pub(super) type Moved = Option<CloseTicket>;
+
+/// A reader's transaction may still be ranked at or below its cut.
+pub(super) struct StillWaits;
 
 impl Closes {
     #[cfg(test)]
@@ -207,15 +209,15 @@ impl Closes {
             self.behind.entry(at.slot).or_default().extend(still);
         }
     }
-    /// A reader that waited for this transaction goes on; `None` if it still has to wait.
-    pub fn go_on(&mut self, at: Ref, ticket: CloseTicket, cx: &mut Context<'_>) -> Option<Moved> {
-        let Some(closing) = self.waiting.get_mut(&ticket) else { return Some(None) };
+    /// A reader that waited for this transaction goes on. Errors: it still has to wait.
+    pub fn go_on(&mut self, at: Ref, ticket: CloseTicket, cx: &mut Context<'_>) -> Result<Moved, StillWaits> {
+        let Some(closing) = self.waiting.get_mut(&ticket) else { return Ok(None) };
         if may_be_within(cx.merger, at, closing.close.rank) {
-            return None;
+            return Err(StillWaits);
         }
         let blockers = closing.blockers.as_mut().expect("it waits for transactions");
         *blockers -= 1;
-        Some(if *blockers == 0 { self.nobody_left(ticket, cx) } else { None })
+        Ok(if *blockers == 0 { self.nobody_left(ticket, cx) } else { None })
     }
     /// Whether some reader waits for transactions.
     pub fn waits_for_some(&self) -> bool {

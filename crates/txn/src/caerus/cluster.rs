@@ -4,8 +4,7 @@
 //! who orders what is homed where, how many copies an entry needs, how far ahead a rank may lie, who may stand for whom.
 //! KEEPS: nothing in it changes in a node's life, so every part may look here and none can write.
 
-use super::message::{SequenceId, Term};
-use super::message::{regions_in, sequences_in};
+use super::message::{SequenceId, Term, regions_in, sequences_in};
 use super::options::{Agreement, Mutant, Options};
 use super::routing::Global;
 use crate::graph::conflict::Flaws;

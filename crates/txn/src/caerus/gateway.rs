@@ -9,8 +9,7 @@ mod starting;
 
 use super::claims::{is_bare_move, moved_away};
 use super::cluster::Cluster;
-use super::message::regions_in;
-use super::message::{Message, Named, SequenceId, Share, Term};
+use super::message::{Message, Named, SequenceId, Share, Term, regions_in};
 use super::options::Mutant;
 use super::requests::unknown;
 use super::work::{Out, Todo};

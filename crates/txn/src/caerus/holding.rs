@@ -14,8 +14,7 @@
 //!
 //! [`Options::hold_percent`]: super::Options::hold_percent
 
-use super::message::sequences_in;
-use super::message::{Named, SequenceId};
+use super::message::{Named, SequenceId, sequences_in};
 use super::options::Mutant;
 use super::state::Caerus;
 use super::work::Out;

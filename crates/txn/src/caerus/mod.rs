@@ -26,7 +26,7 @@
 //!
 //! | part | owns | takes | gives |
 //! |---|---|---|---|
-//! | `gateway`, `gate` | submissions, links to leaders, answers | submissions, ends of transactions | transactions for sequences, answers |
+//! | `gateway`, `crate::gate` | submissions, links to leaders, answers | submissions, ends of transactions | transactions for sequences, answers |
 //! | `availability` | silences, what a lost region blocks | closed timestamps, time | refusals |
 //! | `logs`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
 //! | `merger` | the graph | entries | components with their places |
@@ -35,7 +35,7 @@
 //! | `outcomes`, `requests` | how transactions ended, what clients were told of those in flight | ends of transactions | their fate, first attempts |
 //! | `readers`: `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
 //! | `collection` | watermarks | reports of nodes | what may be forgotten |
-//! | `rejoin`, `donor` | the mode (running, recovering), copies | blocks, standings | blocks, standings |
+//! | `rejoin`, `donor` | the mode (running, recovering), copies that others take | blocks, standings | blocks, standings |
 //! | `resting` | deadlines and idle back-off | time | reminders |
 //!
 //! Ranks. `rank(C) = max(stamps of all entries of C's members, 1 + rank of whom it depends on)`; a stamp

@@ -4,8 +4,7 @@
 //! a transaction occurs at most once in a sequence; no entry is stamped at or below a closed timestamp that was told
 //! before it was appended, by whomever, nor at or below its session's rank.
 
-use super::message::sequences_in;
-use super::message::{Entry, Message, Named, SequenceId, Term};
+use super::message::{Entry, Message, Named, SequenceId, Term, sequences_in};
 use super::options::{FutureRanks, Mutant};
 use super::state::Caerus;
 use super::work::Out;

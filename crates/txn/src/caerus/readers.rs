@@ -6,10 +6,9 @@
 //! node leads promises what a reader needs, and a reader whose rows have moved is looked at again.
 
 use super::calibrating::Findings;
-use super::closing::{Closes, Moved, safe_below};
+use super::closing::{Closes, Moved, StillWaits, safe_below};
 use super::context::Context;
-use super::message::sequences_in;
-use super::message::{Message, SequenceId, Term};
+use super::message::{Message, SequenceId, Term, sequences_in};
 use super::state::Caerus;
 use super::work::{Out, Todo};
 use crate::engine::EngineEffect;
@@ -99,8 +98,8 @@ impl Caerus {
         for ticket in self.readers.closes.take_behind(at) {
             let (readers, mut cx) = self.reading(out);
             match readers.closes.go_on(at, ticket, &mut cx) {
-                Some(moved) => self.close_moved(moved, out),
-                None => still.push(ticket),
+                Ok(moved) => self.close_moved(moved, out),
+                Err(StillWaits) => still.push(ticket),
             }
         }
         self.readers.closes.put_behind(at, still);

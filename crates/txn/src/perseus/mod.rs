@@ -39,7 +39,7 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `gateway`, [`crate::gate`] | transactions coordinated here, the submissions that they are attempts of, answers |
+//! | `gateway`, `crate::gate` | transactions coordinated here, the submissions that they are attempts of, answers |
 //! | `requests` | claims of named requests, gateways' waits for others' attempts |
 //! | `recoveries` (`recovery`) | recoveries that this node leads |
 //! | `partitions` | conflict indexes, what is closed, how far logs are |

@@ -3,8 +3,7 @@
 
 use super::super::cluster::Cluster;
 use super::super::homes::Residences;
-use super::super::message::sequences_in;
-use super::super::message::{Named, Share};
+use super::super::message::{Named, Share, sequences_in};
 use super::super::state::Caerus;
 use super::super::work::Out;
 use super::Gateway;
