@@ -229,9 +229,10 @@ impl Cluster {
         let all = self.sequencers.iter().flatten().count();
         let of = |sequence| {
             let copies = self.copies_of(sequence);
-            let promises = all - copies;
-            let asks_one = promises == 1 || self.options.planted(Mutant::StandWithOne);
-            if asks_one { 1 } else { promises.max(copies + 1).min(all - 1) }
+            match self.options.planted(Mutant::StandWithOne) {
+                true => 1,
+                false => answers_needed(all, copies),
+            }
         };
         self.running().into_iter().map(of).max().unwrap_or(0)
     }
@@ -270,4 +271,17 @@ impl Cluster {
             regions.iter().map(|region| self.topology.region_name(*region).to_string()).collect();
         (names.join(", "), names.len() > 1)
     }
+}
+
+/// How many other regions have to answer one that comes back, of so many regions with K = `copies`; see `rejoin`.
+fn answers_needed(regions: usize, copies: usize) -> usize {
+    match regions - copies {
+        1 => 1,
+        promises => promises.max(copies + 1).min(regions - 1),
+    }
+}
+
+/// Whether `copies` of so many regions come back if they lose their memory together.
+pub fn comes_back(regions: usize, copies: usize) -> bool {
+    copies < regions && regions - copies >= answers_needed(regions, copies)
 }

@@ -113,6 +113,7 @@ mod scheduler;
 mod state;
 #[cfg(test)]
 mod tests;
+pub use cluster::comes_back;
 pub use message::{Message, SequenceId, Timer};
 pub use options::{FutureRanks, Mutant, Options};
 pub use protocol::{Agreement, Protocol};

@@ -21,9 +21,10 @@
 //! here; or later, then with the new life's number, and the candidate counts the former life's promise no more.
 //! Where N − K is 1 a candidate leads by its own promise, and its term is known to whoever agreed to it.
 //!
-//! With fewer than 2 K + 1 regions the word of K + 1 others may not be to be had when several have lost their memory
-//! together (two of four with K = 2; two of five with K = 3). None of them comes back then, and each says so as soon as it
-//! hears of the others: fewer answers could miss a promise, and guessing would lose what was answered under it.
+//! Where more than K have lost their memory together the word of so many others may not be to be had. None of them comes
+//! back then, and each says so as soon as it hears of the others: fewer answers could miss a promise, and guessing would
+//! lose what was answered under it. Clusters where K would be too many already (two of four with K = 2) are refused at
+//! the start (`comes_back`).
 //!
 //! What K regions lost may lack is with the others as ever: a region counts among the K until it is whole. So
 //! K = 0 has no way back: what only the lost region had is nowhere, and where its sequence ended nobody can tell.

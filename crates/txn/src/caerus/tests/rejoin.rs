@@ -2,9 +2,9 @@
 
 use super::judge::judge;
 use super::{World, access};
-use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
 use crate::caerus::{Mutant, Options};
+use crate::caerus::{SequenceId, comes_back};
 use crate::engine::Engine;
 use crate::trial::panics;
 use base::order::CloseTicket;
@@ -478,7 +478,11 @@ fn two_forget(regions: usize, copies_elsewhere: usize) -> (bool, Option<SqlError
 
 #[test]
 fn with_too_few_regions_two_that_lose_their_memory_together_say_that_they_cannot_come_back() {
-    assert_eq!(two_forget(5, 2), (true, None));
+    // With the word of K + 1 others, or of the only one that is left of K + 1.
+    for (regions, copies) in [(5, 2), (3, 2)] {
+        assert!(comes_back(regions, copies));
+        assert_eq!(two_forget(regions, copies), (true, None), "{regions} regions, K = {copies}");
+    }
     for (regions, copies) in [(4, 2), (5, 3)] {
         let (are_whole, said) = two_forget(regions, copies);
         let said = said.expect("it is not whole");
@@ -498,3 +502,4 @@ fn with_too_few_regions_two_that_lose_their_memory_together_say_that_they_cannot
     world.run_for_ms(5000);
     assert!(is_whole(&world, 0));
 }
+        assert!(!comes_back(regions, copies), "a cluster like this is refused at the start");
