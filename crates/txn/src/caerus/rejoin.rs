@@ -32,7 +32,7 @@
 //!
 //! The copy comes in blocks of bounded size, so many at a time; what has come need not come again. All blocks are of the
 //! moment when the copy began, and the donor makes them as they are asked for, while it goes on: it leaves out what was
-//! applied since ([`Executor::begin_copy`]). A change of its catalog ends the copy, and another one is begun. A donor that is
+//! applied since ([`Executor::begin_copy`]). A change of its catalog ends the copy; the donor says so, and another one is begun. A donor that is
 //! silent is given up, and another's copy begun from its beginning. Entries behind the copy are kept by whoever leads
 //! until every copy has merged them, this one by its former life's word; should that have been further than the
 //! donor, the answers of the others say that something is gone, and a later copy is asked for.
@@ -350,6 +350,16 @@ impl Caerus {
         self.life.joining_mut().expect("just found").answers = Some(BTreeMap::new());
         // A node that does not vote is bound by nothing, but what it lacks behind its copy may be gone as well.
         self.ask_standings(now, out);
+    }
+
+    /// The copy that is arriving cannot be finished: another one is begun at once, by the same donor if it is the nearest.
+    pub(super) fn on_copy_ended(&mut self, now: Time, from: NodeId, copy: u64, out: &mut Out) {
+        let Some(joining) = self.life.joining_mut() else { return };
+        if joining.donor == Some(from) && joining.copy == copy && joining.answers.is_none() {
+            base::sometimes!("a region that comes back hears that its copy cannot be finished");
+            joining.donor = None;
+            self.go_on_joining(now, out);
+        }
     }
 
     fn ask_standings(&mut self, now: Time, out: &mut Out) {
