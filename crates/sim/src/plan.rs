@@ -264,26 +264,28 @@ impl Plan {
                     script.forgets_together(topology, self.lost_together, rng);
                 }
             }
-            Mix::Mixed | Mix::MixedCrash => {
-                let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
-                if rng.chance(0.5) {
-                    let spread = jittery(&self.wan, rng);
-                    links.inside.jitter = spread.inside.jitter;
-                    links.across.jitter = spread.across.jitter;
-                }
-                script.links = links;
-                if rng.chance(0.5) {
-                    script.cuts(topology, rng);
-                }
-                if rng.chance(0.5) {
-                    script.clocks = ClockModel::Extremes;
-                }
-                if self.mix == Mix::MixedCrash {
-                    script.crashes(topology, rng);
-                }
-            }
+            Mix::Mixed | Mix::MixedCrash => self.mixed(&mut script, topology, rng),
         }
         script
+    }
+
+    fn mixed(&self, script: &mut Script, topology: &Topology, rng: &mut Rng) {
+        let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
+        if rng.chance(0.5) {
+            let spread = jittery(&self.wan, rng);
+            links.inside.jitter = spread.inside.jitter;
+            links.across.jitter = spread.across.jitter;
+        }
+        script.links = links;
+        if rng.chance(0.5) {
+            script.cuts(topology, rng);
+        }
+        if rng.chance(0.5) {
+            script.clocks = ClockModel::Extremes;
+        }
+        if self.mix == Mix::MixedCrash {
+            script.crashes(topology, rng);
+        }
     }
 }
 

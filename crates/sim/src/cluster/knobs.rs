@@ -151,34 +151,7 @@ impl Knobs {
         let engine = match case.engine {
             EngineKind::Perseus => EngineOptions::Perseus(engine),
             EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => {
-                let mut rng = Rng::new(case.seed).fork("caerus");
-                if partitions > 1 && rng.chance(0.4) && !case.plan.mix.loses_regions() {
-                    split_regions(&mut topology);
-                }
-                #[allow(unused_mut)]
-                let mut options = caerus_options(case.engine, &mut rng, engine, &topology);
-                if case.plan.mix.loses_regions() && case.engine == EngineKind::Caerus {
-                    options.copies_elsewhere = copies_for_rejoin(case.seed, mix, &topology);
-                }
-                if case.plan.mix.separates() || case.plan.mix.leads_clocks_astray() {
-                    let patience_ns = [None, Some(topology.wan.widest_ns() + 100 * MS)];
-                    options.lost_after_ns = *Rng::new(case.seed).fork("lost").pick(&patience_ns);
-                }
-                // From not at all to twice as long as it takes to the farthest region.
-                if mix == Mix::Moves && case.engine == EngineKind::Caerus {
-                    // What waits for a move is then answered as soon as its region has executed that.
-                    let mut rng = Rng::new(case.seed).fork("ranks of moves");
-                    options.future_ranks = *rng.pick(&[FutureRanks::Off, options.future_ranks]);
-                    options.copies_elsewhere = *rng.pick(&[0, options.copies_elsewhere]);
-                }
-                let delays: &[u64] =
-                    if mix == Mix::Moves { &[0, 0, 50, 100] } else { &[0, 50, 100, 100, 150, 200] };
-                options.hold_percent = *Rng::new(case.seed).fork("hold").pick(delays);
-                #[cfg(feature = "mutants")]
-                {
-                    options.mutant = case.caerus_mutant;
-                }
-                EngineOptions::Caerus(options)
+                EngineOptions::Caerus(replicated_options(case, engine, partitions, &mut topology))
             }
         };
         let topology = case.engine.layout(topology);
@@ -200,17 +173,8 @@ impl Knobs {
                 // Other systems' rules need one reader that has all.
                 _ => 0.0,
             },
-            operations: match mix {
-                Mix::Moves => 60,
-                Mix::TakeOvers | Mix::SilentReaders => 30,
-                _ => 12,
-            },
-            think_ns_max: match *rng.pick(&[MS, 20 * MS, longest_ns]) {
-                // So that operations last until the reader is heard again.
-                _ if mix == Mix::SilentReaders => 150 * MS,
-                _ if mix == Mix::Moves => 10 * MS,
-                think_ns => think_ns,
-            },
+            operations: operations(mix),
+            think_ns_max: think_ns_max(mix, *rng.pick(&[MS, 20 * MS, longest_ns])),
             roam: *rng.pick(&[0.0, 0.1, 0.5]),
             share: *rng.pick(&[0.0, 0.1, 0.3]),
             // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
@@ -276,6 +240,62 @@ impl Knobs {
             _ => nodes.collect(),
         }
     }
+}
+
+/// Of each session.
+fn operations(mix: Mix) -> u32 {
+    match mix {
+        Mix::Moves => 60,
+        Mix::TakeOvers | Mix::SilentReaders => 30,
+        _ => 12,
+    }
+}
+
+/// Between two operations at most, in ns.
+fn think_ns_max(mix: Mix, drawn_ns: u64) -> u64 {
+    match mix {
+        // So that operations last until the reader is heard again.
+        Mix::SilentReaders => 150 * MS,
+        Mix::Moves => 10 * MS,
+        _ => drawn_ns,
+    }
+}
+
+/// What a seed decides about an engine with a copy of everything in every region. `drawn`: for the other engine.
+fn replicated_options(
+    case: &Case,
+    drawn: txn::perseus::Options,
+    partitions: u16,
+    topology: &mut Topology,
+) -> txn::caerus::Options {
+    let mix = case.plan.mix;
+    let mut rng = Rng::new(case.seed).fork("caerus");
+    if partitions > 1 && rng.chance(0.4) && !case.plan.mix.loses_regions() {
+        split_regions(topology);
+    }
+    #[allow(unused_mut)]
+    let mut options = caerus_options(case.engine, &mut rng, drawn, topology);
+    if case.plan.mix.loses_regions() && case.engine == EngineKind::Caerus {
+        options.copies_elsewhere = copies_for_rejoin(case.seed, mix, topology);
+    }
+    if case.plan.mix.separates() || case.plan.mix.leads_clocks_astray() {
+        let patience_ns = [None, Some(topology.wan.widest_ns() + 100 * MS)];
+        options.lost_after_ns = *Rng::new(case.seed).fork("lost").pick(&patience_ns);
+    }
+    if mix == Mix::Moves && case.engine == EngineKind::Caerus {
+        // What waits for a move is then answered as soon as its region has executed that.
+        let mut rng = Rng::new(case.seed).fork("ranks of moves");
+        options.future_ranks = *rng.pick(&[FutureRanks::Off, options.future_ranks]);
+        options.copies_elsewhere = *rng.pick(&[0, options.copies_elsewhere]);
+    }
+    // From not at all to twice as long as it takes to the farthest region.
+    let delays: &[u64] = if mix == Mix::Moves { &[0, 0, 50, 100] } else { &[0, 50, 100, 100, 150, 200] };
+    options.hold_percent = *Rng::new(case.seed).fork("hold").pick(delays);
+    #[cfg(feature = "mutants")]
+    {
+        options.mutant = case.caerus_mutant;
+    }
+    options
 }
 
 /// With fewer than one copy elsewhere no region comes back, with more than these none of two.
