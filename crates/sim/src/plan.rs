@@ -5,6 +5,8 @@
 //! healed, so that progress can be demanded. The dead stay dead: only nodes without partitions die, and
 //! an engine that recovers what they coordinated goes on without them ([`Script::kills`]).
 
+mod aimed;
+
 use crate::world::clock::ClockModel;
 use crate::world::network::{Jitter, LinkFaults, Links};
 use crate::world::{Fault, Setup, World};
@@ -58,11 +60,18 @@ pub enum Mix {
     MixedDrift,
     /// The same while regions lose all they know, as many together as are to be survived, at any time.
     Everything,
+    /// Sequences change their leaders while few regions hold what was answered, or know what was promised, and some of
+    /// these lose all they know. For engines with copies in every region only.
+    TakeOvers,
+    /// Homes move all the time, and delays spread. For engines with copies in every region only.
+    Moves,
+    /// Nodes that only read are out of reach of some others for longer than their leases.
+    SilentReaders,
 }
 
 impl Mix {
     /// What any engine may be put to.
-    pub const ALL: [Mix; 11] = [
+    pub const ALL: [Mix; 12] = [
         Mix::Calm,
         Mix::Lossy,
         Mix::Jittery,
@@ -74,9 +83,11 @@ impl Mix {
         Mix::Mixed,
         Mix::MixedCrash,
         Mix::MixedDrift,
+        Mix::SilentReaders,
     ];
     /// And one with a copy of everything in every region, engine `caerus`.
-    pub const REPLICATED: [Mix; 4] = [Mix::Forgets, Mix::DriftForgets, Mix::MixedForgets, Mix::Everything];
+    pub const REPLICATED: [Mix; 6] =
+        [Mix::Forgets, Mix::DriftForgets, Mix::MixedForgets, Mix::Everything, Mix::TakeOvers, Mix::Moves];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -95,6 +106,9 @@ impl Mix {
             Mix::MixedForgets => "mixed-forgets",
             Mix::MixedDrift => "mixed-drift",
             Mix::Everything => "everything",
+            Mix::TakeOvers => "take-overs",
+            Mix::Moves => "moves",
+            Mix::SilentReaders => "silent-readers",
         }
     }
 
@@ -104,15 +118,17 @@ impl Mix {
     }
     /// Whether regions lose all they knew.
     pub fn loses_regions(self) -> bool {
-        Mix::REPLICATED.contains(&self)
+        Mix::REPLICATED.contains(&self) && self != Mix::Moves
     }
     /// Whether a clock leaves every bound.
     pub fn leads_clocks_astray(self) -> bool {
-        matches!(self, Mix::Drift | Mix::MixedDrift) || self.loses_regions() && self != Mix::Forgets
+        use Mix::{Drift, DriftForgets, Everything, MixedDrift, MixedForgets};
+        matches!(self, Drift | MixedDrift | DriftForgets | MixedForgets | Everything)
     }
     /// Whether regions are out of each other's reach for long.
     pub fn separates(self) -> bool {
-        matches!(self, Mix::Partitions | Mix::Mixed | Mix::MixedCrash | Mix::MixedDrift | Mix::Everything)
+        use Mix::{Everything, Mixed, MixedCrash, MixedDrift, Partitions, SilentReaders, TakeOvers};
+        matches!(self, Partitions | Mixed | MixedCrash | MixedDrift | Everything | TakeOvers | SilentReaders)
     }
 }
 
@@ -219,6 +235,13 @@ impl Plan {
                 script.drifts(topology, rng);
             }
             Mix::Forgets => script.forgets(topology, rng),
+            Mix::TakeOvers => script.take_overs(topology, self.lost_together, rng),
+            Mix::Moves => {
+                if rng.chance(0.7) {
+                    script.links = jittery(&self.wan, rng);
+                }
+            }
+            Mix::SilentReaders => script.silent_readers(topology, rng),
             Mix::DriftForgets => {
                 script.drifts(topology, rng);
                 script.forgets(topology, rng);
@@ -241,26 +264,28 @@ impl Plan {
                     script.forgets_together(topology, self.lost_together, rng);
                 }
             }
-            Mix::Mixed | Mix::MixedCrash => {
-                let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
-                if rng.chance(0.5) {
-                    let spread = jittery(&self.wan, rng);
-                    links.inside.jitter = spread.inside.jitter;
-                    links.across.jitter = spread.across.jitter;
-                }
-                script.links = links;
-                if rng.chance(0.5) {
-                    script.cuts(topology, rng);
-                }
-                if rng.chance(0.5) {
-                    script.clocks = ClockModel::Extremes;
-                }
-                if self.mix == Mix::MixedCrash {
-                    script.crashes(topology, rng);
-                }
-            }
+            Mix::Mixed | Mix::MixedCrash => self.mixed(&mut script, topology, rng),
         }
         script
+    }
+
+    fn mixed(&self, script: &mut Script, topology: &Topology, rng: &mut Rng) {
+        let mut links = if rng.chance(0.7) { lossy(rng) } else { script.links };
+        if rng.chance(0.5) {
+            let spread = jittery(&self.wan, rng);
+            links.inside.jitter = spread.inside.jitter;
+            links.across.jitter = spread.across.jitter;
+        }
+        script.links = links;
+        if rng.chance(0.5) {
+            script.cuts(topology, rng);
+        }
+        if rng.chance(0.5) {
+            script.clocks = ClockModel::Extremes;
+        }
+        if self.mix == Mix::MixedCrash {
+            script.crashes(topology, rng);
+        }
     }
 }
 
@@ -443,7 +468,7 @@ mod tests {
     fn scripts_of_one_seed_are_equal_and_end_before_they_heal() {
         let topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2);
         for seed in 0..50 {
-            for mix in Mix::ALL {
+            for mix in Mix::ALL.into_iter().chain(Mix::REPLICATED) {
                 let plan = Plan { mix, ..Plan::named("wan5-calm").unwrap().losing(2) };
                 let script = plan.script(&topology, 900 * MS, &mut Rng::new(seed));
                 assert_eq!(script, plan.script(&topology, 900 * MS, &mut Rng::new(seed)));

@@ -72,13 +72,23 @@ impl Planted {
                     CalibrateBeforeArrival | CalibrateHere | UnconfirmedEnd | RanksNotAwaited => {
                         *engine == "caerus+unbounded-clocks"
                     }
-                    AckBeforeWhole | VoteBeforeWhole | StandWithOne | StandUnbound | StandWithFirst
-                    | CountFormerLives => engine.starts_with("caerus") && has(Mix::loses_regions),
+                    AckBeforeWhole | VoteBeforeWhole => {
+                        engine.starts_with("caerus") && has(Mix::loses_regions)
+                    }
+                    // Others need an accident that the other plans have no time for.
+                    StandWithOne | StandUnbound | StandWithFirst | CountFormerLives => {
+                        engine.starts_with("caerus") && has(|mix| mix == Mix::TakeOvers)
+                    }
+                    CloseAtOldHome => *engine == "caerus" && has(|mix| mix == Mix::Moves),
                     ForgetPromises | LeadAlone | KeepOwnLog | NoLease | ForgetGrants | ReleaseWhenMerged => {
                         engine.starts_with("caerus") && has(|mix| mix.separates() || mix.loses_regions())
                     }
                     _ => engine.starts_with("caerus"),
                 }
+            }
+            // Only cuts that name transactions rest on what is collected.
+            Planted::Reads(reads::rule::Mutant::ReadAfterLease) => {
+                *engine == "perseus" && has(|mix| mix == Mix::SilentReaders)
             }
             Planted::Reads(_) => matches!(*engine, "perseus" | "caerus" | "caerus+unbounded-clocks"),
             Planted::Log(_) => false,

@@ -107,3 +107,17 @@ fn regions_that_lose_their_memory_come_back_and_nothing_that_was_answered_is_los
     // The same while a clock runs off.
     seeds("wan3-drift-forgets", Consistency::Rss, 470..480);
 }
+
+/// Sequences change their leaders while few regions hold what was answered, or know what was promised, and these lose
+/// their memory.
+#[test]
+fn what_few_regions_hold_or_have_promised_outlives_a_change_of_leaders() {
+    seeds("wan5-take-overs", Consistency::Rss, 25..27);
+    seeds("wan3-take-overs", Consistency::Session, 43..45);
+    seeds("azure6-take-overs", Consistency::Regular, 1..3);
+}
+
+#[test]
+fn homes_that_move_all_the_time_are_read_as_they_are() {
+    seeds("wan3-moves", Consistency::Rss, 1..4);
+}

@@ -171,3 +171,21 @@ fn a_campaign_finds_what_is_planted_in_its_first_seeds() {
     }
     assert!(missed.is_empty(), "the campaign's first seeds found nothing wrong with {missed:?}");
 }
+
+/// The same of faults in how a region comes back without its memory, by the first of its seeds that finds each.
+#[test]
+fn a_campaign_finds_what_is_planted_in_rejoining() {
+    use sim::planted::Planted;
+    use txn::caerus::Mutant;
+    let faults = [
+        (Mutant::StandWithOne, 108),
+        (Mutant::StandWithFirst, 108),
+        (Mutant::CountFormerLives, 1053),
+        (Mutant::StandUnbound, 1219),
+    ];
+    for (mutant, seed) in faults {
+        let found = Planted::Caerus(mutant).found_by([seed].into_iter());
+        println!("{mutant:?}: {found:?}");
+        assert!(found.is_some(), "seed {seed} found nothing wrong with {mutant:?}");
+    }
+}

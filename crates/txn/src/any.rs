@@ -167,12 +167,28 @@ impl EngineOptions {
                     ));
                     return Err(error.hint("Choose fewer, or start more regions; 2K + 1 go on without K."));
                 }
+                if !caerus::comes_back(others + 1, regions) {
+                    let error = SqlError::new(
+                        SqlState::INVALID_PARAMETER_VALUE,
+                        format!("the loss of {regions} regions cannot be survived"),
+                    );
+                    let error = error.detail(format!(
+                        "A region that comes back without its memory needs the word of {} others that have theirs, \
+                         and with {regions} of {} lost there are {}: none of them would ever come back.",
+                        regions + 1,
+                        others + 1,
+                        others + 1 - regions
+                    ));
+                    let (fewer, more) = (others / 2, 2 * regions + 1);
+                    return Err(error.hint(format!("Choose {fewer} or fewer, or start {more} regions.")));
+                }
                 Ok(EngineOptions::Caerus(caerus::Options { copies_elsewhere: regions, ..options }))
             }
         }
     }
     /// What whoever asked to survive the loss of regions should know: with fewer than 2K + 1 of them, what was
-    /// answered outlives the loss of K, but the others do not go on without K.
+    /// answered outlives the loss of K, but the others do not go on without K. Here that is where one region is left
+    /// of K + 1, and those that are lost come back with its word.
     pub fn survival_warning(&self, topology: &Topology) -> Option<String> {
         let EngineOptions::Caerus(caerus::Options { copies_elsewhere: copies, .. }) = self else {
             return None;
@@ -185,8 +201,8 @@ impl EngineOptions {
         let stops_at = regions - copies;
         Some(format!(
             "with {regions} regions, the loss of {stops_at} at a time stops every commit and every strong read until \
-             one is back: each needs {} of them. Nothing that was answered is lost with {copies} lost, but regions \
-             that lose their memory together may not come back. To go on without {copies}, start {} regions",
+             one is back: each needs {} of them. Nothing that was answered is lost with {copies} lost. To go on \
+             without {copies}, start {} regions",
             copies + 1,
             2 * copies + 1,
         ))

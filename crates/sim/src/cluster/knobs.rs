@@ -41,6 +41,8 @@ pub(super) struct Knobs {
     pub active_ns: u64,
     /// How often something moves to another home.
     pub moves: u32,
+    /// Half of these move one partition on, each from where it is.
+    pub moves_one: bool,
     /// How often the catalog is changed, or a table read by somebody who has just learned of it.
     pub definitions: u32,
 }
@@ -65,7 +67,8 @@ impl Knobs {
         }
         if self.moves > 0 {
             let (rng, pause_ns_max) = (rng.fork("mover"), pause_ns_max(self.moves));
-            world.client(Mover::new(layout(), book(), rng, gateways(), self.moves, pause_ns_max));
+            let mover = Mover::new(layout(), book(), rng, gateways(), self.moves, pause_ns_max);
+            world.client(if self.moves_one { mover.of_one() } else { mover });
         }
     }
 
@@ -88,7 +91,8 @@ impl Knobs {
                 topology.nodes.push(NodeSpec { region: RegionId(region), subscribes: Vec::new() });
             }
         }
-        deploy_readers(&mut topology, &mut rng);
+        let mix = case.plan.mix;
+        deploy_readers(&mut topology, mix == Mix::SilentReaders, &mut rng);
         let longest_ns = topology.wan.widest_ns();
         #[allow(unused_mut)]
         let mut node = node::Options {
@@ -131,7 +135,10 @@ impl Knobs {
             ..txn::perseus::Options::default()
         };
         // Several reports.
-        engine.lease_ns = *rng.pick(&[4 * engine.collect_every_ns + longest_ns, 10 * SECOND]);
+        engine.lease_ns = match *rng.pick(&[4 * engine.collect_every_ns + longest_ns, 10 * SECOND]) {
+            _ if mix == Mix::SilentReaders => 4 * engine.collect_every_ns + longest_ns,
+            lease_ns => lease_ns,
+        };
         #[cfg(feature = "mutants")]
         {
             engine.mutant = case.mutant;
@@ -144,26 +151,7 @@ impl Knobs {
         let engine = match case.engine {
             EngineKind::Perseus => EngineOptions::Perseus(engine),
             EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => {
-                let mut rng = Rng::new(case.seed).fork("caerus");
-                if partitions > 1 && rng.chance(0.4) && !case.plan.mix.loses_regions() {
-                    split_regions(&mut topology);
-                }
-                #[allow(unused_mut)]
-                let mut options = caerus_options(case.engine, &mut rng, engine, &topology);
-                if case.plan.mix.loses_regions() && case.engine == EngineKind::Caerus {
-                    options.copies_elsewhere = copies_for_rejoin(case.seed, &topology);
-                }
-                if case.plan.mix.separates() || case.plan.mix.leads_clocks_astray() {
-                    let patience_ns = [None, Some(topology.wan.widest_ns() + 100 * MS)];
-                    options.lost_after_ns = *Rng::new(case.seed).fork("lost").pick(&patience_ns);
-                }
-                // From not at all to twice as long as it takes to the farthest region.
-                options.hold_percent = *Rng::new(case.seed).fork("hold").pick(&[0, 50, 100, 100, 150, 200]);
-                #[cfg(feature = "mutants")]
-                {
-                    options.mutant = case.caerus_mutant;
-                }
-                EngineOptions::Caerus(options)
+                EngineOptions::Caerus(replicated_options(case, engine, partitions, &mut topology))
             }
         };
         let topology = case.engine.layout(topology);
@@ -185,16 +173,25 @@ impl Knobs {
                 // Other systems' rules need one reader that has all.
                 _ => 0.0,
             },
-            operations: 12,
-            think_ns_max: *rng.pick(&[MS, 20 * MS, longest_ns]),
+            operations: operations(mix),
+            think_ns_max: think_ns_max(mix, *rng.pick(&[MS, 20 * MS, longest_ns])),
             roam: *rng.pick(&[0.0, 0.1, 0.5]),
             share: *rng.pick(&[0.0, 0.1, 0.3]),
             // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
-            weights: [4, 2, 2, 3, *rng.pick(&[3, 6]), 2, u64::from(!case.plan.mix.takes_gateways())],
+            weights: [
+                4,
+                2,
+                2,
+                3,
+                *rng.pick(&[3, 6]) + 6 * u64::from(mix == Mix::SilentReaders),
+                2,
+                u64::from(!case.plan.mix.takes_gateways()),
+            ],
             // Names cost bytes; where no gateway is lost few repeat.
             repeats: case.plan.mix.takes_gateways() || names,
         };
         let moves = match case.engine {
+            EngineKind::Caerus | EngineKind::Slog if mix == Mix::Moves => 40,
             EngineKind::Caerus | EngineKind::Slog => *Rng::new(case.seed).fork("moves").pick(&[0, 0, 3, 10]),
             EngineKind::Perseus | EngineKind::Calvin => 0,
         };
@@ -204,11 +201,15 @@ impl Knobs {
         };
         Knobs {
             moves,
+            moves_one: mix == Mix::Moves,
             definitions,
             topology,
             shelves_per_partition: *rng.pick(&[1, 2]),
             keys: *rng.pick(&[2, 2, 4]),
-            sessions: *rng.pick(&[4, 8, 12]),
+            sessions: match *rng.pick(&[4, 8, 12]) {
+                _ if matches!(mix, Mix::Moves | Mix::SilentReaders) => 16,
+                sessions => sessions,
+            },
             habits,
             engine,
             node,
@@ -241,10 +242,69 @@ impl Knobs {
     }
 }
 
+/// Of each session.
+fn operations(mix: Mix) -> u32 {
+    match mix {
+        Mix::Moves => 60,
+        Mix::TakeOvers | Mix::SilentReaders => 30,
+        _ => 12,
+    }
+}
+
+/// Between two operations at most, in ns.
+fn think_ns_max(mix: Mix, drawn_ns: u64) -> u64 {
+    match mix {
+        // So that operations last until the reader is heard again.
+        Mix::SilentReaders => 150 * MS,
+        Mix::Moves => 10 * MS,
+        _ => drawn_ns,
+    }
+}
+
+/// What a seed decides about an engine with a copy of everything in every region. `drawn`: for the other engine.
+fn replicated_options(
+    case: &Case,
+    drawn: txn::perseus::Options,
+    partitions: u16,
+    topology: &mut Topology,
+) -> txn::caerus::Options {
+    let mix = case.plan.mix;
+    let mut rng = Rng::new(case.seed).fork("caerus");
+    if partitions > 1 && rng.chance(0.4) && !case.plan.mix.loses_regions() {
+        split_regions(topology);
+    }
+    #[allow(unused_mut)]
+    let mut options = caerus_options(case.engine, &mut rng, drawn, topology);
+    if case.plan.mix.loses_regions() && case.engine == EngineKind::Caerus {
+        options.copies_elsewhere = copies_for_rejoin(case.seed, mix, topology);
+    }
+    if case.plan.mix.separates() || case.plan.mix.leads_clocks_astray() {
+        let patience_ns = [None, Some(topology.wan.widest_ns() + 100 * MS)];
+        options.lost_after_ns = *Rng::new(case.seed).fork("lost").pick(&patience_ns);
+    }
+    if mix == Mix::Moves && case.engine == EngineKind::Caerus {
+        // What waits for a move is then answered as soon as its region has executed that.
+        let mut rng = Rng::new(case.seed).fork("ranks of moves");
+        options.future_ranks = *rng.pick(&[FutureRanks::Off, options.future_ranks]);
+        options.copies_elsewhere = *rng.pick(&[0, options.copies_elsewhere]);
+    }
+    // From not at all to twice as long as it takes to the farthest region.
+    let delays: &[u64] = if mix == Mix::Moves { &[0, 0, 50, 100] } else { &[0, 50, 100, 100, 150, 200] };
+    options.hold_percent = *Rng::new(case.seed).fork("hold").pick(delays);
+    #[cfg(feature = "mutants")]
+    {
+        options.mutant = case.caerus_mutant;
+    }
+    options
+}
+
 /// With fewer than one copy elsewhere no region comes back, with more than these none of two.
-fn copies_for_rejoin(seed: u64, topology: &Topology) -> usize {
+fn copies_for_rejoin(seed: u64, mix: Mix, topology: &Topology) -> usize {
     let copies_max = (topology.wan.region_count() as i64 - 1) / 2;
-    Rng::new(seed).fork("copies").between(1, copies_max) as usize
+    let mut rng = Rng::new(seed).fork("copies");
+    let copies = rng.between(1, copies_max) as usize;
+    // With more copies fewer of the others have to answer.
+    if mix == Mix::TakeOvers && rng.chance(0.5) { copies_max as usize } else { copies }
 }
 
 /// Gives each region's last partition a node of its own.
@@ -290,9 +350,9 @@ fn caerus_options(
 
 /// Leaves analytics to the nodes that run partitions, or gives it to nodes of its own (PERSEUS §III): one or two
 /// in each region, each with columns of some partitions, all of its region's among them between the two.
-fn deploy_readers(topology: &mut Topology, rng: &mut Rng) {
+fn deploy_readers(topology: &mut Topology, always: bool, rng: &mut Rng) {
     let kind = rng.below(3);
-    if kind == 0 {
+    if kind == 0 && !always {
         return;
     }
     for region in (0..topology.wan.region_count() as u16).map(RegionId) {

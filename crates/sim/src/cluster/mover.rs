@@ -7,8 +7,9 @@ use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::process::Process;
 use base::rng::Rng;
 use base::schema::{MoveHome, SchemaAction, SchemaChange};
+use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, Outcome, Submission, TxnProgram};
-use base::{NodeId, RegionId, SqlState, Time, Token};
+use base::{NodeId, PartitionId, RegionId, SqlState, Time, Token};
 use node::request::{Reply, Request};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,6 +23,8 @@ pub struct Mover {
     left: u32,
     pause_ns_max: u64,
     is_done: bool,
+    /// Half of the moves are of the first partition, which is homed here, from a gateway here.
+    one: Option<RegionId>,
 }
 
 impl Mover {
@@ -34,11 +37,34 @@ impl Mover {
         moves: u32,
         pause_ns_max: u64,
     ) -> Mover {
-        Mover { layout, book, rng, gateways, left: moves, pause_ns_max, is_done: false }
+        Mover { layout, book, rng, gateways, left: moves, pause_ns_max, is_done: false, one: None }
     }
 
-    fn wish(&mut self) -> Request {
+    /// The same; half of the moves are of one partition, each ordered first where it is homed: there the move is over
+    /// last, while the new home goes on already.
+    pub fn of_one(mut self) -> Mover {
+        self.one = Some(self.layout.topology.region_of_partition(PartitionId(0)));
+        self
+    }
+
+    /// Where to ask, and what.
+    fn wish(&mut self) -> (NodeId, Request) {
         let topology = self.layout.topology.clone();
+        if let Some(home) = self.one
+            && self.rng.chance(0.5)
+        {
+            let others = (0..topology.wan.region_count() as u16).map(RegionId).filter(|other| *other != home);
+            let to = *self.rng.pick(&others.collect::<Vec<_>>());
+            self.one = Some(to);
+            let near: Vec<NodeId> =
+                self.gateways.iter().copied().filter(|n| topology.region_of(*n) == home).collect();
+            let gateways = if near.is_empty() { &self.gateways } else { &near };
+            return (*self.rng.pick(gateways), Request::MoveHome { partition: PartitionId(0), to });
+        }
+        let wish = self.any_wish(&topology);
+        (*self.rng.pick(&self.gateways), wish)
+    }
+    fn any_wish(&mut self, topology: &Topology) -> Request {
         let region = |rng: &mut Rng| RegionId(rng.below(topology.wan.region_count() as u64) as u16);
         let to = region(&mut self.rng);
         if self.rng.chance(0.3) {
@@ -77,8 +103,8 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Mover {
             ClientEvent::Start => self.later(now, out),
             ClientEvent::Wake(_) => {
                 self.left -= 1;
-                let wish = self.wish();
-                out.ask(*self.rng.pick(&self.gateways), wish);
+                let (gateway, wish) = self.wish();
+                out.ask(gateway, wish);
             }
             ClientEvent::Lost { .. } => self.later(now, out),
             ClientEvent::Reply { reply, .. } => {

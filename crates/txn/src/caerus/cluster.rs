@@ -227,9 +227,10 @@ impl Cluster {
         let all = self.sequencers.iter().flatten().count();
         let of = |sequence| {
             let copies = self.copies_of(sequence);
-            let promises = all - copies;
-            let asks_one = promises == 1 || self.options.planted(Mutant::StandWithOne);
-            if asks_one { 1 } else { promises.max(copies + 1).min(all - 1) }
+            match self.options.planted(Mutant::StandWithOne) {
+                true => 1,
+                false => answers_needed(all, copies),
+            }
         };
         self.running().into_iter().map(of).max().unwrap_or(0)
     }
@@ -277,4 +278,17 @@ pub(super) enum Refused {
     NothingElsewhere,
     /// A region of several nodes, and none elsewhere has the copies that this one had.
     NobodyAlike,
+}
+
+/// How many other regions have to answer one that comes back, of so many regions with K = `copies`; see `rejoin`.
+fn answers_needed(regions: usize, copies: usize) -> usize {
+    match regions - copies {
+        1 => 1,
+        promises => promises.max(copies + 1).min(regions - 1),
+    }
+}
+
+/// Whether `copies` of so many regions come back if they lose their memory together.
+pub fn comes_back(regions: usize, copies: usize) -> bool {
+    copies < regions && regions - copies >= answers_needed(regions, copies)
 }

@@ -29,8 +29,10 @@ pub(super) struct Donor {
 /// What a node wants of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// It has another one since, or this one is not known here any more.
+    /// It has another one since.
     Over,
+    /// This one is not known here any more.
+    Ended,
     Further,
     Anew,
 }
@@ -91,7 +93,7 @@ impl Donor {
             Some(known) if known == (life, copy) => Wish::Further,
             Some(known) if known > (life, copy) => Wish::Over,
             // It was silent for too long, or this node was: another copy is wanted then.
-            _ if first > 0 => Wish::Over,
+            _ if first > 0 => Wish::Ended,
             _ => Wish::Anew,
         }
     }
@@ -129,8 +131,9 @@ impl Donor {
         (handed_out.asked_at, handed_out.sent) = (now, Some(first));
         if handed_out.make(first, || executor.next_block(from)).is_err() {
             base::sometimes!("a copy cannot be finished, and another one is begun");
-            self.copies.remove(&from);
-            return executor.end_copy(from);
+            let HandedOut { copy, .. } = self.copies.remove(&from).expect("just found");
+            executor.end_copy(from);
+            return todo.send(from, Message::CopyEnded { copy });
         }
         let (copy, of) = (handed_out.copy, handed_out.of);
         if of.is_some_and(|of| first >= of) {
@@ -167,6 +170,7 @@ impl Caerus {
     ) {
         match self.life.donor.wish(from, (life, copy), first) {
             Wish::Over => return,
+            Wish::Ended => return self.send(from, Message::CopyEnded { copy }, out),
             Wish::Further => {}
             Wish::Anew => {
                 base::sometimes!("a region gives another one a copy of everything");

@@ -33,6 +33,7 @@
 //! | `Watermark` | collector | nodes | the rank below which everything may be forgotten, delays between regions | periodically |
 //! | `CopyWanted` | recovering node | donor | number of the next block | it has lost its memory |
 //! | `CopyPart` | donor | recovering node | a block of rows or of the merger's state | `CopyWanted` came |
+//! | `CopyEnded` | donor | recovering node | number of the copy | the copy cannot be finished: the catalog has changed, or the donor has let go of it |
 //! | `Rejoin` | recovering node | regions | its new life, how far its copy goes | it has a copy |
 //! | `Rejoined` | region | recovering node | promises, grants and the end of each log | it has noted the new life |
 
@@ -326,6 +327,10 @@ pub enum Message {
         number: u32,
         of: Option<u32>,
         part: Part,
+    },
+    /// Donor → node that lost its memory: this copy cannot be finished; begin another one.
+    CopyEnded {
+        copy: u64,
     },
     /// Node that lost its memory → regions: where do I stand? So much of each sequence is merged in my copy.
     Rejoin {

@@ -118,6 +118,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod work;
+pub use cluster::comes_back;
 pub use message::{Message, SequenceId, Timer};
 pub use options::{FutureRanks, Mutant, Options};
 pub use routing::{Agreement, Routing};
@@ -265,7 +266,7 @@ impl Engine for Caerus {
             Message::CopyPart { copy, number, of, part } => {
                 self.on_copy_part(now, from, (copy, number, of, part), executor, out)
             }
-            Message::Rejoined { .. } => self.handle(now, from, message, out),
+            Message::Rejoined { .. } | Message::CopyEnded { .. } => self.handle(now, from, message, out),
             _ if !self.life.is_running() => self.while_joining(now, from, message, out),
             Message::CopyWanted { life, copy, from: first } => {
                 self.on_copy_wanted(now, from, (life, copy, first), executor, out)

@@ -21,9 +21,10 @@
 //! here; or later, then with the new life's number, and the candidate counts the former life's promise no more.
 //! Where N − K is 1 a candidate leads by its own promise, and its term is known to whoever agreed to it.
 //!
-//! With fewer than 2 K + 1 regions the word of K + 1 others may not be to be had when several have lost their memory
-//! together (two of four with K = 2; two of five with K = 3). None of them comes back then, and each says so as soon as it
-//! hears of the others: fewer answers could miss a promise, and guessing would lose what was answered under it.
+//! Where more than K have lost their memory together the word of so many others may not be to be had. None of them comes
+//! back then, and each says so as soon as it hears of the others: fewer answers could miss a promise, and guessing would
+//! lose what was answered under it. Clusters where K would be too many already (two of four with K = 2) are refused at
+//! the start (`comes_back`).
 //!
 //! What K regions lost may lack is with the others as ever: a region counts among the K until it is whole. So
 //! K = 0 has no way back: what only the lost region had is nowhere, and where its sequence ended nobody can tell.
@@ -31,7 +32,7 @@
 //!
 //! The copy comes in blocks of bounded size, so many at a time; what has come need not come again. All blocks are of the
 //! moment when the copy began, and the donor makes them as they are asked for, while it goes on: it leaves out what was
-//! applied since ([`Executor::begin_copy`]). A change of its catalog ends the copy, and another one is begun. A donor that is
+//! applied since ([`Executor::begin_copy`]). A change of its catalog ends the copy; the donor says so, and another one is begun. A donor that is
 //! silent is given up, and another's copy begun from its beginning. Entries behind the copy are kept by whoever leads
 //! until every copy has merged them, this one by its former life's word; should that have been further than the
 //! donor, the answers of the others say that something is gone, and a later copy is asked for.
@@ -344,6 +345,16 @@ impl Caerus {
         self.life.joining_mut().expect("just found").answers = Some(BTreeMap::new());
         // A node that does not vote is bound by nothing, but what it lacks behind its copy may be gone as well.
         self.ask_standings(now, out);
+    }
+
+    /// The copy that is arriving cannot be finished: another one is begun at once, by the same donor if it is the nearest.
+    pub(super) fn on_copy_ended(&mut self, now: Time, from: NodeId, copy: u64, out: &mut Out) {
+        let Some(joining) = self.life.joining_mut() else { return };
+        if joining.donor == Some(from) && joining.copy == copy && joining.answers.is_none() {
+            base::sometimes!("a region that comes back hears that its copy cannot be finished");
+            joining.donor = None;
+            self.go_on_joining(now, out);
+        }
     }
 
     fn ask_standings(&mut self, now: Time, out: &mut Out) {

@@ -203,6 +203,7 @@ impl Caerus {
             Message::Rejoined { copy, lives, standings } => {
                 self.on_rejoined(now, from, copy, &lives, standings, out)
             }
+            Message::CopyEnded { copy } => self.on_copy_ended(now, from, copy, out),
             Message::CopyWanted { .. } | Message::CopyPart { .. } => {
                 unreachable!("whoever asks for a copy is not this node")
             }

@@ -2,9 +2,9 @@
 
 use super::judge::judge;
 use super::{World, access};
-use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
 use crate::caerus::{Mutant, Options};
+use crate::caerus::{SequenceId, comes_back};
 use crate::engine::Engine;
 use crate::trial::panics;
 use base::order::CloseTicket;
@@ -210,6 +210,35 @@ fn a_donor_that_falls_silent_is_replaced_and_lost_blocks_are_asked_for() {
     world.faults.loss = 0.0;
     world.run_for_ms(20_000);
     assert!(is_whole(&world, 3));
+    judge(&world);
+}
+
+/// A change of the catalog ends a copy that is half there; silence of a donor is borne for longer than this.
+#[test]
+fn a_copy_that_cannot_be_finished_is_begun_again_at_once() {
+    let mut world = world(5, 2, None);
+    for n in 0..40u16 {
+        world.submit(n % 5, &format!("w{}.{} w{}.1", n % 5, n % 7, (n + 1) % 5));
+        world.run_for_ms(30);
+    }
+    world.run_for_ms(1000);
+    world.lose(4);
+    world.run_for_ms(TAKE_OVER_MS);
+    world.passes = Box::new(|_, _, message| match message {
+        Message::CopyPart { number, .. } => *number < 1,
+        _ => true,
+    });
+    world.heal();
+    world.run_for_ms(600);
+    assert!(!is_whole(&world, 4));
+    for node in 0..4 {
+        world.nodes[node].life.donor = Default::default();
+    }
+    world.passes = Box::new(|_, _, _| true);
+    // Until it asks again for what has not come, and three round trips.
+    let widest_ms = world.nodes[0].cluster.topology.wan.widest_ns() / MS;
+    world.run_for_ms(4 * widest_ms + 20 + 4 * widest_ms);
+    assert!(is_whole(&world, 4));
     judge(&world);
 }
 
@@ -478,8 +507,13 @@ fn two_forget(regions: usize, copies_elsewhere: usize) -> (bool, Option<SqlError
 
 #[test]
 fn with_too_few_regions_two_that_lose_their_memory_together_say_that_they_cannot_come_back() {
-    assert_eq!(two_forget(5, 2), (true, None));
+    // With the word of K + 1 others, or of the only one that is left of K + 1.
+    for (regions, copies) in [(5, 2), (3, 2)] {
+        assert!(comes_back(regions, copies));
+        assert_eq!(two_forget(regions, copies), (true, None), "{regions} regions, K = {copies}");
+    }
     for (regions, copies) in [(4, 2), (5, 3)] {
+        assert!(!comes_back(regions, copies), "a cluster like this is refused at the start");
         let (are_whole, said) = two_forget(regions, copies);
         let said = said.expect("it is not whole");
         assert!(!are_whole && said.message.contains("for good"), "{said:?}");
