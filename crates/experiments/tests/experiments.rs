@@ -55,10 +55,10 @@ fn queries_of_a_region_with_full_replicas_wait_for_nothing_but_its_own_nodes() {
     }
 }
 
-/// Caerus and its rivals on the same nodes: one round trip, the order of all regions and a piece's way, or the
+/// Caerus and its baselines on the same nodes: one round trip, the order of all regions and a piece's way, or the
 /// order of all regions for everything.
 #[test]
-fn rivals_pay_for_an_order_of_all_regions() {
+fn baselines_pay_for_an_order_of_all_regions() {
     let workload = scene::Workload::BeginRide { close: 0.2, far: 0.1 };
     let mean_ms = |system| {
         let case = scene::Case { system, workload, place: scene::Place::NorthAmerica, clients: 24 };
@@ -98,7 +98,7 @@ fn an_unknown_experiment_is_answered_with_the_known_ones() {
 
 /// The systems of PERSEUS' third table, as small as they get.
 #[test]
-fn local_queries_are_fresh_and_rivals_pay_where_they_should() {
+fn local_queries_are_fresh_and_baselines_pay_where_they_should() {
     let report = experiment("perseus-table3");
     let text = report.to_text();
     let of = |system: &str, mode: &str, column: &str| {

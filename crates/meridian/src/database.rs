@@ -1,51 +1,30 @@
 //! A whole database in this process: nodes, gateways, front ends; in memory, or kept in a directory.
 
 use crate::connection_threads::ConnectionThreads;
+use crate::member::{DatabaseNode, Member, PublishedCatalog, Served};
 use crate::query_threads::QueryThreadsPool;
 use anyhow::{Context, anyhow, bail};
-use async_trait::async_trait;
 use base::cut::Incarnation;
-use base::error::{SqlError, SqlResult, SqlState};
-use base::process::Process;
 use base::rng::Rng;
-use base::schema::Catalog;
 use base::time::MS;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::wan::Wan;
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, RegionId};
 use node::clocks::ClockOptions;
 use node::durable::{self, Durable, Groups};
-use node::request::{RegionHealth, Reply, Request};
 use node::{Node, Options};
 use runtime::{DataDir, Host, LocalCluster};
-use session::{Cluster, Gateway, GatewayConfig, OldVersions};
+use session::{Gateway, GatewayConfig, OldVersions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
 use txn::engine::Engine;
-
-type DatabaseNode = Node<AnyEngine>;
-
-/// A node, wrapped or not.
-trait Served: Process<Request = Request, Reply = Reply> + Send + 'static {
-    fn node(&self) -> &DatabaseNode;
-}
-impl Served for DatabaseNode {
-    fn node(&self) -> &DatabaseNode {
-        self
-    }
-}
-impl Served for Durable<DatabaseNode> {
-    fn node(&self) -> &DatabaseNode {
-        self.inner()
-    }
-}
 
 /// What to build.
 #[derive(clap::Args, Clone, Debug)]
@@ -637,87 +616,4 @@ fn port(first: u16, node: NodeId) -> anyhow::Result<u16> {
         return Ok(0);
     }
     first.checked_add(node.0).ok_or_else(|| anyhow!("--port {first} leaves no ports for all regions"))
-}
-
-/// A node as its sessions see it.
-struct Member<P: Served> {
-    host: Arc<Host<P>>,
-    topology: Arc<Topology>,
-    procedures: Arc<Procedures>,
-    engine: String,
-    copies_elsewhere: usize,
-    incarnation: Incarnation,
-    catalog: PublishedCatalog,
-}
-
-/// A node's catalog as of its last step, for its sessions: each statement looks it up, and none of them waits until
-/// the node has done what it is at.
-#[derive(Clone, Default)]
-struct PublishedCatalog(Arc<RwLock<Arc<Catalog>>>);
-
-const UNBROKEN: &str = "nobody panics while it is written";
-
-impl PublishedCatalog {
-    /// The catalog of this host's node from now on.
-    fn of<P: Served>(host: &Host<P>) -> PublishedCatalog {
-        let published = PublishedCatalog::default();
-        let catalog = published.clone();
-        host.watch(move |served| {
-            let is_known = served.node().has_catalog(&catalog.0.read().expect(UNBROKEN));
-            if !is_known {
-                *catalog.0.write().expect(UNBROKEN) = served.node().catalog();
-            }
-        });
-        published
-    }
-    fn now(&self) -> Arc<Catalog> {
-        self.0.read().expect(UNBROKEN).clone()
-    }
-}
-
-#[async_trait]
-impl<P: Served> Cluster for Member<P> {
-    async fn request(&self, request: Request) -> SqlResult<Reply> {
-        self.host.request(request).await.map_err(|_| {
-            if self.host.is_halted() {
-                return SqlError::new(SqlState::ADMIN_SHUTDOWN, "the region has been stopped")
-                    .hint("Connect to another region.");
-            }
-            SqlError::new(SqlState::ADMIN_SHUTDOWN, format!("node {} has stopped", self.host.id()))
-                .detail(
-                    "An invariant did not hold or its disk failed; a failed node stops rather than guess.",
-                )
-                .hint("Connect to another region; the server's log says what failed.")
-        })
-    }
-    fn tell(&self, request: Request) {
-        self.host.tell(request);
-    }
-    fn node(&self) -> NodeId {
-        self.host.id()
-    }
-    fn topology(&self) -> &Arc<Topology> {
-        &self.topology
-    }
-    fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.now()
-    }
-    fn regions(&self) -> Vec<RegionHealth> {
-        self.host.inspect(|served| served.node().regions())
-    }
-    fn procedures(&self) -> &Arc<Procedures> {
-        &self.procedures
-    }
-    fn now(&self) -> Time {
-        self.host.now()
-    }
-    fn incarnation(&self) -> Incarnation {
-        self.incarnation
-    }
-    fn engine(&self) -> &str {
-        &self.engine
-    }
-    fn copies_elsewhere(&self) -> usize {
-        self.copies_elsewhere
-    }
 }

@@ -5,6 +5,7 @@ mod connection_threads;
 mod database;
 mod demo;
 mod freed_memory;
+mod member;
 mod query_threads;
 mod sim;
 mod start;

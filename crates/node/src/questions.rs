@@ -101,6 +101,10 @@ impl Questions {
         self.next += 1;
         PinId(self.next)
     }
+    /// How much there is of all of it.
+    pub fn held(&self) -> usize {
+        self.asked.len() + self.serving.len() + self.serving_for.len() + self.long_reads.len()
+    }
     /// Rows take more than a step to read: the read waits for its next turn.
     pub fn wait_for_turn(&mut self, read: LongRead) {
         self.long_reads.push_back(read);
@@ -112,8 +116,14 @@ impl Questions {
     /// The timer has come: the read whose turn it is. Reads of this node's own clients end with them.
     pub fn next_turn(&mut self, me: NodeId) -> Option<LongRead> {
         self.reads_on = false;
-        let Questions { long_reads, asked, .. } = self;
-        long_reads.retain(|read| read.to != me || asked.contains_key(&read.question));
+        let Questions { long_reads, asked, serving_for, .. } = self;
+        long_reads.retain(|read| {
+            let is_awaited = read.to != me || asked.contains_key(&read.question);
+            if !is_awaited {
+                serving_for.remove(&(read.to, read.question));
+            }
+            is_awaited
+        });
         long_reads.pop_front()
     }
     /// Nobody waits for the calibration of this partition that was asked for at this time.

@@ -7,12 +7,12 @@
 //! never which one it is. The places that they give to transactions are the ordering engine's; what differs is
 //! where a query's cut comes from:
 //!
-//! | rival | after | a query reads | what it costs |
+//! | baseline | after | a query reads | what it costs |
 //! |---|---|---|---|
-//! | [`Rival::SafeTimestamp`] | F1 Lightning | at the least rank that every partition of the cluster has announced as safe | staleness |
-//! | [`Rival::CentralTimestamp`] | TiDB | at a timestamp from the cluster's oracle, once everything below is there | a trip to the oracle, and waiting |
-//! | [`Rival::BatchCut`] | Janus-HTAP | at the last barrier that a central manager has found closed everywhere | a trip to the manager, and staleness |
-//! | [`Rival::SynchronousReplica`] | Spanner-RSS with replicas for analytics | at what has been applied here | every writer waits for every copy |
+//! | [`Baseline::SafeTimestamp`] | F1 Lightning | at the least rank that every partition of the cluster has announced as safe | staleness |
+//! | [`Baseline::CentralTimestamp`] | TiDB | at a timestamp from the cluster's oracle, once everything below is there | a trip to the oracle, and waiting |
+//! | [`Baseline::BatchCut`] | Janus-HTAP | at the last barrier that a central manager has found closed everywhere | a trip to the manager, and staleness |
+//! | [`Baseline::SynchronousReplica`] | Spanner-RSS with replicas for analytics | at what has been applied here | every writer waits for every copy |
 //!
 //! Central services live at the node that runs partition 0.
 
@@ -128,7 +128,7 @@ impl ReadProtocol for ByLevel {}
 
 /// Which other system's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rival {
+pub enum Baseline {
     /// Serializable, stale; a session's token is waited for.
     SafeTimestamp,
     /// Serializable and regular. Asks for an engine whose timestamps are handed out centrally.
@@ -139,28 +139,32 @@ pub enum Rival {
     SynchronousReplica,
 }
 
-impl Rival {
-    pub const ALL: [Rival; 4] =
-        [Rival::SafeTimestamp, Rival::CentralTimestamp, Rival::BatchCut, Rival::SynchronousReplica];
+impl Baseline {
+    pub const ALL: [Baseline; 4] = [
+        Baseline::SafeTimestamp,
+        Baseline::CentralTimestamp,
+        Baseline::BatchCut,
+        Baseline::SynchronousReplica,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Rival::SafeTimestamp => "safe-timestamp",
-            Rival::CentralTimestamp => "central-timestamp",
-            Rival::BatchCut => "batch-cut",
-            Rival::SynchronousReplica => "synchronous-replica",
+            Baseline::SafeTimestamp => "safe-timestamp",
+            Baseline::CentralTimestamp => "central-timestamp",
+            Baseline::BatchCut => "batch-cut",
+            Baseline::SynchronousReplica => "synchronous-replica",
         }
     }
-    pub fn parse(name: &str) -> Option<Rival> {
-        Rival::ALL.into_iter().find(|rival| rival.name().eq_ignore_ascii_case(name))
+    pub fn parse(name: &str) -> Option<Baseline> {
+        Baseline::ALL.into_iter().find(|baseline| baseline.name().eq_ignore_ascii_case(name))
     }
     /// As it runs at a node; intervals are those of PERSEUS §V-A.
     pub fn protocol(self, me: NodeId, topology: &Topology) -> Box<dyn ReadProtocol> {
         match self {
-            Rival::SafeTimestamp => Box::new(safe_timestamp::SafeTimestamps::new(30 * MS)),
-            Rival::CentralTimestamp => Box::new(central_timestamp::CentralTimestamps),
-            Rival::BatchCut => Box::new(batch_cut::BatchCuts::new(50 * MS, me, topology)),
-            Rival::SynchronousReplica => Box::new(synchronous_replica::SynchronousReplicas::default()),
+            Baseline::SafeTimestamp => Box::new(safe_timestamp::SafeTimestamps::new(30 * MS)),
+            Baseline::CentralTimestamp => Box::new(central_timestamp::CentralTimestamps),
+            Baseline::BatchCut => Box::new(batch_cut::BatchCuts::new(50 * MS, me, topology)),
+            Baseline::SynchronousReplica => Box::new(synchronous_replica::SynchronousReplicas::default()),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::plan::{Mix, Plan};
 use crate::replay::{Failure, Replay, guard, run_twice};
 use base::check::probes;
 use base::cut::Consistency;
-use reads::protocol::Rival;
+use reads::protocol::Baseline;
 use reads::rule::printed::Printed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use txn::any::EngineKind;
 use txn::perseus::printed::{self as order, Majority, Rule};
 
 /// The engines there are, and after a plus sign how queries are read instead of by levels: by PERSEUS' algorithm
-/// as it was published, which promises nothing, or as a rival does; or that clocks have no bound.
+/// as it was published, which promises nothing, or as a baseline does; or that clocks have no bound.
 pub const ENGINES: [&str; 11] = [
     "perseus",
     "caerus",
@@ -173,11 +173,11 @@ pub(crate) fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> R
     if engine == PRINTED_ORDER {
         return Err(Trouble::Usage(format!("{engine} runs in a world of its own: with `sim run` only")));
     }
-    let (name, printed, rival, unbounded_clocks) = match engine.split_once('+') {
+    let (name, printed, baseline, unbounded_clocks) = match engine.split_once('+') {
         None => (engine, None, None, false),
         Some((name, "printed")) => (name, Some(Printed::default()), None, false),
         Some((name, "unbounded-clocks")) => (name, None, None, true),
-        Some((name, rival)) => (name, None, Some(Rival::parse(rival).ok_or_else(unknown)?), false),
+        Some((name, baseline)) => (name, None, Some(Baseline::parse(baseline).ok_or_else(unknown)?), false),
     };
     let engine = EngineKind::parse(name).ok_or_else(unknown)?;
     if unbounded_clocks && (engine == EngineKind::Perseus || level == Consistency::Rss) {
@@ -202,7 +202,7 @@ pub(crate) fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> R
             )));
         }
     }
-    Ok(Case { engine, printed, rival, unbounded_clocks, ..Case::new(seed, plan, level) })
+    Ok(Case { engine, printed, baseline, unbounded_clocks, ..Case::new(seed, plan, level) })
 }
 
 /// Runs under [`guard`], with the line that repeats it.

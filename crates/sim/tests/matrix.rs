@@ -16,7 +16,7 @@
 //!
 //! The last row is no level; `txn::caerus` shows its long fork, and what it lacks, in its tests of scenarios.
 //! The cells that `regular` lacks are also provoked on purpose in `tests/scenarios.rs`; other systems' rows
-//! are in `tests/rivals.rs`.
+//! are in `tests/baselines.rs`.
 
 use base::cut::Consistency;
 use history::{AntiDependencies, Guarantee, RealTime, Rules, check};
@@ -75,7 +75,7 @@ fn without_a_bound_of_clocks_nothing_but_real_time_between_strangers_is_lost() {
 }
 
 #[test]
-fn the_rivals_find_their_cuts_without_clocks_too() {
+fn the_baselines_find_their_cuts_without_clocks_too() {
     for engine in [EngineKind::Slog, EngineKind::Calvin] {
         let broken = broken_without_clocks(engine, seeds(12));
         assert!(broken.keys().all(|name| *name == "rss"), "{}: {broken:?}", engine.name());

@@ -18,7 +18,7 @@ pub const SETUP: &[&str] = &[
      with (home_by = 'region', home_map = 'name')",
     "create index if not exists t_a on t (a)",
     "create index if not exists u_t on u (t_id)",
-    "insert into t select n, n % 7, n * 1000000007, 'row ' || n, n / 4.0, n * 0.5, n % 2 = 0, \
+    "insert into t select n, n % 7, n::bigint * 1000000007, 'row ' || n, n / 4.0, n * 0.5, n % 2 = 0, \
      '2026-01-01 00:00:00Z', '2026-01-01', null, 'v' || n, '2026-01-01 12:00:00', n % 100, null \
      from generate_series(1, 200) g(n) on conflict do nothing",
     "insert into u select n, n % 200, 'u' || n, n * 1.5, n from generate_series(1, 100) g(n) \

@@ -255,9 +255,9 @@ fn distribution(case: &Case, scale: Scale, seed: u64, tell: Tell) -> Findings {
 }
 
 /// A system and how many times as much it should take, at least; as described, and idealised.
-fn ratio_claims(report: &mut Report, what: &str, cells: &[(&str, &str)], rivals: &[(&str, f64)]) {
+fn ratio_claims(report: &mut Report, what: &str, cells: &[(&str, &str)], baselines: &[(&str, f64)]) {
     for suffix in ["", ", idealised"] {
-        ratio_claims_of(report, what, cells, rivals, suffix);
+        ratio_claims_of(report, what, cells, baselines, suffix);
     }
 }
 
@@ -265,7 +265,7 @@ fn ratio_claims_of(
     report: &mut Report,
     what: &str,
     cells: &[(&str, &str)],
-    rivals: &[(&str, f64)],
+    baselines: &[(&str, f64)],
     suffix: &str,
 ) {
     let mean = |report: &Report, system: &str| {
@@ -274,9 +274,9 @@ fn ratio_claims_of(
         report.figure(&cells, "latency_ms.mean")
     };
     let Some(ours) = mean(report, "caerus") else { return };
-    for (rival, times) in rivals {
-        if let Some(theirs) = mean(report, rival) {
-            let what = format!("{what}{suffix}: caerus' mean latency × {times}, in % of {rival}'s");
+    for (baseline, times) in baselines {
+        if let Some(theirs) = mean(report, baseline) {
+            let what = format!("{what}{suffix}: caerus' mean latency × {times}, in % of {baseline}'s");
             report.claims.push(Claim { what, bound: 100.0, found: 100.0 * ours * times / theirs });
         }
     }
@@ -293,7 +293,7 @@ fn distinct(report: &Report, columns: &[&'static str]) -> Vec<Vec<String>> {
     all
 }
 
-fn by_load(report: &mut Report, rivals: &[(&str, f64)]) {
+fn by_load(report: &mut Report, baselines: &[(&str, f64)]) {
     for values in distinct(report, &["workload", "multi_region_pct"]) {
         let [workload, pct] = &values[..] else { unreachable!("two columns") };
         let clients = UNSATURATED.to_string();
@@ -304,7 +304,7 @@ fn by_load(report: &mut Report, rivals: &[(&str, f64)]) {
             ("kind", "all"),
         ];
         let what = format!("{workload}, {pct} % span regions, {clients} clients");
-        ratio_claims(report, &what, &cells, rivals);
+        ratio_claims(report, &what, &cells, baselines);
         let is = |row: &&Line| {
             cell(row, "kind") == "all"
                 && cell(row, "multi_region_pct") == *pct
@@ -346,7 +346,7 @@ fn by_kind(report: &mut Report) {
 fn by_place(report: &mut Report) {
     for values in distinct(report, &["workload", "replicas"]) {
         let [workload, place] = &values[..] else { unreachable!("two columns") };
-        let rivals: &[(&str, f64)] = match (workload.as_str(), place.as_str()) {
+        let baselines: &[(&str, f64)] = match (workload.as_str(), place.as_str()) {
             ("TPC-C NewOrder", "NA") => &[("slog", 2.1), ("calvin", 6.9)],
             ("TPC-C NewOrder", "+EU") => &[("slog", 2.1), ("calvin", 13.1)],
             ("MovR BeginRide", "NA") => &[("slog", 2.7), ("calvin", 4.5)],
@@ -354,7 +354,7 @@ fn by_place(report: &mut Report) {
             _ => continue,
         };
         let cells = [("workload", workload.as_str()), ("replicas", place.as_str())];
-        ratio_claims(report, &format!("{workload}, {place}"), &cells, rivals);
+        ratio_claims(report, &format!("{workload}, {place}"), &cells, baselines);
     }
     let rows = report.rows.clone();
     push_by_workload(report, &rows, "by placement", "replicas", "system");

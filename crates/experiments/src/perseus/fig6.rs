@@ -17,7 +17,7 @@ use workload::ch;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "perseus-fig6",
-    question: "How fresh is each of the 22 CH queries, by PERSEUS and its rivals, and what does it cost?",
+    question: "How fresh is each of the 22 CH queries, by PERSEUS and its baselines, and what does it cost?",
     parts: |_| SYSTEMS.iter().map(|s| format!("{}, {}", s.name, s.mode)).collect(),
     run,
     conclude,

@@ -118,7 +118,7 @@ fn conclude(report: &mut Report) {
             else {
                 continue;
             };
-            if system.rival.is_none() {
+            if system.baseline.is_none() {
                 let what = format!("{what}, {}: largest loss (%)", system.mode);
                 report.claims.push(Claim { what, bound: paper, found: 100.0 * (1.0 - least / alone) });
             }

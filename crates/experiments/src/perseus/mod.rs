@@ -1,4 +1,4 @@
-//! PERSEUS §V: the deployment of its evaluation, its rivals on the same nodes, and its tables and figures.
+//! PERSEUS §V: the deployment of its evaluation, its baselines on the same nodes, and its tables and figures.
 //!
 //! Five data centres, 2 ms inside and 100 ms across; each with TP nodes (one partition each) and analytical
 //! nodes that keep columns of one data centre's TP nodes each, so that a data centre holds a full copy. An

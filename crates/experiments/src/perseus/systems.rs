@@ -1,8 +1,8 @@
-//! Who runs on the machines: PERSEUS in its modes, and its rivals.
+//! Who runs on the machines: PERSEUS in its modes, and its baselines.
 
 use base::cut::Consistency;
 use base::time::MS;
-use reads::protocol::Rival;
+use reads::protocol::Baseline;
 use reads::rule::Dynamic;
 use txn::perseus::{FutureRanks, Options, Timestamps};
 
@@ -11,7 +11,7 @@ use txn::perseus::{FutureRanks, Options, Timestamps};
 pub struct System {
     pub name: &'static str,
     pub mode: &'static str,
-    pub rival: Option<Rival>,
+    pub baseline: Option<Baseline>,
     pub consistency: Consistency,
     /// Rule 1: transactions that span regions are ranked when they should be complete.
     pub future_ranks: bool,
@@ -26,19 +26,19 @@ impl System {
         System {
             name: "PERSEUS",
             mode,
-            rival: None,
+            baseline: None,
             consistency,
             future_ranks: true,
             lower_bounds: true,
             dynamic: true,
         }
     }
-    /// A rival's transactions are ranked now: ranks in the future are no part of it.
-    const fn rival(name: &'static str, mode: &'static str, rival: Rival) -> System {
+    /// A baseline's transactions are ranked now: ranks in the future are no part of it.
+    const fn baseline(name: &'static str, mode: &'static str, baseline: Baseline) -> System {
         System {
             name,
             mode,
-            rival: Some(rival),
+            baseline: Some(baseline),
             consistency: Consistency::Rss,
             future_ranks: false,
             lower_bounds: true,
@@ -50,8 +50,8 @@ impl System {
         Options {
             future_ranks: if self.future_ranks { FutureRanks::Measured } else { FutureRanks::Off },
             lower_bounds: self.lower_bounds,
-            timestamps: match self.rival {
-                Some(Rival::CentralTimestamp) => Timestamps::Central,
+            timestamps: match self.baseline {
+                Some(Baseline::CentralTimestamp) => Timestamps::Central,
                 _ => Timestamps::Clocks,
             },
             ..Options::default()
@@ -59,25 +59,26 @@ impl System {
     }
     pub fn node(&self) -> node::Options {
         let dynamic = if self.dynamic { Dynamic::default() } else { Dynamic::Off };
-        let options = node::Options { rival: self.rival, dynamic, ..node::Options::default() };
-        match self.rival {
+        let options = node::Options { baseline: self.baseline, dynamic, ..node::Options::default() };
+        match self.baseline {
             // Its writers wait for what is shipped.
-            Some(Rival::SynchronousReplica) => node::Options { flush_ns: 2 * MS, ..options },
+            Some(Baseline::SynchronousReplica) => node::Options { flush_ns: 2 * MS, ..options },
             _ => options,
         }
     }
 }
 
-pub const LIGHTNING: System = System::rival("Lightning", "safe timestamp, 30 ms", Rival::SafeTimestamp);
-pub const TIDB: System = System::rival("TiDB", "central timestamp", Rival::CentralTimestamp);
-pub const JANUS: System = System::rival("Janus-HTAP", "batch cut, 50 ms", Rival::BatchCut);
-pub const SPANNER: System = System::rival("Spanner-RSS", "synchronous replica", Rival::SynchronousReplica);
+pub const LIGHTNING: System = System::baseline("Lightning", "safe timestamp, 30 ms", Baseline::SafeTimestamp);
+pub const TIDB: System = System::baseline("TiDB", "central timestamp", Baseline::CentralTimestamp);
+pub const JANUS: System = System::baseline("Janus-HTAP", "batch cut, 50 ms", Baseline::BatchCut);
+pub const SPANNER: System =
+    System::baseline("Spanner-RSS", "synchronous replica", Baseline::SynchronousReplica);
 pub const REGULAR: System = System::perseus("regular", Consistency::Regular);
 pub const RSS: System = System::perseus("rss", Consistency::Rss);
 /// What the two rules about ranks are for.
 pub const RSS_NO_RULES: System =
     System { mode: "rss, neither rule", future_ranks: false, lower_bounds: false, ..RSS };
-/// What rule 1 would do for a rival.
+/// What rule 1 would do for a baseline.
 pub const LIGHTNING_FUTURE: System =
     System { mode: "safe timestamp, 30 ms, with future ranks", future_ranks: true, ..LIGHTNING };
 /// The least cut that the level allows.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "perseus-table3",
-    question: "How fresh are local queries, by PERSEUS and its rivals, at 5 data centres under TPC-C?",
+    question: "How fresh are local queries, by PERSEUS and its baselines, at 5 data centres under TPC-C?",
     parts: |_| CONTESTANTS.iter().map(|c| format!("{}, {}", c.system.name, c.system.mode)).collect(),
     run,
     conclude,

@@ -15,7 +15,7 @@ use workload::tpce::{self, Tpce};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "perseus-table4",
-    question: "How fresh are global queries, by PERSEUS and its rivals, at 5 data centres under HTAPBench-E?",
+    question: "How fresh are global queries, by PERSEUS and its baselines, at 5 data centres under HTAPBench-E?",
     parts: |_| CONTESTANTS.iter().map(|(s, ..)| format!("{}, {}", s.name, s.mode)).collect(),
     run,
     conclude,
@@ -27,7 +27,7 @@ type Parts = [f64; 3];
 ///
 /// A global query hears from partitions one WAN round trip away (2 w); with w = 50 ms one way. What PERSEUS
 /// waits for beyond that is the rest of what was executed at one participant and not yet at another (up to w).
-/// A rival's prediction is that of a local query, except that TiDB closes partitions across (2 w more), and that
+/// A baseline's prediction is that of a local query, except that TiDB closes partitions across (2 w more), and that
 /// what it waits for otherwise is the same.
 const CONTESTANTS: [(System, Option<Parts>, Parts); 6] = [
     (systems::LIGHTNING, Some([235.2, 0.0, 0.0]), [230.0, 0.0, 0.0]),

@@ -5,7 +5,7 @@ use base::NodeId;
 use base::cut::Incarnation;
 use base::time::MS;
 use base::topology::Topology;
-use reads::protocol::{ByLevel, ReadProtocol, Rival};
+use reads::protocol::{Baseline, ByLevel, ReadProtocol};
 use reads::rule::Dynamic;
 use reads::rule::printed::Printed;
 
@@ -34,7 +34,7 @@ pub struct Options {
     /// begin afresh names each beginning. Not named: tokens say nothing of it and are believed.
     pub incarnation: Incarnation,
     /// Read as another system does, instead of by levels; the same at every node of a cluster.
-    pub rival: Option<Rival>,
+    pub baseline: Option<Baseline>,
     /// A subscriber that was silent for longer holds up nobody any more, and gets a copy when it returns.
     pub lease_ns: u64,
     /// A transaction of another region may keep rows locked here so long, and three round trips on top.
@@ -66,7 +66,7 @@ impl Default for Options {
             merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,
             incarnation: Incarnation::default(),
-            rival: None,
+            baseline: None,
             lease_ns: 10 * base::time::SECOND,
             lock_lease_ns: base::time::SECOND,
             gather_bytes_max: 1 << 30,
@@ -94,8 +94,8 @@ impl Options {
 impl Options {
     /// How the nodes of the cluster read together.
     pub(super) fn protocol(&self, me: NodeId, topology: &Topology) -> Box<dyn ReadProtocol> {
-        let rival = self.rival.map(|rival| rival.protocol(me, topology));
+        let baseline = self.baseline.map(|baseline| baseline.protocol(me, topology));
         let printed = || self.printed.map(|printed| Box::new(printed) as Box<dyn ReadProtocol>);
-        rival.or_else(printed).unwrap_or_else(|| Box::new(ByLevel))
+        baseline.or_else(printed).unwrap_or_else(|| Box::new(ByLevel))
     }
 }

@@ -51,10 +51,7 @@ impl<E: Engine> Node<E> {
             ("vertices of readers", self.columns.graph().vertex_count() as u64),
             ("vertices of copies to come", published as u64),
             ("stream items", (kept + early) as u64),
-            (
-                "questions",
-                (questions.asked.len() + questions.serving.len() + questions.serving_for.len()) as u64,
-            ),
+            ("questions", questions.held() as u64),
             ("reads under way", self.reads.held() as u64),
             ("requests under way", self.gateway.under_way() as u64),
         ]);

@@ -17,7 +17,7 @@ use base::time::{MS, SECOND, US};
 use base::topology::{NodeSpec, Topology};
 use base::{NodeId, PartitionId, RegionId};
 use node::request::{Reply, Request};
-use reads::protocol::Rival;
+use reads::protocol::Baseline;
 use reads::rule::Dynamic;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -104,7 +104,7 @@ impl Knobs {
             merge_rows_max: *rng.pick(&[1, 4, 1000]),
             lease_ns: *rng.pick(&[200 * MS, 10 * SECOND]),
             printed: case.printed,
-            rival: case.rival,
+            baseline: case.baseline,
             clocks: case.plan.watches_clocks(),
             dynamic: match rng.below(4) {
                 0 => Dynamic::Off,
@@ -128,8 +128,8 @@ impl Knobs {
             },
             unfinished: if case.seed % 3 == 0 { Unfinished::Abandon } else { Unfinished::Complete },
             collect_every_ns: *rng.pick(&[20 * MS, 150 * MS, 500 * MS]),
-            timestamps: match case.rival {
-                Some(Rival::CentralTimestamp) => Timestamps::Central,
+            timestamps: match case.baseline {
+                Some(Baseline::CentralTimestamp) => Timestamps::Central,
                 _ => Timestamps::Clocks,
             },
             ..txn::perseus::Options::default()
@@ -166,7 +166,7 @@ impl Knobs {
                 || case.plan.mix.loses_regions()
                 || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
             consistency: case.consistency,
-            anywhere: match (case.rival, case.printed) {
+            anywhere: match (case.baseline, case.printed) {
                 (None, None) if !case.stays_home => {
                     *Rng::new(case.seed).fork("readers").pick(&[0.0, 0.0, 0.0, 0.5])
                 }
@@ -195,7 +195,7 @@ impl Knobs {
             EngineKind::Caerus | EngineKind::Slog => *Rng::new(case.seed).fork("moves").pick(&[0, 0, 3, 10]),
             EngineKind::Perseus | EngineKind::Calvin => 0,
         };
-        let definitions = match (case.rival, case.printed) {
+        let definitions = match (case.baseline, case.printed) {
             (None, None) => *Rng::new(case.seed).fork("definitions").pick(&[0, 0, 6, 20]),
             _ => 0,
         };

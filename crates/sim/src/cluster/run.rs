@@ -24,7 +24,7 @@ use history::guarantee::{AntiDependencies, RealTime, Rules};
 use history::{Guarantee, History, check};
 use node::Node;
 use node::request::{Reply, Request};
-use reads::protocol::Rival;
+use reads::protocol::Baseline;
 use reads::rule::printed::Printed;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub struct Case {
     /// Queries run by the algorithm as it was published.
     pub printed: Option<Printed>,
     /// Read as another system does; strong levels are then its own.
-    pub rival: Option<Rival>,
+    pub baseline: Option<Baseline>,
     /// Queries go to readers that keep all they read.
     pub stays_home: bool,
     /// Clocks have no bound: they are seconds apart and drift.
@@ -76,7 +76,7 @@ impl Case {
             consistency,
             engine: EngineKind::Perseus,
             printed: None,
-            rival: None,
+            baseline: None,
             stays_home: false,
             unbounded_clocks: false,
             #[cfg(feature = "mutants")]
@@ -131,9 +131,9 @@ impl Case {
     }
     /// What everything that clients see is held against.
     pub fn promised(&self) -> Guarantee {
-        match (self.rival, self.consistency) {
+        match (self.baseline, self.consistency) {
             (None, Consistency::Rss | Consistency::Regular) if self.unbounded_clocks => without_clocks(),
-            (Some(rival), Consistency::Rss | Consistency::Regular) => promised_by(rival),
+            (Some(baseline), Consistency::Rss | Consistency::Regular) => promised_by(baseline),
             (_, level) => promised(level),
         }
     }
@@ -146,13 +146,13 @@ pub fn without_clocks() -> Guarantee {
     Guarantee::Custom(Rules { anti_dependencies, sessions: true, tokens: true, real_time })
 }
 
-/// What a rival's strong queries promise beside the engine's transactions.
-pub fn promised_by(rival: Rival) -> Guarantee {
-    match rival {
+/// What a baseline's strong queries promise beside the engine's transactions.
+pub fn promised_by(baseline: Baseline) -> Guarantee {
+    match baseline {
         // One serial order that respects sessions and tokens, not real time.
-        Rival::SafeTimestamp => promised(Consistency::Session),
-        Rival::CentralTimestamp | Rival::SynchronousReplica => Guarantee::Rss,
-        Rival::BatchCut => Guarantee::Serializable,
+        Baseline::SafeTimestamp => promised(Consistency::Session),
+        Baseline::CentralTimestamp | Baseline::SynchronousReplica => Guarantee::Rss,
+        Baseline::BatchCut => Guarantee::Serializable,
     }
 }
 

@@ -22,8 +22,10 @@ impl Script {
     pub(super) fn take_overs(&mut self, topology: &Topology, copies: usize, rng: &mut Rng) {
         let widest_ns = topology.wan.widest_ns();
         let mut at_ns = rng.below(self.healed_after_ns / 2);
+        // A region has to be left on the candidate's side that forgets what it promised.
+        let may_forget = copies > 1 && topology.wan.region_count() > copies + 1;
         for _ in 0..rng.between(1, 2) {
-            let end_ns = match copies > 1 && rng.chance(0.5) {
+            let end_ns = match may_forget && rng.chance(0.5) {
                 true => self.forgotten_promise(topology, copies, at_ns, rng),
                 false => self.last_copies(topology, copies, at_ns, rng),
             };

@@ -1,7 +1,7 @@
 //! How deep the tree of a text can become, told from its tokens before there is a tree.
 //!
 //! Everything that walks a statement's tree does so by recursion: cloning and dropping it, lowering, planning,
-//! evaluating. Threads that do have large stacks ([`crate::STACK_BYTES`]); a text whose tree could need more than that is
+//! evaluating. Threads that do have large stacks (`runtime::STACK_BYTES`); a text whose tree could need more than that is
 //! refused before it is parsed. Nesting is what parentheses make, and chains of operators: `1 + 1 + 1` is a tree as deep
 //! as it has operators. Chains of AND, OR, `||` and UNION are balanced after parsing (`super::chains`), so that they may
 //! be long.

@@ -1,4 +1,4 @@
-//! Rounds before an entry counts, as the rivals' papers have them: inside a region, and between regions.
+//! Rounds before an entry counts, as the baselines' papers have them: inside a region, and between regions.
 //!
 //! *Inside a region* ([`Options::machines_inside`]; Caerus §4.7 and SLOG alike). A region's sequence is kept by three
 //! machines: its leader's and two more. An entry goes to those two first, and counts, and goes to everybody else,
@@ -10,6 +10,8 @@
 //!
 //! KEEPS: nothing outside the machines of its region acts on an entry before two of three have it; with Paxos for
 //! each entry, none is sent before a majority of regions has promised its place.
+//!
+//! [`Options::machines_inside`]: super::Options::machines_inside
 
 use super::message::{Message, SequenceId, Term};
 use super::state::Caerus;

@@ -1,4 +1,4 @@
-//! Timestamps from one place: what a rival way of reading asks of the engine.
+//! Timestamps from one place: what a baseline way of reading asks of the engine.
 //!
 //! With [`Timestamps::Central`] a coordinator that has all PreAccept answers asks the oracle before it decides;
 //! the oracle's timestamp is the transaction's cts, at one node as well as at several. A query asks it too and

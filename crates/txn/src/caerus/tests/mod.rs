@@ -4,6 +4,7 @@
 //! Suggested reading order: this file, the modules below.
 
 mod availability;
+mod baselines;
 mod calibrating;
 mod collecting;
 mod exhaustive;
@@ -19,7 +20,6 @@ mod recovery;
 mod rejoin;
 mod repeats;
 mod resting;
-mod rivals;
 mod scenarios;
 mod traces;
 

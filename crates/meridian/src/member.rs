@@ -1,0 +1,119 @@
+//! A node of this process as its sessions reach it.
+//!
+//! KEEPS: a session's statement waits for its own request, and for nothing that it only looks up.
+
+use async_trait::async_trait;
+use base::cut::Incarnation;
+use base::error::{SqlError, SqlResult, SqlState};
+use base::process::Process;
+use base::schema::Catalog;
+use base::topology::Topology;
+use base::txn::procedure::Procedures;
+use base::{NodeId, Time};
+use node::Node;
+use node::durable::Durable;
+use node::request::{RegionHealth, Reply, Request};
+use runtime::Host;
+use session::Cluster;
+use std::sync::{Arc, RwLock};
+use txn::any::AnyEngine;
+
+pub type DatabaseNode = Node<AnyEngine>;
+
+/// A node, wrapped or not.
+pub trait Served: Process<Request = Request, Reply = Reply> + Send + 'static {
+    fn node(&self) -> &DatabaseNode;
+}
+impl Served for DatabaseNode {
+    fn node(&self) -> &DatabaseNode {
+        self
+    }
+}
+impl Served for Durable<DatabaseNode> {
+    fn node(&self) -> &DatabaseNode {
+        self.inner()
+    }
+}
+
+/// A node as its sessions see it.
+pub struct Member<P: Served> {
+    pub host: Arc<Host<P>>,
+    pub topology: Arc<Topology>,
+    pub procedures: Arc<Procedures>,
+    pub engine: String,
+    pub copies_elsewhere: usize,
+    pub incarnation: Incarnation,
+    pub catalog: PublishedCatalog,
+}
+
+/// A node's catalog as of its last step, for its sessions: each statement looks it up, and none of them waits until
+/// the node has done what it is at.
+#[derive(Clone, Default)]
+pub struct PublishedCatalog(Arc<RwLock<Arc<Catalog>>>);
+
+const UNBROKEN: &str = "nobody panics while it is written";
+
+impl PublishedCatalog {
+    /// The catalog of this host's node from now on.
+    pub fn of<P: Served>(host: &Host<P>) -> PublishedCatalog {
+        let published = PublishedCatalog::default();
+        let catalog = published.clone();
+        host.watch(move |served| {
+            let is_known = served.node().has_catalog(&catalog.0.read().expect(UNBROKEN));
+            if !is_known {
+                *catalog.0.write().expect(UNBROKEN) = served.node().catalog();
+            }
+        });
+        published
+    }
+    fn now(&self) -> Arc<Catalog> {
+        self.0.read().expect(UNBROKEN).clone()
+    }
+}
+
+#[async_trait]
+impl<P: Served> Cluster for Member<P> {
+    async fn request(&self, request: Request) -> SqlResult<Reply> {
+        self.host.request(request).await.map_err(|_| {
+            if self.host.is_halted() {
+                return SqlError::new(SqlState::ADMIN_SHUTDOWN, "the region has been stopped")
+                    .hint("Connect to another region.");
+            }
+            SqlError::new(SqlState::ADMIN_SHUTDOWN, format!("node {} has stopped", self.host.id()))
+                .detail(
+                    "An invariant did not hold or its disk failed; a failed node stops rather than guess.",
+                )
+                .hint("Connect to another region; the server's log says what failed.")
+        })
+    }
+    fn tell(&self, request: Request) {
+        self.host.tell(request);
+    }
+    fn node(&self) -> NodeId {
+        self.host.id()
+    }
+    fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+    fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.now()
+    }
+    fn regions(&self) -> Vec<RegionHealth> {
+        self.host.inspect(|served| served.node().regions())
+    }
+    fn procedures(&self) -> &Arc<Procedures> {
+        &self.procedures
+    }
+    fn now(&self) -> Time {
+        self.host.now()
+    }
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+    fn engine(&self) -> &str {
+        &self.engine
+    }
+    fn copies_elsewhere(&self) -> usize {
+        self.copies_elsewhere
+    }
+}
