@@ -152,6 +152,10 @@ impl<E: Engine> Node<E> {
     pub fn columns(&self) -> &ColumnStore {
         self.columns.store()
     }
+    /// Whether the columns here have everything up to this rank, of every partition that they are kept of.
+    pub fn is_complete_to(&self, rank: Rank) -> bool {
+        self.subscribed().iter().all(|p| self.columns.complete(*p).is_some_and(|low| low >= rank))
+    }
 
     /// Partitions whose columns are kept here.
     fn subscribed(&self) -> &[PartitionId] {

@@ -68,6 +68,16 @@ fn a_log_that_carries_little_carries_what_an_idle_cluster_says() {
     run(&case).unwrap_or_else(|e| panic!("{e}"));
 }
 
+/// Closed timestamps come seldom here, so a machine that was cut off right after the rows were loaded would read at level
+/// `stale` from before that.
+#[test]
+fn what_was_loaded_is_there_at_every_level_however_seldom_timestamps_are_closed() {
+    let plan = Plan::named("wan4-mixed").unwrap();
+    let (engine, consistency) = (EngineKind::Caerus, Consistency::Stale);
+    let case = Case { engine, consistency, ..Case::new(2627, plan, 3, Trouble::LeaderLost) };
+    run(&case).unwrap_or_else(|e| panic!("{e}"));
+}
+
 #[test]
 fn regions_of_durable_nodes_restart_together_with_every_engine() {
     for (nth, engine) in EngineKind::ALL.into_iter().enumerate() {

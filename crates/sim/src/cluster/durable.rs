@@ -183,6 +183,7 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     world.keep_trace(case.trace_lines);
 
     let token = set_up(&mut world, &layout);
+    settle(&mut world, &token)?;
     let book = Rc::new(RefCell::new(Book::default()));
     layout.loaded().for_each(|item| book.borrow_mut().loaded(&item));
     let gateways: Vec<NodeId> = groups.machines().collect();
@@ -217,6 +218,24 @@ pub fn run(case: &Case) -> Result<Summary, String> {
         operations: all.ops().len(),
         lasted_ns: world.now().since(BEGIN),
     })
+}
+
+/// Lets what was loaded arrive everywhere: level `stale` reads what is complete at its machine, and with the long
+/// intervals drawn here that may still be from before the rows were loaded.
+fn settle(world: &mut World<Machine>, token: &Token) -> Result<(), String> {
+    let limit = world.now() + 30 * SECOND;
+    loop {
+        let machines = world.topology().node_ids().filter_map(|n| world.node(n)).map(Durable::inner);
+        let Some(behind) = { machines }.find(|node| !node.is_complete_to(token.rank)) else { return Ok(()) };
+        if world.now() >= limit {
+            return Err(format!(
+                "the columns of {} are not complete, and nobody asks for anything",
+                behind.id()
+            ));
+        }
+        let next = world.now() + 100 * MS;
+        world.run_until(next);
+    }
 }
 
 /// A world of machines that keep the nodes of `logical`; the setup's topology is that of the machines.

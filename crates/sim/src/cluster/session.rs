@@ -140,8 +140,8 @@ enum Part {
 }
 
 impl Session {
-    /// `loaded`: what holds the loaded rows. Strong levels see them without it; a session of another level has to have
-    /// been given it.
+    /// `loaded`: what holds the loaded rows. Strong levels see them without it; a session of level `session` has to have
+    /// been given it. `stale` goes by no token: before the first operation its rows have to be complete everywhere.
     pub fn new(
         id: u32,
         layout: Arc<Layout>,

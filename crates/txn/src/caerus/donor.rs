@@ -5,7 +5,7 @@
 //! a block that was made is kept until the node has asked for a later one.
 
 use super::cluster::Cluster;
-use super::message::{Message, Part};
+use super::message::{CopyId, Message, Part};
 use super::state::Caerus;
 use super::work::{Out, Todo};
 use crate::engine::{CopyEnded, Executor};
@@ -40,8 +40,7 @@ enum Wish {
 /// A copy that another node takes.
 #[derive(Clone, Debug)]
 struct HandedOut {
-    life: u32,
-    copy: u64,
+    copy: CopyId,
     /// Of the merger's state as it was when the copy began, what has not been sent.
     state: VecDeque<Vec<u8>>,
     /// Blocks that were made and may have to be sent again; the number of the first.
@@ -87,20 +86,18 @@ impl Donor {
         self.copies.is_empty()
     }
 
-    fn wish(&self, from: NodeId, (life, copy): (u32, u64), first: u32) -> Wish {
-        let known = self.copies.get(&from).map(|known| (known.life, known.copy));
-        match known {
-            Some(known) if known == (life, copy) => Wish::Further,
-            Some(known) if known > (life, copy) => Wish::Over,
+    fn wish(&self, from: NodeId, copy: CopyId, first: u32) -> Wish {
+        match self.copies.get(&from).map(|known| known.copy) {
+            Some(known) if known == copy => Wish::Further,
+            Some(known) if known > copy => Wish::Over,
             // It was silent for too long, or this node was: another copy is wanted then.
             _ if first > 0 => Wish::Ended,
             _ => Wish::Anew,
         }
     }
 
-    fn begin(&mut self, now: Time, from: NodeId, (life, copy): (u32, u64), state: &[u8]) {
+    fn begin(&mut self, now: Time, from: NodeId, copy: CopyId, state: &[u8]) {
         let handed_out = HandedOut {
-            life,
             copy,
             state: state.chunks(PART_BYTES).map(<[u8]>::to_vec).collect(),
             first: 0,
@@ -164,11 +161,11 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (life, copy, first): (u32, u64, u32),
+        (copy, first): (CopyId, u32),
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
-        match self.life.donor.wish(from, (life, copy), first) {
+        match self.life.donor.wish(from, copy, first) {
             Wish::Over => return,
             Wish::Ended => return self.send(from, Message::CopyEnded { copy }, out),
             Wish::Further => {}
@@ -177,7 +174,7 @@ impl Caerus {
                 let state = codec::encode(&self.image());
                 let partitions: Vec<PartitionId> = self.cluster.topology.copies_at(self.cluster.me).collect();
                 executor.begin_copy(from, &partitions);
-                self.life.donor.begin(now, from, (life, copy), &state);
+                self.life.donor.begin(now, from, copy, &state);
             }
         }
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);

@@ -31,9 +31,9 @@
 //! | `Homes` | sequencer | nodes of its region without a copy | homes that have moved | a move has its place |
 //! | `Progress` | node | collector | the rank up to which it has executed, delays measured | periodically |
 //! | `Watermark` | collector | nodes | the rank below which everything may be forgotten, delays between regions | periodically |
-//! | `CopyWanted` | recovering node | donor | number of the next block | it has lost its memory |
+//! | `CopyWanted` | recovering node | donor | name of the copy, number of the next block | it has lost its memory |
 //! | `CopyPart` | donor | recovering node | a block of rows or of the merger's state | `CopyWanted` came |
-//! | `CopyEnded` | donor | recovering node | number of the copy | the copy cannot be finished: the catalog has changed, or the donor has let go of it |
+//! | `CopyEnded` | donor | recovering node | name of the copy | the copy cannot be finished: the catalog has changed, or the donor has let go of it |
 //! | `Rejoin` | recovering node | regions | its new life, how far its copy goes | it has a copy |
 //! | `Rejoined` | region | recovering node | promises, grants and the end of each log | it has noted the new life |
 
@@ -103,6 +103,14 @@ pub struct Floor {
 
 /// Nodes that have lost their memory and came back, each with the number of its present life.
 pub type Lives = BTreeMap<NodeId, u32>;
+
+/// Names a copy of everything: the life of the node that takes it, and its number in that life. What was said of a
+/// copy that a former life took may arrive late, and is not of this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CopyId {
+    pub life: u32,
+    pub number: u64,
+}
 
 /// A block of a copy of everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -317,30 +325,28 @@ pub enum Message {
     },
     /// Node that lost its memory → donor: blocks of a copy, from this one on; all before have come.
     CopyWanted {
-        life: u32,
-        copy: u64,
+        copy: CopyId,
         from: u32,
     },
     /// `of`: how many there are, once the donor knows.
     CopyPart {
-        copy: u64,
+        copy: CopyId,
         number: u32,
         of: Option<u32>,
         part: Part,
     },
     /// Donor → node that lost its memory: this copy cannot be finished; begin another one.
     CopyEnded {
-        copy: u64,
+        copy: CopyId,
     },
     /// Node that lost its memory → regions: where do I stand? So much of each sequence is merged in my copy.
     Rejoin {
-        life: u32,
-        copy: u64,
+        copy: CopyId,
         merged: Vec<u64>,
     },
     /// There, as far as I know; by sequence. What former lives of yours have said counts here no more.
     Rejoined {
-        copy: u64,
+        copy: CopyId,
         lives: Lives,
         standings: Vec<Standing>,
     },

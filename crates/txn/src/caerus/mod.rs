@@ -268,8 +268,8 @@ impl Engine for Caerus {
             }
             Message::Rejoined { .. } | Message::CopyEnded { .. } => self.handle(now, from, message, out),
             _ if !self.life.is_running() => self.while_joining(now, from, message, out),
-            Message::CopyWanted { life, copy, from: first } => {
-                self.on_copy_wanted(now, from, (life, copy, first), executor, out)
+            Message::CopyWanted { copy, from: first } => {
+                self.on_copy_wanted(now, from, (copy, first), executor, out)
             }
             _ => self.handle(now, from, message, out),
         }

@@ -9,6 +9,8 @@
 //!    sequence, the promises, the grants and the logs of a quorum of the others: N − K of them, and K + 1 of them
 //!    unless a candidate's own promise is enough. It has promised the latest term among theirs, and its log is the
 //!    best of theirs, as far back as it is kept: others may lack what this region does not.
+//! 4. blocks and answers count only in the life that asked for them: those that a former life asked for may come late,
+//!    and are of another moment.
 //!
 //! Why nothing answered is lost. What was answered rests on entries that K + 1 regions held in one term. If a former
 //! life of this one was among them there are K others, and among any N − K others at least one of those: it held the
@@ -40,7 +42,7 @@
 use super::cluster::Refused;
 use super::donor::{Donor, SILENCE_DOUBLINGS_MAX, WINDOW};
 use super::image::Image;
-use super::message::{Lives, Message, Part, SequenceId, Standing};
+use super::message::{CopyId, Lives, Message, Part, SequenceId, Standing};
 use super::options::Mutant;
 use super::state::Caerus;
 use super::work::Out;
@@ -76,7 +78,7 @@ impl Life {
     }
     /// It has lost the memory of its former lives.
     pub fn recovering(born: u32, refused: Option<Refused>) -> Life {
-        Life { mode: Mode::Recovering(Box::new(Joining::new(refused))), ..Life::new(born) }
+        Life { mode: Mode::Recovering(Box::new(Joining::new(born, refused))), ..Life::new(born) }
     }
     /// The incarnation that this memory began with; names the links to sequencers.
     pub fn born(&self) -> u32 {
@@ -120,8 +122,8 @@ struct Joining {
     donor: Option<NodeId>,
     /// Donors that were silent, or whose copy was too old, since all were.
     tried: BTreeSet<NodeId>,
-    /// Counts copies.
-    copy: u64,
+    /// Numbered from 1 on in this life; 0: none has been asked for.
+    copy: CopyId,
     heard_at: Time,
     asked_at: Time,
     next: u32,
@@ -138,13 +140,13 @@ struct Joining {
 }
 
 impl Joining {
-    fn new(refused: Option<Refused>) -> Joining {
+    fn new(life: u32, refused: Option<Refused>) -> Joining {
         Joining {
             refused,
             began: None,
             donor: None,
             tried: BTreeSet::new(),
-            copy: 0,
+            copy: CopyId { life, number: 0 },
             heard_at: Time::ZERO,
             asked_at: Time::ZERO,
             next: 0,
@@ -261,7 +263,7 @@ impl Caerus {
             return;
         }
         // Each time a donor is given longer.
-        let doublings = (joining.copy + 1).min(SILENCE_DOUBLINGS_MAX);
+        let doublings = (joining.copy.number + 1).min(SILENCE_DOUBLINGS_MAX);
         if joining.donor.is_some() && now.since(joining.heard_at) > patience_ns << doublings {
             base::sometimes!("a region that comes back asks another donor");
             joining.tried.extend(joining.donor.take());
@@ -273,7 +275,7 @@ impl Caerus {
                 joining.tried.clear();
             }
             joining.donor = Some(*donor);
-            joining.copy += 1;
+            joining.copy.number += 1;
             (joining.next, joining.of, joining.heard_at) = (0, None, now);
             joining.early.clear();
             joining.state.clear();
@@ -286,11 +288,10 @@ impl Caerus {
     }
 
     fn ask_blocks(&mut self, now: Time, out: &mut Out) {
-        let life = self.life.born;
         let Some(joining) = self.life.joining_mut() else { return };
         let Some(donor) = joining.donor else { return };
         joining.asked_at = now;
-        let message = Message::CopyWanted { life, copy: joining.copy, from: joining.next };
+        let message = Message::CopyWanted { copy: joining.copy, from: joining.next };
         self.send(donor, message, out);
     }
 
@@ -298,7 +299,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (copy, number, of, part): (u64, u32, Option<u32>, Part),
+        (copy, number, of, part): (CopyId, u32, Option<u32>, Part),
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
@@ -348,7 +349,7 @@ impl Caerus {
     }
 
     /// The copy that is arriving cannot be finished: another one is begun at once, by the same donor if it is the nearest.
-    pub(super) fn on_copy_ended(&mut self, now: Time, from: NodeId, copy: u64, out: &mut Out) {
+    pub(super) fn on_copy_ended(&mut self, now: Time, from: NodeId, copy: CopyId, out: &mut Out) {
         let Some(joining) = self.life.joining_mut() else { return };
         if joining.donor == Some(from) && joining.copy == copy && joining.answers.is_none() {
             base::sometimes!("a region that comes back hears that its copy cannot be finished");
@@ -364,16 +365,16 @@ impl Caerus {
         let copy = joining.copy;
         for node in self.cluster.sequencers.clone().into_iter().flatten() {
             if node != self.cluster.me {
-                let message = Message::Rejoin { life: self.life.born, copy, merged: merged.clone() };
+                let message = Message::Rejoin { copy, merged: merged.clone() };
                 self.send(node, message, out);
             }
         }
     }
 
     /// A region comes back and wants to know where it stands. From now on nothing that it said before counts here.
-    pub(super) fn on_rejoin(&mut self, from: NodeId, life: u32, copy: u64, merged: &[u64], out: &mut Out) {
+    pub(super) fn on_rejoin(&mut self, from: NodeId, copy: CopyId, merged: &[u64], out: &mut Out) {
         let votes = self.cluster.sequencers[self.cluster.region.0 as usize] == Some(self.cluster.me);
-        if !votes || merged.len() != self.logs.len() || !self.hear_lives(from, &[(from, life)].into()) {
+        if !votes || merged.len() != self.logs.len() || !self.hear_lives(from, &[(from, copy.life)].into()) {
             return;
         }
         let standings = self.logs.iter().zip(merged).map(|(log, merged)| log.standing_for(*merged));
@@ -386,7 +387,7 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        copy: u64,
+        copy: CopyId,
         lives: &Lives,
         standings: Vec<Standing>,
         out: &mut Out,

@@ -199,7 +199,7 @@ impl Caerus {
                 self.delays.share(self.cluster.me, delays_ns);
                 self.on_watermark(term, (rank, ready), &floors, out)
             }
-            Message::Rejoin { life, copy, merged } => self.on_rejoin(from, life, copy, &merged, out),
+            Message::Rejoin { copy, merged } => self.on_rejoin(from, copy, &merged, out),
             Message::Rejoined { copy, lives, standings } => {
                 self.on_rejoined(now, from, copy, &lives, standings, out)
             }

@@ -1,7 +1,7 @@
 //! Regions that lose their memory and come back with another one's.
 
 use super::judge::judge;
-use super::{World, access};
+use super::{Event, World, access};
 use crate::caerus::message::Message;
 use crate::caerus::{Mutant, Options};
 use crate::caerus::{SequenceId, comes_back};
@@ -14,6 +14,8 @@ use base::topology::{NodeSpec, PartitionSpec, Topology};
 use base::txn::{Granule, Outcome};
 use base::wan::Wan;
 use base::{NodeId, RegionId, SqlError, Token};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> World {
     let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 100 * MS);
@@ -239,6 +241,78 @@ fn a_copy_that_cannot_be_finished_is_begun_again_at_once() {
     let widest_ms = world.nodes[0].cluster.topology.wan.widest_ns() / MS;
     world.run_for_ms(4 * widest_ms + 20 + 4 * widest_ms);
     assert!(is_whole(&world, 4));
+    judge(&world);
+}
+
+type Held = Rc<RefCell<Vec<(NodeId, Message)>>>;
+
+/// Region 2 has lost its memory and comes back; whatever of this kind is said to it stays on its way.
+fn holding(kind: fn(&Message) -> bool) -> (World, Held) {
+    let mut world = world(3, 1, None);
+    world.submit(0, "w0.1 w1.1 w2.1");
+    world.run_for_ms(500);
+    let held = Held::default();
+    let on_its_way = held.clone();
+    world.passes = Box::new(move |from, to, message| {
+        let is_held = to == NodeId(2) && kind(message);
+        if is_held {
+            on_its_way.borrow_mut().push((from, message.clone()));
+        }
+        !is_held
+    });
+    world.lose(2);
+    world.run_for_ms(100);
+    world.heal();
+    world.run_for_ms(600);
+    assert!(!is_whole(&world, 2) && !held.borrow().is_empty());
+    (world, held)
+}
+
+fn arrives_late(world: &mut World, held: &[(NodeId, Message)]) {
+    for (from, message) in held {
+        let (to, from, message) = (NodeId(2), *from, message.clone());
+        world.schedule(world.now, Event::Message { to, from, message });
+    }
+}
+
+#[test]
+fn blocks_that_a_former_life_asked_for_are_not_mixed_with_a_later_copy() {
+    let (mut world, held) = holding(|message| matches!(message, Message::CopyPart { .. }));
+    let former = held.borrow().clone();
+    let meanwhile = world.submit(0, "w0.2 w1.2 w2.2");
+    world.run_for_ms(1000);
+    assert!(world.has_ended(&meanwhile));
+    world.lose(2);
+    world.run_for_ms(100);
+    world.heal();
+    world.run_for_ms(10);
+    // Rows as they were before, and then the merger's state as it is now.
+    let is_rows = |message: &Message| matches!(message, Message::CopyPart { number, .. } if *number > 0);
+    let rows: Vec<_> = former.into_iter().filter(|(_, message)| is_rows(message)).collect();
+    arrives_late(&mut world, &rows);
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 2));
+    for partition in 0..3 {
+        assert_eq!(world.order(2, partition), world.order(0, partition));
+    }
+    judge(&world);
+}
+
+#[test]
+fn the_word_that_a_former_life_asked_for_does_not_make_a_region_whole() {
+    let (mut world, held) = holding(|message| matches!(message, Message::Rejoined { .. }));
+    let former = held.borrow().clone();
+    world.lose(2);
+    world.run_for_ms(100);
+    world.heal();
+    world.run_for_ms(600);
+    arrives_late(&mut world, &former);
+    world.run_for_ms(1);
+    assert!(!is_whole(&world, 2), "others may have promised since");
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 2));
     judge(&world);
 }
 
