@@ -121,3 +121,10 @@ fn what_few_regions_hold_or_have_promised_outlives_a_change_of_leaders() {
 fn homes_that_move_all_the_time_are_read_as_they_are() {
     seeds("wan3-moves", Consistency::Rss, 1..4);
 }
+
+/// A region takes over a sequence, and the former leader takes it back with entries that the region has not, before what
+/// it took over was safe. It must not have told a closed timestamp above theirs: it would refuse them for ever.
+#[test]
+fn a_leader_tells_no_closed_timestamp_before_what_it_took_over_is_safe() {
+    seeds("wan5-everything", Consistency::Session, 900_011..900_012);
+}

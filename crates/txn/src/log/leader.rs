@@ -1,7 +1,8 @@
 //! Leading a sequence in a term.
 //!
 //! IN: entries to append, acknowledgements, readers' wishes. OUT: appends to the replicas. KEEPS: an entry never
-//! changes; nothing is added before K others have all that was taken over; a closed timestamp only grows, and with
+//! changes; before K others have all that was taken over nothing is added and no closed timestamp told: until then a
+//! later leader may have entries that this one has not, with stamps of their own; a closed timestamp only grows, and with
 //! K > 0 it is never above what K other regions have granted: so whoever leads next, having heard one of those or of
 //! this one, can stamp above it; with machines inside, nothing leaves the region before a majority of them has it.
 
@@ -161,6 +162,7 @@ impl<E: Item> Leader<E> {
     pub fn promise(&mut self, group: &Group, rank: Rank) -> bool {
         let is_bound = group.copies > 0 && !group.planted(Fault::NoLease);
         let granted = match is_bound {
+            true if !self.is_open => Rank::ZERO,
             true => self.said_elsewhere(group, |node| Some(self.peers[&node].0.low)).unwrap_or_default(),
             false => Rank::MAX,
         };
