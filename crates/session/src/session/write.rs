@@ -151,7 +151,7 @@ impl Session {
     /// Whether a change looks at so many rows for some of them that it had better find those before it is ordered: a
     /// node that executes it answers nobody else meanwhile.
     async fn is_long_scan(&self, plan: &ModifyPlan) -> SqlResult<bool> {
-        let finds_some = !plan.path.is_point() && plan.path.residual.is_some();
+        let finds_some = plan.path.is_whole() && plan.path.residual.is_some();
         if !finds_some || self.is_named() || self.is_contended(plan.table.id) {
             return Ok(false);
         }

@@ -214,6 +214,11 @@ impl KeyPath {
         path
     }
 
+    /// Whether the condition says nothing of the key's first column: every key is looked at.
+    pub fn is_whole(&self) -> bool {
+        let has_bound = self.at_least.is_some() || self.at_most.is_some();
+        self.equal.is_empty() && self.one_of.is_none() && !has_bound
+    }
     /// Leading columns that are fixed to single values.
     pub fn equal_count(&self) -> usize {
         self.equal.len()
