@@ -285,7 +285,7 @@ fn random_validated(
     (Validated { reads, writes }, next, written, verdict)
 }
 
-/// Whoever looks at few keys at a time finds what one look finds.
+/// A read that takes several steps finds the rows that a read in one step finds.
 fn check_pieces(store: &Store, read: &RowRead, rank: Rank) {
     let at_once = store.read(read, rank).unwrap();
     for keys_max in [1, 3] {

@@ -1,7 +1,7 @@
 //! Places for computations that take much memory: a bounded number go on at once, and the next one is who came first.
 //!
 //! IN: computations that wait. OUT: a [`Place`], given back when dropped. KEEPS: no more places are taken than there
-//! are; whoever stops waiting holds up nobody behind.
+//! are; a computation that stops waiting does not hold up the ones behind it.
 
 use base::error::SqlResult;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ struct State {
 /// A place that is taken.
 pub struct Place(Arc<Places>);
 
-/// How often whoever waits looks whether it has to end.
+/// How often a computation that waits checks whether it has to end.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 impl Places {

@@ -1,5 +1,5 @@
-//! What readers see of other parts, and where their answers go. KEEPS: readers write nothing of what they see, but that
-//! somebody was refused.
+//! What readers see of other parts, and where their answers go. KEEPS: readers change nothing of what they see, except that
+//! they count the questions that availability refuses.
 
 use super::availability::Availability;
 use super::cluster::Cluster;

@@ -1,8 +1,8 @@
 //! Transactions without a place that wait for lost sequences, and what they touch.
 //!
 //! IN: the merger's graph and the lost sequences. OUT: what else would wait behind them. KEEPS: a row is in it if and only
-//! if some blocked transaction touches it; nothing is added between two searches, because whoever touches such a row
-//! is refused.
+//! if some blocked transaction touches it; nothing is added between two searches, because a transaction that touches such a
+//! row is refused.
 
 use super::super::merger::Merger;
 use crate::graph::vertex::{Ref, State};
@@ -22,7 +22,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Whoever lacks an entry of a lost sequence, and whoever depends on one that does.
+    /// Transactions that lack an entry of a lost sequence, and those that depend on one of them.
     pub fn behind(lost: u64, merger: &Merger) -> Blocked {
         let mut dependents: BTreeMap<Ref, Vec<Ref>> = BTreeMap::new();
         let (mut blocked, mut todo) = (Blocked::default(), Vec::new());
