@@ -57,7 +57,39 @@ pub struct Reply {
     pub rows_count: u64,
     /// The first value of the first row, for who asked a question with one answer.
     pub first_value: Option<String>,
+    /// Statements that were answered, with an error or without.
+    pub statements_count: u64,
     pub took: Duration,
+    /// The longest time without a byte from the server.
+    pub longest_silence: Duration,
+}
+
+impl Reply {
+    /// Nothing heard yet.
+    pub fn new() -> Reply {
+        Reply {
+            end: End::Silent,
+            errors: Vec::new(),
+            errors_count: 0,
+            rows_count: 0,
+            first_value: None,
+            statements_count: 0,
+            took: Duration::ZERO,
+            longest_silence: Duration::ZERO,
+        }
+    }
+
+    /// The next exchange, about the same input.
+    fn followed_by(&mut self, next: Reply) {
+        self.end = next.end;
+        self.errors.extend(next.errors);
+        self.errors_count += next.errors_count;
+        self.rows_count += next.rows_count;
+        self.first_value = self.first_value.take().or(next.first_value);
+        self.statements_count += next.statements_count;
+        self.took += next.took;
+        self.longest_silence = self.longest_silence.max(next.longest_silence);
+    }
 }
 
 /// More errors than this of one exchange are counted and not kept.
@@ -142,9 +174,8 @@ impl Connection {
                 rest = more;
             }
             frames.extend(message(b'c', b""));
-            let before = reply.took;
-            reply = self.exchange(&frames, Until::Ready, false, ceiling).await;
-            reply.took += before;
+            let next = self.exchange(&frames, Until::Ready, false, ceiling).await;
+            reply.followed_by(next);
         }
         self.refuse_copies(reply, false, ceiling).await
     }
@@ -158,9 +189,7 @@ impl Connection {
                 refusal.extend(message(b'S', b""));
             }
             let next = self.exchange(&refusal, Until::Ready, false, ceiling).await;
-            reply.errors.extend(next.errors);
-            reply.end = next.end;
-            reply.took += next.took;
+            reply.followed_by(next);
         }
         reply
     }
@@ -187,18 +216,15 @@ impl Connection {
                 _ = writer.shutdown().await;
             }
         };
-        let mut reply = Reply {
-            end: End::Silent,
-            errors: Vec::new(),
-            errors_count: 0,
-            rows_count: 0,
-            first_value: None,
-            took: Duration::ZERO,
-        };
+        let mut reply = Reply::new();
+        let mut longest_silence = Duration::ZERO;
         let pending = &mut self.pending;
         let read = async {
             let mut chunk = vec![0; 65_536];
+            let mut heard_at = start;
             loop {
+                longest_silence = longest_silence.max(heard_at.elapsed());
+                heard_at = Instant::now();
                 match take_frames(pending, until, &mut reply) {
                     Some(end) => return end,
                     None => match reader.read(&mut chunk).await {
@@ -218,6 +244,7 @@ impl Connection {
         let end = timeout(ceiling, both).await.unwrap_or(End::Silent);
         reply.end = end;
         reply.took = start.elapsed();
+        reply.longest_silence = longest_silence;
         reply
     }
 }
@@ -249,6 +276,7 @@ fn take_frames(pending: &mut Vec<u8>, until: Until, reply: &mut Reply) -> Option
         let body = &pending[at + 5..at + 1 + length];
         match tag {
             b'E' => {
+                reply.statements_count += 1;
                 reply.errors_count += 1;
                 if reply.errors.len() < ERRORS_MAX {
                     reply.errors.push(ServerError::parse(body));
@@ -260,6 +288,7 @@ fn take_frames(pending: &mut Vec<u8>, until: Until, reply: &mut Reply) -> Option
                 }
                 reply.rows_count += 1;
             }
+            b'C' | b'I' => reply.statements_count += 1,
             b'Z' if until == Until::Ready => end = Some(End::Ready),
             b'G' if until == Until::Ready => end = Some(End::CopyIn),
             _ => {}
@@ -280,14 +309,9 @@ fn first_value(row: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn reply() -> Reply {
-        let took = Duration::ZERO;
-        Reply { end: End::Silent, errors: vec![], errors_count: 0, rows_count: 0, first_value: None, took }
-    }
-
     #[test]
     fn frames_are_taken_whole_and_errors_are_read() {
-        let mut told = reply();
+        let mut told = Reply::new();
         let error = message(b'E', b"SERROR\0C42601\0Msyntax error\0Hlook\0\0");
         let ready = message(b'Z', b"I");
         let mut pending = [&error[..], &ready[..3]].concat();
@@ -310,7 +334,7 @@ mod tests {
 
     #[test]
     fn the_first_value_of_the_first_row_is_kept() {
-        let mut told = reply();
+        let mut told = Reply::new();
         let mut pending = message(b'D', b"\0\x01\0\0\0\x0242");
         take_frames(&mut pending, Until::Ready, &mut told);
         assert_eq!((told.rows_count, told.first_value.as_deref()), (1, Some("42")));

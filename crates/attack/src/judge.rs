@@ -149,12 +149,22 @@ pub fn statement(reply: &Reply, patience: Patience) -> Option<Verdict> {
         End::Malformed(what) => told(Kind::Malformed, what.clone()),
         // Hanging up is right after the server has said why.
         End::Closed if reply.errors.is_empty() => told(Kind::Lost, "closed without a word".into()),
-        _ if reply.took > patience.statement + patience.grace => {
-            let said = format!("answered after {:.1} s", reply.took.as_secs_f64());
-            Some(Verdict { kind: Kind::Late, detail: "answered late".into(), said })
-        }
-        _ => None,
+        _ => lateness(reply, patience).map(|said| Verdict {
+            kind: Kind::Late,
+            detail: "answered late".into(),
+            said,
+        }),
     }
+}
+
+/// `statement_timeout` counts for each statement of a text by itself, and a server sends what it has while it goes on.
+fn lateness(reply: &Reply, patience: Patience) -> Option<String> {
+    let statements = u32::try_from(reply.statements_count.max(1)).unwrap_or(u32::MAX);
+    if reply.longest_silence > patience.statement + patience.grace {
+        return Some(format!("silent for {:.1} s", reply.longest_silence.as_secs_f64()));
+    }
+    let all = patience.statement.saturating_mul(statements).saturating_add(patience.grace);
+    (reply.took > all).then(|| format!("{statements} statements took {:.1} s", reply.took.as_secs_f64()))
 }
 
 /// Judges the answer to bytes of which nothing is known: the server may say anything or hang up, but not hang.
@@ -207,7 +217,8 @@ mod tests {
 
     fn reply(end: End, errors: Vec<ServerError>, took_ms: u64) -> Reply {
         let took = Duration::from_millis(took_ms);
-        Reply { end, errors_count: errors.len() as u64, errors, rows_count: 0, first_value: None, took }
+        let statements_count = errors.len() as u64;
+        Reply { end, errors_count: statements_count, errors, statements_count, took, ..Reply::new() }
     }
     fn error(code: &str, message: &str) -> ServerError {
         ServerError { code: code.into(), message: message.into(), ..ServerError::default() }
@@ -227,6 +238,10 @@ mod tests {
         let shown = error("42883", "no function for [Int64(1), Utf8View]");
         assert_eq!(kind(reply(End::Ready, vec![shown], 5)), Some(Kind::Reveals));
         assert_eq!(kind(reply(End::Ready, vec![], 3500)), Some(Kind::Late));
+        let mut many = Reply { statements_count: 4, ..reply(End::Ready, vec![], 3500) };
+        assert_eq!(kind(many.clone()), None, "each has its own second");
+        many.longest_silence = Duration::from_millis(3200);
+        assert_eq!(kind(many), Some(Kind::Late));
         assert_eq!(kind(reply(End::Closed, vec![], 5)), Some(Kind::Lost));
         assert_eq!(kind(reply(End::Silent, vec![], 10_000)), Some(Kind::Silence));
         assert_eq!(kind(reply(End::Malformed("x".into()), vec![], 5)), Some(Kind::Malformed));

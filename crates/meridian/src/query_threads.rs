@@ -6,11 +6,17 @@
 //! has work. A query that finds as many others running as there are cores has one thread: a second one would add no
 //! speed, and two threads of a query wake each other up thousands of times a second.
 //!
-//! Planning has threads of the same kind, one for each statement that is planned.
+//! Planning has threads of the same kind, one for each statement that is planned. What has computed for long gives way to
+//! what has just begun ([`overseer`]), so that short queries stay short beside long ones.
 //!
-//! KEEPS: threads are handed to the next query only once nothing of the one before runs on them.
+//! KEEPS: threads are handed to the next query only once nothing of the one before runs on them, and only if their
+//! priority is still what it was.
+
+mod overseer;
 
 use anyhow::Context;
+use overseer::{NICENESS, Overseer, Threads, Watch};
+use runtime::threads::current_thread;
 use session::{Places, QueryThreads, QueryThreadsLease};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,7 +30,13 @@ pub struct QueryThreadsPool(Arc<Crews>);
 struct Crews {
     all: Mutex<Vec<Crew>>,
     places: Arc<Places>,
-    planners: Arc<Mutex<Vec<Planner>>>,
+    planners: Arc<Planners>,
+}
+
+/// Threads that plan.
+struct Planners {
+    idle: Mutex<Vec<Planner>>,
+    overseer: Arc<Overseer>,
 }
 
 /// A thread that waits for something to compute; it ends when this is dropped.
@@ -42,10 +54,21 @@ struct Crew {
     id: u64,
     users: usize,
     threads: usize,
+    /// Those that have started and have not ended.
+    started: Threads,
+    /// There while a query has it.
+    watch: Option<Watch>,
+    is_lowered: bool,
 }
 
-/// Niceness of analytical threads: about a tenth of the weight of threads at 0 when they compete.
-const NICENESS: i32 = 10;
+impl Crew {
+    /// Errors: no more threads to be had.
+    fn start(id: u64, threads: usize) -> std::io::Result<Crew> {
+        let started = Threads::default();
+        let runtime = start_runtime(threads, started.clone())?;
+        Ok(Crew { runtime, id, users: 0, threads, started, watch: None, is_lowered: false })
+    }
+}
 
 /// Queries of a region that have threads of their own; beyond it they share.
 const CREWS_MAX: usize = 100;
@@ -59,16 +82,13 @@ const IDLE_MAX: usize = 4;
 impl QueryThreadsPool {
     /// Starts the threads for the first query. Errors: no more threads to be had.
     pub fn start() -> anyhow::Result<QueryThreadsPool> {
-        let first = Crew {
-            runtime: start_runtime(cores()).context("start the threads of analytical queries")?,
-            id: 0,
-            users: 0,
-            threads: cores(),
-        };
+        let no_threads = "start the threads of analytical queries";
+        let first = Crew::start(0, cores()).context(no_threads)?;
+        let overseer = Arc::new(Overseer::start().context(no_threads)?);
         Ok(QueryThreadsPool(Arc::new(Crews {
             all: Mutex::new(vec![first]),
             places: Places::new(cores()),
-            planners: Arc::default(),
+            planners: Arc::new(Planners { idle: Mutex::default(), overseer }),
         })))
     }
 
@@ -78,11 +98,13 @@ impl QueryThreadsPool {
 }
 
 /// Starts a thread that computes what it is sent, and is in the list of idle ones in between.
-fn start_planner(idle: &Arc<Mutex<Vec<Planner>>>) -> Option<Planner> {
+fn start_planner(planners: &Arc<Planners>) -> Option<Planner> {
     let (sender, jobs) = channel::<Job>();
-    let idle = Arc::downgrade(idle);
+    let overseer = planners.overseer.clone();
+    let planners = Arc::downgrade(planners);
     let serve = move || {
         runtime::give_way(NICENESS);
+        let this = Threads::new(Mutex::new(vec![current_thread()]));
         loop {
             let Job { work, planner } = match jobs.recv_timeout(IDLE_LOOK) {
                 Ok(job) => job,
@@ -93,11 +115,13 @@ fn start_planner(idle: &Arc<Mutex<Vec<Planner>>>) -> Option<Planner> {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             };
+            let watch = overseer.watch(this.clone());
             work();
+            let may_go_on = watch.end();
             crate::freed_memory::collect();
-            let Some(idle) = idle.upgrade() else { return };
-            let mut idle = idle.lock().expect("nothing panics while it holds the list");
-            if idle.len() < IDLE_MAX {
+            let Some(planners) = planners.upgrade() else { return };
+            let mut idle = planners.idle.lock().expect("nothing panics while it holds the list");
+            if may_go_on && idle.len() < IDLE_MAX {
                 idle.push(planner);
             }
         }
@@ -110,12 +134,20 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, |n| n.get())
 }
 
-fn start_runtime(threads: usize) -> std::io::Result<Runtime> {
+fn start_runtime(threads: usize, started: Threads) -> std::io::Result<Runtime> {
+    let alive = started.clone();
     Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("query")
         .thread_stack_size(runtime::STACK_BYTES)
-        .on_thread_start(|| runtime::give_way(NICENESS))
+        .on_thread_start(move || {
+            runtime::give_way(NICENESS);
+            started.lock().expect("nothing panics while it holds the list").push(current_thread());
+        })
+        .on_thread_stop(move || {
+            let mut alive = alive.lock().expect("nothing panics while it holds the list");
+            alive.retain(|thread| *thread != current_thread());
+        })
         .on_thread_park(crate::freed_memory::collect_now_and_then)
         .enable_time()
         .build()
@@ -133,14 +165,16 @@ impl QueryThreads for QueryThreadsPool {
         let mut crews = self.crews();
         let running = crews.iter().filter(|crew| crew.users > 0).count();
         let threads = if running < cores() { cores() } else { 1 };
-        let is_idle = |crew: &Crew| crew.users == 0 && crew.runtime.metrics().num_alive_tasks() == 0;
+        let is_idle = |crew: &Crew| {
+            crew.users == 0 && !crew.is_lowered && crew.runtime.metrics().num_alive_tasks() == 0
+        };
         let chosen = match crews.iter().position(|crew| crew.threads == threads && is_idle(crew)) {
             Some(idle) => idle,
             None => {
                 let id = crews.iter().map(|crew| crew.id + 1).max().unwrap_or(0);
-                match (crews.len() < CREWS_MAX).then(|| start_runtime(threads)) {
-                    Some(Ok(runtime)) => {
-                        crews.push(Crew { runtime, id, users: 0, threads });
+                match (crews.len() < CREWS_MAX).then(|| Crew::start(id, threads)) {
+                    Some(Ok(crew)) => {
+                        crews.push(crew);
                         crews.len() - 1
                     }
                     // As many as there may be, or as the system has: queries share.
@@ -153,6 +187,7 @@ impl QueryThreads for QueryThreadsPool {
         };
         let crew = &mut crews[chosen];
         crew.users += 1;
+        crew.watch.get_or_insert_with(|| self.0.planners.overseer.watch(crew.started.clone()));
         Box::new(Lease { pool: self.clone(), id: crew.id, handle: crew.runtime.handle().clone() })
     }
 
@@ -162,6 +197,8 @@ impl QueryThreads for QueryThreadsPool {
         let is_done = std::thread::scope(|scope| {
             let niced = || {
                 runtime::give_way(NICENESS);
+                let this = Threads::new(Mutex::new(vec![current_thread()]));
+                let _watch = self.0.planners.overseer.watch(this);
                 work();
             };
             threads.spawn_scoped(scope, niced).is_ok_and(|thread| thread.join().is_ok())
@@ -177,7 +214,7 @@ impl QueryThreads for QueryThreadsPool {
     }
 
     fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool {
-        let idle = self.0.planners.lock().expect("nothing panics while it holds the list").pop();
+        let idle = self.0.planners.idle.lock().expect("nothing panics while it holds the list").pop();
         let Some(planner) = idle.or_else(|| start_planner(&self.0.planners)) else { return false };
         let sender = planner.0.clone();
         sender.send(Job { work, planner }).is_ok()
@@ -195,8 +232,12 @@ impl Drop for Lease {
         let mut crews = self.pool.crews();
         let at = crews.iter().position(|crew| crew.id == self.id).expect("a crew in use is not dismissed");
         crews[at].users -= 1;
+        if crews[at].users == 0 {
+            let may_go_on = crews[at].watch.take().is_none_or(Watch::end);
+            crews[at].is_lowered |= !may_go_on;
+        }
         let idle = crews.iter().filter(|crew| crew.users == 0).count();
-        if idle > IDLE_MAX {
+        if idle > IDLE_MAX || crews[at].is_lowered {
             let crew = crews.swap_remove(at);
             if crew.users == 0 {
                 // A runtime may not wait for its threads inside another one.
@@ -294,7 +335,7 @@ mod tests {
             receiver.recv().unwrap()
         };
         let first = ask();
-        while pool.0.planners.lock().unwrap().is_empty() {
+        while pool.0.planners.idle.lock().unwrap().is_empty() {
             std::thread::yield_now();
         }
         assert_eq!(ask(), first);

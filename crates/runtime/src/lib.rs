@@ -9,7 +9,7 @@ pub mod data_dir;
 pub mod host;
 pub mod local;
 pub mod log_file;
-mod threads;
+pub mod threads;
 
 pub use clock::Clock;
 pub use data_dir::DataDir;

@@ -71,11 +71,9 @@ pub struct Session {
     /// Bytes of the texts of named ones.
     prepared_bytes: usize,
     /// Statements of a simple query that are still to run.
-    queue: VecDeque<Statement>,
+    queue: VecDeque<simple::Queued>,
     /// The queue's statements share one transaction.
     queue_is_block: bool,
-    /// Length of the text that the queue came from.
-    queue_bytes: usize,
     copy: Option<copying::CopyState>,
     /// What the running statement's rows take that were read one by one.
     reading: Option<analytics::RowsMemory>,
@@ -125,7 +123,6 @@ impl Session {
             prepared_bytes: 0,
             queue: VecDeque::new(),
             queue_is_block: false,
-            queue_bytes: 0,
             copy: None,
             reading: None,
             cursors: BTreeMap::new(),

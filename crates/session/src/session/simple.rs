@@ -6,6 +6,25 @@ use analytics::activity;
 use base::error::SqlResult;
 use sql::interrupt;
 use sqlparser::ast::Statement;
+use std::collections::VecDeque;
+
+/// A statement of a simple query that has not run yet.
+pub(super) struct Queued {
+    statement: Statement,
+    /// How long it is when written out: what planning it takes follows from that.
+    bytes: usize,
+}
+
+/// The statements of a text. Errors: those of the parser.
+fn queued(sql: &str) -> SqlResult<VecDeque<Queued>> {
+    let statements = sql::parse::parse(sql)?;
+    let is_alone = statements.len() == 1;
+    let bytes = |statement: &Statement| match sql.len() {
+        short if is_alone || short <= interrupt::SHORT_BYTES => short,
+        _ => statement.to_string().len(),
+    };
+    Ok(statements.into_iter().map(|statement| Queued { bytes: bytes(&statement), statement }).collect())
+}
 
 impl Session {
     /// Starts a simple query: a text of any number of statements, which are one transaction unless
@@ -14,25 +33,24 @@ impl Session {
         self.note_statement(&activity::kept_text(sql));
         let cancel = self.cancel.clone();
         cancel.begin(self.settings.statement_timeout_ms);
-        let parsed = self.reserve_tree(sql).and_then(|()| {
-            interrupt::for_text(self.gateway.threads(), &cancel, sql.len(), || sql::parse::parse(sql))
-        });
+        let parsed = self
+            .reserve_tree(sql)
+            .and_then(|()| interrupt::for_text(self.gateway.threads(), &cancel, sql.len(), || queued(sql)));
         self.queue = match parsed {
-            Ok(statements) => statements.into(),
+            Ok(queue) => queue,
             Err(error) => {
                 self.note_failure();
                 return Err(error);
             }
         };
         self.queue_is_block = self.queue.len() > 1;
-        self.queue_bytes = sql.len();
         Ok(())
     }
 
     /// Runs the next statement of the simple query; `None` at its end. After an error the rest is
     /// dropped. Read a response to its end (and finish a copy) before asking for the next.
     pub async fn next_simple(&mut self) -> Option<SqlResult<Response>> {
-        let Some(statement) = self.queue.pop_front() else {
+        let Some(next) = self.queue.pop_front() else {
             self.cancel.hold(None);
             self.queue_is_block = false;
             if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
@@ -48,7 +66,7 @@ impl Session {
         cancel.begin(self.settings.statement_timeout_ms);
         let result = tokio::select! {
             biased;
-            result = self.run_statement(statement) => result,
+            result = self.run_statement(next) => result,
             error = cancel.wait() => Err(error),
         };
         let result = self.finish(result);
@@ -63,11 +81,13 @@ impl Session {
     }
 
     /// Plans and runs one statement without parameters.
-    async fn run_statement(&mut self, statement: Statement) -> SqlResult<Response> {
+    async fn run_statement(&mut self, next: Queued) -> SqlResult<Response> {
+        let Queued { statement, bytes } = next;
         self.refuse_if_failed(&statement)?;
         if self.queue_is_block && self.transaction.is_none() && utility::joins_block(&statement) {
             self.begin(self.settings.read_only, true);
-            let only_reads = std::iter::once(&statement).chain(&self.queue).all(utility::only_reads);
+            let rest = self.queue.iter().map(|queued| &queued.statement);
+            let only_reads = std::iter::once(&statement).chain(rest).all(utility::only_reads);
             self.open().only_reads = only_reads;
         }
         let mut retries = 0;
@@ -76,7 +96,7 @@ impl Session {
         loop {
             self.look_up_catalog();
             let cancel = self.cancel.clone();
-            let plan = interrupt::for_text(self.gateway.threads(), &cancel, self.queue_bytes, || {
+            let plan = interrupt::for_text(self.gateway.threads(), &cancel, bytes, || {
                 Prepared::plan_once(self, &statement)
             })?;
             match self.run(&plan, &[]).await {
