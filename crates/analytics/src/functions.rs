@@ -27,6 +27,7 @@ pub(super) fn install(context: &SessionContext) {
         Arc::new(like_patterns),
     ));
     context.register_udaf(super::only::function());
+    context.register_udf(super::coalesce::function());
     context.register_udf(super::empty_lists::function());
     context.register_udf(super::zones::function());
     super::barriers::functions().into_iter().for_each(|function| context.register_udf(function));

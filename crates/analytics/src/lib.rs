@@ -11,6 +11,7 @@ mod barriers;
 mod batches;
 mod checks;
 mod cluster;
+mod coalesce;
 mod collapse;
 mod collapse_exec;
 mod complexity;

@@ -47,6 +47,7 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
             && !analytics.state.window_functions().contains_key(name)
     };
     let outcome = visit_expressions_mut(statement, |e| {
+        call_by_first_name(e, &analytics.state);
         match refuse_clauses(e, &is_scalar).and_then(|()| replacement(e)) {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(new)) => {
@@ -62,6 +63,24 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
     }
 }
 
+/// Calls a function that has several names by its first one. The planner keeps what a call by another name says beside
+/// what it is, and says both where such calls are nested: each level doubled the text.
+fn call_by_first_name(e: &mut Expr, state: &SessionState) {
+    let Expr::Function(call) = e else { return };
+    let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_mut_slice() else { return };
+    let folded = sql::names::fold(name);
+    if folded == "ceiling" {
+        *name = ast::Ident::new("ceil");
+        return;
+    }
+    if let Some(function) = state.scalar_functions().get(&folded)
+        && function.name() != folded
+        && !super::system::has_function(&folded)
+    {
+        *name = ast::Ident::new(function.name());
+    }
+}
+
 /// Functions of the planner's own that PostgreSQL has not.
 const UNKNOWN: &[&str] = &[
     "arrow_cast",
@@ -69,6 +88,7 @@ const UNKNOWN: &[&str] = &[
     "arrow_try_cast",
     "arrow_typeof",
     "get_field",
+    "ifnull",
     "make_array",
     "make_map",
     "map",
@@ -77,6 +97,8 @@ const UNKNOWN: &[&str] = &[
     "map_keys",
     "map_values",
     "named_struct",
+    "nvl",
+    "nvl2",
     "struct",
     "union_extract",
     "union_tag",

@@ -57,6 +57,11 @@ pub(super) fn function(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUD
     functions::find(context, name)
 }
 
+/// Whether a function is one of them.
+pub(super) fn has_function(name: &str) -> bool {
+    functions::is_one(name)
+}
+
 impl Made {
     pub fn new(columns: &[(&'static str, DataType)]) -> Made {
         Made { columns: columns.to_vec(), rows: Vec::new() }

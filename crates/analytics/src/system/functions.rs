@@ -67,6 +67,10 @@ const FUNCTIONS: &[(&str, DataType)] = &[
 /// Returns names: a list of text.
 const KEY_NAMES: &str = "meridian_key_names";
 
+pub(super) fn is_one(name: &str) -> bool {
+    name == KEY_NAMES || FUNCTIONS.iter().any(|(known, _)| *known == name)
+}
+
 pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
     let names = || (KEY_NAMES, DataType::new_list(DataType::Utf8, true));
     let (name, returns) = match name {

@@ -9,6 +9,7 @@ mod options;
 use super::Session;
 use super::plan::{self, Plan};
 use super::shapes::{explain_column, freshness};
+use super::write::way;
 use crate::response::{Response, RowStream, Rows};
 use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
@@ -130,14 +131,7 @@ impl Session {
             Plan::Modify(plan) => {
                 let word = if plan.set.is_some() { "Update" } else { "Delete" };
                 let reads = plan.must_read || plan.index.is_some();
-                let kind = match (plan.must_read, &plan.index) {
-                    _ if self.transaction.is_some() => "in a transaction, validated at commit".to_string(),
-                    (true, _) => "read at a cut, validated at commit".into(),
-                    (false, Some((index, _))) => {
-                        format!("rows found through index {}, validated at commit", index.name)
-                    }
-                    (false, None) => "one-shot, never a conflict abort".into(),
-                };
+                let kind = way(plan, self.transaction.is_some());
                 let mut document = Document::titled(format!("{word} {} ({kind})", plan.table.name));
                 self.describe_home(&[&plan.table], &mut document);
                 let touched = reached(&plan.table, &plan.path, None)?;

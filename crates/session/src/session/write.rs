@@ -151,8 +151,7 @@ impl Session {
     /// Whether a change looks at so many rows for some of them that it had better find those before it is ordered: a
     /// node that executes it answers nobody else meanwhile.
     async fn is_long_scan(&self, plan: &ModifyPlan) -> SqlResult<bool> {
-        let finds_some = plan.path.is_whole() && plan.path.residual.is_some();
-        if !finds_some || self.is_named() || self.is_contended(plan.table.id) {
+        if !looks_for_rows(plan) || self.is_named() || self.is_contended(plan.table.id) {
             return Ok(false);
         }
         match self.cluster().request(Request::CountRows(plan.table.id)).await? {
@@ -434,6 +433,24 @@ pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datu
 }
 
 /// Whether a statement of its own may succeed when it is executed again: it met another transaction.
+/// How an UPDATE or DELETE finds its rows and when it is ordered, for EXPLAIN.
+pub(super) fn way(plan: &ModifyPlan, in_transaction: bool) -> String {
+    match (plan.must_read, &plan.index) {
+        _ if in_transaction => "in a transaction, validated at commit".into(),
+        (true, _) => "read at a cut, validated at commit".into(),
+        (false, Some((index, _))) => format!("rows found through index {}, validated at commit", index.name),
+        (false, None) if looks_for_rows(plan) => {
+            format!("one-shot; in a table of more than {SCANNED_ROWS_MAX} rows they are found at a cut first")
+        }
+        (false, None) => "one-shot, never a conflict abort".into(),
+    }
+}
+
+/// Whether a change looks at every row of a table for some of them.
+fn looks_for_rows(plan: &ModifyPlan) -> bool {
+    plan.path.is_whole() && plan.path.residual.is_some()
+}
+
 fn is_transient(error: &SqlError) -> bool {
     (is_conflict(error) && !is_stale(error)) || error.state == SqlState::DEADLOCK_DETECTED
 }

@@ -1,0 +1,179 @@
+//! COALESCE without a copy of its arguments.
+//!
+//! The planner's library writes `COALESCE(a, b)` as `CASE WHEN a IS NOT NULL THEN a ELSE b END`: `a` is computed twice, and
+//! of n such calls inside each other the innermost one is there 2^n times. Here a call stays one call wherever computing
+//! `b` for all rows can do no harm. KEEPS: an argument that may fail is computed for no row that an earlier one has a
+//! value for; one that changes something is computed once.
+
+use base::{SqlError, SqlState};
+use datafusion::arrow::array::{Array, ArrayRef, Datum};
+use datafusion::arrow::compute::is_not_null;
+use datafusion::arrow::compute::kernels::zip::zip;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::functions::core::coalesce::CoalesceFunc;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+
+/// What may be written twice: beyond this many expressions a call is refused.
+const COPIED_MAX: usize = 1_000;
+
+/// The function for a planner.
+pub(super) fn function() -> ScalarUDF {
+    ScalarUDF::new_from_impl(Coalesce { inner: CoalesceFunc::new() })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Coalesce {
+    inner: CoalesceFunc,
+}
+
+impl ScalarUDFImpl for Coalesce {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+    fn short_circuits(&self) -> bool {
+        self.inner.short_circuits()
+    }
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.conditional_arguments(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let (first, later) = match args.as_slice() {
+            [] | [_] => return self.inner.simplify(args, info),
+            [first, later @ ..] => (first, later),
+        };
+        let is_harmless = later.iter().all(|e| cannot_fail(e, info));
+        let is_plain = cannot_fail(first, info) && is_harmless;
+        let copied = &args[..args.len() - 1];
+        if !is_plain && (is_harmless || copied.iter().any(Expr::is_volatile)) {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        if copied.iter().map(size).sum::<usize>() > COPIED_MAX {
+            return Err(too_complex());
+        }
+        self.inner.simplify(args, info)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let mut values: Option<ArrayRef> = None;
+        for argument in arguments.args {
+            let made = match (values.take(), argument) {
+                (known, ColumnarValue::Scalar(scalar)) if scalar.is_null() => known,
+                (None, ColumnarValue::Scalar(scalar)) => return Ok(ColumnarValue::Scalar(scalar)),
+                (None, ColumnarValue::Array(array)) => Some(array),
+                (Some(known), ColumnarValue::Scalar(scalar)) => Some(filled(&known, &scalar.to_scalar()?)?),
+                (Some(known), ColumnarValue::Array(array)) => Some(filled(&known, &array)?),
+            };
+            if let Some(array) = &made
+                && array.null_count() == 0
+            {
+                return Ok(ColumnarValue::Array(array.clone()));
+            }
+            values = made;
+        }
+        Ok(match values {
+            Some(array) => ColumnarValue::Array(array),
+            None => ColumnarValue::Scalar(ScalarValue::try_from(arguments.return_field.data_type())?),
+        })
+    }
+}
+
+/// The values, and others where they are NULL.
+fn filled(known: &ArrayRef, others: &dyn Datum) -> Result<ArrayRef> {
+    Ok(zip(&is_not_null(known)?, known, others)?)
+}
+
+/// Whether an expression is a column or a constant, or one in a wider type.
+fn cannot_fail(e: &Expr, info: &SimplifyContext) -> bool {
+    match e {
+        Expr::Column(_) | Expr::Literal(..) | Expr::OuterReferenceColumn(..) => true,
+        Expr::Alias(alias) => cannot_fail(&alias.expr, info),
+        Expr::Cast(cast) => {
+            cannot_fail(&cast.expr, info)
+                && info.get_data_type(&cast.expr).is_ok_and(|from| widens(&from, cast.field.data_type()))
+        }
+        _ => false,
+    }
+}
+
+fn widens(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Float32, Float64, Int16, Int32, Int64, LargeUtf8, Null, Utf8, Utf8View};
+    let is_text = |t: &DataType| matches!(t, Utf8 | LargeUtf8 | Utf8View);
+    match (from, to) {
+        (Null, _) => true,
+        (from, to) if is_text(from) => is_text(to),
+        (Int16, to) => matches!(to, Int32 | Int64 | Float32 | Float64),
+        (Int32, to) => matches!(to, Int64 | Float64),
+        (Int64 | Float32, to) => *to == Float64,
+        _ => false,
+    }
+}
+
+/// The expressions that an expression is made of.
+fn size(e: &Expr) -> usize {
+    let mut count = 0;
+    // Nothing in here fails.
+    _ = e.apply(|_| {
+        count += 1;
+        Ok(if count > COPIED_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    count
+}
+
+fn too_complex() -> DataFusionError {
+    let error = SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "COALESCE is nested too deeply")
+        .hint("Compute inner parts in a subquery.");
+    DataFusionError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::arrow::datatypes::Field;
+    use std::sync::Arc;
+
+    fn coalesced(args: Vec<ColumnarValue>) -> Vec<Option<i64>> {
+        let field = || Arc::new(Field::new("", DataType::Int64, true));
+        let arguments = ScalarFunctionArgs {
+            arg_fields: args.iter().map(|_| field()).collect(),
+            args,
+            number_rows: 3,
+            return_field: field(),
+            config_options: Arc::default(),
+        };
+        let made = function().invoke_with_args(arguments).unwrap().into_array(3).unwrap();
+        made.as_any().downcast_ref::<Int64Array>().unwrap().iter().collect()
+    }
+
+    #[test]
+    fn the_first_value_that_is_not_null_is_the_answer() {
+        let array =
+            |values: [Option<i64>; 3]| ColumnarValue::Array(Arc::new(Int64Array::from(values.to_vec())));
+        let scalar = |value| ColumnarValue::Scalar(ScalarValue::Int64(value));
+        let (a, b) = (array([Some(1), None, None]), array([Some(4), Some(5), None]));
+        assert_eq!(coalesced(vec![a.clone(), b.clone()]), [Some(1), Some(5), None]);
+        assert_eq!(coalesced(vec![a.clone(), scalar(None), scalar(Some(9))]), [Some(1), Some(9), Some(9)]);
+        assert_eq!(coalesced(vec![scalar(None), b, a]), [Some(4), Some(5), None]);
+        assert_eq!(coalesced(vec![scalar(None), scalar(None)]), [None; 3]);
+        assert_eq!(coalesced(vec![scalar(Some(2)), scalar(Some(3))]), [Some(2); 3]);
+    }
+}
