@@ -92,7 +92,7 @@ pub fn check_columns(select: &ast::Select) -> SqlResult<()> {
 }
 
 fn too_many_entries() -> SqlError {
-    SqlError::new(SqlState(*b"54011"), format!("target lists can have at most {ENTRIES_MAX} entries"))
+    SqlError::new(SqlState::TOO_MANY_COLUMNS, format!("target lists can have at most {ENTRIES_MAX} entries"))
 }
 
 /// Counts tables. A name stands for the last query that was given it before: where scopes hide one another that may be

@@ -5,13 +5,20 @@ use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};
 
-/// More grouping sets than this are left to the planner to refuse.
+/// Grouping sets of a query, as in PostgreSQL.
 const SETS_MAX: usize = 4096;
 
-/// Writes out what the planner does not know.
-pub(super) fn write_out(select: &mut Select) {
+/// Elements of a CUBE, as in PostgreSQL.
+const CUBE_MAX: usize = 12;
+
+/// Expressions in all grouping sets of a query: each set is a list of its own, and rows are grouped by all of them.
+const GROUPED_MAX: usize = 100_000;
+
+/// Writes out what the planner does not know. Errors: 54001, 54011 for more sets than there may be.
+pub(super) fn write_out(select: &mut Select) -> SqlResult<()> {
     let projection = &select.projection;
-    let GroupByExpr::Expressions(terms, _) = &mut select.group_by else { return };
+    let GroupByExpr::Expressions(terms, _) = &mut select.group_by else { return Ok(()) };
+    refuse_too_many(terms)?;
     for term in terms.iter_mut() {
         if let Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) = term {
             sets.iter_mut().flatten().for_each(|e| resolve_position(e, projection));
@@ -19,10 +26,8 @@ pub(super) fn write_out(select: &mut Select) {
         let is_simple = |sets: &[Vec<Expr>]| sets.iter().all(|set| set.len() == 1);
         match term {
             Expr::Rollup(sets) if !is_simple(sets) => *term = Expr::GroupingSets(rollup(sets)),
-            Expr::Cube(sets) if !is_simple(sets) && sets.len() < 12 => *term = Expr::GroupingSets(cube(sets)),
-            Expr::GroupingSets(sets) => {
-                *sets = sets.iter().flat_map(|set| nested(set)).take(SETS_MAX).collect()
-            }
+            Expr::Cube(sets) if !is_simple(sets) => *term = Expr::GroupingSets(cube(sets)),
+            Expr::GroupingSets(sets) => *sets = sets.iter().flat_map(|set| nested(set)).collect(),
             _ => {}
         }
     }
@@ -32,6 +37,52 @@ pub(super) fn write_out(select: &mut Select) {
         if terms.is_empty() && !projection.iter().any(|item| item.to_string().contains('(')) {
             terms.push(Expr::GroupingSets(vec![Vec::new()]));
         }
+    }
+    Ok(())
+}
+
+/// Counts grouping sets before any is written out. Errors: 54001; 54011 for a CUBE of too many elements.
+fn refuse_too_many(terms: &[Expr]) -> SqlResult<()> {
+    let too_many = |told: String| Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, told));
+    let (mut sets, mut grouped) = (1usize, 0);
+    for term in terms {
+        let (its_sets, elements) = counted(std::slice::from_ref(term))?;
+        sets = sets.saturating_mul(its_sets);
+        grouped += elements;
+    }
+    if sets > SETS_MAX {
+        return too_many(format!("too many grouping sets present (maximum {SETS_MAX})"));
+    }
+    if sets.saturating_mul(grouped) > GROUPED_MAX {
+        return too_many(format!("grouping sets have more than {GROUPED_MAX} expressions together"));
+    }
+    Ok(())
+}
+
+/// How many sets a set stands for, and how many expressions it names. Errors: 54011.
+fn counted(set: &[Expr]) -> SqlResult<(usize, usize)> {
+    let all = |sets: &[Vec<Expr>]| -> usize { sets.iter().map(Vec::len).sum() };
+    let cubed = |elements: usize| match elements {
+        elements if elements <= CUBE_MAX => Ok(1 << elements),
+        _ => {
+            let told = format!("CUBE is limited to {CUBE_MAX} elements");
+            Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, told))
+        }
+    };
+    match set {
+        [Expr::Rollup(sets)] => Ok((sets.len() + 1, all(sets))),
+        [Expr::Cube(sets)] => Ok((cubed(sets.len())?, all(sets))),
+        [Expr::GroupingSets(sets)] => sets.iter().try_fold((0, 0), |(sets, elements), set| {
+            let (more_sets, more_elements) = counted(set)?;
+            Ok((sets + more_sets, elements.max(more_elements)))
+        }),
+        // Inside GROUPING SETS the parser takes them for functions.
+        [Expr::Function(call)] => match called(call) {
+            Some(("rollup", sets)) => Ok((sets.len() + 1, all(&sets))),
+            Some((_, sets)) => Ok((cubed(sets.len())?, all(&sets))),
+            None => Ok((1, 1)),
+        },
+        _ => Ok((1, set.len())),
     }
 }
 
@@ -91,34 +142,35 @@ fn cube(sets: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
 
 /// A set that is itself a ROLLUP, CUBE or GROUPING SETS is all of its sets.
 fn nested(set: &[Expr]) -> Vec<Vec<Expr>> {
-    let arguments = |call: &ast::Function| -> Option<Vec<Vec<Expr>>> {
-        let ast::FunctionArguments::List(list) = &call.args else { return None };
-        let one = |argument: &ast::FunctionArg| match argument {
-            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(Expr::Tuple(several))) => {
-                Some(several.clone())
-            }
-            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(Expr::Nested(e))) => {
-                Some(vec![(**e).clone()])
-            }
-            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) => Some(vec![e.clone()]),
-            _ => None,
-        };
-        list.args.iter().map(one).collect()
-    };
     match set {
         [Expr::Rollup(sets)] => rollup(sets),
         [Expr::Cube(sets)] => cube(sets),
         [Expr::GroupingSets(sets)] => sets.clone(),
         // Inside GROUPING SETS the parser takes them for functions.
-        [Expr::Function(call)] => {
-            match (sql::names::parts(&call.name).ok().and_then(|mut p| p.pop()).as_deref(), arguments(call)) {
-                (Some("rollup"), Some(sets)) => rollup(&sets),
-                (Some("cube"), Some(sets)) => cube(&sets),
-                _ => vec![set.to_vec()],
-            }
-        }
+        [Expr::Function(call)] => match called(call) {
+            Some(("rollup", sets)) => rollup(&sets),
+            Some((_, sets)) => cube(&sets),
+            None => vec![set.to_vec()],
+        },
         _ => vec![set.to_vec()],
     }
+}
+
+/// A ROLLUP or CUBE that the parser took for a function: which one, and its sets.
+fn called(call: &ast::Function) -> Option<(&'static str, Vec<Vec<Expr>>)> {
+    let name = match sql::names::parts(&call.name).ok()?.pop()?.as_str() {
+        "rollup" => "rollup",
+        "cube" => "cube",
+        _ => return None,
+    };
+    let ast::FunctionArguments::List(list) = &call.args else { return None };
+    let one = |argument: &ast::FunctionArg| match argument {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(Expr::Tuple(several))) => Some(several.clone()),
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(Expr::Nested(e))) => Some(vec![(**e).clone()]),
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) => Some(vec![e.clone()]),
+        _ => None,
+    };
+    Some((name, list.args.iter().map(one).collect::<Option<_>>()?))
 }
 
 #[cfg(test)]
@@ -138,7 +190,7 @@ mod tests {
                 sql::parse::parse(&format!("select a, b from t group by {group_by}")).unwrap().remove(0);
             let ast::Statement::Query(query) = &mut statement else { panic!() };
             let ast::SetExpr::Select(select) = query.body.as_mut() else { panic!() };
-            write_out(select);
+            write_out(select).unwrap();
             assert_eq!(select.group_by.to_string(), format!("GROUP BY {wanted}"));
         }
     }

@@ -154,7 +154,7 @@ impl<'a> Resolver<'a> {
         let mut order_by = order_by;
         distinct_on::settle(select, order_by.as_deref_mut())?;
         windows::write_out(select, order_by.as_deref_mut())?;
-        grouping::write_out(select);
+        grouping::write_out(select)?;
         grouping::refuse_aggregates(select, self.is_aggregate)?;
         let mut offer = Offer::empty();
         for from in &mut select.from {

@@ -115,7 +115,7 @@ pub(super) fn add_column(
     }
     if table.columns.len() >= COLUMNS_MAX {
         return Err(SqlError::new(
-            SqlState(*b"54011"),
+            SqlState::TOO_MANY_COLUMNS,
             format!("tables can have at most {COLUMNS_MAX} columns"),
         ));
     }
