@@ -122,6 +122,9 @@ impl Checkpoint {
             Err(Broken::Format { found }) => return Err(Refused::Format { path, found, reads: FORMAT }),
         };
         let Ok(manifest) = postcard::from_bytes::<Manifest>(body) else { return Ok(unreadable) };
+        if !manifest.files.iter().all(|file| paths::is_data_name(&file.name)) {
+            return Ok(unreadable);
+        }
         identity.compare(&path, &manifest.identity)?;
         Ok(Found::Complete(Checkpoint { number, manifest }))
     }

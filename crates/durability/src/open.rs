@@ -113,7 +113,7 @@ fn choose(
     notes: &mut Vec<Note>,
 ) -> Result<Checkpoints, Refused> {
     let names = disk.list(CHECKPOINTS)?;
-    let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| paths::checkpoint_of(name)).collect();
     numbers.sort_unstable();
     let next_number = numbers.last().map_or(1, |newest| newest + 1);
     let mut found = Checkpoints { kept: VecDeque::new(), next_number, cleaning: VecDeque::new() };

@@ -16,6 +16,9 @@ pub const IDENTITY: &str = "identity";
 pub(crate) const NEW_IDENTITY: &str = "identity.new";
 pub(crate) const MANIFEST: &str = "manifest";
 
+/// Greater numbers in names are nobody's: there is always a next one.
+const NUMBER_MAX: u64 = 1 << 60;
+
 /// Twenty digits, so that names sort as numbers do.
 pub fn segment(first: Sequence) -> String {
     format!("{LOG}/{:020}.seg", first.0)
@@ -24,7 +27,12 @@ pub fn segment(first: Sequence) -> String {
 /// The first sequence number that a segment's name tells.
 pub(crate) fn first_of(name: &str) -> Option<Sequence> {
     let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 20)?;
-    digits.parse().ok().map(Sequence)
+    digits.parse().ok().filter(|first| *first <= NUMBER_MAX).map(Sequence)
+}
+
+/// The number that a checkpoint's name tells.
+pub(crate) fn checkpoint_of(name: &str) -> Option<u64> {
+    name.parse().ok().filter(|number| *number <= NUMBER_MAX)
 }
 
 pub fn checkpoint(number: u64) -> String {

@@ -389,6 +389,50 @@ fn what_a_failed_sync_left_in_the_cache_is_written_again() {
     assert_eq!(start(&mut disk).1.len(), 2, "what an opening answered stays");
 }
 
+#[test]
+fn whatever_the_files_hold_an_opening_answers_or_refuses() {
+    let mut disk = disk();
+    let (mut store, _) = start(&mut disk);
+    write(&mut store, &mut disk, &["one", "two", &"three".repeat(30), "four"]);
+    checkpoint(&mut store, &mut disk, 2);
+    checkpoint(&mut store, &mut disk, 3);
+    let (files, mut rng) = (disk.files(), Rng::new(4));
+    let (mut opened, mut refused) = (0, 0);
+    for _ in 0..3_000 {
+        let mut disk = disk.clone();
+        let path = match rng.below(12) {
+            0 => paths::segment(Sequence(rng.next_u64() >> rng.below(64))),
+            1 => format!("log/{}.seg", rng.next_u64()),
+            _ => rng.pick(&files).clone(),
+        };
+        let before = disk.read(&path, 0, 1 << 20).unwrap_or_default();
+        // Garbage, or the file with a part of it overwritten, cut off, or repeated.
+        let mut bytes = before.clone();
+        let at = rng.below(bytes.len() as u64 + 1) as usize;
+        match rng.below(4) {
+            0 => bytes = (0..rng.below(300)).map(|_| rng.below(256) as u8).collect(),
+            1 => bytes.truncate(at),
+            2 => bytes.extend_from_slice(&before[at..]),
+            _ => bytes.iter_mut().skip(at).take(8).for_each(|byte| *byte = rng.below(256) as u8),
+        }
+        disk.perform(&Op::Create { path: path.clone() }).unwrap();
+        disk.perform(&Op::Write { path: path.clone(), at: 0, bytes }).unwrap();
+        match start_with(&mut disk, small()) {
+            Ok((mut store, _)) => {
+                append(&mut store, "more");
+                work(&mut store, &mut disk);
+                assert_eq!(store.stable(), store.end(), "{path}");
+                opened += 1;
+            }
+            Err(why) => {
+                assert!(!why.to_string().is_empty());
+                refused += 1;
+            }
+        }
+    }
+    assert!(opened > 1_000 && refused > 300, "{opened} opened, {refused} refused");
+}
+
 /// Counts what is read at a time.
 struct Narrow {
     disk: ModelDisk,
