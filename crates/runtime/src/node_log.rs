@@ -46,9 +46,9 @@ impl fmt::Display for DiskError {
             DiskError::Refused { directory, why } => {
                 write!(f, "in {}: {why}", directory.display())?;
                 match why {
-                    Refused::Damaged { .. } | Refused::Missing { .. } => f.write_str(
-                        ". Data that was synced is lost; nothing was changed; restore it from a copy",
-                    ),
+                    Refused::Damaged { .. } | Refused::Missing { .. } => {
+                        f.write_str(". Data that was synced is lost; restore the directory from a copy")
+                    }
                     _ => Ok(()),
                 }
             }

@@ -112,7 +112,7 @@ async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
     let log = directory.0.join("node-0/log/00000000000000000001.seg");
     let whole = std::fs::read(&log).unwrap();
     let mut bytes = whole.clone();
-    bytes[80] ^= 1;
+    bytes[60] ^= 1;
     std::fs::write(&log, &bytes).unwrap();
     let said = refused(&directory.0, &[]);
     assert!(
