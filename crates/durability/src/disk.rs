@@ -87,7 +87,7 @@ impl std::error::Error for Failed {}
 /// not wait for a sync of a checkpoint's file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Lane {
-    /// Records that somebody waits for.
+    /// Records, for whose sync clients and other nodes wait.
     Log,
     /// Checkpoints, and deleting what is no longer needed.
     Background,

@@ -18,7 +18,7 @@
 //!   another format with both versions.
 //!
 //! Limit: damage inside the last batch of the log looks like a write that was torn by a crash, and is cut off like
-//! one. Whoever has to survive that too keeps the records on several machines.
+//! one. A node that has to survive that too needs its records on several machines.
 //!
 //! Suggested reading order: [`disk`] (what a host does), [`record`] and [`segment`] (bytes of the log), `log`
 //! (group commit), [`checkpoint`] (its format), `writer` (how one is written), [`store`] (both together),

@@ -24,7 +24,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// What an operator should know of an opening that succeeded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// A crash tore the last batch; nobody was told of what was cut off.
+    /// A crash tore the last batch; what was cut off was never stable.
     TornTailCut { path: String, at: u64, bytes: u64 },
     /// A checkpoint was not finished, or is damaged; it will be deleted.
     CheckpointSkipped { number: u64, why: &'static str },

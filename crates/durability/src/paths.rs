@@ -16,7 +16,7 @@ pub const IDENTITY: &str = "identity";
 pub(crate) const NEW_IDENTITY: &str = "identity.new";
 pub(crate) const MANIFEST: &str = "manifest";
 
-/// Greater numbers in names are nobody's: there is always a next one.
+/// Greater numbers in names were not written by a store. So every number has a next one.
 const NUMBER_MAX: u64 = 1 << 60;
 
 /// Twenty digits, so that names sort as numbers do.

@@ -106,7 +106,7 @@ pub(crate) fn is_whole(header: &Header, salt: u32, at: u64, bytes: &[u8]) -> boo
     bytes.get(4..end).is_some_and(|rest| checksum(salt, at, rest) == header.sum)
 }
 
-/// Of bytes at their place in a file of whoever has this salt.
+/// Of bytes at their place in a file; the salt is that of the file's owner.
 pub(crate) fn checksum(salt: u32, at: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(salt, &at.to_le_bytes()), bytes)
 }

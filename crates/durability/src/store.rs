@@ -19,7 +19,7 @@ const KEPT: usize = 2;
 /// Bytes of a checkpoint that may wait to be written.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// The store does nothing more: what failed, and nobody knows what the disk holds of it.
+/// The operation that failed. The store does nothing more, because what the disk holds of it is unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stopped(pub Failed);
 
@@ -140,7 +140,7 @@ impl Store {
         self.writer.is_some()
     }
 
-    /// Whether the disk has kept up with the blocks so far. Whoever adds blocks while it has not holds them in memory.
+    /// Whether the disk has kept up with the blocks so far. Blocks that are added while it has not stay in memory.
     pub fn has_room(&self) -> bool {
         let bytes = |op: &Op| if let Op::Write { bytes, .. } = op { bytes.len() } else { 0 };
         self.background.iter().map(bytes).sum::<usize>() < WAITING_BYTES_MAX

@@ -282,7 +282,7 @@ fn a_segment_that_is_damaged_or_gone_is_refused() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_is_refused_with_each_difference() {
+fn a_directory_of_another_node_is_refused_with_each_difference() {
     let mut disk = disk();
     let (mut store, _) = start(&mut disk);
     write(&mut store, &mut disk, &["one"]);
