@@ -50,7 +50,8 @@ pub fn run() -> Result<bool, String> {
     step("mutants", &mut || {
         let log = &["-p", "consensus", "--features", "mutants", "--test", "group", "planted"];
         let cluster = &["-p", "sim", "--features", "mutants", "--test", "mutants", "--test", "scenarios"];
-        Ok(test(&mut counts, log)? & test(&mut counts, cluster)?)
+        let store = &["-p", "durability", "--features", "mutants", "--test", "worlds", "planted"];
+        Ok(test(&mut counts, log)? & test(&mut counts, store)? & test(&mut counts, cluster)?)
     });
     step("lint host", &mut || lint::run(&[Kind::Host]));
 

@@ -178,7 +178,7 @@ fn check_reach(krate: &Crate, lock: &BTreeMap<String, BTreeSet<String>>, out: &m
 /// The house, top floor first.
 pub fn table(crates: &BTreeMap<String, Crate>) -> String {
     let mut out =
-        format!("{:>5}  {:<9} {:<5} {:<44} {}\n", "floor", "crate", "kind", "imports", "from outside");
+        format!("{:>5}  {:<10} {:<5} {:<44} {}\n", "floor", "crate", "kind", "imports", "from outside");
     for place in HOUSE.iter().rev() {
         let Some(krate) = crates.get(place.name) else { continue };
         let normal = krate.dependencies.iter().filter(|d| d.section == Section::Normal);
@@ -190,7 +190,7 @@ pub fn table(crates: &BTreeMap<String, Crate>) -> String {
             Kind::Host => "host",
         };
         out += &format!(
-            "{:>5}  {:<9} {kind:<5} {:<44} {}\n",
+            "{:>5}  {:<10} {kind:<5} {:<44} {}\n",
             place.floor,
             place.name,
             dash(inside),

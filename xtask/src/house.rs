@@ -35,6 +35,7 @@ const fn host(floor: u8, name: &'static str) -> Place {
 pub const HOUSE: &[Place] = &[
     pure(0, "base"),
     pure(1, "consensus"),
+    pure(1, "durability"),
     pure(1, "txn"),
     pure(1, "reads"),
     pure(1, "rowstore"),

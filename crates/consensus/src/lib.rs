@@ -14,8 +14,8 @@
 //! - *lease*: no two members hold a lease at one instant;
 //! - nothing leaves a member that it could forget in a crash.
 //!
-//! Suggested reading order: [`entry`], [`message`], [`journal`] (what lies on disk), [`frame`] (how), the log
-//! in memory, then [`member`].
+//! Suggested reading order: [`entry`], [`message`], [`journal`] (what lies on disk), [`frame`] (how, on
+//! the disks of simulations; real ones hold records of the crate `durability`), the log in memory, then [`member`].
 
 pub mod entry;
 pub mod frame;

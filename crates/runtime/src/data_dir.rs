@@ -1,10 +1,12 @@
 //! A directory that holds a database: who may use it, and what it was made with.
 //!
-//! A directory is one life of its logs, named by when it was made ([`DataDir::incarnation`]). Inside: `lock` (locked by the process that uses it), `made-with` (settings, one `name value` a line, which
-//! must be the same for ever), and one log per node. KEEPS: one process at a time; a directory that holds
+//! A directory is one life of its logs, named by when it was made ([`DataDir::incarnation`]). Inside: `lock` (locked by
+//! the process that uses it), `made-with` (settings, one `name value` a line, which must be the same for ever), and one
+//! directory per node ([`NodeLog`]). KEEPS: one process at a time; a directory that holds
 //! anything else is left alone.
 
-use crate::log_file::{DiskError, LogFile, io, sync_directory};
+use crate::files::{make_directory, sync_directory};
+use crate::node_log::{DiskError, NodeLog, io};
 use base::NodeId;
 use base::cut::Incarnation;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -29,7 +31,7 @@ impl DataDir {
     /// Takes a directory, made if it is not there. `settings` have to be what it was made with, except those
     /// named in `may_differ`, which are written down anew.
     pub fn open(path: &Path, settings: &[(&str, String)], may_differ: &[&str]) -> Result<DataDir, DiskError> {
-        std::fs::create_dir_all(path).map_err(io(path, "make"))?;
+        make_directory(path).map_err(io(path, "make"))?;
         let lock_path = path.join(LOCK);
         if !path.join(MADE_WITH).exists() {
             let others = std::fs::read_dir(path).map_err(io(path, "read"))?;
@@ -111,31 +113,45 @@ impl DataDir {
         file.write_all(text.as_bytes()).map_err(io(&new, "write"))?;
         file.sync_all().map_err(io(&new, "sync"))?;
         std::fs::rename(&new, &path).map_err(io(&path, "rename"))?;
-        sync_directory(&path)
+        sync_directory(&self.path).map_err(io(&self.path, "sync"))
     }
 
     /// Errors: logs that were there are gone. A life goes on with all of them or not at all.
     pub fn check_complete(&self, nodes: impl Iterator<Item = NodeId>) -> Result<(), DiskError> {
-        let paths: Vec<PathBuf> = nodes.map(|node| self.log_path(node)).collect();
-        let (there, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(|path| path.exists());
-        let holds = |path: &&PathBuf| LogFile::open(path).map(|(_, records)| !records.is_empty());
-        let Some(missing) = missing.first() else { return Ok(()) };
-        for path in there {
-            if holds(&path)? {
-                let why = format!("is not there, but {} is; restore it from a copy", path.display());
-                return Err(DiskError::Foreign { path: missing.to_path_buf(), why });
+        let refused = |path: &Path| {
+            let directory = path.to_path_buf();
+            move |failed: durability::Failed| DiskError::Refused { directory, why: failed.into() }
+        };
+        let (mut missing, mut written) = (None, None);
+        for path in nodes.map(|node| self.log_path(node)) {
+            match NodeLog::look(&path).map_err(refused(&path))? {
+                None => missing = missing.or(Some(path)),
+                Some(true) => written = Some(path),
+                Some(false) => {}
             }
         }
-        Ok(())
+        match (missing, written) {
+            (Some(missing), Some(written)) => {
+                let why = format!("is not there, but {} is; restore it from a copy", written.display());
+                Err(DiskError::Foreign { path: missing, why })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn log_path(&self, node: NodeId) -> PathBuf {
-        self.path.join(format!("node-{}.log", node.0))
+        self.path.join(format!("node-{}", node.0))
     }
 
     /// The log of one node, and what it holds.
-    pub fn log(&self, node: NodeId) -> Result<(LogFile, Vec<Vec<u8>>), DiskError> {
-        LogFile::open(&self.log_path(node))
+    pub fn log(&self, node: NodeId) -> Result<(NodeLog, Vec<Vec<u8>>), DiskError> {
+        let path = self.log_path(node);
+        let former = path.with_extension("log");
+        if former.exists() {
+            let why = "is a log of an earlier layout; only the program that wrote it can read it".to_string();
+            return Err(DiskError::Foreign { path: former, why });
+        }
+        NodeLog::open(&path, node, self.incarnation)
     }
 }
 
@@ -214,13 +230,20 @@ pub(crate) mod tests {
         let directory = DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap();
         let nodes = || [NodeId(0), NodeId(1)].into_iter();
         directory.check_complete(nodes()).unwrap();
-        let (mut log, _) = directory.log(NodeId(0)).unwrap();
+        let (log, _) = directory.log(NodeId(0)).unwrap();
         directory.check_complete(nodes()).expect("nothing was written yet");
-        log.append(&[(base::process::PersistToken(1), b"record".to_vec())]).unwrap();
+        let (sender, records) = std::sync::mpsc::channel();
+        sender.send((base::process::PersistToken(1), b"record".to_vec())).unwrap();
+        drop(sender);
+        log.serve(records, |_| ()).unwrap();
         let error = directory.check_complete(nodes()).unwrap_err().to_string();
-        assert!(error.contains("node-1.log: is not there"), "{error}");
+        assert!(error.contains("node-1: is not there"), "{error}");
         directory.log(NodeId(1)).unwrap();
         directory.check_complete(nodes()).unwrap();
+        // Of the layout before this one.
+        std::fs::write(scratch.0.join("node-1.log"), "").unwrap();
+        let error = directory.log(NodeId(1)).unwrap_err().to_string();
+        assert!(error.contains("node-1.log: is a log of an earlier layout"), "{error}");
     }
 
     #[test]

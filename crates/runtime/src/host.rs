@@ -23,7 +23,7 @@
 mod vanishing;
 
 use crate::clock::Clock;
-use crate::log_file::LogFile;
+use crate::node_log::NodeLog;
 use base::process::{Computation, Effect, Effects, Event, PersistToken, Process};
 use base::{NodeId, RequestId, Time};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -88,7 +88,7 @@ enum Disk {
     /// Nothing is kept.
     None,
     /// Before the start.
-    Waiting(LogFile),
+    Waiting(NodeLog),
     /// A thread writes what it is sent.
     Served(mpsc::Sender<(PersistToken, Vec<u8>)>),
     /// After the end.
@@ -146,7 +146,7 @@ impl<P: Process + Send + 'static> Host<P> {
     }
 
     /// A host whose node persists into this log.
-    pub fn with_log(id: NodeId, process: P, clock: Clock, log: LogFile) -> Arc<Host<P>> {
+    pub fn with_log(id: NodeId, process: P, clock: Clock, log: NodeLog) -> Arc<Host<P>> {
         Host::on(Disk::Waiting(log), id, process, clock)
     }
 

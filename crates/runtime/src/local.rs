@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::host::{Host, Links};
-use crate::log_file::LogFile;
+use crate::node_log::NodeLog;
 use base::process::{Event, Process};
 use base::topology::Topology;
 use base::{NodeId, RegionId, Time};
@@ -46,7 +46,7 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
     }
 
     /// The same, where each node keeps its log.
-    pub fn start_with_logs(topology: Arc<Topology>, nodes: Vec<(P, LogFile)>) -> LocalCluster<P> {
+    pub fn start_with_logs(topology: Arc<Topology>, nodes: Vec<(P, NodeLog)>) -> LocalCluster<P> {
         assert_eq!(nodes.len(), topology.nodes.len(), "one log per node");
         let clock = Clock::new();
         let host = |(id, (node, log))| Host::with_log(id, node, clock.another(), log);

@@ -109,13 +109,17 @@ async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
     let said = refused(&directory.0, &["--partitions", "2"]);
     assert!(said.contains("was made with --partitions 1, not 2"), "{said}");
     // Damage in the middle.
-    let log = directory.0.join("node-0.log");
+    let log = directory.0.join("node-0/log/00000000000000000001.seg");
     let whole = std::fs::read(&log).unwrap();
     let mut bytes = whole.clone();
-    bytes[40] ^= 1;
+    bytes[60] ^= 1;
     std::fs::write(&log, &bytes).unwrap();
     let said = refused(&directory.0, &[]);
-    assert!(said.contains(log.to_str().unwrap()) && said.contains("damaged at offset"), "{said}");
+    assert!(
+        said.contains(directory.text())
+            && said.contains("log/00000000000000000001.seg is damaged at offset 46:"),
+        "{said}"
+    );
     // A torn end is cut.
     let mut bytes = whole.clone();
     bytes.extend_from_slice(&whole[whole.len() - 9..]);
@@ -161,13 +165,13 @@ async fn a_token_is_good_for_the_life_of_its_logs_and_refused_by_any_other() {
     let both = Directory::new("half");
     let start_both = || Server::start_with(&["--regions", "us,eu", "--data", both.text()], 2);
     drop(start_both());
-    std::fs::remove_file(both.0.join("node-1.log")).unwrap();
+    std::fs::remove_dir_all(both.0.join("node-1")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_meridian"))
         .args(["start", "--port", "0", "--wan", "local", "--regions", "us,eu", "--data", both.text()])
         .output()
         .expect("the command runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("node-1.log: is not there"), "{said}");
+    assert!(!output.status.success() && said.contains("node-1: is not there"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
