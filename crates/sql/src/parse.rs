@@ -10,6 +10,7 @@ mod groups;
 mod overriding;
 mod spellings;
 
+pub use chains::balanced;
 pub use complexity::too_deep;
 pub use overriding::{Overriding, overriding};
 pub use spellings::names_of_columns;

@@ -22,15 +22,13 @@ pub(super) fn written_out(e: &Expr) -> SqlResult<Option<Expr>> {
             else {
                 return Ok(None);
             };
-            let mut any: Option<Expr> = None;
-            for item in &items {
-                let Some(equal) = compared(&row, &BinaryOperator::Eq, item)? else { return Ok(None) };
-                any = Some(match any {
-                    None => equal,
-                    Some(before) => joined(before, BinaryOperator::Or, equal),
-                });
+            let equal = items.iter().map(|item| compared(&row, &BinaryOperator::Eq, item));
+            let Some(equal) = equal.collect::<SqlResult<Option<Vec<_>>>>()? else { return Ok(None) };
+            if equal.is_empty() {
+                return Ok(None);
             }
-            Ok(any.map(|any| if *negated { not(any) } else { any }))
+            let any = chained(equal, &BinaryOperator::Or);
+            Ok(Some(if *negated { not(any) } else { any }))
         }
         Expr::IsNull(inner) => Ok(all_are(inner, |e| Expr::IsNull(Box::new(e)))),
         Expr::IsNotNull(inner) => Ok(all_are(inner, |e| Expr::IsNotNull(Box::new(e)))),
@@ -72,6 +70,11 @@ fn joined(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     nested(Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) })
 }
 
+/// A chain of operands, as a tree that is no deeper than it has to be.
+fn chained(operands: Vec<Expr>, op: &BinaryOperator) -> Expr {
+    sql::parse::balanced(operands, &|left, right| joined(left, op.clone(), right))
+}
+
 fn refuse_lengths(a: &[Expr], b: &[Expr]) -> SqlResult<()> {
     match () {
         () if a.len() != b.len() => {
@@ -92,10 +95,7 @@ fn compared(a: &[Expr], op: &BinaryOperator, b: &[Expr]) -> SqlResult<Option<Exp
     refuse_lengths(a, b)?;
     let pair = |n: usize, op: B| joined(nested(a[n].clone()), op, nested(b[n].clone()));
     let last = a.len() - 1;
-    let all = |op: B, between: B| {
-        let first = pair(0, op.clone());
-        (1..=last).fold(first, |before, n| joined(before, between.clone(), pair(n, op.clone())))
-    };
+    let all = |op: B, between: B| chained((0..=last).map(|n| pair(n, op.clone())).collect(), &between);
     Ok(Some(match op {
         B::Eq => all(B::Eq, B::And),
         B::NotEq => all(B::NotEq, B::Or),
@@ -118,13 +118,13 @@ fn distinct(left: &Expr, right: &Expr, negated: bool) -> SqlResult<Option<Expr>>
         nested(if negated { Expr::IsNotDistinctFrom(a, b) } else { Expr::IsDistinctFrom(a, b) })
     });
     let between = if negated { BinaryOperator::And } else { BinaryOperator::Or };
-    Ok(pairs.reduce(|before, pair| joined(before, between.clone(), pair)))
+    Ok(Some(chained(pairs.collect(), &between)))
 }
 
 /// A row is NULL if all its elements are, and is not if none is.
 fn all_are(row: &Expr, test: impl Fn(Expr) -> Expr) -> Option<Expr> {
-    let tests = elements(row)?.into_iter().map(|e| nested(test(nested(e))));
-    tests.reduce(|before, test| joined(before, BinaryOperator::And, test))
+    let tests: Vec<Expr> = elements(row)?.into_iter().map(|e| nested(test(nested(e)))).collect();
+    (!tests.is_empty()).then(|| chained(tests, &BinaryOperator::And))
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn is_associative_set(op: SetOperator, quantifier: SetQuantifier) -> bool {
 }
 
 /// A balanced tree over at least one operand.
-fn balanced<T>(mut operands: Vec<T>, join: &impl Fn(T, T) -> T) -> T {
+pub fn balanced<T>(mut operands: Vec<T>, join: &impl Fn(T, T) -> T) -> T {
     while operands.len() > 1 {
         let mut halved = Vec::with_capacity(operands.len().div_ceil(2));
         let mut pairs = operands.into_iter();
