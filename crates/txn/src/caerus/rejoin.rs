@@ -10,7 +10,7 @@
 //!    unless a candidate's own promise is enough. It has promised the latest term among theirs, and its log is the
 //!    best of theirs, as far back as it is kept: others may lack what this region does not.
 //! 4. blocks and answers count only in the life that asked for them: those that a former life asked for may come late,
-//!    and are of another moment.
+//!    and are of another moment. So are blocks that another life of the donor has made.
 //!
 //! Why nothing answered is lost. What was answered rests on entries that K + 1 regions held in one term. If a former
 //! life of this one was among them there are K others, and among any N − K others at least one of those: it held the
@@ -124,6 +124,8 @@ struct Joining {
     tried: BTreeSet<NodeId>,
     /// Numbered from 1 on in this life; 0: none has been asked for.
     copy: CopyId,
+    /// The donor's life that makes it, once a block has come.
+    by: Option<u32>,
     heard_at: Time,
     asked_at: Time,
     next: u32,
@@ -147,6 +149,7 @@ impl Joining {
             donor: None,
             tried: BTreeSet::new(),
             copy: CopyId { life, number: 0 },
+            by: None,
             heard_at: Time::ZERO,
             asked_at: Time::ZERO,
             next: 0,
@@ -276,7 +279,7 @@ impl Caerus {
             }
             joining.donor = Some(*donor);
             joining.copy.number += 1;
-            (joining.next, joining.of, joining.heard_at) = (0, None, now);
+            (joining.next, joining.of, joining.by, joining.heard_at) = (0, None, None, now);
             joining.early.clear();
             joining.state.clear();
             joining.rows.clear();
@@ -299,13 +302,22 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (copy, number, of, part): (CopyId, u32, Option<u32>, Part),
+        (copy, by, number, of, part): (CopyId, u32, u32, Option<u32>, Part),
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
         let Some(joining) = self.life.joining_mut() else { return };
         if joining.donor != Some(from) || joining.copy != copy || joining.answers.is_some() {
             return;
+        }
+        match *joining.by.get_or_insert(by) {
+            known if by < known => return,
+            known if by > known => {
+                base::sometimes!("a donor lost its memory while it was giving a copy");
+                joining.donor = None;
+                return self.go_on_joining(now, out);
+            }
+            _ => {}
         }
         (joining.heard_at, joining.of) = (now, of.or(joining.of));
         if number >= joining.next {
