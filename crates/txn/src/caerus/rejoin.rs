@@ -119,13 +119,12 @@ struct Joining {
     /// It never will be.
     refused: Option<Refused>,
     began: Option<Time>,
-    donor: Option<NodeId>,
+    /// Who gives the copy, and the life in which it is made, once a block has come.
+    donor: Option<(NodeId, Option<u32>)>,
     /// Donors that were silent, or whose copy was too old, since all were.
     tried: BTreeSet<NodeId>,
     /// Numbered from 1 on in this life; 0: none has been asked for.
     copy: CopyId,
-    /// The donor's life that makes it, once a block has come.
-    by: Option<u32>,
     heard_at: Time,
     asked_at: Time,
     next: u32,
@@ -149,7 +148,6 @@ impl Joining {
             donor: None,
             tried: BTreeSet::new(),
             copy: CopyId { life, number: 0 },
-            by: None,
             heard_at: Time::ZERO,
             asked_at: Time::ZERO,
             next: 0,
@@ -269,7 +267,7 @@ impl Caerus {
         let doublings = (joining.copy.number + 1).min(SILENCE_DOUBLINGS_MAX);
         if joining.donor.is_some() && now.since(joining.heard_at) > patience_ns << doublings {
             base::sometimes!("a region that comes back asks another donor");
-            joining.tried.extend(joining.donor.take());
+            joining.tried.extend(joining.donor.take().map(|(node, _)| node));
         }
         if joining.donor.is_none() {
             let untried = donors.iter().find(|node| !joining.tried.contains(node));
@@ -277,9 +275,9 @@ impl Caerus {
             if untried.is_none() {
                 joining.tried.clear();
             }
-            joining.donor = Some(*donor);
+            joining.donor = Some((*donor, None));
             joining.copy.number += 1;
-            (joining.next, joining.of, joining.by, joining.heard_at) = (0, None, None, now);
+            (joining.next, joining.of, joining.heard_at) = (0, None, now);
             joining.early.clear();
             joining.state.clear();
             joining.rows.clear();
@@ -292,7 +290,7 @@ impl Caerus {
 
     fn ask_blocks(&mut self, now: Time, out: &mut Out) {
         let Some(joining) = self.life.joining_mut() else { return };
-        let Some(donor) = joining.donor else { return };
+        let Some((donor, _)) = joining.donor else { return };
         joining.asked_at = now;
         let message = Message::CopyWanted { copy: joining.copy, from: joining.next };
         self.send(donor, message, out);
@@ -307,17 +305,14 @@ impl Caerus {
         out: &mut Out,
     ) {
         let Some(joining) = self.life.joining_mut() else { return };
-        if joining.donor != Some(from) || joining.copy != copy || joining.answers.is_some() {
+        let Some((_, life)) = joining.donor.as_mut().filter(|(donor, _)| *donor == from) else { return };
+        if joining.copy != copy || joining.answers.is_some() || life.is_some_and(|life| by < life) {
             return;
         }
-        match *joining.by.get_or_insert(by) {
-            known if by < known => return,
-            known if by > known => {
-                base::sometimes!("a donor lost its memory while it was giving a copy");
-                joining.donor = None;
-                return self.go_on_joining(now, out);
-            }
-            _ => {}
+        if *life.get_or_insert(by) != by {
+            base::sometimes!("a donor lost its memory while it was giving a copy");
+            joining.donor = None;
+            return self.go_on_joining(now, out);
         }
         (joining.heard_at, joining.of) = (now, of.or(joining.of));
         if number >= joining.next {
@@ -351,7 +346,7 @@ impl Caerus {
         let Ok(image) = codec::decode::<Image>(&state) else {
             // A donor of another version. Another one may do.
             let joining = self.life.joining_mut().expect("just found");
-            return joining.tried.extend(joining.donor.take());
+            return joining.tried.extend(joining.donor.take().map(|(node, _)| node));
         };
         self.forget_merged();
         self.take_over(image);
@@ -363,7 +358,8 @@ impl Caerus {
     /// The copy that is arriving cannot be finished: another one is begun at once, by the same donor if it is the nearest.
     pub(super) fn on_copy_ended(&mut self, now: Time, from: NodeId, copy: CopyId, out: &mut Out) {
         let Some(joining) = self.life.joining_mut() else { return };
-        if joining.donor == Some(from) && joining.copy == copy && joining.answers.is_none() {
+        let gives = joining.donor.is_some_and(|(donor, _)| donor == from);
+        if gives && joining.copy == copy && joining.answers.is_none() {
             base::sometimes!("a region that comes back hears that its copy cannot be finished");
             joining.donor = None;
             self.go_on_joining(now, out);
