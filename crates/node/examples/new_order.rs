@@ -9,19 +9,19 @@
 
 mod common;
 
-use base::process::{Computation, Effect, Effects, Event, Process};
+use base::process::Event;
 use base::time::{SECOND, US};
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::txn::{AccessSet, Outcome, Submission, Transaction, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, NodeId, Place, Rank, RequestId, Time, Token, TxnId};
+use base::{Datum, NodeId, Place, Rank, Time, Token, TxnId};
+use common::host::Host;
 use common::{P, cpu_ns};
 use mimalloc::MiMalloc;
 use node::{Node, Options, Reply, Request};
 use rowstore::Store;
 use std::alloc::{GlobalAlloc, Layout};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -93,104 +93,53 @@ impl Target for Bare {
     }
 }
 
-type OneNode = Node<AnyEngine>;
-
-/// A host with a virtual clock.
-struct Host {
-    node: OneNode,
-    now: Time,
-    request: u64,
-    timers: BTreeMap<(Time, u64), <OneNode as Process>::Timer>,
-    timer_count: u64,
-    effects: Effects<OneNode>,
-    work: Vec<Computation<OneNode>>,
+/// One node, and what its background work takes.
+struct Alone {
+    host: Host<AnyEngine>,
     background_ns: u64,
     begun: Instant,
-    reply: Option<Reply>,
 }
 
 /// Virtual time between two transactions: 10,000 a second.
 const PACE_NS: u64 = 100 * US;
 
-impl Host {
-    fn new(node: OneNode) -> Host {
-        let mut host = Host {
-            node,
-            now: Time(SECOND),
-            request: 0,
-            timers: BTreeMap::new(),
-            timer_count: 0,
-            effects: Effects::new(),
-            work: Vec::new(),
-            background_ns: 0,
-            begun: Instant::now(),
-            reply: None,
-        };
-        host.step(Event::Start);
-        host
-    }
-
-    fn step(&mut self, event: Event<OneNode>) {
-        self.node.step(self.now, event, &mut self.effects);
-        for effect in self.effects.drain() {
-            match effect {
-                Effect::Timer { at, timer } => {
-                    self.timer_count += 1;
-                    self.timers.insert((at, self.timer_count), timer);
-                }
-                Effect::GiveWay { timer } => {
-                    self.timer_count += 1;
-                    self.timers.insert((self.now, self.timer_count), timer);
-                }
-                Effect::Reply { reply, .. } => self.reply = Some(reply),
-                Effect::Compute(work) => self.work.push(work),
-                Effect::Send { .. } | Effect::SendAll { .. } => unreachable!("there is no other node"),
-                Effect::Persist { .. } => unreachable!("nothing is persistent here"),
-            }
-        }
+impl Alone {
+    fn new(node: Node<AnyEngine>) -> Alone {
+        Alone { host: Host::new(node, Time(SECOND)), background_ns: 0, begun: Instant::now() }
     }
 
     fn pass(&mut self, ns: u64) {
-        let until = self.now + ns;
-        while let Some(entry) = self.timers.first_entry().filter(|e| e.key().0 <= until) {
-            self.now = self.now.max(entry.key().0);
-            let timer = entry.remove();
-            self.step(Event::Timer(timer));
-            self.compute();
-        }
-        self.now = until;
-    }
-
-    fn compute(&mut self) {
-        while let Some(work) = self.work.pop() {
-            let begin = cpu_ns(self.begun);
-            let computed = work();
-            self.background_ns += cpu_ns(self.begun) - begin;
-            self.step(Event::Computed(computed));
-        }
+        let (begun, background_ns) = (self.begun, &mut self.background_ns);
+        self.host.pass(self.host.now + ns, |host| {
+            while let Some(work) = host.work.pop() {
+                let begin = cpu_ns(begun);
+                let computed = work();
+                *background_ns += cpu_ns(begun) - begin;
+                host.step(Event::Computed(computed));
+            }
+        });
+        assert!(self.host.sent.is_empty(), "there is no other node");
     }
 }
 
-impl Target for Host {
+impl Target for Alone {
     fn run(&mut self, program: TxnProgram, access: AccessSet) -> Outcome {
-        self.request += 1;
         let submission = Submission {
             program: Arc::new(program),
             access: Arc::new(access),
             token: Token::default(),
             request: None,
         };
-        let request = Request::Submit(submission);
-        self.step(Event::Request { id: RequestId(self.request), request });
+        self.host.request(Request::Submit(submission));
         self.pass(PACE_NS);
-        match self.reply.take() {
-            Some(Reply::Submitted(Ok(submitted))) => submitted.outcome,
+        match self.host.replies.pop() {
+            Some((_, Reply::Submitted(Ok(submitted)))) => submitted.outcome,
             Some(_) => panic!("a submission was refused"),
             None => panic!("alone on its node, a transaction is answered at once"),
         }
     }
     fn store(&self) -> &Store {
-        self.node.store(P)
+        self.host.node.store(P)
     }
     fn background_ns(&self) -> u64 {
         self.background_ns
@@ -199,7 +148,7 @@ impl Target for Host {
         self.pass(3 * SECOND);
     }
     fn column_bytes(&self) -> u64 {
-        self.node.columns().status().bytes as u64
+        self.host.node.columns().status().bytes as u64
     }
 }
 
@@ -280,7 +229,7 @@ fn main() {
     let procedures = Arc::new(procedures);
     let node = |kind: EngineKind, topology: &Arc<Topology>| {
         let engine = AnyEngine::new(topology.clone(), NodeId(0), 1, kind.options());
-        Host::new(Node::new(NodeId(0), topology.clone(), procedures.clone(), engine, Options::default()))
+        Alone::new(Node::new(NodeId(0), topology.clone(), procedures.clone(), engine, Options::default()))
     };
     println!("{warehouses} warehouses, {transactions} NewOrder, one core, no sockets");
     let held = || BYTES.load(Ordering::Relaxed);

@@ -9,19 +9,19 @@
 mod common;
 
 use base::order::StreamItem;
-use base::process::{Effect, Effects, Event, Process};
+use base::process::{Event, Process};
 use base::time::{SECOND, US};
 use base::topology::{NodeSpec, PartitionSpec, Topology};
 use base::txn::procedure::Procedures;
 use base::txn::{AccessSet, Submission, TxnProgram};
 use base::wan::Wan;
-use base::{NodeId, RegionId, RequestId, Time, Token, codec};
+use base::{NodeId, RegionId, Time, Token, codec};
+use common::host::Host;
 use common::{P, cpu_ns};
 use mimalloc::MiMalloc;
 use node::message::Message;
 use node::streams::{Ack, Feed};
 use node::{Node, Options, Request};
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -43,50 +43,9 @@ const PACE_NS: u64 = 500 * US;
 
 type OneNode = Node<Perseus>;
 
-/// A node, its timers, and what it wanted sent.
-struct Host {
-    node: OneNode,
-    now: Time,
-    timers: BTreeMap<(Time, u64), <OneNode as Process>::Timer>,
-    timer_count: u64,
-    sent: Vec<(Vec<NodeId>, <OneNode as Process>::Message)>,
-}
-
-impl Host {
-    fn step(&mut self, event: Event<OneNode>) {
-        let mut effects = Effects::new();
-        self.node.step(self.now, event, &mut effects);
-        for effect in effects.drain() {
-            match effect {
-                Effect::Timer { at, timer } => {
-                    self.timer_count += 1;
-                    self.timers.insert((at, self.timer_count), timer);
-                }
-                Effect::GiveWay { timer } => {
-                    self.timer_count += 1;
-                    self.timers.insert((self.now, self.timer_count), timer);
-                }
-                Effect::Send { to, message } => self.sent.push((vec![to], message)),
-                Effect::SendAll { to, message } => self.sent.push((to, message)),
-                // Merges are a host's background work.
-                Effect::Compute(work) => {
-                    let computed = work();
-                    self.node.step(self.now, Event::Computed(computed), &mut Effects::new());
-                }
-                Effect::Reply { .. } => {}
-                Effect::Persist { .. } => unreachable!("nothing is persistent here"),
-            }
-        }
-    }
-
-    fn pass(&mut self, until: Time) {
-        while let Some(entry) = self.timers.first_entry().filter(|e| e.key().0 <= until) {
-            self.now = self.now.max(entry.key().0);
-            let timer = entry.remove();
-            self.step(Event::Timer(timer));
-        }
-        self.now = until;
-    }
+/// Time passes at a node; its background work is part of what it takes.
+fn pass(host: &mut Host<Perseus>, until: Time) {
+    host.pass(until, Host::compute);
 }
 
 /// ns and how often.
@@ -107,11 +66,10 @@ impl Spent {
 }
 
 struct Pair {
-    writer: Host,
+    writer: Host<Perseus>,
     /// What was sent, and when.
     encoded: Vec<(Time, Vec<u8>)>,
     begun: Instant,
-    request: u64,
     readers: u16,
     /// What looking at the CPU time takes.
     look_ns: u64,
@@ -141,21 +99,19 @@ impl Pair {
     }
 
     fn submit(&mut self, program: TxnProgram, access: AccessSet) {
-        self.request += 1;
         let submission = Submission {
             program: Arc::new(program),
             access: Arc::new(access),
             token: Token::default(),
             request: None,
         };
-        let (id, request) = (RequestId(self.request), Request::Submit(submission));
-        self.timed(|p| &mut p.steps, 1, |p| p.writer.step(Event::Request { id, request }));
+        self.timed(|p| &mut p.steps, 1, |p| _ = p.writer.request(Request::Submit(submission)));
         self.pass(PACE_NS);
     }
 
     fn pass(&mut self, ns: u64) {
         let until = self.writer.now + ns;
-        self.timed(|p| &mut p.steps, 0, |p| p.writer.pass(until));
+        self.timed(|p| &mut p.steps, 0, |p| pass(&mut p.writer, until));
         let mut next = None;
         for (to, message) in std::mem::take(&mut self.writer.sent) {
             let Message::Stream { partition, generation, collected, first, items } = message else {
@@ -192,13 +148,20 @@ impl Pair {
     }
 
     /// A reader takes what was sent; the messages before the `counted`-th do not count.
-    fn read(&mut self, reader: &mut Host, counted: usize) {
+    fn read(&mut self, reader: &mut Host<Perseus>, counted: usize) {
         for (nth, (at, bytes)) in std::mem::take(&mut self.encoded).into_iter().enumerate() {
-            reader.pass(at);
+            pass(reader, at);
             let decoded = self.timed(|p| &mut p.decode, bytes.len() as u64, |_| codec::decode(&bytes));
             let message = decoded.expect("what is written is read");
             let event = Event::Message { from: NodeId(0), message };
-            self.timed(|p| &mut p.take, bytes.len() as u64, |_| reader.step(event));
+            self.timed(
+                |p| &mut p.take,
+                bytes.len() as u64,
+                |_| {
+                    reader.step(event);
+                    reader.compute();
+                },
+            );
             if nth + 1 == counted {
                 (self.decode, self.take) = Default::default();
             }
@@ -246,10 +209,7 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
         let options = txn::perseus::Options { lease_ns: SECOND / 5, ..Default::default() };
         let engine = Perseus::new(topology.clone(), id, 1, options);
         let node = Node::new(id, topology.clone(), procedures.clone(), engine, Options::default());
-        let now = Time(SECOND);
-        let mut host = Host { node, now, timers: BTreeMap::new(), timer_count: 0, sent: Vec::new() };
-        host.step(Event::Start);
-        host
+        Host::new(node, Time(SECOND))
     };
     let begun = Instant::now();
     let before = cpu_ns(begun);
@@ -259,7 +219,6 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
         writer: host(NodeId(0)),
         encoded: Vec::new(),
         begun,
-        request: 0,
         readers,
         look_ns,
         bytes: 0,

@@ -8,7 +8,7 @@ use crate::data::Data;
 use crate::message::ScanPart;
 use crate::node::Options;
 use crate::printed::PrintedCopy;
-use crate::streams::Feed;
+use crate::streams::{self, Feed};
 use base::order::StreamItem;
 use base::schema::Catalog;
 use base::topology::Topology;
@@ -18,7 +18,7 @@ use reads::estimate::DelayEstimates;
 use reads::graph::DependencyGraph;
 use reads::rule::View;
 use reads::rule::perseus::Issued;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What this node's analytics know.
@@ -35,6 +35,8 @@ pub struct Columns {
     delays: DelayEstimates,
     /// A copy of these partitions is arriving; nothing of them can be read.
     arriving: BTreeSet<PartitionId>,
+    /// Partitions of this node whose columns are being filled from their rows: what was streamed since that began.
+    filling: BTreeMap<PartitionId, VecDeque<StreamItem>>,
     /// The storage of the printed protocol, in clusters that run it.
     printed: Option<PrintedCopy>,
     collected_below: Rank,
@@ -71,6 +73,7 @@ impl Columns {
             begins_at: BTreeMap::new(),
             delays: DelayEstimates::new(nominal_ns),
             arriving: BTreeSet::new(),
+            filling: BTreeMap::new(),
             printed: options.printed.map(|p| PrintedCopy::new(p, subscribes)),
             collected_below: Rank::ZERO,
             merging: false,
@@ -104,6 +107,13 @@ impl Columns {
 
     pub fn receive(&mut self, now: Time, partition: PartitionId, item: &StreamItem) {
         self.graph.receive(now, partition, item);
+        match self.filling.get_mut(&partition) {
+            Some(waiting) => waiting.push_back(item.clone()),
+            None => self.apply(now, partition, item),
+        }
+    }
+
+    fn apply(&mut self, now: Time, partition: PartitionId, item: &StreamItem) {
         match item {
             StreamItem::Record(record) => {
                 if let Some(printed) = &mut self.printed {
@@ -117,6 +127,33 @@ impl Columns {
             }
             StreamItem::Vertex(_) => {}
         }
+    }
+
+    /// A partition's columns are filled from its rows here: a copy begins. What is streamed from now on comes after it.
+    pub fn begin_filling(&mut self, now: Time, partition: PartitionId, head: &[Feed]) {
+        self.filling.remove(&partition);
+        head.iter().for_each(|feed| _ = self.take(now, partition, feed));
+        self.filling.insert(partition, VecDeque::new());
+    }
+    /// The copy is complete up to `low`; what was streamed since follows.
+    pub fn filled(&mut self, partition: PartitionId, low: Rank) {
+        if let Some(waiting) = self.filling.get_mut(&partition) {
+            waiting.push_front(StreamItem::Low(low));
+        }
+    }
+    /// Applies some of what was streamed meanwhile. Whether that was all: then the columns can be read.
+    pub fn catch_up(&mut self, now: Time, partition: PartitionId, rows_max: usize) -> bool {
+        let mut rows = 0;
+        while rows < rows_max {
+            let Some(item) = self.filling.get_mut(&partition).and_then(VecDeque::pop_front) else {
+                self.filling.remove(&partition);
+                self.arriving.remove(&partition);
+                return true;
+            };
+            rows += streams::weight(&item);
+            self.apply(now, partition, &item);
+        }
+        false
     }
 
     /// What is here of a partition is void until a copy of it has arrived.

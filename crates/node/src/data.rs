@@ -6,8 +6,8 @@ use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::txn::{AccessMode, Applied, Gathered, Granule, Transaction};
 use base::write_set::{Evaluated, WriteSet};
-use base::{NodeId, PartitionId, Place, Rank, SqlError, SqlState, TableId, TxnId};
-use rowstore::{Begun, CopyOutdated, CopyPlan, Counters, Store};
+use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, SqlState, TableId, TxnId};
+use rowstore::{Begun, CopyOutdated, CopyPlan, Counters, LiveRows, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use txn::engine::{CopyEnded, Executor};
@@ -23,12 +23,32 @@ pub struct Data {
     written: Vec<Written>,
     /// Copies that other nodes take. Versions are not collected meanwhile.
     copies: BTreeMap<NodeId, OpenCopy>,
+    /// Copies of rows that fill columns, here or at a subscriber. Nor are versions collected meanwhile.
+    row_copies: BTreeMap<(PartitionId, NodeId), RowCopy>,
 }
 
 /// A copy under way, and what was applied since it began.
 struct OpenCopy {
     plans: VecDeque<(PartitionId, CopyPlan)>,
     since: BTreeSet<TxnId>,
+}
+
+/// A copy of a partition's rows under way, what was applied there since it began, and up to where it is complete.
+struct RowCopy {
+    rows: LiveRows,
+    since: BTreeSet<TxnId>,
+    low: Rank,
+}
+
+/// The next piece of a copy of rows.
+pub enum RowPiece {
+    Rows(TableId, Vec<(Key, Row)>),
+    /// That was all; complete up to this rank.
+    Ends {
+        low: Rank,
+    },
+    /// The catalog has changed: another copy has to be begun.
+    Outdated,
 }
 
 /// Rank and gateway of a transaction, and the rows that it wrote.
@@ -41,13 +61,13 @@ impl Data {
         partitions: impl Iterator<Item = PartitionId>,
     ) -> Data {
         let store = |p| (p, Store::new(p, topology.clone(), procedures.clone()));
-        let (notes_writes, written, copies) = (false, Vec::new(), BTreeMap::new());
         Data {
             stores: partitions.map(store).collect(),
             collect_below: Rank::ZERO,
-            notes_writes,
-            written,
-            copies,
+            notes_writes: false,
+            written: Vec::new(),
+            copies: BTreeMap::new(),
+            row_copies: BTreeMap::new(),
         }
     }
 
@@ -98,7 +118,7 @@ impl Data {
 
     /// A bounded amount of collection.
     pub fn maintain(&mut self) {
-        if !self.copies.is_empty() {
+        if !self.copies.is_empty() || !self.row_copies.is_empty() {
             return;
         }
         for store in self.stores.values_mut() {
@@ -111,6 +131,39 @@ impl Data {
         self.stores
             .values()
             .any(|store| store.collected_below() < self.collect_below || store.is_collecting())
+    }
+
+    // ---- copies of rows ---------------------------------------------------------------------------
+
+    /// Begins a copy of a partition's rows as they are now, complete up to `low`, for columns at a node; one that was
+    /// under way for them ends. Answers the catalog of the copy.
+    pub fn begin_rows(&mut self, partition: PartitionId, to: NodeId, low: Rank) -> Arc<Catalog> {
+        let rows = self.store(partition).begin_rows();
+        let catalog = rows.catalog().clone();
+        self.row_copies.insert((partition, to), RowCopy { rows, since: BTreeSet::new(), low });
+        catalog
+    }
+    /// Goes on with it, after a look at so many keys at most; `None`: there is none.
+    pub fn more_rows(&mut self, partition: PartitionId, to: NodeId, keys_max: usize) -> Option<RowPiece> {
+        let RowCopy { rows, since, low } = self.row_copies.get_mut(&(partition, to))?;
+        let is_newer = |place: &Place| since.contains(&place.txn);
+        let piece = match self.stores[&partition].more_rows(rows, keys_max, &is_newer) {
+            Ok(Some((table, rows))) => return Some(RowPiece::Rows(table, rows)),
+            Ok(None) => RowPiece::Ends { low: *low },
+            Err(CopyOutdated) => RowPiece::Outdated,
+        };
+        self.row_copies.remove(&(partition, to));
+        Some(piece)
+    }
+    /// Ends copies that nobody takes any more.
+    pub fn retain_row_copies(&mut self, is_taken: impl Fn(PartitionId, NodeId) -> bool) {
+        self.row_copies.retain(|(partition, to), _| is_taken(*partition, *to));
+    }
+    /// A transaction was applied: copies that began before it leave it out.
+    fn leave_out(&mut self, partition: PartitionId, txn: TxnId) {
+        self.copies.values_mut().for_each(|copy| _ = copy.since.insert(txn));
+        let here = self.row_copies.iter_mut().filter(|((of, _), _)| *of == partition);
+        here.for_each(|(_, copy)| _ = copy.since.insert(txn));
     }
 
     pub fn counters(&self) -> Counters {
@@ -147,7 +200,7 @@ impl Executor for Data {
             });
             self.written.push((place.rank, transaction.id.coordinator, rows.collect()));
         }
-        self.copies.values_mut().for_each(|copy| _ = copy.since.insert(transaction.id));
+        self.leave_out(partition, transaction.id);
         self.store_mut(partition).apply(transaction, place, exchange)
     }
 
@@ -189,7 +242,7 @@ impl Executor for Data {
             let rows = applied.writes.iter().map(|write| (write.table, write.key.clone()));
             self.written.push((place.rank, place.txn.coordinator, rows.collect()));
         }
-        self.copies.values_mut().for_each(|copy| _ = copy.since.insert(place.txn));
+        self.leave_out(partition, place.txn);
         Ok(applied)
     }
 
@@ -220,3 +273,6 @@ impl Executor for Data {
             .unwrap_or_else(|e| panic!("a block of {partition} that another node wrote cannot be read: {e}"));
     }
 }
+
+#[cfg(test)]
+mod tests;

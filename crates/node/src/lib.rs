@@ -24,5 +24,4 @@ mod read;
 pub mod streams;
 
 pub use node::{Node, Options, choice_at, rests_on_clocks};
-pub use read::Phase;
 pub use request::{Reply, Request};

@@ -212,6 +212,8 @@ pub enum Timer {
     Scan { scan: QuestionId },
     /// Go on with reads of rows that take more than a step.
     ReadOn,
+    /// Go on with copies, and with what has arrived on streams, that take more than a step.
+    StreamOn,
     /// Ask for a calibration for the queries that came soon after the last time.
     Calibrate { partition: PartitionId },
     /// Send what has gathered for remote subscribers.

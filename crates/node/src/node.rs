@@ -240,6 +240,7 @@ impl<E: Engine> Node<E> {
             Timer::Repeat { question } => self.repeat(now, question, out),
             Timer::Scan { scan } => self.repeat_scan(now, scan, out),
             Timer::ReadOn => self.read_on(now, out),
+            Timer::StreamOn => self.stream_on(now, out),
             Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
             Timer::Flush => {
                 self.streams.flush_armed = false;

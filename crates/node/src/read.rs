@@ -43,19 +43,6 @@ pub enum ReadId {
     Part { coordinator: NodeId, scan: QuestionId },
 }
 
-/// Where a read is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// Its cut is not known yet.
-    Choosing,
-    /// Something could still be added to the cut at a partition.
-    Closing,
-    /// Something of the cut has not arrived here.
-    Applying,
-    /// Rows or pieces are on their way here, or to the coordinator.
-    Fetching,
-}
-
 /// One read on its way to its answer.
 pub struct Read {
     arrived: Time,
@@ -73,7 +60,6 @@ enum Stage {
     /// The rule chooses, closes and waits for a cut in the columns here.
     Columns {
         rule: Box<dyn Rule>,
-        phase: Phase,
         target: Target,
     },
     Rows(RowFetch),
@@ -109,7 +95,7 @@ impl Read {
     /// Columns of this node.
     pub fn columns(arrived: Time, followed: Followed, target: Target) -> Read {
         let Followed { rule, floor } = followed;
-        Read { arrived, stage: Stage::Columns { rule, phase: Phase::Choosing, target }, floor: Some(floor) }
+        Read { arrived, stage: Stage::Columns { rule, target }, floor: Some(floor) }
     }
     /// Rows at a cut that partitions close by themselves.
     pub fn rows(arrived: Time, rows: RowFetch) -> Read {
@@ -120,13 +106,6 @@ impl Read {
         Read { arrived, floor: Some(gather.at()), stage: Stage::Pieces(Box::new(gather)) }
     }
 
-    pub fn phase(&self) -> Phase {
-        match &self.stage {
-            Stage::Choosing { .. } => Phase::Choosing,
-            Stage::Columns { phase, .. } => *phase,
-            Stage::Rows(_) | Stage::Pieces(_) | Stage::Shipping(_) => Phase::Fetching,
-        }
-    }
     pub fn arrived(&self) -> Time {
         self.arrived
     }
@@ -183,16 +162,10 @@ impl Read {
     pub fn advance(&mut self, now: Time, view: &dyn View) -> Result<Step, SqlError> {
         match &mut self.stage {
             Stage::Choosing { rule, .. } => Ok(rule.chosen(view).map_or(Step::Wait, Step::Fetch)),
-            Stage::Columns { rule, phase, .. } => {
-                let next = match rule.progress(now, view)? {
-                    Progress::Choosing => Phase::Choosing,
-                    Progress::Closing => Phase::Closing,
-                    Progress::Applying => Phase::Applying,
-                    Progress::Readable(readable) => return Ok(Step::Open(readable)),
-                };
-                *phase = next.max(*phase);
-                Ok(Step::Wait)
-            }
+            Stage::Columns { rule, .. } => Ok(match rule.progress(now, view)? {
+                Progress::Readable(readable) => Step::Open(readable),
+                Progress::Choosing | Progress::Closing | Progress::Applying => Step::Wait,
+            }),
             Stage::Rows(rows) if rows.is_complete() => Ok(Step::Answer),
             Stage::Rows(_) | Stage::Pieces(_) | Stage::Shipping(_) => Ok(Step::Wait),
         }

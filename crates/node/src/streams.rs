@@ -8,7 +8,12 @@
 //!
 //! KEEPS: within a generation a subscriber applies items exactly once and in order; an item is kept by the
 //! sender until every subscriber within its lease has acknowledged it; a subscriber beyond its lease holds
-//! up nobody; one that is silent within it is sent a probe, and not its whole backlog, until it answers.
+//! up nobody; one that is silent within it is sent a probe, and not its whole backlog, until it answers; a copy is
+//! made as far ahead of its acknowledgements as a window, and taken a bounded number of rows a step.
+
+mod incoming;
+
+pub use incoming::Incoming;
 
 use crate::message::QuestionId;
 use base::order::StreamItem;
@@ -20,8 +25,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Most items in one message, so that one step stays short.
+/// Most items in one message, and most rows of a copy, so that one step stays short.
 const BATCH_ITEMS_MAX: usize = 512;
+const BATCH_ROWS_MAX: usize = 1_024;
+/// Items of a copy that are made before the subscriber has acknowledged them, at most.
+const COPY_ITEMS_AHEAD: u64 = 1_024;
+/// A row costs a subscriber as much as so many bytes do.
+const ROW_BYTES: usize = 256;
 /// Silence is borne up to 2 to this power times as long.
 const RESENDS_COUNTED: u32 = 3;
 /// Items that are on their way to a subscriber at most after a silence. Each answer doubles it, up to the other.
@@ -55,6 +65,28 @@ pub enum Feed {
     },
 }
 
+impl Feed {
+    /// What it costs to take it, in rows.
+    fn weight(&self) -> usize {
+        match self {
+            Feed::Item(item) => weight(item),
+            Feed::CopyRows { rows, .. } => {
+                let bytes: usize = rows.iter().map(|(key, row)| key.len() + row.len()).sum();
+                rows.len().max(bytes / ROW_BYTES)
+            }
+            Feed::CopyBegins { .. } | Feed::CopyLogged { .. } | Feed::CopyEnds { .. } => 1,
+        }
+    }
+}
+
+/// What it costs to apply it, in rows.
+pub fn weight(item: &StreamItem) -> usize {
+    match item {
+        StreamItem::Record(record) => record.writes.len().max(1),
+        StreamItem::Low(_) | StreamItem::Vertex(_) => 1,
+    }
+}
+
 /// One partition's stream to its remote subscribers.
 #[derive(Debug, Default)]
 pub struct Outgoing {
@@ -69,9 +101,13 @@ struct Subscriber {
     /// When the subscriber's present life, or its wish for a new copy, began, by its own clock.
     since: Time,
     generation: u32,
-    /// What precedes the items in this generation; let go of once acknowledged.
-    copy: Vec<Feed>,
+    /// What precedes the items in this generation, let go of once acknowledged; the index of the first that is kept.
+    copy: VecDeque<Feed>,
+    copy_first: u64,
+    /// How many there are so far.
     copy_items: u64,
+    /// There are more to come.
+    is_copying: bool,
     /// The item with which the generation goes on after its copy.
     base: u64,
     /// Everything before it has been acknowledged; an index in the generation, like `sent`.
@@ -141,7 +177,8 @@ impl Outgoing {
         // Of batches of the log, by generation, index there and index of the log.
         let mut shared: BTreeMap<(u32, u64, u64), usize> = BTreeMap::new();
         for (&node, subscriber) in self.subscribers.iter_mut().filter(|(_, s)| !s.lapsed) {
-            let all = subscriber.copy_items + (last - subscriber.base);
+            let logged = if subscriber.is_copying { 0 } else { last - subscriber.base };
+            let all = subscriber.copy_items + logged;
             let end = subscriber.window.map_or(all, |window| all.min(subscriber.acknowledged + window));
             if subscriber.sent == subscriber.acknowledged && subscriber.sent < end {
                 subscriber.resend_at = now + (patience_ns(node) << subscriber.resends);
@@ -149,10 +186,16 @@ impl Outgoing {
             while subscriber.sent < end {
                 let (first, generation) = (subscriber.sent, subscriber.generation);
                 if first < subscriber.copy_items {
-                    let upto = subscriber.copy_items.min(first + BATCH_ITEMS_MAX as u64);
-                    let items = subscriber.copy[first as usize..upto as usize].to_vec();
+                    let mut weight = 0;
+                    let rest = subscriber.copy.range((first - subscriber.copy_first) as usize..);
+                    let batch = rest.take(BATCH_ITEMS_MAX.min((end - first) as usize)).take_while(|feed| {
+                        let is_room = weight < BATCH_ROWS_MAX;
+                        weight += feed.weight();
+                        is_room
+                    });
+                    let items: Vec<Feed> = batch.cloned().collect();
+                    subscriber.sent += items.len() as u64;
                     batches.push((vec![node], generation, first, items));
-                    subscriber.sent = upto;
                     continue;
                 }
                 let upto = end.min(first + BATCH_ITEMS_MAX as u64);
@@ -206,7 +249,7 @@ impl Outgoing {
         if subscriber.lapsed {
             // What it lacks of the log may still be there for others; what it lacks of a copy is gone.
             let known = subscriber.acknowledged.max(ack.next);
-            let has_copy = known >= subscriber.copy_items;
+            let has_copy = !subscriber.is_copying && known >= subscriber.copy_items;
             if ack.generation == subscriber.generation && has_copy && subscriber.needs() >= self.first {
                 base::sometimes!("a subscriber returns after its lease and goes on");
                 subscriber.lapsed = false;
@@ -216,7 +259,8 @@ impl Outgoing {
             }
         }
         let subscriber = self.subscribers.get_mut(&from).expect("just found");
-        let last = subscriber.copy_items + (end - subscriber.base);
+        let logged = if subscriber.is_copying { 0 } else { end - subscriber.base };
+        let last = subscriber.copy_items + logged;
         if ack.generation != subscriber.generation || ack.next <= subscriber.acknowledged || ack.next > last {
             return false;
         }
@@ -228,23 +272,26 @@ impl Outgoing {
             subscriber.resends = 0;
         }
         subscriber.resend_at = now + (patience_ns << subscriber.resends);
-        if ack.next >= subscriber.copy_items {
-            subscriber.copy = Vec::new();
+        while subscriber.copy_first < ack.next && subscriber.copy.pop_front().is_some() {
+            subscriber.copy_first += 1;
         }
         self.trim();
         false
     }
 
-    /// A subscriber begins a new generation: with this copy, as of the stream's present end.
-    pub fn restart(&mut self, now: Time, node: NodeId, copy: Vec<Feed>) {
+    /// A subscriber begins a new generation: with a copy, as of the stream's present end, that begins with `head`. The
+    /// rest is made while it arrives ([`Outgoing::go_on_copying`]).
+    pub fn restart(&mut self, now: Time, node: NodeId, head: Vec<Feed>) {
         base::sometimes!("a subscriber gets a copy of its partition");
         let base = self.end();
         let Some(subscriber) = self.subscribers.get_mut(&node) else { return };
         *subscriber = Subscriber {
             since: subscriber.since,
             generation: subscriber.generation + 1,
-            copy_items: copy.len() as u64,
-            copy,
+            copy_first: 0,
+            copy_items: head.len() as u64,
+            copy: head.into(),
+            is_copying: true,
             base,
             acknowledged: 0,
             sent: 0,
@@ -257,6 +304,25 @@ impl Outgoing {
         self.trim();
     }
 
+    /// Whether the next piece of a subscriber's copy should be made now.
+    pub fn wants_more(&self, node: NodeId) -> bool {
+        let subscriber = self.subscribers.get(&node).filter(|s| s.is_copying && !s.lapsed);
+        subscriber.is_some_and(|s| s.copy_items - s.acknowledged < COPY_ITEMS_AHEAD)
+    }
+    /// A copy is being made for a subscriber within its lease.
+    pub fn is_copying(&self, node: NodeId) -> bool {
+        self.subscribers.get(&node).is_some_and(|s| s.is_copying && !s.lapsed)
+    }
+    /// The next item of a subscriber's copy. With [`Feed::CopyEnds`] the log follows.
+    pub fn go_on_copying(&mut self, node: NodeId, feed: Feed) {
+        let Some(subscriber) = self.subscribers.get_mut(&node).filter(|s| s.is_copying && !s.lapsed) else {
+            return;
+        };
+        subscriber.is_copying = !matches!(feed, Feed::CopyEnds { .. });
+        subscriber.copy.push_back(feed);
+        subscriber.copy_items += 1;
+    }
+
     /// Lets go of subscribers that have been silent since before this instant.
     pub fn expire(&mut self, heard_before: Time) {
         let silent = |s: &&mut Subscriber| !s.lapsed && s.heard_at < heard_before;
@@ -264,7 +330,7 @@ impl Outgoing {
         for subscriber in self.subscribers.values_mut().filter(silent) {
             base::sometimes!("a subscriber's lease expires");
             subscriber.lapsed = true;
-            subscriber.copy = Vec::new();
+            subscriber.copy = VecDeque::new();
             expired = true;
         }
         if expired {
@@ -307,62 +373,6 @@ impl Outgoing {
     }
 }
 
-/// One partition's stream as it arrives.
-#[derive(Debug, Default)]
-pub struct Incoming {
-    since: Time,
-    generation: u32,
-    next: u64,
-    early: BTreeMap<u64, Feed>,
-}
-
-impl Incoming {
-    /// Begins a life, or wants a copy from now on; what the sender thinks it knows of this copy is void.
-    pub fn begin(&mut self, now: Time) {
-        self.since = now.max(self.since + 1);
-    }
-
-    /// Takes items; answers those whose turn has come, and whether a new generation begins with them.
-    pub fn receive(&mut self, generation: u32, first: u64, items: Vec<Feed>) -> (bool, Vec<Feed>) {
-        if generation < self.generation {
-            return (false, Vec::new());
-        }
-        let begins = generation > self.generation;
-        if begins {
-            self.generation = generation;
-            self.next = 0;
-            self.early.clear();
-        }
-        if first <= self.next && self.early.is_empty() {
-            // In order, as almost always.
-            let known = usize::try_from(self.next - first).expect("as many as were sent");
-            let ready: Vec<Feed> = items.into_iter().skip(known).collect();
-            self.next += ready.len() as u64;
-            return (begins, ready);
-        }
-        for (index, item) in (first..).zip(items) {
-            if index >= self.next {
-                self.early.insert(index, item);
-            }
-        }
-        let mut ready = Vec::new();
-        while let Some(item) = self.early.remove(&self.next) {
-            ready.push(item);
-            self.next += 1;
-        }
-        (begins, ready)
-    }
-
-    /// Items that wait for others before them.
-    pub fn held(&self) -> usize {
-        self.early.len()
-    }
-
-    pub fn ack(&self) -> Ack {
-        Ack { since: self.since, generation: self.generation, next: self.next }
-    }
-}
-
 /// All streams of one node.
 #[derive(Debug, Default)]
 pub struct Streams {
@@ -380,6 +390,21 @@ pub struct Streams {
     pub unacknowledged: BTreeSet<PartitionId>,
     pub flush_armed: bool,
     pub resend_armed: bool,
+    /// What takes more than a step; each has its turn, the first one first.
+    turns: VecDeque<Turn>,
+    /// A timer is set for the next turn.
+    turn_armed: bool,
+}
+
+/// Work on a stream that takes several steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// A copy of a partition is made for columns, at this node or a subscriber's.
+    Copy(PartitionId, NodeId),
+    /// What was streamed while this node's columns were being filled is applied.
+    CatchUp(PartitionId),
+    /// What has arrived is taken.
+    Take(PartitionId),
 }
 
 impl Streams {
@@ -409,6 +434,22 @@ impl Streams {
             readers.retain(|_, asked_at| *asked_at >= asked_before);
             !readers.is_empty()
         });
+    }
+
+    /// Something takes another step.
+    pub fn wait_for_turn(&mut self, turn: Turn) {
+        if !self.turns.contains(&turn) {
+            self.turns.push_back(turn);
+        }
+    }
+    /// Whether a timer has to be set for the next turn.
+    pub fn arms_turn(&mut self) -> bool {
+        !self.turns.is_empty() && !std::mem::replace(&mut self.turn_armed, true)
+    }
+    /// The timer has come: whose turn it is.
+    pub fn next_turn(&mut self) -> Option<Turn> {
+        self.turn_armed = false;
+        self.turns.pop_front()
     }
 
     pub fn is_settled(&self) -> bool {

@@ -21,11 +21,14 @@ mod collect;
 
 mod copy;
 
+mod live;
+
 mod execute;
 
 mod invariants;
 
 pub use copy::{CopyOutdated, CopyPlan};
 pub use execute::evaluate::{Begun, EvaluatedHere};
+pub use live::LiveRows;
 pub use read::Reading;
 pub use store::{Counters, Store};

@@ -127,6 +127,14 @@ impl<V> Slot<V> {
         }
         *replaced = Replaced { before, added_version: true, leaves_garbage: true };
     }
+    /// The newest value of those that were not written at these places.
+    pub fn newest_but(&self, is_left_out: &dyn Fn(&Place) -> bool) -> Option<&V> {
+        if !is_left_out(&self.place) {
+            return self.value.as_ref();
+        }
+        let older = self.older.iter().flat_map(|older| older.iter().rev());
+        older.filter(|(place, _)| !is_left_out(place)).map(|(_, value)| value.as_ref()).next().flatten()
+    }
     /// All versions, oldest first.
     pub fn versions(&self) -> impl Iterator<Item = (Place, Option<&V>)> {
         let older = self.older.iter().flat_map(|older| older.iter());

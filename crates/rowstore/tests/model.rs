@@ -9,7 +9,7 @@ use base::rng::Rng;
 use base::schema::*;
 use base::txn::*;
 use base::*;
-use rowstore::{CopyPlan, Counters, Reading, Store};
+use rowstore::{CopyPlan, Counters, LiveRows, Reading, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use support::*;
 
@@ -339,14 +339,20 @@ struct SlowCopy {
     plans: Vec<CopyPlan>,
     /// What would have been copied at once.
     expected: Vec<VecDeque<Vec<u8>>>,
+    /// The rows alone, for a reader: how far each store is, and what it has still to give.
+    live: Vec<(LiveRows, VecDeque<(Key, Row)>)>,
     since: BTreeSet<TxnId>,
 }
+
+/// Keys that one piece of a copy of rows looks at.
+const KEYS_A_PIECE: usize = 3;
 
 impl SlowCopy {
     fn new(stores: &[Store]) -> SlowCopy {
         SlowCopy {
             plans: stores.iter().map(Store::begin_copy).collect(),
             expected: stores.iter().map(|store| blocks_of(store).into()).collect(),
+            live: stores.iter().map(|store| (store.begin_rows(), rows_of(store))).collect(),
             since: BTreeSet::new(),
         }
     }
@@ -359,8 +365,30 @@ impl SlowCopy {
             is_over &= block.is_none();
             assert_eq!(block, expected.pop_front(), "a block is as of the moment when the copy began");
         }
+        for (store, (copy, expected)) in stores.iter().zip(&mut self.live) {
+            let is_newer = |place: &Place| self.since.contains(&place.txn);
+            let Some((_, rows)) = store.more_rows(copy, KEYS_A_PIECE, &is_newer).expect("the catalog stays")
+            else {
+                assert!(expected.is_empty(), "all rows of that moment");
+                continue;
+            };
+            is_over = false;
+            assert!(rows.len() <= KEYS_A_PIECE, "a piece is bounded");
+            for row in rows {
+                assert_eq!(Some(row), expected.pop_front(), "a row is as of the moment when the copy began");
+            }
+        }
         is_over
     }
+}
+
+fn rows_of(store: &Store) -> VecDeque<(Key, Row)> {
+    let mut rows = VecDeque::new();
+    store.scan_at(T, &KeyRange::all(), Place::end_of(Rank::MAX), false, &mut |key, row| {
+        rows.push_back((key.clone(), row.clone()));
+        true
+    });
+    rows
 }
 
 fn blocks_of(store: &Store) -> Vec<Vec<u8>> {

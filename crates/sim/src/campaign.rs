@@ -26,6 +26,8 @@ const DISTANCES: [&str; 8] = ["wan3", "wan3", "wan4", "wan3", "wan5", "wan3", "a
 const DISTANCES_OF_LOST: [&str; 5] = ["wan3", "wan5", "wan3", "wan4", "azure6"];
 /// With five regions two may be lost, so that some others know of a promise and some do not.
 const DISTANCES_OF_TAKE_OVERS: [&str; 6] = ["azure6", "wan3", "wan5", "azure6", "wan4", "wan5"];
+/// A home far away has executed a move, and answers, long before a region hears of it that is near the former home.
+const DISTANCES_OF_MOVES: [&str; 4] = ["azure6", "wan3", "azure6", "china3"];
 /// Durable nodes, each with how many machines, where the case may choose.
 const DURABLE_ENGINES: [&str; 6] = ["perseus", "caerus", "perseus", "slog", "caerus", "calvin"];
 const DURABLE_DISTANCES: [&str; 4] = ["wan3", "wan4", "wan2", "wan3"];
@@ -98,6 +100,7 @@ impl Run {
         let level = levels[next(levels.len())];
         let distances = match mix {
             Mix::TakeOvers => DISTANCES_OF_TAKE_OVERS[next(DISTANCES_OF_TAKE_OVERS.len())],
+            Mix::Moves => DISTANCES_OF_MOVES[next(DISTANCES_OF_MOVES.len())],
             mix if mix.loses_regions() => DISTANCES_OF_LOST[next(DISTANCES_OF_LOST.len())],
             _ => DISTANCES[next(DISTANCES.len())],
         };

@@ -172,6 +172,15 @@ fn a_campaign_finds_what_is_planted_in_its_first_seeds() {
     assert!(missed.is_empty(), "the campaign's first seeds found nothing wrong with {missed:?}");
 }
 
+/// The same of a reader that stays at the home that it began at, by the first of its seeds that finds it.
+#[test]
+fn a_campaign_finds_a_reader_that_stays_at_an_old_home() {
+    use sim::planted::Planted;
+    let found = Planted::Caerus(txn::caerus::Mutant::CloseAtOldHome).found_by([6246].into_iter());
+    println!("{found:?}");
+    assert!(found.is_some());
+}
+
 /// The same of faults in how a region comes back without its memory, by the first of its seeds that finds each.
 #[test]
 fn a_campaign_finds_what_is_planted_in_rejoining() {

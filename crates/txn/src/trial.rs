@@ -1,5 +1,7 @@
-//! What the engines' tests share: access sets from text, rows that remember who did what when, and a way to
-//! see that what is planted is noticed.
+//! What the engines' tests share: a world of nodes and links, access sets from text, rows that remember who did what when,
+//! and a way to see that what is planted is noticed.
+
+pub mod world;
 
 pub mod executor;
 

@@ -248,15 +248,14 @@ impl RowView for Writer<'_> {
 }
 
 impl RowAccess for Writer<'_> {
-    fn put(&mut self, table: TableId, key: Key, row: Row) {
-        self.check(table, &key, Some(&row));
+    fn write(&mut self, table: TableId, key: Key, row: Option<Row>) {
+        self.check(table, &key, row.as_ref());
         let tables = self.model.partitions.get_mut(&self.partition).expect("a participant exists");
-        tables.entry(table).or_default().insert(key, row);
-    }
-    fn delete(&mut self, table: TableId, key: &Key) {
-        self.check(table, key, None);
-        let tables = self.model.partitions.get_mut(&self.partition).expect("a participant exists");
-        tables.entry(table).or_default().remove(key);
+        let rows = tables.entry(table).or_default();
+        match row {
+            Some(row) => _ = rows.insert(key, row),
+            None => _ = rows.remove(&key),
+        }
     }
 }
 

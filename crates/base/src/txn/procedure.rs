@@ -20,20 +20,30 @@ pub trait RowView {
         descending: bool,
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     );
-    /// The same through a secondary index: `range` is over index entries, `visit` gets primary keys.
+    /// The same through a secondary index: `range` is over index entries, `visit` gets primary keys. A view whose `scan`
+    /// knows the ids of indexes beside those of tables keeps this.
     fn scan_index(
         &self,
         index: TableId,
         range: &KeyRange,
         descending: bool,
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
-    );
+    ) {
+        self.scan(index, range, descending, visit);
+    }
 }
 
 /// The same, to write. Secondary indexes follow by themselves.
 pub trait RowAccess: RowView {
-    fn put(&mut self, table: TableId, key: Key, row: Row);
-    fn delete(&mut self, table: TableId, key: &Key);
+    /// Makes this the row with this key; `None`: there is none from now on.
+    fn write(&mut self, table: TableId, key: Key, row: Option<Row>);
+
+    fn put(&mut self, table: TableId, key: Key, row: Row) {
+        self.write(table, key, Some(row));
+    }
+    fn delete(&mut self, table: TableId, key: &Key) {
+        self.write(table, key.clone(), None);
+    }
 }
 
 /// What a procedure may know besides its arguments and rows. The same at every participant, except

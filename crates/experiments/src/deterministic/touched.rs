@@ -125,11 +125,8 @@ view!(Reading);
 view!(Writing);
 
 impl RowAccess for Writing<'_> {
-    fn put(&mut self, table: TableId, key: Key, row: Row) {
-        self.rows.put(table, key, row)
-    }
-    fn delete(&mut self, table: TableId, key: &Key) {
-        self.rows.delete(table, key)
+    fn write(&mut self, table: TableId, key: Key, row: Option<Row>) {
+        self.rows.write(table, key, row)
     }
 }
 

@@ -1,4 +1,7 @@
-//! What the measurements of a node share: TPC-C's tables at a node of one partition, and CPU time.
+//! What the measurements of a node share: TPC-C's tables at a node of one partition, a host, and CPU time.
+
+#[allow(dead_code, reason = "each measurement uses its part")]
+pub mod host;
 
 use base::PartitionId;
 use base::Row;

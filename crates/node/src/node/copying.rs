@@ -1,12 +1,14 @@
-//! Copies of partitions for subscribers that cannot go on from where they were, and leases.
+//! Copies of partitions for columns that cannot go on from where they were, here or at a subscriber, and leases.
 //!
-//! KEEPS: a copy that is arriving is not read; a copy is not read below the rank at which it was taken;
-//! a node whose cuts or copies were given up for dead fails what depends on them and begins again.
+//! KEEPS: a copy that is arriving is not read; a copy is not read below the rank at which it was taken; it is of the moment
+//! when it began, and made and taken a bounded number of rows a step; a node whose cuts or copies were given up for dead
+//! fails what depends on them and begins again.
 
 use super::*;
-use crate::streams::Feed;
-use base::Place;
-use base::key::KeyRange;
+use crate::data::RowPiece;
+use crate::streams::{Feed, Turn};
+use base::order::StreamItem;
+use base::{Key, Row};
 
 /// Rows in one item of a copy.
 const COPY_ROWS: usize = 256;
@@ -30,6 +32,8 @@ impl<E: Engine> Node<E> {
         for outgoing in self.streams.outgoing.values_mut() {
             outgoing.expire(now - self.options.lease_ns);
         }
+        let (me, outgoing) = (self.id, &self.streams.outgoing);
+        self.data.retain_row_copies(|partition, to| to == me || outgoing[&partition].is_copying(to));
         self.streams.forget_wanted(now - self.options.lease_ns);
         self.expire_scans(now);
         // Each word is an event of a log where nodes are durable, so not more often than a lease needs.
@@ -42,34 +46,86 @@ impl<E: Engine> Node<E> {
         self.send(to, Message::StreamAck { partition, ack }, out);
     }
 
-    /// The partition as it stands, for a subscriber that begins here.
-    pub(super) fn copy_of(&mut self, now: Time, partition: PartitionId) -> Vec<Feed> {
+    /// Begins a copy of a partition as it stands, for this node's columns or a subscriber's.
+    pub(super) fn copy_to(&mut self, now: Time, partition: PartitionId, to: NodeId, out: &mut Effects<Self>) {
         let calibration = self.calibration(now, partition);
-        let store = self.data.store(partition);
-        let catalog = store.catalog().clone();
         let (position, rank) = (calibration.position, calibration.rank);
-        let mut copy = vec![Feed::CopyBegins { position, rank, catalog: catalog.clone() }];
-        for &table in catalog.tables.keys() {
-            let mut rows = Vec::new();
-            store.scan_at(table, &KeyRange::all(), Place::end_of(Rank::MAX), false, &mut |key, row| {
-                rows.push((key.clone(), row.clone()));
-                if rows.len() == COPY_ROWS {
-                    copy.push(Feed::CopyRows { table, rows: std::mem::take(&mut rows) });
-                }
-                true
-            });
-            if !rows.is_empty() {
-                copy.push(Feed::CopyRows { table, rows });
-            }
-        }
+        let catalog = self.data.begin_rows(partition, to, calibration.low);
+        let mut head = vec![Feed::CopyBegins { position, rank, catalog }];
         let graph = self.streams.published.get(&partition).unwrap_or(self.columns.graph());
         let (vertices, logged) = graph.copy_of(partition);
-        let vertices = vertices.into_iter().map(base::order::StreamItem::Vertex);
-        copy.extend(vertices.map(|vertex| Feed::Item(Arc::new(vertex))));
+        head.extend(vertices.into_iter().map(|vertex| Feed::Item(Arc::new(StreamItem::Vertex(vertex)))));
         let logged = logged.into_iter();
-        copy.extend(logged.map(|(position, txn, rank)| Feed::CopyLogged { position, txn, rank }));
-        copy.push(Feed::CopyEnds { low: calibration.low });
-        copy
+        head.extend(logged.map(|(position, txn, rank)| Feed::CopyLogged { position, txn, rank }));
+        if to == self.id {
+            self.columns.begin_filling(now, partition, &head);
+        } else {
+            let outgoing = self.streams.outgoing.get_mut(&partition).expect("it has a subscriber");
+            outgoing.restart(now, to, head);
+            self.flush(now, out);
+        }
+        self.go_on_later(Turn::Copy(partition, to), out);
+    }
+
+    /// The rest waits for its turn, behind everything that waits for this node.
+    pub(super) fn go_on_later(&mut self, turn: Turn, out: &mut Effects<Self>) {
+        self.streams.wait_for_turn(turn);
+        if self.streams.arms_turn() {
+            out.give_way(Timer::StreamOn);
+        }
+    }
+
+    /// The first of what takes several steps goes on.
+    pub(super) fn stream_on(&mut self, now: Time, out: &mut Effects<Self>) {
+        match self.streams.next_turn() {
+            Some(Turn::Copy(partition, to)) => self.go_on_copying(now, partition, to, out),
+            Some(Turn::CatchUp(partition)) => self.catch_up(now, partition, out),
+            Some(Turn::Take(partition)) => self.take_streamed(now, partition, false, out),
+            None => {}
+        }
+        if self.streams.arms_turn() {
+            out.give_way(Timer::StreamOn);
+        }
+    }
+
+    /// The next piece of a copy.
+    fn go_on_copying(&mut self, now: Time, partition: PartitionId, to: NodeId, out: &mut Effects<Self>) {
+        let is_own = to == self.id;
+        if !is_own && !self.streams.outgoing[&partition].wants_more(to) {
+            return; // It goes on when the subscriber has taken some of it.
+        }
+        let feeds = match self.data.more_rows(partition, to, self.options.keys_a_step) {
+            None => return,
+            Some(RowPiece::Outdated) => {
+                base::sometimes!("a table changes while columns are copied, and another copy is begun");
+                return self.copy_to(now, partition, to, out);
+            }
+            Some(RowPiece::Ends { low }) if is_own => {
+                self.columns.filled(partition, low);
+                return self.go_on_later(Turn::CatchUp(partition), out);
+            }
+            Some(RowPiece::Ends { low }) => vec![Feed::CopyEnds { low }],
+            Some(RowPiece::Rows(table, rows)) => items_of(table, rows),
+        };
+        if feeds.iter().all(|feed| !matches!(feed, Feed::CopyEnds { .. })) {
+            self.streams.wait_for_turn(Turn::Copy(partition, to));
+        }
+        if is_own {
+            feeds.iter().for_each(|feed| _ = self.columns.take(now, partition, feed));
+            return;
+        }
+        let outgoing = self.streams.outgoing.get_mut(&partition).expect("it has a subscriber");
+        feeds.into_iter().for_each(|feed| outgoing.go_on_copying(to, feed));
+        self.flush(now, out);
+    }
+
+    /// This node's columns of a partition take what was streamed while they were filled.
+    fn catch_up(&mut self, now: Time, partition: PartitionId, out: &mut Effects<Self>) {
+        if !self.columns.catch_up(now, partition, self.options.keys_a_step) {
+            return self.streams.wait_for_turn(Turn::CatchUp(partition));
+        }
+        self.tell_floor();
+        self.advance_all(now, out);
     }
 
     /// A subscriber says how far it is; it gets a copy if it cannot go on from there.
@@ -84,10 +140,9 @@ impl<E: Engine> Node<E> {
         let patience_ns = streaming::stream_patience_ns(&self.topology, &self.options, self.id, from);
         let Some(outgoing) = self.streams.outgoing.get_mut(&partition) else { return };
         if outgoing.acknowledged(now, from, ack, patience_ns) {
-            let copy = self.copy_of(now, partition);
-            let outgoing = self.streams.outgoing.get_mut(&partition).expect("just found");
-            outgoing.restart(now, from, copy);
-            self.flush(now, out);
+            self.copy_to(now, partition, from, out);
+        } else if outgoing.wants_more(from) {
+            self.go_on_later(Turn::Copy(partition, from), out);
         }
         let everywhere = self.streams.outgoing[&partition].acknowledged_everywhere();
         self.acknowledged(now, partition, everywhere, out);
@@ -118,4 +173,14 @@ impl<E: Engine> Node<E> {
         self.streams.incoming.get_mut(&partition).expect("it is fed from elsewhere").begin(now);
         self.acknowledge(partition, out);
     }
+}
+
+/// Rows of a piece as items of a stream.
+fn items_of(table: TableId, rows: Vec<(Key, Row)>) -> Vec<Feed> {
+    let mut rows = rows.into_iter().peekable();
+    let mut items = Vec::new();
+    while rows.peek().is_some() {
+        items.push(Feed::CopyRows { table, rows: rows.by_ref().take(COPY_ROWS).collect() });
+    }
+    items
 }

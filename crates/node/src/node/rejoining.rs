@@ -38,9 +38,7 @@ impl<E: Engine> Node<E> {
         let partitions: Vec<PartitionId> = self.topology.copies_at(self.id).collect();
         for partition in partitions {
             if self.subscribes(partition) {
-                let copy = self.copy_of(now, partition);
-                let good = copy.iter().all(|feed| self.columns.take(now, partition, feed));
-                assert!(good, "nothing was collected here before");
+                self.copy_to(now, partition, self.id, out);
             }
             if let Some(outgoing) = self.streams.outgoing.get_mut(&partition) {
                 outgoing.begin_anew();

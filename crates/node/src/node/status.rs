@@ -1,7 +1,6 @@
 //! What a node tells of itself: counters and gauges, and what it holds, for whoever checks that its memory stays bounded.
 
 use super::*;
-use crate::read::Phase;
 use crate::streams::Incoming;
 
 /// What an old version of a row takes in memory besides its bytes.
@@ -56,10 +55,5 @@ impl<E: Engine> Node<E> {
             ("requests under way", self.gateway.under_way() as u64),
         ]);
         held
-    }
-
-    /// How many reads are in each phase.
-    pub fn reads_by_phase(&self) -> BTreeMap<Phase, u64> {
-        self.reads.by_phase()
     }
 }

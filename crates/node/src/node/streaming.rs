@@ -1,7 +1,7 @@
 //! Order streams: out of this node's partitions, into its columns and to other nodes.
 
 use super::*;
-use crate::streams::Feed;
+use crate::streams::{Feed, Turn};
 use base::order::StreamItem;
 
 /// How often streams are looked over for what was not acknowledged.
@@ -107,13 +107,35 @@ impl<E: Engine> Node<E> {
         out: &mut Effects<Self>,
     ) {
         let Some(incoming) = self.streams.incoming.get_mut(&partition) else { return };
-        let (begins, ready) = incoming.receive(generation, first, items);
+        let begins = incoming.receive(generation, first, items);
+        incoming.collected = incoming.collected.max(collected);
         if begins {
             base::sometimes!("a copy of a partition begins to arrive");
             self.columns.forget(partition);
         }
-        let good = ready.iter().all(|feed| self.columns.take(now, partition, feed));
-        if !good {
+        self.take_streamed(now, partition, begins, out);
+    }
+
+    /// Takes a bounded part of what has arrived on a stream.
+    pub(super) fn take_streamed(
+        &mut self,
+        now: Time,
+        partition: PartitionId,
+        begins: bool,
+        out: &mut Effects<Self>,
+    ) {
+        let Some(incoming) = self.streams.incoming.get_mut(&partition) else { return };
+        let ready = incoming.take(self.options.keys_a_step);
+        let (collected, has_more) = (incoming.collected, incoming.has_more());
+        if has_more {
+            base::sometimes!("what has arrived on a stream takes several steps");
+            self.go_on_later(Turn::Take(partition), out);
+        }
+        let mut is_good = true;
+        for feed in &ready {
+            is_good &= self.columns.take(now, partition, feed);
+        }
+        if !is_good {
             return self.begin_copy(now, partition, out);
         }
         if begins || self.protocol.acknowledges_at_once() {
@@ -125,8 +147,10 @@ impl<E: Engine> Node<E> {
             self.streams.unacknowledged.insert(partition);
         }
         if !ready.is_empty() {
-            // The others may have gone on without this node, before it has heard so otherwise.
-            self.check_lease(now, collected, out);
+            if !has_more {
+                // The others may have gone on without this node, before it has heard so otherwise.
+                self.check_lease(now, collected, out);
+            }
             self.advance_all(now, out);
         }
     }

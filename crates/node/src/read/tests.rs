@@ -88,13 +88,11 @@ fn a_strong_query_is_closed_then_applied_then_open() {
     assert_eq!(read.floor(), Some(Rank(105)), "its cut lies behind every clock");
     assert_eq!(read.asks().len(), 2);
     assert!(matches!(read.advance(Time(101), &copies), Ok(Step::Wait)));
-    assert_eq!(read.phase(), Phase::Closing);
     for (nth, partition) in both.into_iter().enumerate() {
         let question = QuestionId(nth as u64);
         assert!(read.told(Time(110), question, partition, 0, closed(3, 105)));
-        assert!(matches!(read.advance(Time(110), &copies), Ok(Step::Wait)));
+        assert!(matches!(read.advance(Time(110), &copies), Ok(Step::Wait)), "nothing of it is here yet");
     }
-    assert_eq!(read.phase(), Phase::Applying, "nothing of it is here yet");
     copies.applied = both.into_iter().map(|p| (p, LogPosition(3))).collect();
     let Ok(Step::Open(readable)) = read.advance(Time(120), &copies) else { panic!("all of it is here") };
     assert_eq!((readable.cut, readable.freshness.choice), (base::Cut::Rank(Rank(105)), CutChoice::Clock));
@@ -116,7 +114,7 @@ fn a_cut_that_is_found_by_asking_is_the_latest_that_anybody_told() {
     let mut read = Read::choosing(Time(100), levels.found(Time(100), Rank(7), granules(&both)), goal);
     for (partition, rank) in [(both[0], 30), (both[1], 20)] {
         assert!(matches!(read.advance(Time(101), &copies), Ok(Step::Wait)));
-        assert_eq!((read.phase(), read.floor()), (Phase::Choosing, None));
+        assert_eq!(read.floor(), None);
         assert!(read.told(Time(102), QuestionId(1), partition, 0, AnswerBody::Latest(Rank(rank))));
     }
     let Ok(Step::Fetch(chosen)) = read.advance(Time(103), &copies) else { panic!("all have told") };
@@ -171,7 +169,6 @@ fn rows_of_several_partitions_are_complete_once_each_has_answered() {
     let rows = AnswerBody::Rows(vec![row(1), row(2)]);
     assert!(read.told(Time(110), QuestionId(1), PartitionId(1), 4, rows));
     assert!(matches!(read.advance(Time(110), &Copies::default()), Ok(Step::Wait)));
-    assert_eq!(read.phase(), Phase::Fetching);
     assert!(read.told(Time(108), QuestionId(0), PartitionId(0), 0, AnswerBody::Rows(vec![row(3)])));
     assert!(matches!(read.advance(Time(120), &Copies::default()), Ok(Step::Answer)));
     let rows = read.into_rows().unwrap();

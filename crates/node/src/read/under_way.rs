@@ -7,7 +7,7 @@
 use super::floors::Floors;
 use super::gather::Gather;
 use super::shipment::Shipment;
-use super::{Phase, Read, ReadId};
+use super::{Read, ReadId};
 use crate::message::QuestionId;
 use crate::request::PinId;
 use base::{NodeId, PartitionId, Rank, RequestId, Time};
@@ -112,12 +112,6 @@ impl Reads {
     /// Reads under way and pins.
     pub fn held(&self) -> usize {
         self.under_way.len() + self.pins.len()
-    }
-    /// How many reads are in each phase.
-    pub fn by_phase(&self) -> BTreeMap<Phase, u64> {
-        let mut phases = BTreeMap::new();
-        self.under_way.values().for_each(|read| *phases.entry(read.phase()).or_default() += 1);
-        phases
     }
 
     // ---- parts ------------------------------------------------------------------------------------

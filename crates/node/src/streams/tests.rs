@@ -14,8 +14,8 @@ fn patience(_: NodeId) -> u64 {
 fn deliver(batches: Vec<Batch>, inn: &mut Incoming) -> (usize, bool) {
     let mut taken = (0, false);
     for (_, generation, first, items) in batches {
-        let (begins, ready) = inn.receive(generation, first, items);
-        taken = (taken.0 + ready.len(), taken.1 | begins);
+        let begins = inn.receive(generation, first, items);
+        taken = (taken.0 + inn.take(usize::MAX).len(), taken.1 | begins);
     }
     taken
 }
@@ -39,16 +39,21 @@ fn lost_and_repeated_batches_arrive_once_and_in_order() {
 
 #[test]
 fn who_returns_after_its_lease_in_the_middle_of_a_copy_gets_another_one() {
-    let copy = || vec![Feed::CopyEnds { low: Rank(1) }; 4];
+    let logged =
+        |position| Feed::CopyLogged { position: LogPosition(position), txn: TxnId::default(), rank: Rank(1) };
+    let copied = |out: &mut Outgoing, at| {
+        out.restart(Time(at), PEER, (0..3).map(logged).collect());
+        out.go_on_copying(PEER, Feed::CopyEnds { low: Rank(1) });
+    };
     for (arrived, goes_on) in [(0, false), (3, false), (4, true)] {
         let mut out = Outgoing::new([PEER].into_iter());
-        out.restart(Time(0), PEER, copy());
+        copied(&mut out, 0);
         _ = out.unsent(Time(0), &patience);
         out.expire(Time(1));
         let ack = Ack { since: Time(0), generation: 1, next: arrived };
         assert_eq!(out.acknowledged(Time(20), PEER, ack, 10), !goes_on, "{arrived} items of the copy");
         if !goes_on {
-            out.restart(Time(20), PEER, copy());
+            copied(&mut out, 20);
         }
         out.push(item(1));
         let mut sent = out.unsent(Time(21), &patience);
@@ -127,7 +132,8 @@ fn a_subscriber_beyond_its_lease_holds_up_nobody_and_gets_a_copy_when_it_returns
     (5..9).for_each(|n| out.push(item(n)));
     assert!(out.is_settled() && out.unsent(Time(20), &patience).is_empty());
     assert!(out.acknowledged(Time(30), PEER, inn.ack(), 10), "what it lacks is gone");
-    out.restart(Time(30), PEER, vec![Feed::CopyEnds { low: Rank(8) }]);
+    out.restart(Time(30), PEER, Vec::new());
+    out.go_on_copying(PEER, Feed::CopyEnds { low: Rank(8) });
     out.push(item(9));
     assert_eq!(deliver(out.unsent(Time(30), &patience), &mut inn), (2, true));
     assert!(!out.acknowledged(Time(31), PEER, inn.ack(), 10));
@@ -140,7 +146,8 @@ fn a_sender_without_memory_gives_its_subscribers_copies() {
     let mut inn = Incoming::default();
     inn.begin(Time(1));
     assert!(!former.acknowledged(Time(1), PEER, inn.ack(), 10));
-    former.restart(Time(1), PEER, vec![Feed::CopyEnds { low: Rank(1) }]);
+    former.restart(Time(1), PEER, Vec::new());
+    former.go_on_copying(PEER, Feed::CopyEnds { low: Rank(1) });
     former.push(item(0));
     assert_eq!(deliver(former.unsent(Time(1), &patience), &mut inn), (2, true));
     let mut out = Outgoing::new([PEER].into_iter());
@@ -148,7 +155,8 @@ fn a_sender_without_memory_gives_its_subscribers_copies() {
     out.push(item(1));
     assert!(out.unsent(Time(2), &patience).is_empty(), "it may lack anything");
     assert!(out.acknowledged(Time(3), PEER, inn.ack(), 10));
-    out.restart(Time(3), PEER, vec![Feed::CopyEnds { low: Rank(2) }]);
+    out.restart(Time(3), PEER, Vec::new());
+    out.go_on_copying(PEER, Feed::CopyEnds { low: Rank(2) });
     out.push(item(2));
     assert_eq!(deliver(out.unsent(Time(3), &patience), &mut inn), (2, true));
 }
@@ -166,7 +174,8 @@ fn a_subscriber_without_memory_begins_again_whatever_its_former_life_still_says(
     let mut inn = Incoming::default();
     inn.begin(Time(5));
     assert!(out.acknowledged(Time(6), PEER, inn.ack(), 10));
-    out.restart(Time(6), PEER, vec![Feed::CopyEnds { low: Rank(3) }]);
+    out.restart(Time(6), PEER, Vec::new());
+    out.go_on_copying(PEER, Feed::CopyEnds { low: Rank(3) });
     assert!(!out.acknowledged(Time(7), PEER, late, 10), "a word of its former life");
     assert!(!out.acknowledged(Time(7), PEER, inn.ack(), 10));
     assert_eq!(deliver(out.unsent(Time(7), &patience), &mut inn), (1, true));

@@ -174,24 +174,12 @@ impl RowView for View<'_> {
         let outside = |error| self.report(error);
         self.store.scan_declared(&self.declared, self.cut, table, range, descending, &outside, visit);
     }
-    fn scan_index(
-        &self,
-        index: TableId,
-        range: &KeyRange,
-        descending: bool,
-        visit: &mut dyn FnMut(&Key, &Row) -> bool,
-    ) {
-        self.scan(index, range, descending, visit);
-    }
 }
 
 /// At a cut: what declared no writes and writes is wrong, and nothing is written.
 impl RowAccess for View<'_> {
-    fn put(&mut self, table: TableId, key: Key, _: Row) {
+    fn write(&mut self, table: TableId, key: Key, _: Option<Row>) {
         self.report(undeclared(self.store, table, &key));
-    }
-    fn delete(&mut self, table: TableId, key: &Key) {
-        self.report(undeclared(self.store, table, key));
     }
 }
 
@@ -205,28 +193,6 @@ struct Access<'a> {
 }
 
 impl Access<'_> {
-    fn write(&mut self, table: TableId, key: Key, row: Option<Row>) {
-        assert!(
-            self.declared.has_key(table, &key, AccessMode::Write),
-            "{}",
-            undeclared(self.store, table, &key)
-        );
-        if cfg!(debug_assertions) {
-            self.check_entries(table, &key, row.as_ref());
-        }
-        match self.store.write_row(table, &key, row.clone(), self.place) {
-            Wrote::Nothing => {}
-            Wrote::Version(before) => {
-                self.writes.push(RowWrite { table, key, change: Change::of(before, row) });
-            }
-            Wrote::OwnAgain => {
-                let earlier = self.writes.iter_mut().rev().find(|w| w.table == table && w.key == key);
-                let change = &mut earlier.expect("written by this transaction before").change;
-                *change = std::mem::replace(change, Change::Delete).then(row);
-            }
-        }
-    }
-
     /// New index entries are declared too, or readers of the index would miss the row.
     fn check_entries(&self, id: TableId, key: &Key, row: Option<&Row>) {
         let (Some(table), Some(row)) = (self.store.table(id), row) else { return };
@@ -259,22 +225,28 @@ impl RowView for Access<'_> {
         let outside = |error: SqlError| panic!("{error}");
         self.store.scan_declared(&self.declared, None, table, range, descending, &outside, visit);
     }
-    fn scan_index(
-        &self,
-        index: TableId,
-        range: &KeyRange,
-        descending: bool,
-        visit: &mut dyn FnMut(&Key, &Row) -> bool,
-    ) {
-        self.scan(index, range, descending, visit);
-    }
 }
 
 impl RowAccess for Access<'_> {
-    fn put(&mut self, table: TableId, key: Key, row: Row) {
-        self.write(table, key, Some(row));
-    }
-    fn delete(&mut self, table: TableId, key: &Key) {
-        self.write(table, key.clone(), None);
+    fn write(&mut self, table: TableId, key: Key, row: Option<Row>) {
+        assert!(
+            self.declared.has_key(table, &key, AccessMode::Write),
+            "{}",
+            undeclared(self.store, table, &key)
+        );
+        if cfg!(debug_assertions) {
+            self.check_entries(table, &key, row.as_ref());
+        }
+        match self.store.write_row(table, &key, row.clone(), self.place) {
+            Wrote::Nothing => {}
+            Wrote::Version(before) => {
+                self.writes.push(RowWrite { table, key, change: Change::of(before, row) });
+            }
+            Wrote::OwnAgain => {
+                let earlier = self.writes.iter_mut().rev().find(|w| w.table == table && w.key == key);
+                let change = &mut earlier.expect("written by this transaction before").change;
+                *change = std::mem::replace(change, Change::Delete).then(row);
+            }
+        }
     }
 }

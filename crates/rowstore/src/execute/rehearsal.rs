@@ -87,32 +87,6 @@ impl Rehearsal<'_> {
         self.read.borrow_mut().push((id, range));
     }
 
-    fn write(&mut self, id: TableId, key: Key, row: Option<Row>) {
-        if !self.declared.has_key(id, &key, AccessMode::Write) {
-            return self.report(undeclared(self.store, id, &key));
-        }
-        let before = self.get_seen(id, &key);
-        let Some(table) = self.store.table(id) else { return self.report(undeclared(self.store, id, &key)) };
-        for index in &table.indexes {
-            if !index.local {
-                let name = &table.desc.name;
-                return self.report(SqlError::internal(format!(
-                    "a procedure cannot write {name}: unique elsewhere"
-                )));
-            }
-            let entry = |row: &Row| table.desc.index_entry_of_row(&index.desc, row, &key);
-            let (old, new) = (before.as_ref().map(entry), row.as_ref().map(entry));
-            if let Some(new) = new.filter(|new| old.as_ref() != Some(new))
-                && !self.declared.has_key(index.desc.id, &new, AccessMode::Write)
-            {
-                return self.report(undeclared(self.store, index.desc.id, &new));
-            }
-        }
-        if self.written.entry(id).or_default().insert(key.clone(), row).is_none() {
-            self.order.push((id, key));
-        }
-    }
-
     /// A row as it is for the transaction.
     fn get_seen(&self, table: TableId, key: &Key) -> Option<Row> {
         match self.written.get(&table).and_then(|rows| rows.get(key)) {
@@ -178,23 +152,32 @@ impl RowView for Rehearsal<'_> {
             false => _ = rows.values().all(&mut show),
         }
     }
-
-    fn scan_index(
-        &self,
-        index: TableId,
-        range: &KeyRange,
-        descending: bool,
-        visit: &mut dyn FnMut(&Key, &Row) -> bool,
-    ) {
-        self.scan(index, range, descending, visit);
-    }
 }
 
 impl RowAccess for Rehearsal<'_> {
-    fn put(&mut self, table: TableId, key: Key, row: Row) {
-        self.write(table, key, Some(row));
-    }
-    fn delete(&mut self, table: TableId, key: &Key) {
-        self.write(table, key.clone(), None);
+    fn write(&mut self, id: TableId, key: Key, row: Option<Row>) {
+        if !self.declared.has_key(id, &key, AccessMode::Write) {
+            return self.report(undeclared(self.store, id, &key));
+        }
+        let before = self.get_seen(id, &key);
+        let Some(table) = self.store.table(id) else { return self.report(undeclared(self.store, id, &key)) };
+        for index in &table.indexes {
+            if !index.local {
+                let name = &table.desc.name;
+                return self.report(SqlError::internal(format!(
+                    "a procedure cannot write {name}: unique elsewhere"
+                )));
+            }
+            let entry = |row: &Row| table.desc.index_entry_of_row(&index.desc, row, &key);
+            let (old, new) = (before.as_ref().map(entry), row.as_ref().map(entry));
+            if let Some(new) = new.filter(|new| old.as_ref() != Some(new))
+                && !self.declared.has_key(index.desc.id, &new, AccessMode::Write)
+            {
+                return self.report(undeclared(self.store, index.desc.id, &new));
+            }
+        }
+        if self.written.entry(id).or_default().insert(key.clone(), row).is_none() {
+            self.order.push((id, key));
+        }
     }
 }

@@ -225,13 +225,12 @@ impl RowView for View<'_> {
 }
 
 impl RowAccess for View<'_> {
-    fn put(&mut self, table: TableId, key: Key, row: Row) {
+    fn write(&mut self, table: TableId, key: Key, row: Option<Row>) {
         self.remember(table, &key);
-        self.rows.insert((table, key), row);
-    }
-    fn delete(&mut self, table: TableId, key: &Key) {
-        self.remember(table, key);
-        self.rows.remove(&(table, key.clone()));
+        match row {
+            Some(row) => _ = self.rows.insert((table, key), row),
+            None => _ = self.rows.remove(&(table, key)),
+        }
     }
 }
 

@@ -158,9 +158,7 @@ impl Knobs {
         let names = matches!(case.engine, EngineKind::Perseus | EngineKind::Caerus)
             && Rng::new(case.seed).fork("named").chance(0.2);
         let habits = Habits {
-            may_be_refused: case.plan.mix.leads_clocks_astray()
-                || case.plan.mix.loses_regions()
-                || case.plan.mix.separates() && case.engine != EngineKind::Perseus,
+            may_be_refused: may_be_refused(case),
             may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::MixedCrash | Mix::MixedDrift)
                 || case.plan.mix.leads_clocks_astray()
                 || case.plan.mix.loses_regions()
@@ -173,6 +171,7 @@ impl Knobs {
                 // Other systems' rules need one reader that has all.
                 _ => 0.0,
             },
+            hot: hot(mix),
             operations: operations(mix),
             think_ns_max: think_ns_max(mix, *rng.pick(&[MS, 20 * MS, longest_ns])),
             roam: *rng.pick(&[0.0, 0.1, 0.5]),
@@ -240,6 +239,18 @@ impl Knobs {
             _ => nodes.collect(),
         }
     }
+}
+
+/// Where clocks are wrong, or regions are lost or cut off from those that order what is asked for.
+fn may_be_refused(case: &Case) -> bool {
+    let mix = case.plan.mix;
+    mix.leads_clocks_astray() || mix.loses_regions() || mix.separates() && case.engine != EngineKind::Perseus
+}
+
+/// How often clients keep to the partition that moves from home to home: a cut of what else they read would wait for its
+/// new home, too.
+fn hot(mix: Mix) -> f64 {
+    if mix == Mix::Moves { 0.8 } else { 0.0 }
 }
 
 /// Of each session.

@@ -37,6 +37,8 @@ pub struct Habits {
     pub share: f64,
     /// Probability that a query goes over whatever shelves there are, not only those that its node keeps.
     pub anywhere: f64,
+    /// Probability that a row or a shelf is of the first partition, and not any.
+    pub hot: f64,
     /// Nodes may lose their leases or their memory, and then refuse cuts that they cannot serve any more, or have
     /// missed how a transaction ended.
     pub may_be_too_late: bool,

@@ -133,11 +133,27 @@ impl Script {
             let unreached: Vec<NodeId> =
                 topology.node_ids().filter(|node| *node != reader && rng.chance(0.5)).collect();
             let is_deaf_only = rng.chance(0.3);
-            for node in unreached {
-                self.steps.push((at_ns, Fault::CutOneWay { from: node, to: reader }));
-                if !is_deaf_only {
-                    self.steps.push((at_ns, Fault::CutOneWay { from: reader, to: node }));
+            let cut = |script: &mut Script, at_ns: u64, nodes: &[NodeId]| {
+                for &node in nodes {
+                    script.steps.push((at_ns, Fault::CutOneWay { from: node, to: reader }));
+                    if !is_deaf_only {
+                        script.steps.push((at_ns, Fault::CutOneWay { from: reader, to: node }));
+                    }
                 }
+            };
+            if rng.chance(0.5) {
+                cut(self, at_ns, &unreached);
+            } else {
+                // Some have answered a query before they are out of reach, and are heard again last: what depends on
+                // what they have done meanwhile is heard of before.
+                let (last, first): (Vec<NodeId>, Vec<NodeId>) =
+                    unreached.into_iter().partition(|_| rng.chance(0.5));
+                cut(self, at_ns, &first);
+                at_ns += rng.below(2 * topology.wan.widest_ns());
+                cut(self, at_ns, &last);
+                at_ns += 300 * MS + rng.below(900 * MS);
+                self.steps.push((at_ns, Fault::Reconnect));
+                cut(self, at_ns, &last);
             }
             at_ns += 300 * MS + rng.below(1200 * MS);
             self.steps.push((at_ns, Fault::Reconnect));

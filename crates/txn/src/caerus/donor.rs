@@ -41,6 +41,8 @@ enum Wish {
 #[derive(Clone, Debug)]
 struct HandedOut {
     copy: CopyId,
+    /// The life in which it is made.
+    by: u32,
     /// Of the merger's state as it was when the copy began, what has not been sent.
     state: VecDeque<Vec<u8>>,
     /// Blocks that were made and may have to be sent again; the number of the first.
@@ -96,9 +98,10 @@ impl Donor {
         }
     }
 
-    fn begin(&mut self, now: Time, from: NodeId, copy: CopyId, state: &[u8]) {
+    fn begin(&mut self, now: Time, from: NodeId, (copy, by): (CopyId, u32), state: &[u8]) {
         let handed_out = HandedOut {
             copy,
+            by,
             state: state.chunks(PART_BYTES).map(<[u8]>::to_vec).collect(),
             first: 0,
             parts: VecDeque::new(),
@@ -132,13 +135,13 @@ impl Donor {
             executor.end_copy(from);
             return todo.send(from, Message::CopyEnded { copy });
         }
-        let (copy, of) = (handed_out.copy, handed_out.of);
+        let (copy, by, of) = (handed_out.copy, handed_out.by, handed_out.of);
         if of.is_some_and(|of| first >= of) {
             // It has all. That it had this copy is remembered: what comes late makes no other.
             return executor.end_copy(from);
         }
         for (number, part) in (first..).zip(handed_out.parts.iter().take(WINDOW as usize).cloned()) {
-            todo.send(from, Message::CopyPart { copy, number, of, part });
+            todo.send(from, Message::CopyPart { copy, by, number, of, part });
         }
     }
 
@@ -174,7 +177,8 @@ impl Caerus {
                 let state = codec::encode(&self.image());
                 let partitions: Vec<PartitionId> = self.cluster.topology.copies_at(self.cluster.me).collect();
                 executor.begin_copy(from, &partitions);
-                self.life.donor.begin(now, from, copy, &state);
+                let by = self.life.born();
+                self.life.donor.begin(now, from, (copy, by), &state);
             }
         }
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);

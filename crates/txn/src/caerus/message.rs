@@ -328,9 +328,10 @@ pub enum Message {
         copy: CopyId,
         from: u32,
     },
-    /// `of`: how many there are, once the donor knows.
+    /// `by`: the life of the donor that makes the copy. `of`: how many there are, once the donor knows.
     CopyPart {
         copy: CopyId,
+        by: u32,
         number: u32,
         of: Option<u32>,
         part: Part,

@@ -263,8 +263,8 @@ impl Engine for Caerus {
             return;
         }
         match message {
-            Message::CopyPart { copy, number, of, part } => {
-                self.on_copy_part(now, from, (copy, number, of, part), executor, out)
+            Message::CopyPart { copy, by, number, of, part } => {
+                self.on_copy_part(now, from, (copy, by, number, of, part), executor, out)
             }
             Message::Rejoined { .. } | Message::CopyEnded { .. } => self.handle(now, from, message, out),
             _ if !self.life.is_running() => self.while_joining(now, from, message, out),

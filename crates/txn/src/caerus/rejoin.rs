@@ -10,7 +10,7 @@
 //!    unless a candidate's own promise is enough. It has promised the latest term among theirs, and its log is the
 //!    best of theirs, as far back as it is kept: others may lack what this region does not.
 //! 4. blocks and answers count only in the life that asked for them: those that a former life asked for may come late,
-//!    and are of another moment.
+//!    and are of another moment. So are blocks that another life of the donor has made.
 //!
 //! Why nothing answered is lost. What was answered rests on entries that K + 1 regions held in one term. If a former
 //! life of this one was among them there are K others, and among any N − K others at least one of those: it held the
@@ -119,7 +119,8 @@ struct Joining {
     /// It never will be.
     refused: Option<Refused>,
     began: Option<Time>,
-    donor: Option<NodeId>,
+    /// Who gives the copy, and the life in which it is made, once a block has come.
+    donor: Option<(NodeId, Option<u32>)>,
     /// Donors that were silent, or whose copy was too old, since all were.
     tried: BTreeSet<NodeId>,
     /// Numbered from 1 on in this life; 0: none has been asked for.
@@ -266,7 +267,7 @@ impl Caerus {
         let doublings = (joining.copy.number + 1).min(SILENCE_DOUBLINGS_MAX);
         if joining.donor.is_some() && now.since(joining.heard_at) > patience_ns << doublings {
             base::sometimes!("a region that comes back asks another donor");
-            joining.tried.extend(joining.donor.take());
+            joining.tried.extend(joining.donor.take().map(|(node, _)| node));
         }
         if joining.donor.is_none() {
             let untried = donors.iter().find(|node| !joining.tried.contains(node));
@@ -274,7 +275,7 @@ impl Caerus {
             if untried.is_none() {
                 joining.tried.clear();
             }
-            joining.donor = Some(*donor);
+            joining.donor = Some((*donor, None));
             joining.copy.number += 1;
             (joining.next, joining.of, joining.heard_at) = (0, None, now);
             joining.early.clear();
@@ -289,7 +290,7 @@ impl Caerus {
 
     fn ask_blocks(&mut self, now: Time, out: &mut Out) {
         let Some(joining) = self.life.joining_mut() else { return };
-        let Some(donor) = joining.donor else { return };
+        let Some((donor, _)) = joining.donor else { return };
         joining.asked_at = now;
         let message = Message::CopyWanted { copy: joining.copy, from: joining.next };
         self.send(donor, message, out);
@@ -299,13 +300,19 @@ impl Caerus {
         &mut self,
         now: Time,
         from: NodeId,
-        (copy, number, of, part): (CopyId, u32, Option<u32>, Part),
+        (copy, by, number, of, part): (CopyId, u32, u32, Option<u32>, Part),
         executor: &mut dyn Executor,
         out: &mut Out,
     ) {
         let Some(joining) = self.life.joining_mut() else { return };
-        if joining.donor != Some(from) || joining.copy != copy || joining.answers.is_some() {
+        let Some((_, life)) = joining.donor.as_mut().filter(|(donor, _)| *donor == from) else { return };
+        if joining.copy != copy || joining.answers.is_some() || life.is_some_and(|life| by < life) {
             return;
+        }
+        if *life.get_or_insert(by) != by {
+            base::sometimes!("a donor lost its memory while it was giving a copy");
+            joining.donor = None;
+            return self.go_on_joining(now, out);
         }
         (joining.heard_at, joining.of) = (now, of.or(joining.of));
         if number >= joining.next {
@@ -339,7 +346,7 @@ impl Caerus {
         let Ok(image) = codec::decode::<Image>(&state) else {
             // A donor of another version. Another one may do.
             let joining = self.life.joining_mut().expect("just found");
-            return joining.tried.extend(joining.donor.take());
+            return joining.tried.extend(joining.donor.take().map(|(node, _)| node));
         };
         self.forget_merged();
         self.take_over(image);
@@ -351,7 +358,8 @@ impl Caerus {
     /// The copy that is arriving cannot be finished: another one is begun at once, by the same donor if it is the nearest.
     pub(super) fn on_copy_ended(&mut self, now: Time, from: NodeId, copy: CopyId, out: &mut Out) {
         let Some(joining) = self.life.joining_mut() else { return };
-        if joining.donor == Some(from) && joining.copy == copy && joining.answers.is_none() {
+        let gives = joining.donor.is_some_and(|(donor, _)| donor == from);
+        if gives && joining.copy == copy && joining.answers.is_none() {
             base::sometimes!("a region that comes back hears that its copy cannot be finished");
             joining.donor = None;
             self.go_on_joining(now, out);

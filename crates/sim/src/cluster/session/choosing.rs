@@ -11,8 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Session {
     pub(super) fn item(&mut self, kind: Kind) -> Item {
-        let &(shelf, _) = self.rng.pick(&self.layout.shelves);
+        let shelf = self.shelf();
         Item { kind, shelf, key: self.rng.below(self.layout.keys as u64) as i64 }
+    }
+    /// A shelf of the first partition, or any.
+    fn shelf(&mut self) -> i64 {
+        // Without such a habit nothing is drawn for it.
+        let is_hot = self.habits.hot > 0.0 && self.rng.chance(self.habits.hot);
+        let hot = self.layout.shelves.first().filter(|_| is_hot).map(|(shelf, _)| *shelf);
+        hot.unwrap_or_else(|| self.rng.pick(&self.layout.shelves).0)
     }
     /// One to three different rows.
     pub(super) fn items(&mut self, kind: Kind) -> BTreeSet<Item> {
@@ -64,7 +71,8 @@ impl Session {
         let kept: Vec<i64> = shelves.filter(|s| anywhere || self.is_kept(*s)).collect();
         let mut targets = BTreeSet::new();
         for _ in 0..self.rng.between(1, 3) {
-            let shelf = *self.rng.pick(&kept);
+            let hot = if self.habits.hot > 0.0 { Some(self.shelf()) } else { None };
+            let shelf = hot.filter(|shelf| kept.contains(shelf)).unwrap_or_else(|| *self.rng.pick(&kept));
             targets.insert(Target::shelf(*self.rng.pick(&[Kind::List, Kind::Register]), shelf));
         }
         targets.into_iter().collect()
@@ -73,7 +81,7 @@ impl Session {
         let mut targets = BTreeSet::new();
         for _ in 0..self.rng.between(1, 3) {
             targets.insert(match self.rng.below(4) {
-                0 => Target::shelf(Kind::Register, self.rng.pick(&self.layout.shelves).0),
+                0 => Target::shelf(Kind::Register, self.shelf()),
                 1 => Target::row(self.item(Kind::List)),
                 _ => Target::row(self.item(Kind::Register)),
             });

@@ -1,5 +1,5 @@
-//! A small world for the engine: nodes, clocks within their bound, links that lose, repeat and reorder,
-//! and a record of everything that has to agree afterwards.
+//! The engine in a small world ([`crate::trial::world`]): regions that are lost and come back, homes that move, readers of
+//! the nearest copy.
 //!
 //! Suggested reading order: this file, the modules below.
 
@@ -24,82 +24,30 @@ mod scenarios;
 mod traces;
 
 use super::{Caerus, Message, Mutant, Options, SequenceId};
-use crate::engine::{Answer, Answered, Command, Engine, EngineEffect, Question};
+use crate::engine::{Command, Engine, Question};
 use crate::timers::Alarms;
 use crate::trial::executor::Rows;
+use crate::trial::world::{Faults, Subject};
 use crate::trial::{access, conflict};
-use base::hash::digest;
-use base::order::{Close, CloseTicket, Closed, StreamItem};
-use base::rng::Rng;
+use base::order::{Close, CloseTicket};
 use base::schema::{MoveHome, SchemaAction, SchemaChange};
 use base::time::MS;
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, ClientRequest, Granule, Outcome, Submission, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, TableId, Time, Token, TxnId};
-use std::collections::{BTreeMap, BTreeSet};
+use base::{Datum, NodeId, PartitionId, Rank, RegionId, SqlError, SqlState, TableId, Token, TxnId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Faults of the links.
-#[derive(Clone, Copy, Debug, Default)]
-struct Faults {
-    loss: f64,
-    duplication: f64,
-    /// Up to this much is added to each delay, in ns.
-    jitter_ns: u64,
-}
+type World = crate::trial::world::World<Caerus>;
+type Event = crate::trial::world::Event<Message>;
 
-enum Event {
-    Message {
-        to: NodeId,
-        from: NodeId,
-        message: Message,
-    },
-    /// With the node's time for it.
-    Wake {
-        node: NodeId,
-        alarm: Time,
-    },
-}
-
-struct World {
-    topology: Arc<Topology>,
-    nodes: Vec<Caerus>,
-    alarms: Vec<Alarms>,
-    rows: Vec<Rows>,
-    /// Clock reading − true time, in ns.
-    skews: Vec<i64>,
-    now: Time,
-    events: BTreeMap<(Time, u64), Event>,
-    sequence: u64,
-    faults: Faults,
-    rng: Rng,
-    /// Nodes that are down. What a node knew it still knows when it is back.
-    dead: BTreeSet<NodeId>,
-    /// Of these, those that come back without it.
-    forgetful: BTreeSet<NodeId>,
-    /// Nodes that have come back without what they knew, whether or not they are whole.
-    forgot: BTreeSet<NodeId>,
-    options: Options,
-    /// Nodes that hear each other only.
-    cut_off: BTreeSet<NodeId>,
-    lives: u32,
-    /// The name of what is submitted next.
-    request: Option<ClientRequest>,
-    /// Messages for which this says false are lost.
-    passes: Box<dyn Fn(NodeId, NodeId, &Message) -> bool>,
-    submitted: BTreeMap<TxnId, (Time, Arc<AccessSet>, Rank)>,
-    answers: BTreeMap<TxnId, (Time, Answer)>,
-    closes: BTreeMap<CloseTicket, (Time, NodeId, Close)>,
-    closed: BTreeMap<CloseTicket, (Time, Result<Closed, SqlError>)>,
-    /// Readers that find their cut, and what they found. A close of that cut follows at once, under the same ticket.
-    finds: BTreeMap<CloseTicket, (Time, NodeId, PartitionId, Vec<Granule>)>,
-    found: BTreeMap<CloseTicket, (Time, Rank)>,
-    streams: BTreeMap<(NodeId, PartitionId), Vec<StreamItem>>,
-    watermarks: Vec<Rank>,
-    messages: u64,
-    /// A digest of all that nodes have asked of their hosts, in order.
-    trace: u64,
+impl Subject for Caerus {
+    type Options = Options;
+    const IS_TRACED: bool = true;
+    fn make(topology: Arc<Topology>, me: NodeId, options: Options) -> Caerus {
+        Caerus::new(topology, me, 1, options)
+    }
 }
 
 impl World {
@@ -109,61 +57,6 @@ impl World {
         let mut topology = Topology::one_node_per_region(wan, partitions).replicated();
         topology.clock_bound_ns = clock_bound_ns;
         World::with(seed, topology, options)
-    }
-    fn with(seed: u64, topology: Topology, options: Options) -> World {
-        topology.check();
-        let topology = Arc::new(topology);
-        let count = topology.nodes.len();
-        let mut rng = Rng::new(seed).fork("world");
-        // Far more than any delay, where there is no bound.
-        let bound = if topology.unbounded_clocks { 900 * MS } else { topology.clock_bound_ns } as i64;
-        let skews = (0..count).map(|_| rng.between(-bound, bound)).collect();
-        let make = |n| Caerus::new(topology.clone(), n, 1, options.clone());
-        let nodes = topology.node_ids().map(make).collect();
-        let mut world = World {
-            nodes,
-            alarms: vec![Alarms::default(); count],
-            rows: (0..count).map(|_| Rows::default()).collect(),
-            skews,
-            topology,
-            now: Time::from_ms(1000),
-            events: BTreeMap::new(),
-            sequence: 0,
-            faults: Faults::default(),
-            rng,
-            dead: BTreeSet::new(),
-            forgetful: BTreeSet::new(),
-            forgot: BTreeSet::new(),
-            options: options.clone(),
-            cut_off: BTreeSet::new(),
-            lives: 1,
-            request: None,
-            passes: Box::new(|_, _, _| true),
-            submitted: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            closes: BTreeMap::new(),
-            closed: BTreeMap::new(),
-            finds: BTreeMap::new(),
-            found: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            watermarks: vec![Rank::ZERO; count],
-            messages: 0,
-            trace: 0,
-        };
-        for n in 0..count {
-            let mut out = Vec::new();
-            let clock = world.clock(NodeId(n as u16));
-            world.nodes[n].start(clock, &mut out);
-            world.effects(NodeId(n as u16), out);
-        }
-        world
-    }
-    fn clock(&self, node: NodeId) -> Time {
-        Time((self.now.0 as i64 + self.skews[node.0 as usize]) as u64)
-    }
-    fn schedule(&mut self, at: Time, event: Event) {
-        self.sequence += 1;
-        self.events.insert((at, self.sequence), event);
     }
 
     fn submit(&mut self, node: u16, text: &str) -> TxnId {
@@ -175,15 +68,8 @@ impl World {
     }
     fn submit_program(&mut self, node: u16, program: TxnProgram, access: AccessSet, token: Token) -> TxnId {
         let (access, program) = (Arc::new(access), Arc::new(program));
-        let seen = token.rank;
-        let submission = Submission { program, access: access.clone(), token, request: self.request.take() };
-        let mut out = Vec::new();
-        let clock = self.clock(NodeId(node));
-        let n = node as usize;
-        let txn = self.nodes[n].submit(clock, submission, &mut self.rows[n], &mut out);
-        self.submitted.insert(txn, (self.now, access, seen));
-        self.effects(NodeId(node), out);
-        txn
+        let request = self.request.take();
+        self.hand_in(node, Submission { program, access, token, request })
     }
     /// An attempt of a client's request.
     fn attempt(&mut self, node: u16, request: ClientRequest, text: &str) -> TxnId {
@@ -212,20 +98,10 @@ impl World {
     fn close(&mut self, ticket: u64, reader: u16, partition: u16, rank: Rank, granules: Vec<Granule>) {
         let partition = PartitionId(partition);
         let node = self.topology.copy_near(partition, NodeId(reader));
-        let (ticket, clock) = (CloseTicket(ticket), self.clock(node));
-        let close = Close { partition, rank, granules };
-        self.closes.insert(ticket, (self.now, node, close.clone()));
         if node != NodeId(reader) {
             self.will_close(reader, partition, rank);
         }
-        self.ask_at(node, clock, Question::Close { ticket, close });
-    }
-
-    fn ask_at(&mut self, node: NodeId, clock: Time, question: Question) -> Option<Answered> {
-        let (n, mut out) = (usize::from(node.0), Vec::new());
-        let answered = self.nodes[n].ask(clock, question, &mut self.rows[n], &mut out);
-        self.effects(node, out);
-        answered.expect("this engine answers that")
+        self.close_at(CloseTicket(ticket), node, Close { partition, rank, granules });
     }
 
     /// Finds a cut at the copy that lies nearest to `reader`, and closes it there.
@@ -234,121 +110,17 @@ impl World {
         let node = self.topology.copy_near(partition, NodeId(reader));
         let (ticket, clock) = (CloseTicket(ticket), self.clock(node));
         self.finds.insert(ticket, (self.now, node, partition, granules.clone()));
-        self.ask_at(node, clock, Question::Latest { ticket, partition, granules });
+        let answered = self.ask_at(node, clock, Question::Latest { ticket, partition, granules });
+        assert_eq!(answered, Ok(None), "the answer is an effect");
     }
 
     /// A reader's question is about to leave for the nearest copy.
     fn will_close(&mut self, reader: u16, partition: PartitionId, rank: Rank) {
         let reader = NodeId(reader);
-        self.ask_at(reader, self.clock(reader), Question::WillClose { partition, rank });
+        let answered = self.ask_at(reader, self.clock(reader), Question::WillClose { partition, rank });
+        assert_eq!(answered, Ok(None));
     }
 
-    fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<Message>>) {
-        for effect in out {
-            let said = match &effect {
-                EngineEffect::Send { .. } => None,
-                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
-                    Some(format!("latest {ticket:?} {rank:?}"))
-                }
-                EngineEffect::Answered { ticket, result } => {
-                    let result = result.as_ref().map(|answered| match answered {
-                        Answered::Closed(closed) => *closed,
-                        other => panic!("{other:?}"),
-                    });
-                    Some(format!("closed {ticket:?} {result:?}"))
-                }
-                other => Some(format!("{other:?}")),
-            };
-            if let Some(said) = said {
-                self.trace = digest(&(self.trace, node, self.now, said));
-            }
-            match effect {
-                EngineEffect::Send { to, message } => self.send(node, to, message),
-                EngineEffect::Answer(answer) => {
-                    let told = self.answers.insert(answer.submitted_as, (self.now, answer));
-                    assert!(told.is_none(), "answered twice: {told:?}");
-                }
-                EngineEffect::Stream { partition, item } => {
-                    self.streams.entry((node, partition)).or_default().push(item)
-                }
-                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
-                    let told = self.found.insert(ticket, (self.now, rank));
-                    assert!(told.is_none(), "found twice: {told:?}");
-                    let (_, node, partition, granules) = self.finds[&ticket].clone();
-                    self.close(ticket.0, node.0, partition.0, rank, granules);
-                }
-                EngineEffect::Answered { ticket, result } => {
-                    let result = result.map(|answered| match answered {
-                        Answered::Closed(closed) => closed,
-                        other => panic!("{ticket:?} is told {other:?}"),
-                    });
-                    let told = self.closed.insert(ticket, (self.now, result));
-                    assert!(told.is_none(), "closed twice: {told:?}");
-                }
-                EngineEffect::Restored => self.restored(node),
-                EngineEffect::Collected { below } => {
-                    let known = &mut self.watermarks[node.0 as usize];
-                    assert!(*known < below, "the watermark only grows");
-                    *known = below;
-                }
-            }
-        }
-        self.arm(node);
-    }
-    /// Sets an alarm for when a node wants to be woken.
-    fn arm(&mut self, node: NodeId) {
-        let n = usize::from(node.0);
-        if let Some(alarm) = self.alarms[n].arm(self.nodes[n].next_wake()) {
-            let at = Time((alarm.0 as i64 - self.skews[n]).max(self.now.0 as i64) as u64);
-            self.schedule(at, Event::Wake { node, alarm });
-        }
-    }
-    fn send(&mut self, from: NodeId, to: NodeId, message: Message) {
-        assert_ne!(from, to, "a node talks to itself without the network");
-        self.messages += 1;
-        let cut = self.cut_off.contains(&from) != self.cut_off.contains(&to);
-        if cut || !(self.passes)(from, to, &message) || self.rng.chance(self.faults.loss) {
-            return;
-        }
-        let copies = if self.rng.chance(self.faults.duplication) { 2 } else { 1 };
-        for _ in 0..copies {
-            let jitter_ns = self.rng.below(self.faults.jitter_ns + 1);
-            let at = self.now + self.topology.one_way_ns(from, to) + jitter_ns;
-            let bytes = base::codec::encode(&message);
-            self.trace = digest(&(self.trace, from, to, self.now, &bytes));
-            let message = base::codec::decode(&bytes).expect("what is written is read");
-            self.schedule(at, Event::Message { to, from, message });
-        }
-    }
-    /// Handles the next event; false if there is none before `until`.
-    fn step(&mut self, until: Time) -> bool {
-        let Some(entry) = self.events.first_entry() else { return false };
-        if entry.key().0 > until {
-            return false;
-        }
-        let ((at, _), event) = entry.remove_entry();
-        self.now = at;
-        let mut out = Vec::new();
-        let (Event::Message { to: at, .. } | Event::Wake { node: at, .. }) = &event;
-        if self.dead.contains(at) {
-            return true;
-        }
-        let node = match event {
-            Event::Message { to, from, message } => {
-                let (clock, n) = (self.clock(to), to.0 as usize);
-                self.nodes[n].message(clock, from, message, &mut self.rows[n], &mut out);
-                to
-            }
-            Event::Wake { node, alarm } => {
-                let (clock, n) = (self.clock(node), node.0 as usize);
-                self.alarms[n].went_off(alarm);
-                self.nodes[n].wake(clock, &mut self.rows[n], &mut out);
-                node
-            }
-        };
-        self.effects(node, out);
-        true
-    }
     fn nodes_of(&self, region: u16) -> BTreeSet<NodeId> {
         let nodes = self.topology.node_ids();
         nodes.filter(|node| self.topology.region_of(*node).0 == region).collect()
@@ -397,10 +169,6 @@ impl World {
         }
         self.forgot.insert(node);
     }
-    /// A node is whole again: what it has executed is what its donor had.
-    fn restored(&mut self, node: NodeId) {
-        assert!(self.forgot.contains(&node) && !self.streams.keys().any(|(at, _)| *at == node));
-    }
     /// A transaction whose gateway lost its memory before it could answer.
     fn is_forgotten(&self, txn: TxnId) -> bool {
         self.forgot.contains(&txn.coordinator)
@@ -409,16 +177,6 @@ impl World {
     fn cut_off(&mut self, region: u16) {
         let nodes = self.nodes_of(region);
         self.cut_off.extend(nodes);
-    }
-    fn run_until(&mut self, until: Time) {
-        while self.step(until) {}
-        self.now = until;
-    }
-    fn run_for_ms(&mut self, ms: u64) {
-        self.run_until(self.now + ms * MS);
-    }
-    fn answer(&self, txn: TxnId) -> &Answer {
-        &self.answers.get(&txn).unwrap_or_else(|| panic!("{txn} is not answered")).1
     }
     /// Whether its client knows how a transaction ended. Who is told that a region is not available does not.
     fn has_ended(&self, txn: &TxnId) -> bool {

@@ -198,7 +198,8 @@ fn a_reader_that_went_away_is_not_answered() {
     world.run_for_ms(60);
     let rank = Rank(world.now.0 + 50 * MS);
     world.close(7, 1, 0, rank, vec![Granule::Partition]);
-    world.ask_at(NodeId(1), world.clock(NodeId(1)), Question::Forget { ticket: CloseTicket(7) });
+    let forget = Question::Forget { ticket: CloseTicket(7) };
+    assert_eq!(world.ask_at(NodeId(1), world.clock(NodeId(1)), forget), Ok(None));
     world.run_for_ms(1000);
     assert!(world.closed.is_empty());
     world.check_empty();

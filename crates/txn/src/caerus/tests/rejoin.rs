@@ -34,6 +34,13 @@ fn is_whole(world: &World, node: u16) -> bool {
     world.nodes[usize::from(node)].life.is_running()
 }
 
+/// A region loses its memory and begins again at once.
+fn forgets(world: &mut World, region: u16) {
+    world.lose(region);
+    world.run_for_ms(100);
+    world.heal();
+}
+
 #[test]
 fn a_region_that_lost_its_memory_comes_back_with_all_that_was_answered_and_leads_again() {
     for regions in [3, 5] {
@@ -115,9 +122,7 @@ fn what_is_kept_for_a_region_that_is_away_is_bounded_and_it_comes_back_with_a_co
     let Outcome::Aborted(error) = &world.answer(refused).outcome else { panic!("it cannot catch up") };
     assert_eq!(error.state, base::SqlState::CANNOT_CONNECT_NOW);
     assert!(error.message.contains("away for too long"), "{error}");
-    world.lose(0);
-    world.run_for_ms(100);
-    world.heal();
+    forgets(&mut world, 0);
     world.run_for_ms(20_000);
     assert!(is_whole(&world, 0));
     let after = world.submit(0, "w0.1 w1.1");
@@ -185,8 +190,8 @@ fn a_node_that_orders_nothing_takes_a_later_copy_if_what_it_lacks_is_gone() {
     judge(&world);
 }
 
-#[test]
-fn a_donor_that_falls_silent_is_replaced_and_lost_blocks_are_asked_for() {
+/// Five regions that were used, and the last of them is lost with its memory.
+fn five_without_the_last() -> World {
     let mut world = world(5, 2, None);
     for n in 0..40u16 {
         world.submit(n % 5, &format!("w{}.{} w{}.1", n % 5, n % 7, (n + 1) % 5));
@@ -195,6 +200,12 @@ fn a_donor_that_falls_silent_is_replaced_and_lost_blocks_are_asked_for() {
     world.run_for_ms(1000);
     world.lose(4);
     world.run_for_ms(TAKE_OVER_MS);
+    world
+}
+
+#[test]
+fn a_donor_that_falls_silent_is_replaced_and_lost_blocks_are_asked_for() {
+    let mut world = five_without_the_last();
     // The nearest donor sends a few blocks, then nothing.
     world.passes = Box::new(|from, _, message| match message {
         Message::CopyPart { number, .. } => from != NodeId(0) || *number < 2,
@@ -218,14 +229,7 @@ fn a_donor_that_falls_silent_is_replaced_and_lost_blocks_are_asked_for() {
 /// A change of the catalog ends a copy that is half there; silence of a donor is borne for longer than this.
 #[test]
 fn a_copy_that_cannot_be_finished_is_begun_again_at_once() {
-    let mut world = world(5, 2, None);
-    for n in 0..40u16 {
-        world.submit(n % 5, &format!("w{}.{} w{}.1", n % 5, n % 7, (n + 1) % 5));
-        world.run_for_ms(30);
-    }
-    world.run_for_ms(1000);
-    world.lose(4);
-    world.run_for_ms(TAKE_OVER_MS);
+    let mut world = five_without_the_last();
     world.passes = Box::new(|_, _, message| match message {
         Message::CopyPart { number, .. } => *number < 1,
         _ => true,
@@ -260,9 +264,7 @@ fn holding(kind: fn(&Message) -> bool) -> (World, Held) {
         }
         !is_held
     });
-    world.lose(2);
-    world.run_for_ms(100);
-    world.heal();
+    forgets(&mut world, 2);
     world.run_for_ms(600);
     assert!(!is_whole(&world, 2) && !held.borrow().is_empty());
     (world, held)
@@ -282,9 +284,7 @@ fn blocks_that_a_former_life_asked_for_are_not_mixed_with_a_later_copy() {
     let meanwhile = world.submit(0, "w0.2 w1.2 w2.2");
     world.run_for_ms(1000);
     assert!(world.has_ended(&meanwhile));
-    world.lose(2);
-    world.run_for_ms(100);
-    world.heal();
+    forgets(&mut world, 2);
     world.run_for_ms(10);
     // Rows as they were before, and then the merger's state as it is now.
     let is_rows = |message: &Message| matches!(message, Message::CopyPart { number, .. } if *number > 0);
@@ -300,12 +300,42 @@ fn blocks_that_a_former_life_asked_for_are_not_mixed_with_a_later_copy() {
 }
 
 #[test]
+fn blocks_of_two_lives_of_a_donor_are_not_mixed() {
+    let mut world = world(5, 2, None);
+    let all = "w0.1 w1.1 w2.1 w3.1 w4.1";
+    world.submit(0, all);
+    world.run_for_ms(1000);
+    world.lose(4);
+    world.run_for_ms(100);
+    // Its donor's first block is lost again and again, while the others arrive.
+    world.passes = Box::new(|_, to, message| match message {
+        Message::CopyPart { number, .. } => to != NodeId(4) || *number > 0,
+        _ => true,
+    });
+    world.heal();
+    world.run_for_ms(300);
+    let meanwhile = world.submit(1, "w0.1 w1.1");
+    world.run_for_ms(500);
+    assert!(world.has_ended(&meanwhile));
+    world.passes = Box::new(|_, to, message| to != NodeId(4) || !matches!(message, Message::CopyPart { .. }));
+    world.lose(0);
+    world.heal();
+    world.run_for_ms(700);
+    assert!(is_whole(&world, 0) && !is_whole(&world, 4));
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(20_000);
+    assert!(is_whole(&world, 4));
+    for partition in 0..5 {
+        assert_eq!(world.order(4, partition), world.order(1, partition), "partition {partition}");
+    }
+    judge(&world);
+}
+
+#[test]
 fn the_word_that_a_former_life_asked_for_does_not_make_a_region_whole() {
     let (mut world, held) = holding(|message| matches!(message, Message::Rejoined { .. }));
     let former = held.borrow().clone();
-    world.lose(2);
-    world.run_for_ms(100);
-    world.heal();
+    forgets(&mut world, 2);
     world.run_for_ms(600);
     arrives_late(&mut world, &former);
     world.run_for_ms(1);

@@ -158,14 +158,14 @@ fn real_time(world: &World) {
 /// Whoever writes what was read and is ranked within the cut stood in the log when it was closed.
 fn closes(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
     let mut positions: BTreeMap<(PartitionId, TxnId), u64> = BTreeMap::new();
-    for (partition, items) in &world.streams {
+    for ((_, partition), items) in &world.streams {
         for item in items {
             if let StreamItem::Record(record) = item {
                 positions.insert((*partition, record.txn), record.position.0);
             }
         }
     }
-    for (ticket, (_, close)) in &world.closes {
+    for (ticket, (_, _, close)) in &world.closes {
         let Some((_, result)) = world.closed.get(ticket) else { panic!("{ticket:?} never closed") };
         let Ok(closed) = result else { continue };
         for (txn, (place, transaction)) in places {

@@ -35,10 +35,10 @@ fn every_transaction_goes_to_the_oracle_even_one_that_stays_at_a_node() {
 #[test]
 fn a_lost_timestamp_is_asked_for_again() {
     let mut world = World::new(1, 2, 1, 0, central());
-    world.passes = |_, _, message| !matches!(message, super::Message::Timestamp { .. });
+    world.passes = Box::new(|_, _, message| !matches!(message, super::Message::Timestamp { .. }));
     let txn = world.submit(1, access("w1.1"));
     world.run_for_ms(150);
-    world.passes = |_, _, _| true;
+    world.passes = Box::new(|_, _, _| true);
     assert!(!world.answers.contains_key(&txn));
     world.run_for_ms(600);
     assert!(world.answer(txn).outcome.is_committed());
@@ -76,10 +76,10 @@ fn nothing_appears_at_or_below_a_safe_rank() {
             let safe_rank = world.ask_at(base::NodeId(1), clock, Question::SafeRank { partition: at });
             let rank = safe_rank.expect("this engine can tell").expect("at once").rank().unwrap();
             held_back |= rank.0 + 30 * MS < clock.0;
-            safe.push((world.streams.get(&at).map_or(0, Vec::len), rank));
+            safe.push((world.stream(at.0).len(), rank));
         }
         world.run_for_ms(2000);
-        let stream = &world.streams[&PartitionId(1)];
+        let stream = world.stream(1);
         for (length, rank) in safe {
             let late = stream[length..].iter().find_map(|item| match item {
                 StreamItem::Record(record) if record.rank <= rank => Some(record.rank),

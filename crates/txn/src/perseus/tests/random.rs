@@ -118,8 +118,8 @@ pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gatewa
         }
     }
     world.faults.loss = 0.0;
-    world.cut.clear();
-    world.filter = None;
+    world.cut_off.clear();
+    world.passes = Box::new(|_, _, _| true);
     let lost: Vec<_> = wishes.iter().filter(|(txn, _)| world.dead.contains(&txn.coordinator)).collect();
     for (_, wish) in lost {
         world.repeat(0, wish);
@@ -139,13 +139,13 @@ fn befall(
 ) {
     let victim = NodeId(regions + draw.below(4) as u16);
     if draw.chance(0.05) {
-        world.cut.clear();
+        world.cut_off.clear();
     }
     if !draw.chance(0.05) {
         return;
     }
     if gateways == Gateways::Interrupted {
-        world.cut.insert(victim);
+        world.cut_off.insert(victim);
         return;
     }
     if world.dead.len() < 3 && !world.dead.contains(&victim) {

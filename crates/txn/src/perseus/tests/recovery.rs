@@ -45,12 +45,12 @@ fn a_coordinator_that_dies_after_some_pre_accepts_leaves_one_end_and_a_retry_has
         for mask in 0..8 {
             let mut world = World::with_gateways(1, 2, options(unfinished));
             let reached = named(mask);
-            world.filter = Some(Box::new(move |from, to, _| from != NodeId(3) || reached.contains(&to)));
+            world.passes = Box::new(move |from, to, _| from != NodeId(3) || reached.contains(&to));
             let wish = world.wish(access(ALL));
             let lost = world.hand_in(3, wish.clone());
             world.run_for_ms(1);
             world.dead.insert(NodeId(3));
-            world.filter = None;
+            world.passes = Box::new(|_, _, _| true);
             if mask % 2 == 0 {
                 world.run_for_ms(5_000);
                 let effects = effects_of(&world, &wish);
@@ -70,15 +70,15 @@ fn a_coordinator_that_dies_after_some_commits_has_committed() {
     for mask in 0..8 {
         let mut world = World::with_gateways(1, 2, options(Unfinished::Abandon));
         let reached = named(mask);
-        world.filter = Some(Box::new(move |from, to, message| {
+        world.passes = Box::new(move |from, to, message| {
             from != NodeId(3) || reached.contains(&to) || !matches!(message, Message::Commit { .. })
-        }));
+        });
         let wish = world.wish(access(ALL));
         let lost = world.hand_in(3, wish.clone());
         world.run_for_ms(101);
         world.dead.insert(NodeId(3));
         world.run_for_ms(5_000);
-        world.filter = None;
+        world.passes = Box::new(|_, _, _| true);
         let again = world.repeat(4, &wish);
         settle(&mut world);
         assert_eq!(world.answer(again).txn, lost, "{mask:b}");
@@ -107,14 +107,14 @@ fn a_coordinator_that_was_cut_off_learns_the_end_and_tells_its_client_once() {
         for (after_ms, reached) in [(0, 0b001), (0, 0b011), (0, 0b111), (30, 0b111), (120, 0b111)] {
             let mut world = World::with_gateways(1, 2, options(unfinished));
             let reached = named(reached);
-            world.filter = Some(Box::new(move |from, to, _| from != NodeId(3) || reached.contains(&to)));
+            world.passes = Box::new(move |from, to, _| from != NodeId(3) || reached.contains(&to));
             let wish = world.wish(access(ALL));
             let first = world.hand_in(3, wish.clone());
             world.run_for_ms(after_ms);
-            world.cut.insert(NodeId(3));
-            world.filter = None;
+            world.cut_off.insert(NodeId(3));
+            world.passes = Box::new(|_, _, _| true);
             world.run_for_ms(5_000);
-            world.cut.clear();
+            world.cut_off.clear();
             settle(&mut world);
             assert!(world.answer(first).outcome.is_committed());
             assert_eq!(effects_of(&world, &wish).len(), 1);
@@ -152,8 +152,8 @@ fn impatient_participants_take_over_from_a_living_coordinator_and_from_each_othe
 fn a_late_pre_accept_of_a_dead_coordinator_changes_nothing() {
     // Its PreAccept to node 1 is under way for a long time; meanwhile the others end the transaction.
     let mut world = World::with_gateways(1, 2, options(Unfinished::Abandon));
-    world.filter =
-        Some(Box::new(|_, to, message| !(to == NodeId(1) && matches!(message, Message::PreAccept { .. }))));
+    world.passes =
+        Box::new(|_, to, message| !(to == NodeId(1) && matches!(message, Message::PreAccept { .. })));
     let lost = world.submit(3, access(ALL));
     let payload = world.nodes[3].gateway.coordination(lost).unwrap().payload.clone();
     world.run_for_ms(1);
@@ -175,7 +175,7 @@ fn a_late_pre_accept_of_a_dead_coordinator_changes_nothing() {
         assert!(!out.iter().any(accepted), "{out:?}");
         world.effects(NodeId(1), out);
     }
-    world.filter = None;
+    world.passes = Box::new(|_, _, _| true);
     settle(&mut world);
     assert!(world.rows.iter().flat_map(|rows| &rows.log).all(|entry| entry.txn != lost));
 }
@@ -203,18 +203,18 @@ fn behind_a_noop(mutant: Option<Mutant>) -> World {
         to == NodeId(0)
             && (from == NodeId(1) || from == NodeId(4) && matches!(message, Message::Commit { .. }))
     };
-    world.filter = Some(Box::new(move |from, to, message| !holds_up_t1(from, to, message)));
+    world.passes = Box::new(move |from, to, message| !holds_up_t1(from, to, message));
     world.submit(4, access("w0.1 w1.5"));
     world.run_for_ms(110);
-    world.filter = Some(Box::new(move |from, to, message| {
+    world.passes = Box::new(move |from, to, message| {
         !holds_up_t1(from, to, message) && (from != NodeId(3) || to == NodeId(0))
-    }));
+    });
     world.submit(3, access("w0.1 w2.1"));
     world.run_for_ms(60);
     world.dead.insert(NodeId(3));
     world.submit(0, access("w0.1"));
     world.run_for_ms(5_000);
-    world.filter = None;
+    world.passes = Box::new(|_, _, _| true);
     world.run_for_ms(20_000);
     world
 }
@@ -267,10 +267,10 @@ fn a_participant_that_forgets_its_promise_is_noticed() {
 /// loses patience before they arrive.
 fn a_slow_noop(mutant: Option<Mutant>) -> World {
     let mut world = World::with_gateways(1, 2, Options { mutant, ..Options::default() });
-    world.filter = Some(Box::new(|from, to, message| {
+    world.passes = Box::new(|from, to, message| {
         (from != NodeId(3) || to == NodeId(0))
             && (from != NodeId(4) || !matches!(message, Message::Commit { .. }))
-    }));
+    });
     let txn = world.submit(3, access(ALL));
     world.run_for_ms(60);
     world.dead.insert(NodeId(3));
@@ -294,7 +294,7 @@ fn a_slow_noop(mutant: Option<Mutant>) -> World {
     let mut out = Vec::new();
     world.nodes[2].message(world.now, NodeId(4), late, &mut world.rows[2], &mut out);
     world.effects(NodeId(2), out);
-    world.filter = None;
+    world.passes = Box::new(|_, _, _| true);
     world.run_for_ms(20_000);
     world
 }
@@ -335,9 +335,13 @@ fn a_node_that_repeats_its_calls_is_the_same_and_goes_on_under_new_ids() {
         again.start(started_at, &mut out);
         for (now, call) in calls {
             match call {
-                super::Call::Submit(submission) => _ = again.submit(now, submission, &mut rows, &mut out),
-                super::Call::Message(from, message) => again.message(now, from, message, &mut rows, &mut out),
-                super::Call::Wake => again.wake(now, &mut rows, &mut out),
+                crate::trial::world::Call::Submit(submission) => {
+                    _ = again.submit(now, submission, &mut rows, &mut out)
+                }
+                crate::trial::world::Call::Message(from, message) => {
+                    again.message(now, from, message, &mut rows, &mut out)
+                }
+                crate::trial::world::Call::Wake => again.wake(now, &mut rows, &mut out),
             }
         }
         assert_eq!(format!("{:?}", again), format!("{:?}", world.nodes[0]), "seed {seed}");

@@ -76,16 +76,16 @@ fn a_request_whose_result_may_be_forgotten_is_refused_rather_than_repeated() {
 #[test]
 fn a_gateway_that_was_given_up_before_it_heard_of_an_end_says_that_it_is_not_known() {
     let mut world = World::with_gateways(1, 1, Options { lease_ns: SECOND, ..Options::default() });
-    world.passes = |_, to, message| to != NodeId(3) || !matches!(message, Message::Executed { .. });
+    world.passes = Box::new(|_, to, message| to != NodeId(3) || !matches!(message, Message::Executed { .. }));
     let txn = world.submit(3, access("w0.1 w1.1"));
     world.run_for_ms(500);
-    world.cut.insert(NodeId(3));
-    world.passes = |_, _, _| true;
+    world.cut_off.insert(NodeId(3));
+    world.passes = Box::new(|_, _, _| true);
     world.run_for_ms(5_000);
     assert_eq!(world.rows[0].log.len(), 1);
     assert_eq!(world.nodes[0].vertex_count(), 0, "it was collected");
     assert!(!world.answers.contains_key(&txn));
-    world.cut.clear();
+    world.cut_off.clear();
     world.run_for_ms(10_000);
     let Outcome::Aborted(error) = &world.answer(txn).outcome else { panic!("it cannot know the results") };
     assert_eq!(error.state, SqlState::TRANSACTION_RESOLUTION_UNKNOWN);

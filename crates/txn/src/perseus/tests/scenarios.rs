@@ -108,7 +108,7 @@ fn a_stream_names_ancestors_that_the_partition_never_met() {
     let t1 = world.submit(0, access("w0.1 w1.1"));
     let t2 = world.submit(2, access("w1.1 w2.1"));
     world.run_for_ms(2000);
-    let items = &world.streams[&PartitionId(2)];
+    let items = world.stream(2);
     let vertices: Vec<TxnId> = items
         .iter()
         .filter_map(|item| match item {
@@ -129,10 +129,10 @@ fn a_lost_commit_holds_up_the_question_but_not_the_answer() {
     let t1 = world.submit(0, access("w0.1 w1.1"));
     world.run_for_ms(60);
     let t2 = world.submit(2, access("w1.1 w2.1"));
-    world.passes = |_, to, message| !(to == NodeId(1) && matches!(message, Message::Commit { .. }));
+    world.passes = Box::new(|_, to, message| !(to == NodeId(1) && matches!(message, Message::Commit { .. })));
     world.run_for_ms(200);
     assert!(world.answers.is_empty());
-    world.passes = |_, _, _| true;
+    world.passes = Box::new(|_, _, _| true);
     world.run_for_ms(3000);
     assert_eq!(order(&world, 1), [t1, t2]);
     judge(&world);
@@ -312,10 +312,10 @@ fn a_transaction_without_participants_just_ends() {
 fn a_lost_participant_blocks_its_transactions_keys_and_says_so() {
     let mut world = world(2);
     // Node 0 vanishes before it learns node 1's answer. It takes part itself, and may have decided.
-    world.passes = |from, to, message| {
+    world.passes = Box::new(|from, to, message| {
         let first = matches!(message, Message::PreAccept { .. });
         (from != NodeId(0) && to != NodeId(0)) || first
-    };
+    });
     let lost = world.submit(0, access("w0.1 w1.1"));
     world.run_for_ms(100);
     let blocked = world.submit(1, access("w1.1"));
@@ -325,7 +325,7 @@ fn a_lost_participant_blocks_its_transactions_keys_and_says_so() {
     assert_eq!(world.nodes[1].stalled(world.now, 1000 * MS), [lost]);
     assert_eq!(world.nodes[1].stalled(world.now, 10_000 * MS), []);
     // It was only cut off.
-    world.passes = |_, _, _| true;
+    world.passes = Box::new(|_, _, _| true);
     world.run_for_ms(5000);
     judge(&world);
     world.check_empty();
@@ -368,13 +368,13 @@ fn no_node_that_runs_a_partition_can_be_collected_without_and_its_return_is_enou
         let mut world = world_with_a_gateway_first(2_000 * MS);
         world.submit(2, access("w0.1 w1.1 w2.1"));
         world.run_for_ms(1_000);
-        world.cut.insert(NodeId(gone));
+        world.cut_off.insert(NodeId(gone));
         world.run_for_ms(200);
         let lost_at = world.now.rank();
         world.submit(2, access("w1.1"));
         world.run_for_ms(1_000);
         assert!(world.watermarks.iter().all(|below| *below < lost_at), "{:?}", world.watermarks);
-        world.cut.clear();
+        world.cut_off.clear();
         world.run_for_ms(1_000);
         assert!(least_watermark(&world) > lost_at, "{:?}", world.watermarks);
         judge(&world);
