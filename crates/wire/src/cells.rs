@@ -50,110 +50,71 @@ pub struct Cells {
     put: Put,
 }
 
+/// Writes the values of an array of a type with a function.
+macro_rules! each {
+    ($from:expr, $array:ty, $write:expr) => {{
+        let array = $from.as_any().downcast_ref::<$array>().expect("matches its type").clone();
+        let write = $write;
+        Box::new(move |out: &mut BytesMut, row: usize| {
+            write(out, array.value(row));
+            Ok(())
+        })
+    }};
+}
+
+/// The same with [`Form::text`], which may fail.
+macro_rules! texts {
+    ($from:expr, $array:ty, $form:expr) => {{
+        let array = $from.as_any().downcast_ref::<$array>().expect("matches its type").clone();
+        let form: Form = $form;
+        Box::new(move |out: &mut BytesMut, row: usize| form.text(out, array.value(row)))
+    }};
+}
+
 impl Cells {
     /// Errors: the array cannot be shown.
     pub fn new(array: &ArrayRef, form: Form) -> SqlResult<Cells> {
-        let nulls = array.logical_nulls();
-        macro_rules! each {
-            ($array:ty, $write:expr) => {{
-                let array = array.as_any().downcast_ref::<$array>().expect("matches its type").clone();
-                let write = $write;
-                Box::new(move |out: &mut BytesMut, row: usize| {
-                    write(out, array.value(row));
-                    Ok(())
-                })
-            }};
-        }
-        macro_rules! texts {
-            ($array:ty) => {{
-                let array = array.as_any().downcast_ref::<$array>().expect("matches its type").clone();
-                Box::new(move |out: &mut BytesMut, row: usize| form.text(out, array.value(row)))
-            }};
-        }
-        macro_rules! integers {
-            ($array:ty) => {
-                each!($array, move |out: &mut BytesMut, v| form.integer(out, i64::from(v)))
-            };
-        }
         let put: Put = match array.data_type() {
-            Arrow::Boolean => each!(BooleanArray, move |out: &mut _, v| form.boolean(out, v)),
-            Arrow::Int8 => integers!(Int8Array),
-            Arrow::Int16 => integers!(Int16Array),
-            Arrow::Int32 => integers!(Int32Array),
-            Arrow::Int64 => integers!(Int64Array),
-            Arrow::UInt8 => integers!(UInt8Array),
-            Arrow::UInt16 => integers!(UInt16Array),
-            Arrow::UInt32 => integers!(UInt32Array),
-            Arrow::UInt64 => each!(UInt64Array, move |out: &mut _, v| form.integer(out, v as i64)),
-            Arrow::Float32 => each!(Float32Array, move |out: &mut _, v| form.float(out, f64::from(v))),
-            Arrow::Float64 => each!(Float64Array, move |out: &mut _, v| form.float(out, v)),
+            Arrow::Boolean => each!(array, BooleanArray, move |out: &mut _, v| form.boolean(out, v)),
+            integer if integer.is_integer() => integers(array, form),
+            Arrow::Float32 => each!(array, Float32Array, move |out: &mut _, v| form.float(out, f64::from(v))),
+            Arrow::Float64 => each!(array, Float64Array, move |out: &mut _, v| form.float(out, v)),
             Arrow::Decimal128(_, scale) if *scale >= 0 => {
                 let scale = *scale as u8;
-                each!(Decimal128Array, move |out: &mut _, v| form.decimal(out, Decimal::new(v, scale)))
+                each!(array, Decimal128Array, move |out: &mut _, v| form.decimal(out, Decimal::new(v, scale)))
             }
             Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View if form.data_type() == DataType::Uuid => {
                 let texts = arrow_cast::cast(array, &Arrow::Utf8View).map_err(SqlError::internal)?;
                 return Ok(uuids(texts.as_string_view(), form));
             }
-            Arrow::Utf8 => texts!(StringArray),
-            Arrow::LargeUtf8 => texts!(LargeStringArray),
-            Arrow::Utf8View => texts!(StringViewArray),
+            Arrow::Utf8 => texts!(array, StringArray, form),
+            Arrow::LargeUtf8 => texts!(array, LargeStringArray, form),
+            Arrow::Utf8View => texts!(array, StringViewArray, form),
             Arrow::Dictionary(_, values) => {
                 let plain = arrow_cast::cast(array, values).map_err(SqlError::internal)?;
                 return Cells::new(&plain, form);
             }
-            Arrow::Binary => each!(BinaryArray, move |out: &mut _, v: &[u8]| form.bytes(out, v)),
-            Arrow::LargeBinary => each!(LargeBinaryArray, move |out: &mut _, v: &[u8]| form.bytes(out, v)),
-            Arrow::BinaryView => each!(BinaryViewArray, move |out: &mut _, v: &[u8]| form.bytes(out, v)),
+            Arrow::Binary => each!(array, BinaryArray, move |out: &mut _, v: &[u8]| form.bytes(out, v)),
+            Arrow::LargeBinary => {
+                each!(array, LargeBinaryArray, move |out: &mut _, v: &[u8]| form.bytes(out, v))
+            }
+            Arrow::BinaryView => {
+                each!(array, BinaryViewArray, move |out: &mut _, v: &[u8]| form.bytes(out, v))
+            }
             Arrow::FixedSizeBinary(16) if form.data_type() == DataType::Uuid => {
-                each!(FixedSizeBinaryArray, move |out: &mut _, v: &[u8]| {
+                each!(array, FixedSizeBinaryArray, move |out: &mut _, v: &[u8]| {
                     form.uuid(out, v.try_into().expect("16 bytes"))
                 })
             }
             Arrow::FixedSizeBinary(_) => {
-                each!(FixedSizeBinaryArray, move |out: &mut _, v: &[u8]| form.bytes(out, v))
+                each!(array, FixedSizeBinaryArray, move |out: &mut _, v: &[u8]| form.bytes(out, v))
             }
-            Arrow::Date32 => {
-                each!(Date32Array, move |out: &mut _, v: i32| form.date(out, v.saturating_sub(EPOCH_DAYS)))
-            }
-            Arrow::Timestamp(unit, _) => {
-                macro_rules! moments {
-                    ($array:ty, $us:expr) => {
-                        each!($array, move |out: &mut _, v: i64| {
-                            let us: fn(i64) -> i64 = $us;
-                            form.timestamp(out, us(v).saturating_sub(EPOCH_US))
-                        })
-                    };
-                }
-                match unit {
-                    TimeUnit::Second => moments!(TimestampSecondArray, |v| v.saturating_mul(1_000_000)),
-                    TimeUnit::Millisecond => moments!(TimestampMillisecondArray, |v| v.saturating_mul(1_000)),
-                    TimeUnit::Microsecond => moments!(TimestampMicrosecondArray, |v| v),
-                    TimeUnit::Nanosecond => moments!(TimestampNanosecondArray, |v| v.div_euclid(1_000)),
-                }
-            }
-            Arrow::Interval(IntervalUnit::MonthDayNano) => {
-                each!(IntervalMonthDayNanoArray, move |out: &mut _, v: IntervalMonthDayNano| {
-                    let us = v.nanoseconds / 1_000;
-                    form.interval(out, Interval { months: v.months, days: v.days, us })
-                })
-            }
-            Arrow::Interval(IntervalUnit::YearMonth) => {
-                each!(IntervalYearMonthArray, move |out: &mut _, months| {
-                    form.interval(out, Interval { months, days: 0, us: 0 })
-                })
-            }
-            Arrow::Interval(IntervalUnit::DayTime) => {
-                each!(IntervalDayTimeArray, move |out: &mut _, v: IntervalDayTime| {
-                    let us = i64::from(v.milliseconds) * 1_000;
-                    form.interval(out, Interval { months: 0, days: v.days, us })
-                })
-            }
-            Arrow::Duration(TimeUnit::Microsecond) => {
-                each!(DurationMicrosecondArray, move |out: &mut _, us: i64| {
-                    form.interval(out, Interval { months: 0, days: (us / DAY_US) as i32, us: us % DAY_US })
-                })
-            }
+            Arrow::Date32 => each!(array, Date32Array, move |out: &mut _, day: i32| {
+                form.date(out, day.saturating_sub(EPOCH_DAYS))
+            }),
+            Arrow::Timestamp(unit, _) => moments(array, *unit, form),
+            Arrow::Interval(unit) => intervals(array, *unit, form),
+            Arrow::Duration(TimeUnit::Microsecond) => durations(array, form),
             Arrow::Duration(_) => {
                 let in_us = arrow_cast::cast(array, &Arrow::Duration(TimeUnit::Microsecond));
                 return Cells::new(&in_us.map_err(SqlError::internal)?, form);
@@ -164,7 +125,7 @@ impl Cells {
             Arrow::Struct(_) => nested::structs(array.as_struct())?,
             _ => printed(array.clone(), form),
         };
-        Ok(Cells { nulls, put })
+        Ok(Cells { nulls: array.logical_nulls(), put })
     }
 
     pub fn is_null(&self, row: usize) -> bool {
@@ -175,6 +136,70 @@ impl Cells {
     pub fn put(&self, out: &mut BytesMut, row: usize) -> SqlResult<()> {
         (self.put)(out, row)
     }
+}
+
+fn integers(array: &ArrayRef, form: Form) -> Put {
+    macro_rules! of {
+        ($array:ty) => {
+            each!(array, $array, move |out: &mut BytesMut, v| form.integer(out, i64::from(v)))
+        };
+    }
+    match array.data_type() {
+        Arrow::Int8 => of!(Int8Array),
+        Arrow::Int16 => of!(Int16Array),
+        Arrow::Int32 => of!(Int32Array),
+        Arrow::UInt8 => of!(UInt8Array),
+        Arrow::UInt16 => of!(UInt16Array),
+        Arrow::UInt32 => of!(UInt32Array),
+        Arrow::UInt64 => each!(array, UInt64Array, move |out: &mut _, v| form.integer(out, v as i64)),
+        _ => of!(Int64Array),
+    }
+}
+
+fn moments(array: &ArrayRef, unit: TimeUnit, form: Form) -> Put {
+    macro_rules! of {
+        ($array:ty, $us:expr) => {
+            each!(array, $array, move |out: &mut _, v: i64| {
+                let us: fn(i64) -> i64 = $us;
+                form.timestamp(out, us(v).saturating_sub(EPOCH_US))
+            })
+        };
+    }
+    match unit {
+        TimeUnit::Second => of!(TimestampSecondArray, |v| v.saturating_mul(1_000_000)),
+        TimeUnit::Millisecond => of!(TimestampMillisecondArray, |v| v.saturating_mul(1_000)),
+        TimeUnit::Microsecond => of!(TimestampMicrosecondArray, |v| v),
+        TimeUnit::Nanosecond => of!(TimestampNanosecondArray, |v| v.div_euclid(1_000)),
+    }
+}
+
+fn intervals(array: &ArrayRef, unit: IntervalUnit, form: Form) -> Put {
+    match unit {
+        IntervalUnit::MonthDayNano => {
+            each!(array, IntervalMonthDayNanoArray, move |out: &mut _, v: IntervalMonthDayNano| {
+                let us = v.nanoseconds / 1_000;
+                form.interval(out, Interval { months: v.months, days: v.days, us })
+            })
+        }
+        IntervalUnit::YearMonth => {
+            each!(array, IntervalYearMonthArray, move |out: &mut _, months| {
+                form.interval(out, Interval { months, days: 0, us: 0 })
+            })
+        }
+        IntervalUnit::DayTime => {
+            each!(array, IntervalDayTimeArray, move |out: &mut _, v: IntervalDayTime| {
+                let us = i64::from(v.milliseconds) * 1_000;
+                form.interval(out, Interval { months: 0, days: v.days, us })
+            })
+        }
+    }
+}
+
+/// Durations in µs.
+fn durations(array: &ArrayRef, form: Form) -> Put {
+    each!(array, DurationMicrosecondArray, move |out: &mut _, us: i64| {
+        form.interval(out, Interval { months: 0, days: (us / DAY_US) as i32, us: us % DAY_US })
+    })
 }
 
 /// Uuids that are kept as their canonical text. What is none is null.
