@@ -16,6 +16,4 @@ pub use form::{BINARY, Form, format_of, type_size};
 pub use rows::{Portion, RowWriter, framed, sized};
 
 #[cfg(test)]
-mod old;
-#[cfg(test)]
 mod tests;
