@@ -47,6 +47,7 @@ pub const HOUSE: &[Place] = &[
     pure(3, "sim"),
     pure(4, "experiments"),
     host(1, "sql"),
+    host(2, "wire"),
     host(3, "analytics"),
     host(3, "runtime"),
     host(4, "session"),

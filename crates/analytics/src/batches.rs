@@ -1,4 +1,4 @@
-//! The rows of a query on their way out: Arrow batches that become values as they are asked for.
+//! The rows of a query on their way out: Arrow batches, handed on in small portions.
 
 use super::memory::{RowsMemory, rows_within};
 use base::error::SqlResult;
@@ -8,12 +8,11 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use sql::cancel::CancelHandle;
 
-/// Rows of a batch that are made values at once: other connections of the thread have their turn in between, and a
-/// client that reads slowly holds no more.
-const UNPACKED_ROWS: usize = 1_024;
+/// Rows of a batch that are handed on at once: other connections of the thread have their turn in between.
+const PORTION_ROWS: usize = 1_024;
 
-/// Values of a batch that are built at once, in bytes; one row at least.
-pub const UNPACKED_BYTES: usize = 1 << 20;
+/// Values of a batch that are handed on at once, in bytes; one row at least.
+pub const PORTION_BYTES: usize = 1 << 20;
 
 /// Arrow batches, with the types their columns are shown as.
 pub struct BatchStream {
@@ -21,9 +20,7 @@ pub struct BatchStream {
     types: Vec<DataType>,
     /// Ends the query when it is canceled or out of time.
     guard: Option<Guard>,
-    /// The rest of a batch that was asked for row by row.
-    pending: std::vec::IntoIter<Vec<Datum>>,
-    /// What is left of the batch that they are of, from a row on.
+    /// What is left of a batch, from a row on.
     rest: Option<(RecordBatch, usize)>,
     /// What the values take on their way out.
     memory: RowsMemory,
@@ -41,8 +38,7 @@ impl BatchStream {
         types: Vec<DataType>,
         memory: RowsMemory,
     ) -> BatchStream {
-        let pending = Vec::new().into_iter();
-        BatchStream { batches, types, guard: None, pending, rest: None, memory }
+        BatchStream { batches, types, guard: None, rest: None, memory }
     }
 
     /// Something may end the query between its batches; `None`: nothing may.
@@ -50,42 +46,42 @@ impl BatchStream {
         self.guard = guard;
     }
 
-    /// Up to `limit` more rows; empty at the end.
-    pub async fn next_rows(&mut self, limit: usize) -> SqlResult<Vec<Vec<Datum>>> {
+    /// Up to `limit` more rows (one at least), as they are; `None` at the end. Errors: 53200 if there is no memory to
+    /// send a row.
+    pub async fn next_portion(&mut self, limit: usize) -> SqlResult<Option<RecordBatch>> {
         loop {
-            let rows: Vec<_> = self.pending.by_ref().take(limit).collect();
-            if !rows.is_empty() || limit == 0 {
-                return Ok(rows);
-            }
-            if self.rest.is_none() {
+            let Some((batch, first)) = &mut self.rest else {
                 match self.next_batch().await {
                     Some(batch) => self.rest = Some((batch?, 0)),
                     None => {
                         self.memory.clear();
-                        return Ok(Vec::new());
+                        return Ok(None);
                     }
                 }
+                continue;
+            };
+            if *first == batch.num_rows() {
+                self.rest = None;
+                continue;
             }
-            self.unpack()?;
+            let (count, bytes) = rows_within(batch, *first, limit.clamp(1, PORTION_ROWS), PORTION_BYTES);
+            self.memory.clear();
+            if bytes > PORTION_BYTES {
+                // The message that carries it, where bytes are twice as long, and room for it to grow.
+                self.memory.grow(bytes.saturating_mul(3))?;
+            }
+            let portion = batch.slice(*first, count);
+            *first += count;
+            return Ok(Some(portion));
         }
     }
 
-    /// Builds the next values of a batch, as many as may be long at once. Errors: 53200.
-    fn unpack(&mut self) -> SqlResult<()> {
-        let Some((batch, first)) = self.rest.take() else { return Ok(()) };
-        let (count, bytes) = rows_within(&batch, first, UNPACKED_BYTES);
-        let count = count.min(UNPACKED_ROWS);
-        self.memory.clear();
-        if bytes > UNPACKED_BYTES {
-            // The value, its text and the message that carries it.
-            self.memory.grow(bytes.saturating_mul(3))?;
+    /// Up to `limit` more rows as values; empty at the end.
+    pub async fn next_rows(&mut self, limit: usize) -> SqlResult<Vec<Vec<Datum>>> {
+        match self.next_portion(limit).await? {
+            Some(batch) => super::types::rows_of(&batch, &self.types),
+            None => Ok(Vec::new()),
         }
-        let rows = super::types::rows_of(&batch.slice(first, count), &self.types)?;
-        self.pending = rows.into_iter();
-        if first + count < batch.num_rows() {
-            self.rest = Some((batch, first + count));
-        }
-        Ok(())
     }
 
     /// The next batch; 57014 when the query is canceled.

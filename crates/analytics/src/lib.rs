@@ -33,7 +33,6 @@ mod origins;
 mod overlay;
 mod plan;
 mod plan_errors;
-mod print;
 mod provider;
 mod prune;
 mod query_plan;
@@ -52,7 +51,7 @@ mod system;
 mod wording;
 mod zones;
 
-pub use batches::{BatchStream, Guard, UNPACKED_BYTES};
+pub use batches::{BatchStream, Guard, PORTION_BYTES};
 pub use cluster::Cluster;
 pub use complexity::check_columns;
 pub use context::Context;

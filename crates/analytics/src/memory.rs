@@ -192,14 +192,15 @@ pub fn row_bytes(values: &[Datum]) -> usize {
     size_of::<Vec<Datum>>() + size_of_val(values) + values.iter().map(heap).sum::<usize>()
 }
 
-/// How many rows of a batch, from one on, have at most so many bytes as values, and how many they have; one
-/// row at least.
-pub fn rows_within(batch: &RecordBatch, first: usize, bytes_max: usize) -> (usize, usize) {
+/// How many rows of a batch, from one on, have at most so many bytes as values, and how many bytes those have; one
+/// row at least, `rows_max` at most.
+pub fn rows_within(batch: &RecordBatch, first: usize, rows_max: usize, bytes_max: usize) -> (usize, usize) {
     let fixed = size_of::<Datum>() * batch.num_columns() + size_of::<Vec<Datum>>();
     let long: Vec<&ArrayRef> =
         batch.columns().iter().filter(|column| functions::is_long(column.data_type())).collect();
     let (mut count, mut bytes) = (0, 0usize);
-    while first + count < batch.num_rows() {
+    let rows = rows_max.min(batch.num_rows() - first);
+    while count < rows {
         let values = long.iter().map(|column| growth::bytes_at(column.as_ref(), first + count) as usize);
         let row = fixed + values.sum::<usize>();
         if count > 0 && bytes + row > bytes_max {

@@ -4,6 +4,7 @@ use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::schema::Table;
 use base::{DataType, Datum, SqlError};
+use bytes::BytesMut;
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -12,10 +13,9 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
+use wire::{Cells, EPOCH_DAYS, EPOCH_US, Form};
 
-/// From 1970-01-01 to 2000-01-01, Arrow's and PostgreSQL's first day.
-pub const EPOCH_DAYS: i32 = 10_957;
-pub const EPOCH_US: i64 = EPOCH_DAYS as i64 * base::datum::US_PER_DAY;
+pub use wire::from_arrow;
 
 /// Field metadata that keeps a column's own type: `varchar(n)`, `uuid` and the like.
 const TYPE_KEY: &str = "meridian.type";
@@ -131,28 +131,6 @@ impl TypePlanner for SqlTypes {
     }
 }
 
-/// How a result column of an Arrow type is shown; anything without a type of ours is text.
-pub fn from_arrow(data_type: &Arrow) -> DataType {
-    match data_type {
-        Arrow::Boolean => DataType::Boolean,
-        Arrow::Int8 | Arrow::Int16 | Arrow::UInt8 => DataType::SmallInt,
-        Arrow::Int32 | Arrow::UInt16 => DataType::Integer,
-        Arrow::Int64 | Arrow::UInt32 | Arrow::UInt64 => DataType::BigInt,
-        Arrow::Float16 | Arrow::Float32 => DataType::Real,
-        Arrow::Float64 => DataType::Double,
-        Arrow::Decimal128(precision, scale) => {
-            DataType::Numeric { precision: *precision, scale: (*scale).max(0) as u8 }
-        }
-        Arrow::Date32 | Arrow::Date64 => DataType::Date,
-        Arrow::Timestamp(_, None) => DataType::Timestamp,
-        Arrow::Timestamp(_, Some(_)) => DataType::TimestampTz,
-        Arrow::FixedSizeBinary(16) => DataType::Uuid,
-        Arrow::Binary | Arrow::LargeBinary | Arrow::BinaryView | Arrow::FixedSizeBinary(_) => DataType::Bytea,
-        Arrow::Dictionary(_, values) => from_arrow(values),
-        _ => DataType::Text,
-    }
-}
-
 /// The rows of a batch as values; `types` say how each column is shown.
 pub fn rows_of(batch: &RecordBatch, types: &[DataType]) -> SqlResult<Vec<Vec<Datum>>> {
     let mut rows: Vec<Vec<Datum>> =
@@ -241,15 +219,17 @@ fn dictionary_value(data_type: &Arrow) -> Arrow {
 
 /// Lists, intervals and the like, printed.
 fn append_as_text(array: &dyn Array, rows: &mut [Vec<Datum>]) -> SqlResult<()> {
+    let array = array.slice(0, array.len());
+    let cells = Cells::new(&array, Form::text_of(DataType::Text))?;
+    let mut text = BytesMut::new();
     for (i, row) in rows.iter_mut().enumerate() {
-        row.push(if array.is_null(i) { Datum::Null } else { Datum::text(super::print::printed(array, i)?) });
+        if cells.is_null(i) {
+            row.push(Datum::Null);
+            continue;
+        }
+        text.clear();
+        cells.put(&mut text, i)?;
+        row.push(Datum::text(std::str::from_utf8(&text).map_err(SqlError::internal)?));
     }
     Ok(())
-}
-
-/// One value of an array.
-pub(super) fn value_at(array: &dyn Array, i: usize) -> SqlResult<Datum> {
-    let mut rows = vec![Vec::new()];
-    append_column(array.slice(i, 1).as_ref(), from_arrow(array.data_type()), &mut rows)?;
-    Ok(rows.pop().and_then(|mut row| row.pop()).unwrap_or_default())
 }

@@ -330,17 +330,38 @@ impl Eq for Decimal {}
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.units.unsigned_abs().to_string();
-        let scale = usize::from(self.scale);
+        const ZEROS: &str = "00000000000000000000000000000000000000";
+        let units = self.units.unsigned_abs();
+        let mut buffer = itoa::Buffer::new();
+        // Most numbers fit 64 bits, whose division is several times faster.
+        let digits = match u64::try_from(units) {
+            Ok(units) => buffer.format(units),
+            Err(_) => buffer.format(units),
+        };
         if self.units < 0 {
             f.write_str("-")?;
         }
+        let scale = usize::from(self.scale);
         if scale == 0 {
-            return f.write_str(&digits);
+            return f.write_str(digits);
         }
-        let padded = format!("{digits:0>width$}", width = scale + 1);
-        let (whole, fraction) = padded.split_at(padded.len() - scale);
-        write!(f, "{whole}.{fraction}")
+        match digits.len().checked_sub(scale) {
+            None | Some(0) => {
+                f.write_str("0.")?;
+                let mut missing = scale - digits.len();
+                while missing > 0 {
+                    let some = missing.min(ZEROS.len());
+                    f.write_str(&ZEROS[..some])?;
+                    missing -= some;
+                }
+                f.write_str(digits)
+            }
+            Some(whole) => {
+                f.write_str(&digits[..whole])?;
+                f.write_str(".")?;
+                f.write_str(&digits[whole..])
+            }
+        }
     }
 }
 impl fmt::Debug for Decimal {

@@ -127,32 +127,36 @@ impl Interval {
 /// As IntervalStyle `postgres` shows it.
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
+        let mut space = "";
         // After a negative part a positive one carries its sign.
         let mut was_negative = false;
         for (n, unit) in [(self.months / 12, "year"), (self.months % 12, "mon"), (self.days, "day")] {
             if n != 0 {
                 let sign = if was_negative && n > 0 { "+" } else { "" };
-                parts.push(format!("{sign}{n} {unit}{}", if n == 1 { "" } else { "s" }));
-                was_negative = n < 0;
+                let plural = if n == 1 { "" } else { "s" };
+                write!(f, "{space}{sign}{n} {unit}{plural}")?;
+                (space, was_negative) = (" ", n < 0);
             }
         }
-        if self.us != 0 || parts.is_empty() {
+        if self.us != 0 || space.is_empty() {
             let sign = match self.us {
                 ..0 => "-",
                 _ if was_negative => "+",
                 _ => "",
             };
             let us = self.us.unsigned_abs();
-            let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
+            let (seconds, mut fraction) = (us / 1_000_000, us % 1_000_000);
             let clock = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-            let mut time = format!("{sign}{:02}:{:02}:{:02}", clock.0, clock.1, clock.2);
+            write!(f, "{space}{sign}{:02}:{:02}:{:02}", clock.0, clock.1, clock.2)?;
             if fraction != 0 {
-                time.push_str(format!(".{fraction:06}").trim_end_matches('0'));
+                let mut width = 6;
+                while fraction % 10 == 0 {
+                    (fraction, width) = (fraction / 10, width - 1);
+                }
+                write!(f, ".{fraction:0width$}")?;
             }
-            parts.push(time);
         }
-        f.write_str(&parts.join(" "))
+        Ok(())
     }
 }
 

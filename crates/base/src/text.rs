@@ -2,6 +2,7 @@
 
 pub mod array;
 pub mod encoding;
+pub mod write;
 
 use crate::convert;
 use crate::datum::US_PER_DAY;
@@ -12,35 +13,14 @@ use std::sync::Arc;
 
 /// A value's text form; timestamps without zone. Null is the empty string.
 pub fn display(value: &Datum) -> String {
-    match value {
-        Datum::Null => String::new(),
-        Datum::Bool(b) => if *b { "t" } else { "f" }.into(),
-        Datum::Int(i) => i.to_string(),
-        Datum::Float(f) => float(*f),
-        Datum::Decimal(d) => d.to_string(),
-        Datum::Text(s) => s.to_string(),
-        Datum::Date(d) => date(*d),
-        Datum::Timestamp(us) => timestamp(*us),
-        Datum::Uuid(u) => uuid(u),
-        Datum::Bytes(b) => {
-            let hex: String = b.iter().map(|x| format!("{x:02x}")).collect();
-            format!("\\x{hex}")
-        }
-    }
+    display_as(value, DataType::Text)
 }
 
-/// A value's text form as its type prints it (`timestamptz` in UTC with its offset, `char(n)` padded,
-/// `real` with its own digits).
+/// A value's text form as its type prints it.
 pub fn display_as(value: &Datum, data_type: DataType) -> String {
-    match (value, data_type) {
-        (Datum::Timestamp(us), DataType::TimestampTz) => match timestamp(*us) {
-            text if text.ends_with(" BC") => format!("{}+00 BC", &text[..text.len() - " BC".len()]),
-            text => format!("{text}+00"),
-        },
-        (Datum::Float(f), DataType::Real) => float32(*f as f32),
-        (Datum::Text(s), DataType::Char { length }) => format!("{s:<width$}", width = length as usize),
-        _ => display(value),
-    }
+    let mut out = String::new();
+    write::value(&mut out, value, data_type).expect("a string takes what is written");
+    out
 }
 
 /// Reads a value of a type from text. Errors: 22P02, 22003, 22007, 22008, 22001.
@@ -156,18 +136,22 @@ pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
         Some(rest) => rest.strip_suffix('}')?,
         None => text,
     };
-    let mut digits = Vec::with_capacity(32);
+    let mut bytes = [0u8; 16];
+    let mut digits = 0;
     let mut was_hyphen = true;
-    for c in inner.chars() {
-        match c.to_digit(16) {
-            Some(digit) => digits.push(digit as u8),
-            None if c == '-' && !was_hyphen && digits.len() % 4 == 0 && digits.len() < 32 => {}
+    for c in inner.bytes() {
+        was_hyphen = match char::from(c).to_digit(16) {
+            Some(digit) => {
+                let byte = bytes.get_mut(digits / 2)?;
+                *byte = *byte << 4 | digit as u8;
+                digits += 1;
+                false
+            }
+            None if c == b'-' && !was_hyphen && digits % 4 == 0 && digits < 32 => true,
             None => return None,
-        }
-        was_hyphen = c == '-';
+        };
     }
-    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
-    if digits.len() == 32 { bytes.try_into().ok() } else { None }
+    (digits == 32).then_some(bytes)
 }
 
 /// Errors: 22023, as PostgreSQL says of hexadecimal digits.
@@ -184,36 +168,6 @@ fn out_of_range(text: &str, data_type: DataType) -> SqlError {
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
         format!("value \"{text}\" is out of range for type {}", data_type.name()),
     )
-}
-
-fn float(f: f64) -> String {
-    special(f).map_or_else(|| scientific(format!("{f:e}"), f.to_string(), 15), str::to_string)
-}
-fn float32(f: f32) -> String {
-    special(f64::from(f)).map_or_else(|| scientific(format!("{f:e}"), f.to_string(), 6), str::to_string)
-}
-fn special(f: f64) -> Option<&'static str> {
-    match f {
-        f if f.is_nan() => Some("NaN"),
-        f if f == f64::INFINITY => Some("Infinity"),
-        f if f == f64::NEG_INFINITY => Some("-Infinity"),
-        _ => None,
-    }
-}
-/// PostgreSQL switches to an exponent below 1e-4 and from 1e15 on, for `real` from 1e6 on.
-fn scientific(exponential: String, plain: String, digits: i32) -> String {
-    let (mantissa, exponent) = exponential.split_once('e').expect("has an exponent");
-    let exponent: i32 = exponent.parse().expect("is a number");
-    if (-4..digits).contains(&exponent) {
-        return plain;
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
-}
-
-fn uuid(bytes: &[u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 fn unhex(hex: &str) -> Option<Vec<u8>> {
@@ -320,30 +274,6 @@ pub fn truncated(unit: &str, us: i64) -> SqlResult<i64> {
             SqlState::INVALID_PARAMETER_VALUE,
             format!("unit \"{unit}\" not recognized for type timestamp without time zone"),
         )),
-    }
-}
-
-fn date(day: i32) -> String {
-    let (year, month, day) = civil(day);
-    if year < 1 {
-        return format!("{:04}-{month:02}-{day:02} BC", 1 - year);
-    }
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-fn timestamp(us: i64) -> String {
-    let day = us.div_euclid(US_PER_DAY);
-    let rest = us.rem_euclid(US_PER_DAY);
-    let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
-    let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let fraction = match fraction {
-        0 => String::new(),
-        f => format!(".{f:06}").trim_end_matches('0').to_string(),
-    };
-    let date = date(i32::try_from(day).unwrap_or(i32::MAX));
-    match date.strip_suffix(" BC") {
-        Some(date) => format!("{date} {clock}{fraction} BC"),
-        None => format!("{date} {clock}{fraction}"),
     }
 }
 

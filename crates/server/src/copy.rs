@@ -3,11 +3,12 @@
 //! IN: bytes, cut anywhere. OUT: rows of values of the columns' types. KEEPS: a field is exactly a value of its
 //! column's type, or the copy fails; what follows the end mark is not looked at.
 
-use crate::values::{BINARY, read_parameter, write_field};
+use crate::values::read_parameter;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::{DataType, Datum};
 use bytes::{Buf, BufMut, BytesMut};
-use session::{Column, CopyFormat};
+use session::CopyFormat;
+use wire::BINARY;
 
 /// What every binary copy begins with.
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
@@ -24,16 +25,6 @@ pub fn header() -> BytesMut {
     // No flags, no extension.
     out.put_u32(0);
     out.put_u32(0);
-    out
-}
-
-/// A row of a copy that goes out.
-pub fn row(values: &[Datum], columns: &[Column]) -> BytesMut {
-    let mut out = BytesMut::with_capacity(2 + 16 * values.len());
-    out.put_i16(values.len() as i16);
-    for (value, column) in values.iter().zip(columns) {
-        write_field(&mut out, value, column, BINARY);
-    }
     out
 }
 
@@ -166,7 +157,7 @@ impl Reader {
 
 /// Bytes of every value of a type, if they are always as many.
 fn fixed_size(data_type: DataType) -> Option<usize> {
-    let size = crate::values::type_size(sql::types::type_oid(data_type));
+    let size = wire::type_size(sql::types::type_oid(data_type));
     usize::try_from(size).ok()
 }
 
@@ -198,6 +189,7 @@ fn bad(message: impl Into<String>) -> SqlError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use session::Column;
 
     fn columns() -> Vec<Column> {
         let types = [DataType::Integer, DataType::Text, DataType::Numeric { precision: 10, scale: 2 }];
@@ -222,7 +214,9 @@ mod tests {
     }
     fn bytes() -> Vec<u8> {
         let mut all = header();
-        rows().iter().for_each(|r| all.extend_from_slice(&row(r, &columns())));
+        let portion = wire::Portion::Values(rows());
+        let writer = portion.writer(&columns(), &[BINARY]).unwrap();
+        (0..portion.len()).for_each(|row| writer.fields(&mut all, row).unwrap());
         all.extend_from_slice(&trailer());
         all.to_vec()
     }

@@ -6,7 +6,7 @@
 
 use crate::frames::{Ended, Follows, Stream};
 use crate::messages::{Bind, Target};
-use crate::responses::{format_of, row_description, send_some_rows};
+use crate::responses::{ROWS_AT_ONCE, row_description, send_some_rows};
 use crate::values::{parameter_type, read_parameter};
 use base::Datum;
 use base::error::{SqlError, SqlResult, SqlState};
@@ -18,6 +18,7 @@ use session::session::Prepared;
 use session::{Response, RowStream, Rows, Session, TransactionStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wire::format_of;
 
 /// Portals that may be open at once, and bytes that the values of their parameters may have together.
 const PORTALS_MAX: usize = 1_000;
@@ -182,7 +183,7 @@ impl Portals {
         };
         let mut count = 0;
         loop {
-            let left = if limit == 0 { 256 } else { (limit - count).min(256) };
+            let left = if limit == 0 { ROWS_AT_ONCE } else { (limit - count).min(ROWS_AT_ONCE) };
             if left == 0 {
                 portal.state = PortalState::Suspended { rows };
                 stream.send(Out::PortalSuspended(PortalSuspended::new()))?;

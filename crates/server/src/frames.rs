@@ -6,8 +6,8 @@
 
 use crate::errors::error_response;
 use crate::messages::{Frame, OPENING_BYTES_MAX, Opening, SMALL_BYTES_MAX, may_be_long};
-use base::error::{SqlError, SqlState};
-use bytes::{Buf, BytesMut};
+use base::error::{SqlError, SqlResult, SqlState};
+use bytes::{Buf, BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus as WireStatus};
 use session::{Deadline, TransactionStatus};
@@ -196,6 +196,18 @@ impl Stream {
 
     pub fn send(&mut self, message: Out) -> Result<(), Ended> {
         message.encode(&mut self.output).map_err(|e| Ended::Io(io::Error::other(e.to_string())))
+    }
+
+    /// Appends a message whose body is written in place. Errors: the body's, or 54000 for one that is too long;
+    /// nothing of the message stays.
+    pub fn message(&mut self, kind: u8, write: impl FnOnce(&mut BytesMut) -> SqlResult<()>) -> SqlResult<()> {
+        let start = self.output.len();
+        self.output.put_u8(kind);
+        let written = wire::framed(&mut self.output, write);
+        if written.is_err() {
+            self.output.truncate(start);
+        }
+        written
     }
 
     pub async fn flush(&mut self) -> Result<(), Ended> {

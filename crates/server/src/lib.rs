@@ -19,7 +19,6 @@ mod messages;
 mod options;
 mod responses;
 mod startup;
-mod times;
 mod values;
 
 pub use admission::{Limits, OPERATOR};

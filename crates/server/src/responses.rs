@@ -2,18 +2,23 @@
 
 use crate::frames::{Ended, Stream};
 use base::error::SqlResult;
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
-use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
+use pgwire::messages::data::{FieldDescription, RowDescription};
 use pgwire::messages::response::CommandComplete;
 use session::{Column, CopyOut, Rows};
+use wire::{format_of, type_size};
+
+/// Kinds of the messages that carry rows.
+const DATA_ROW: u8 = b'D';
+const COPY_DATA: u8 = b'd';
 
 /// Description of result columns. `formats`: none (all text), one for all, or one per column.
 pub fn row_description(columns: &[Column], formats: &[i16]) -> RowDescription {
     let field = |(i, column): (usize, &Column)| {
         let (table, number) = column.origin.unwrap_or((0, 0));
-        let size = crate::values::type_size(column.type_oid);
+        let size = type_size(column.type_oid);
         FieldDescription::new(
             column.name.clone(),
             table as i32,
@@ -27,17 +32,11 @@ pub fn row_description(columns: &[Column], formats: &[i16]) -> RowDescription {
     RowDescription::new(columns.iter().enumerate().map(field).collect())
 }
 
-/// The format code of the i-th of several values.
-pub fn format_of(formats: &[i16], i: usize) -> i16 {
-    match formats {
-        [] => 0,
-        [all] => *all,
-        each => each.get(i).copied().unwrap_or(0),
-    }
-}
-
 /// Rows taken from a result at once.
-const ROWS_AT_ONCE: usize = 256;
+pub const ROWS_AT_ONCE: usize = 1_024;
+
+/// Rows after which other connections of the thread need not have their turn.
+const ROWS_IN_PASSING: usize = 64;
 
 pub async fn send_rows(
     stream: &mut Stream,
@@ -51,70 +50,75 @@ pub async fn send_rows(
             Ok(n) => count += n as u64,
             Err(error) => return Ok(Err(error)),
         }
-        // A client that takes all that it is sent would keep the thread from other connections.
-        tokio::task::yield_now().await;
     }
     stream.send(Out::CommandComplete(CommandComplete::new(rows.complete(count))))?;
     Ok(Ok(()))
 }
 
-/// Sends up to `limit` rows and says how many there were.
+/// Sends up to `limit` rows and says how many there were. They are written from the shape in which they come, one
+/// message after the other, and the client is waited for between messages.
 pub async fn send_some_rows(
     stream: &mut Stream,
     rows: &mut Rows,
     formats: &[i16],
     limit: usize,
 ) -> Result<SqlResult<usize>, Ended> {
-    let columns = rows.columns.clone();
-    let some = match stream.attended(rows.stream.next_rows(limit)).await? {
-        Ok(some) => some,
+    let portion = match stream.attended(rows.stream.next_portion(limit)).await? {
+        Ok(portion) => portion,
         Err(error) => return Ok(Err(error)),
     };
-    for row in &some {
-        let mut data = BytesMut::with_capacity(16 * columns.len());
-        for (i, (value, column)) in row.iter().zip(columns.iter()).enumerate() {
-            crate::values::write_field(&mut data, value, column, format_of(formats, i));
+    let writer = match portion.writer(&rows.columns, formats) {
+        Ok(writer) => writer,
+        Err(error) => return Ok(Err(error)),
+    };
+    for row in 0..portion.len() {
+        if let Err(error) = stream.message(DATA_ROW, |out| writer.fields(out, row)) {
+            return Ok(Err(error));
         }
-        stream.send(Out::DataRow(DataRow::new(data, columns.len() as i16)))?;
         stream.flush_if_full().await?;
     }
-    Ok(Ok(some.len()))
+    if portion.len() > ROWS_IN_PASSING {
+        // A client that takes all that it is sent would keep the thread from other connections.
+        tokio::task::yield_now().await;
+    }
+    Ok(Ok(portion.len()))
 }
 
 pub async fn send_copy(stream: &mut Stream, mut copy: CopyOut) -> Result<SqlResult<()>, Ended> {
-    let columns = copy.format.columns;
-    let code = i8::from(copy.format.binary);
+    let (columns, is_binary) = (copy.format.columns, copy.format.binary);
+    let code = i8::from(is_binary);
     let formats = vec![i16::from(code); columns];
     stream.send(Out::CopyOutResponse(CopyOutResponse::new(code, columns as i16, formats)))?;
-    if copy.format.binary {
-        // The header comes with the first row, or with the end: drivers look for it there.
-        let mut begun = crate::copy::header();
-        loop {
-            let rows = match stream.attended(copy.next_rows()).await? {
-                Ok(rows) if rows.is_empty() => break,
-                Ok(rows) => rows,
-                Err(error) => return Ok(Err(error)),
-            };
-            for row in rows {
-                let mut data = std::mem::take(&mut begun);
-                data.extend_from_slice(&crate::copy::row(&row, copy.columns()));
-                stream.send(Out::CopyData(CopyData::new(data.freeze())))?;
-                stream.flush_if_full().await?;
-            }
-        }
-        begun.extend_from_slice(&crate::copy::trailer());
-        stream.send(Out::CopyData(CopyData::new(begun.freeze())))?;
+    // A binary copy's header comes with the first row, or with the end: drivers look for it there.
+    let mut begun = if is_binary { crate::copy::header() } else { BytesMut::new() };
+    if let Some(line) = copy.header_line() {
+        stream.send(Out::CopyData(CopyData::new(line.freeze())))?;
     }
-    while !copy.format.binary {
-        let lines = match stream.attended(copy.next_lines()).await? {
-            Ok(lines) if lines.is_empty() => break,
-            Ok(lines) => lines,
+    loop {
+        let portion = match stream.attended(copy.next_portion()).await? {
+            Ok(portion) if portion.is_empty() => break,
+            Ok(portion) => portion,
             Err(error) => return Ok(Err(error)),
         };
-        for line in lines {
-            stream.send(Out::CopyData(CopyData::new(line.into())))?;
+        let writer = match copy.writer(&portion) {
+            Ok(writer) => writer,
+            Err(error) => return Ok(Err(error)),
+        };
+        for row in 0..portion.len() {
+            let sent = stream.message(COPY_DATA, |out| {
+                out.put_slice(&std::mem::take(&mut begun));
+                copy.write_row(out, &writer, row)
+            });
+            if let Err(error) = sent {
+                return Ok(Err(error));
+            }
             stream.flush_if_full().await?;
         }
+        tokio::task::yield_now().await;
+    }
+    if is_binary {
+        begun.put_slice(&crate::copy::trailer());
+        stream.send(Out::CopyData(CopyData::new(begun.freeze())))?;
     }
     stream.send(Out::CopyDone(CopyDone::new()))?;
     stream.send(Out::CommandComplete(CommandComplete::new(copy.complete())))?;

@@ -1,17 +1,13 @@
-//! Values on the wire: text and binary forms, both ways.
-//!
-//! Dates and timestamps need no shift: PostgreSQL counts from 2000-01-01, and so do we.
+//! Values that clients send: parameters and binary copies, in text and in binary. `wire` writes the other way.
 
-use crate::times;
 use base::decimal::Decimal;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::{DataType, Datum};
-use bytes::{Buf, BufMut, BytesMut};
-use session::{Column, ParameterType};
-use sql::types::{INTERVAL_OID, NUMERIC, OBJECT_ID_OID, TIME_OID, element_oid};
+use bytes::Buf;
+use session::ParameterType;
+use sql::types::{INTERVAL_OID, NUMERIC, OBJECT_ID_OID, TIME_OID, element_oid, type_of_oid};
 use std::sync::Arc;
-
-pub const BINARY: i16 = 1;
+use wire::{BINARY, times};
 
 /// Our type of an object id that a client declared; `None` where it left the choice to us.
 pub fn parameter_type(oid: u32) -> Option<ParameterType> {
@@ -25,115 +21,6 @@ pub fn parameter_type(oid: u32) -> Option<ParameterType> {
             Some(ParameterType { announced: Some(oid), ..ParameterType::from(DataType::Text) })
         }
         None => type_of_oid(oid).map(ParameterType::from),
-    }
-}
-
-fn type_of_oid(oid: u32) -> Option<DataType> {
-    Some(match oid {
-        16 => DataType::Boolean,
-        17 => DataType::Bytea,
-        20 | 26 => DataType::BigInt,
-        21 => DataType::SmallInt,
-        23 => DataType::Integer,
-        19 | 25 | 1042 | 1043 => DataType::Text,
-        700 => DataType::Real,
-        701 => DataType::Double,
-        1082 => DataType::Date,
-        1114 => DataType::Timestamp,
-        1184 => DataType::TimestampTz,
-        1700 => NUMERIC,
-        2950 => DataType::Uuid,
-        _ => return None,
-    })
-}
-
-/// Bytes of a value of this type, −1 if they vary.
-pub fn type_size(oid: u32) -> i16 {
-    match oid {
-        16 | 18 => 1,
-        21 => 2,
-        23 | 26 | 700 | 1082 => 4,
-        20 | 701 | 1083 | 1114 | 1184 => 8,
-        19 => 64,
-        1186 | 2950 => 16,
-        _ => -1,
-    }
-}
-
-/// Appends a field of a DataRow: its length, then its bytes; −1 for null.
-pub fn write_field(out: &mut BytesMut, value: &Datum, column: &Column, format: i16) {
-    if value.is_null() {
-        out.put_i32(-1);
-        return;
-    }
-    let at = out.len();
-    out.put_i32(0);
-    if format == BINARY {
-        write_binary(out, value, column);
-    } else {
-        write_text(out, value, column.data_type);
-    }
-    let length = (out.len() - at - 4) as i32;
-    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
-}
-
-fn write_text(out: &mut BytesMut, value: &Datum, data_type: DataType) {
-    use std::fmt::Write;
-    match (value, data_type) {
-        // The common ones without a string of their own.
-        (Datum::Int(i), _) => write!(out, "{i}").expect("memory takes it"),
-        (Datum::Text(s), t) if !matches!(t, DataType::Char { .. }) => out.put_slice(s.as_bytes()),
-        _ => out.put_slice(base::text::display_as(value, data_type).as_bytes()),
-    }
-}
-
-fn write_binary(out: &mut BytesMut, value: &Datum, column: &Column) {
-    match value {
-        Datum::Null => {}
-        Datum::Bool(b) => out.put_u8(u8::from(*b)),
-        Datum::Int(i) => match type_size(column.type_oid) {
-            2 => out.put_i16(*i as i16),
-            4 => out.put_i32(*i as i32),
-            _ => out.put_i64(*i),
-        },
-        Datum::Float(f) if column.type_oid == 700 => out.put_f32(*f as f32),
-        Datum::Float(f) => out.put_f64(*f),
-        Datum::Decimal(d) => write_numeric(out, *d),
-        Datum::Date(d) => out.put_i32(*d),
-        Datum::Timestamp(us) => out.put_i64(*us),
-        Datum::Uuid(u) => out.put_slice(u),
-        Datum::Bytes(b) => out.put_slice(b),
-        Datum::Text(text) => match (column.type_oid, element_oid(column.type_oid)) {
-            (_, Some(of)) => write_array(out, text, of),
-            (INTERVAL_OID, _) => {
-                let (months, days, us) = times::interval(text).unwrap_or_default();
-                out.put_i64(us);
-                out.put_i32(days);
-                out.put_i32(months);
-            }
-            (TIME_OID, _) => out.put_i64(times::clock(text).unwrap_or_default()),
-            _ => write_text(out, value, column.data_type),
-        },
-    }
-}
-
-/// An array of one dimension, from its text form.
-fn write_array(out: &mut BytesMut, text: &str, element_oid: u32) {
-    let elements = base::text::array::parse(text).unwrap_or_default();
-    let data_type = type_of_oid(element_oid).unwrap_or(DataType::Text);
-    let column = Column { type_oid: element_oid, ..Column::new("", data_type) };
-    out.put_i32(i32::from(!elements.is_empty()));
-    out.put_i32(i32::from(elements.contains(&None)));
-    out.put_u32(element_oid);
-    if elements.is_empty() {
-        return;
-    }
-    out.put_i32(elements.len() as i32);
-    // The first element has number 1.
-    out.put_i32(1);
-    for element in elements {
-        let value = element.and_then(|text| base::text::parse(&text, data_type).ok());
-        write_field(out, &value.unwrap_or_default(), &column, BINARY);
     }
 }
 
@@ -165,41 +52,6 @@ fn read_array(mut bytes: &[u8], data_type: DataType, number: usize) -> SqlResult
         });
     }
     Ok(Datum::text(base::text::array::display(&elements)))
-}
-
-/// Base-10000 digits, most significant first, with the weight of the first.
-fn write_numeric(out: &mut BytesMut, value: Decimal) {
-    let scale = u32::from(value.scale());
-    let mut digits: Vec<i16> = Vec::new();
-    let mut units = value.units().unsigned_abs();
-    // Pad the fraction to whole groups of four digits.
-    let pad = (4 - scale % 4) % 4;
-    let groups_after_point = (scale + pad) / 4;
-    let first = 10u128.pow(4 - pad);
-    if pad > 0 {
-        digits.push((units % first * 10u128.pow(pad)) as i16);
-        units /= first;
-    }
-    while units > 0 {
-        digits.push((units % 10_000) as i16);
-        units /= 10_000;
-    }
-    let mut weight = digits.len() as i32 - groups_after_point as i32 - 1;
-    digits.reverse();
-    let leading = digits.iter().take_while(|d| **d == 0).count();
-    digits.drain(..leading);
-    weight -= leading as i32;
-    while digits.last() == Some(&0) {
-        digits.pop();
-    }
-    if digits.is_empty() {
-        weight = 0;
-    }
-    out.put_i16(digits.len() as i16);
-    out.put_i16(weight as i16);
-    out.put_u16(if value.units() < 0 { 0x4000 } else { 0 });
-    out.put_i16(scale as i16);
-    digits.iter().for_each(|d| out.put_i16(*d));
 }
 
 fn read_numeric(bytes: &[u8]) -> Option<Decimal> {
@@ -332,14 +184,19 @@ fn text_of(bytes: &[u8], number: usize) -> SqlResult<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
+    use session::Column;
+    use wire::{Form, type_size};
+
+    fn written(value: &Datum, column: &Column) -> BytesMut {
+        let mut out = BytesMut::new();
+        Form::new(column, BINARY).value(&mut out, value).unwrap();
+        out
+    }
 
     fn round_trip(value: Datum, data_type: DataType) -> Datum {
-        let column = Column::new("c", data_type);
-        let mut out = BytesMut::new();
-        write_field(&mut out, &value, &column, BINARY);
-        let length = i32::from_be_bytes(out[..4].try_into().unwrap());
-        assert_eq!(length as usize, out.len() - 4);
-        read_parameter(&out[4..], data_type.into(), BINARY, 1).unwrap()
+        let out = written(&value, &Column::new("c", data_type));
+        read_parameter(&out, data_type.into(), BINARY, 1).unwrap()
     }
 
     #[test]
@@ -369,15 +226,6 @@ mod tests {
     }
 
     #[test]
-    fn numeric_s_digits_are_postgresql_s() {
-        let mut out = BytesMut::new();
-        write_numeric(&mut out, Decimal::parse("12345.678").unwrap());
-        let expected: [i16; 7] = [3, 1, 0, 3, 1, 2345, 6780];
-        let expected: Vec<u8> = expected.iter().flat_map(|d| d.to_be_bytes()).collect();
-        assert_eq!(&out[..], expected);
-    }
-
-    #[test]
     fn arrays_come_back() {
         for (text, data_type) in [
             ("{1,NULL,-3}", DataType::Integer),
@@ -387,9 +235,8 @@ mod tests {
         ] {
             let array = ParameterType { is_array: true, ..ParameterType::from(data_type) };
             let column = Column { type_oid: array.oid(), ..Column::new("c", DataType::Text) };
-            let mut out = BytesMut::new();
-            write_field(&mut out, &Datum::text(text), &column, BINARY);
-            assert_eq!(read_parameter(&out[4..], array, BINARY, 1).unwrap(), Datum::text(text));
+            let out = written(&Datum::text(text), &column);
+            assert_eq!(read_parameter(&out, array, BINARY, 1).unwrap(), Datum::text(text));
             assert_eq!(parameter_type(array.oid()), Some(array));
         }
         let array = ParameterType { is_array: true, ..ParameterType::from(DataType::Integer) };
@@ -406,11 +253,10 @@ mod tests {
             let parameter = parameter_type(oid).unwrap();
             assert_eq!(parameter.oid(), oid);
             let column = Column { type_oid: oid, ..Column::new("c", DataType::Text) };
-            let mut out = BytesMut::new();
-            write_field(&mut out, &Datum::text(text), &column, BINARY);
-            assert_eq!(out.len() - 4, type_size(oid) as usize);
-            assert_eq!(read_parameter(&out[4..], parameter, BINARY, 1).unwrap(), Datum::text(text));
-            assert!(read_parameter(&out[5..], parameter, BINARY, 1).is_err());
+            let out = written(&Datum::text(text), &column);
+            assert_eq!(out.len(), type_size(oid) as usize);
+            assert_eq!(read_parameter(&out, parameter, BINARY, 1).unwrap(), Datum::text(text));
+            assert!(read_parameter(&out[1..], parameter, BINARY, 1).is_err());
         }
     }
 

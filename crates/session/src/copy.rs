@@ -4,61 +4,97 @@ use crate::response::CopyFormat;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use base::text::encoding;
+use bytes::{BufMut, BytesMut};
 use std::cmp::Ordering;
+use wire::RowWriter;
 
-/// Appends one line; `None` is null.
+/// Appends a row as a line.
 pub(crate) fn write_line(
-    out: &mut Vec<u8>,
+    out: &mut BytesMut,
     format: &CopyFormat,
-    fields: impl Iterator<Item = Option<String>>,
+    rows: &RowWriter<'_>,
+    row: usize,
+) -> SqlResult<()> {
+    for column in 0..rows.width() {
+        if column > 0 {
+            out.put_u8(format.delimiter);
+        }
+        if rows.is_null(row, column) {
+            out.put_slice(format.null.as_bytes());
+            continue;
+        }
+        let start = out.len();
+        rows.put(out, row, column)?;
+        escape(out, start, format);
+    }
+    out.put_u8(b'\n');
+    Ok(())
+}
+
+/// Appends the line of names before the rows.
+pub(crate) fn write_header<'a>(
+    out: &mut BytesMut,
+    format: &CopyFormat,
+    names: impl Iterator<Item = &'a str>,
 ) {
-    for (i, field) in fields.enumerate() {
+    for (i, name) in names.enumerate() {
         if i > 0 {
-            out.push(format.delimiter);
+            out.put_u8(format.delimiter);
         }
-        match field {
-            None => out.extend_from_slice(format.null.as_bytes()),
-            Some(text) if format.csv => write_csv(out, format, &text),
-            Some(text) => write_text(out, format, &text),
-        }
+        let start = out.len();
+        out.put_slice(name.as_bytes());
+        escape(out, start, format);
     }
-    out.push(b'\n');
+    out.put_u8(b'\n');
 }
 
-fn write_csv(out: &mut Vec<u8>, format: &CopyFormat, text: &str) {
-    let special = |b: u8| b == format.delimiter || b == format.quote || b == b'\n' || b == b'\r';
-    // An unquoted null string would read back as null, and `\.` as the end.
-    if text == format.null || text == "\\." || text.bytes().any(special) {
-        out.push(format.quote);
-        for b in text.bytes() {
-            if b == format.quote || b == format.escape {
-                out.push(format.escape);
-            }
-            out.push(b);
+/// Escapes or quotes the field that was written from somewhere on, if it could be misread.
+fn escape(out: &mut BytesMut, start: usize, format: &CopyFormat) {
+    let field = &out[start..];
+    if format.csv {
+        let special = |b: &u8| *b == format.delimiter || *b == format.quote || matches!(*b, b'\n' | b'\r');
+        // An unquoted null string would read back as null, and `\.` as the end.
+        let is_odd = field == format.null.as_bytes() || field == b"\\." || field.iter().any(special);
+        if is_odd {
+            let field = field.to_vec();
+            out.truncate(start);
+            quote(out, format, &field);
         }
-        out.push(format.quote);
-    } else {
-        out.extend_from_slice(text.as_bytes());
+    } else if field.iter().any(|b| escaped(*b, format).is_some()) {
+        let field = field.to_vec();
+        out.truncate(start);
+        for b in field {
+            match escaped(b, format) {
+                Some(escaped) => out.put_slice(&[b'\\', escaped]),
+                None => out.put_u8(b),
+            }
+        }
     }
 }
 
-fn write_text(out: &mut Vec<u8>, format: &CopyFormat, text: &str) {
-    for b in text.bytes() {
-        let escaped = match b {
-            b'\\' => b'\\',
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            8 => b'b',
-            11 => b'v',
-            12 => b'f',
-            b if b == format.delimiter => b,
-            b => {
-                out.push(b);
-                continue;
-            }
-        };
-        out.extend_from_slice(&[b'\\', escaped]);
+fn quote(out: &mut BytesMut, format: &CopyFormat, field: &[u8]) {
+    out.put_u8(format.quote);
+    for &b in field {
+        if b == format.quote || b == format.escape {
+            out.put_u8(format.escape);
+        }
+        out.put_u8(b);
+    }
+    out.put_u8(format.quote);
+}
+
+/// What stands behind a backslash for a byte of text, if it cannot stand for itself.
+fn escaped(b: u8, format: &CopyFormat) -> Option<u8> {
+    match b {
+        b'\\' => Some(b'\\'),
+        b'\n' => Some(b'n'),
+        b'\r' => Some(b'r'),
+        b'\t' => Some(b't'),
+        8 => Some(b'b'),
+        11 => Some(b'v'),
+        12 => Some(b'f'),
+        b if b == format.delimiter => Some(b),
+        _ => None,
     }
 }
 
@@ -306,6 +342,8 @@ fn unescape(raw: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::{DataType, Datum};
+    use sql::types::Column;
 
     fn format(csv: bool) -> CopyFormat {
         CopyFormat {
@@ -331,8 +369,13 @@ mod tests {
             vec![Some("\\.".into()), Some("é\r".into()), Some(" x ".into())],
         ];
         for csv in [false, true] {
-            let mut bytes = Vec::new();
-            rows.iter().for_each(|row| write_line(&mut bytes, &format(csv), row.iter().cloned()));
+            let mut bytes = BytesMut::new();
+            let value = |field: &Option<String>| field.as_ref().map_or(Datum::Null, Datum::text);
+            let values = rows.iter().map(|row| row.iter().map(value).collect()).collect();
+            let columns: Vec<_> = ["a", "b", "c"].map(|name| Column::new(name, DataType::Text)).into();
+            let portion = wire::Portion::Values(values);
+            let writer = portion.writer(&columns, &[]).unwrap();
+            (0..rows.len()).for_each(|row| write_line(&mut bytes, &format(csv), &writer, row).unwrap());
             for piece in [1, 2, 7, bytes.len()] {
                 let mut records = Records::new(format(csv));
                 let mut read = Vec::new();

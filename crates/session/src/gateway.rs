@@ -80,7 +80,7 @@ impl Gateway {
 
     /// The node's clock in µs since 2000-01-01 UTC.
     pub(crate) fn now_us(&self) -> i64 {
-        (self.cluster.now().0 / base::time::US) as i64 - analytics::types::EPOCH_US
+        (self.cluster.now().0 / base::time::US) as i64 - wire::EPOCH_US
     }
 
     /// Names a transaction at the homes of rows that it locks; of this and all former lives of the gateway.

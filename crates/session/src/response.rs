@@ -1,14 +1,18 @@
 //! What a statement answers: columns, rows, command tags, copies.
 //!
-//! Rows come in two shapes: values (transactional reads) and Arrow batches (analytics), both behind
-//! [`RowStream`]. The front end asks for values and never sees a type beyond [`DataType`].
+//! Rows come in two shapes: values (transactional reads) and Arrow batches (analytics), both behind [`RowStream`]. The
+//! front end takes them in portions, which write themselves ([`wire::RowWriter`]); whoever computes with them asks for
+//! values.
 
+use crate::copy::{write_header, write_line};
 use crate::gateway::Gateway;
-use analytics::{BatchStream, RowsMemory, UNPACKED_BYTES, row_bytes};
+use analytics::{BatchStream, PORTION_BYTES, RowsMemory, row_bytes};
 use base::error::SqlResult;
 use base::{DataType, Datum};
+use bytes::BytesMut;
 use sql::types::Column;
 use std::sync::Arc;
+use wire::{BINARY, Portion, RowWriter};
 
 /// A statement's answer.
 pub enum Response {
@@ -32,7 +36,7 @@ impl Response {
         };
         let bytes: usize = rows.as_slice().iter().map(|row| row_bytes(row)).sum();
         let memory = match reading.or(before) {
-            None if bytes < UNPACKED_BYTES => None,
+            None if bytes < PORTION_BYTES => None,
             memory => {
                 let memory = memory.unwrap_or_else(|| gateway.rows_memory("rows of an answer"));
                 let missing = bytes.saturating_sub(memory.bytes());
@@ -77,7 +81,17 @@ impl RowStream {
     pub fn empty() -> RowStream {
         RowStream::values(Vec::new())
     }
-    /// Up to `limit` more rows; empty at the end.
+    /// Up to `limit` more rows in the shape in which they are; empty at the end.
+    pub async fn next_portion(&mut self, limit: usize) -> SqlResult<Portion> {
+        match self {
+            RowStream::Values(rows, _) => Ok(Portion::Values(rows.by_ref().take(limit).collect())),
+            RowStream::Batches(stream) => match stream.next_portion(limit).await? {
+                Some(batch) => Ok(Portion::Batch(batch)),
+                None => Ok(Portion::Values(Vec::new())),
+            },
+        }
+    }
+    /// Up to `limit` more rows as values; empty at the end.
     pub async fn next_rows(&mut self, limit: usize) -> SqlResult<Vec<Vec<Datum>>> {
         match self {
             RowStream::Values(rows, _) => Ok(rows.by_ref().take(limit).collect()),
@@ -120,7 +134,7 @@ pub struct CopyFormat {
     pub header: bool,
     /// Columns per line.
     pub columns: usize,
-    /// PostgreSQL's binary format, which the front end writes and reads.
+    /// PostgreSQL's binary format, whose beginning and end the front end writes, and which it reads.
     pub binary: bool,
     /// Types of the columns that data comes in for.
     pub types: Vec<DataType>,
@@ -133,44 +147,43 @@ pub struct CopyFormat {
 pub struct CopyOut {
     pub format: CopyFormat,
     pub(crate) rows: Rows,
-    pub(crate) started: bool,
     pub(crate) count: u64,
 }
 
 impl CopyOut {
-    /// The next lines, none at the end. Each is to travel by itself: drivers take a message for a row.
-    pub async fn next_lines(&mut self) -> SqlResult<Vec<Vec<u8>>> {
-        let mut lines = Vec::new();
-        if !std::mem::replace(&mut self.started, true) && self.format.header {
-            let names = self.rows.columns.iter().map(|c| Some(c.name.clone()));
-            lines.push(self.line(names));
-        }
-        let rows = self.rows.stream.next_rows(1024).await?;
-        self.count += rows.len() as u64;
-        lines.extend(rows.iter().map(|row| {
-            self.line(row.iter().zip(self.rows.columns.iter()).map(|(value, column)| {
-                (!value.is_null()).then(|| base::text::display_as(value, column.data_type))
-            }))
-        }));
-        Ok(lines)
+    /// Rows that are handed on at once.
+    const ROWS_AT_ONCE: usize = 1_024;
+
+    /// The line before the rows, if one was asked for.
+    pub fn header_line(&self) -> Option<BytesMut> {
+        self.format.header.then(|| {
+            let mut line = BytesMut::new();
+            write_header(&mut line, &self.format, self.rows.columns.iter().map(|c| c.name.as_str()));
+            line
+        })
     }
 
     /// The next rows, none at the end.
-    pub async fn next_rows(&mut self) -> SqlResult<Vec<Vec<Datum>>> {
-        let rows = self.rows.stream.next_rows(1024).await?;
-        self.count += rows.len() as u64;
-        Ok(rows)
+    pub async fn next_portion(&mut self) -> SqlResult<Portion> {
+        let portion = self.rows.stream.next_portion(CopyOut::ROWS_AT_ONCE).await?;
+        self.count += portion.len() as u64;
+        Ok(portion)
     }
 
-    pub fn columns(&self) -> &[Column] {
-        &self.rows.columns
+    /// Rows of a portion, ready for [`CopyOut::write_row`].
+    pub fn writer<'a>(&self, portion: &'a Portion) -> SqlResult<RowWriter<'a>> {
+        let formats: &[i16] = if self.format.binary { &[BINARY] } else { &[] };
+        portion.writer(&self.rows.columns, formats)
     }
 
-    fn line(&self, fields: impl Iterator<Item = Option<String>>) -> Vec<u8> {
-        let mut out = Vec::new();
-        crate::copy::write_line(&mut out, &self.format, fields);
-        out
+    /// Appends a row. Each is to travel by itself: drivers take a message for a row.
+    pub fn write_row(&self, out: &mut BytesMut, rows: &RowWriter<'_>, row: usize) -> SqlResult<()> {
+        match self.format.binary {
+            true => rows.fields(out, row),
+            false => write_line(out, &self.format, rows, row),
+        }
     }
+
     /// The command tag, once everything was read.
     pub fn complete(&self) -> String {
         format!("COPY {}", self.count)

@@ -206,7 +206,7 @@ fn elements_of(list: &ArrayRef, of_null: Option<&str>, texts: &mut Vec<String>) 
         } else if let Some(inner) = list.as_list_opt::<i32>() {
             elements_of(&inner.value(at), of_null, texts)?;
         } else {
-            texts.extend(crate::print::element(list, at).ok()?);
+            texts.extend(wire::text_at(list, at).ok()?);
         }
     }
     Some(())

@@ -9,10 +9,15 @@ pub fn display(elements: &[Option<String>]) -> String {
     format!("{{{}}}", shown.join(","))
 }
 
+/// Whether an element could be misread without quotes.
+pub fn is_odd(text: &str) -> bool {
+    let odd = |c: char| "{},\"\\".contains(c) || c.is_whitespace();
+    text.is_empty() || text.contains(odd) || text.eq_ignore_ascii_case("null")
+}
+
 /// An element, quoted where it could be misread.
 pub fn quoted(text: &str) -> String {
-    let odd = |c: char| "{},\"\\".contains(c) || c.is_whitespace();
-    if !(text.is_empty() || text.contains(odd) || text.eq_ignore_ascii_case("null")) {
+    if !is_odd(text) {
         return text.into();
     }
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))

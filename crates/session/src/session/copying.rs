@@ -141,7 +141,7 @@ impl Session {
         match Box::pin(self.run(&plan, &[])).await? {
             Response::Rows(rows) => {
                 let format = CopyFormat { columns: rows.columns.len(), ..format };
-                Ok(Response::CopyOut(CopyOut { format, rows, started: false, count: 0 }))
+                Ok(Response::CopyOut(CopyOut { format, rows, count: 0 }))
             }
             _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY query must return rows")),
         }

@@ -53,11 +53,30 @@ const CURSORS_MAX: usize = 1_000;
 const ALL: i64 = i64::MAX;
 
 impl Session {
-    pub(super) async fn declare(
+    pub(super) async fn run_cursor_statement(
         &mut self,
-        declare: &ast::Declare,
+        statement: &Statement,
         parameters: &[Datum],
     ) -> SqlResult<Response> {
+        match statement {
+            Statement::Declare { stmts } => match stmts.as_slice() {
+                [declare] => self.declare(declare, parameters).await,
+                _ => Err(SqlError::unsupported("DECLARE of several cursors")),
+            },
+            Statement::Fetch { name, direction, into, .. } => {
+                let is_move =
+                    into.as_ref().is_some_and(|i| names::parts(i).is_ok_and(|p| p == [sql::parse::MOVE]));
+                if into.is_some() && !is_move {
+                    return Err(SqlError::unsupported("FETCH … INTO"));
+                }
+                self.fetch_cursor(name, direction, is_move).await
+            }
+            Statement::Close { cursor } => self.close_cursor(cursor),
+            other => Err(SqlError::unsupported(sql::ddl::first_words(other))),
+        }
+    }
+
+    async fn declare(&mut self, declare: &ast::Declare, parameters: &[Datum]) -> SqlResult<Response> {
         let ([name], Some(query)) = (declare.names.as_slice(), &declare.for_query) else {
             return Err(SqlError::unsupported("DECLARE of anything but a cursor"));
         };
@@ -111,7 +130,7 @@ impl Session {
         Ok(Response::Command("DECLARE CURSOR".into()))
     }
 
-    pub(super) async fn fetch_cursor(
+    async fn fetch_cursor(
         &mut self,
         name: &ast::Ident,
         direction: &FetchDirection,
@@ -130,7 +149,7 @@ impl Session {
         Ok(Response::Rows(Rows { columns, stream, tag: "FETCH" }))
     }
 
-    pub(super) fn close_cursor(&mut self, cursor: &ast::CloseCursor) -> SqlResult<Response> {
+    fn close_cursor(&mut self, cursor: &ast::CloseCursor) -> SqlResult<Response> {
         match cursor {
             ast::CloseCursor::All => {
                 self.cursors.clear();

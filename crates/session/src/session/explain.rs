@@ -5,22 +5,20 @@ mod claims;
 mod document;
 mod latency;
 mod options;
+mod plans;
 
 use super::Session;
 use super::plan::{self, Plan};
 use super::shapes::{explain_column, freshness};
-use super::write::way;
 use crate::response::{Response, RowStream, Rows};
 use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
 use base::txn::{AccessSet, Granule};
 use base::{Datum, NodeId, PartitionId, RegionId, TableId};
-use claims::{Claim, Reading, Touched};
+use claims::{Claim, Touched};
 use document::{Document, Json};
 pub(super) use options::ExplainOptions;
-use sql::lower::bind::Binding;
-use sql::lower::keys::KeyPath;
 use sql::lower::scope::ParameterTypes;
 use sqlparser::ast::Statement;
 use std::collections::BTreeSet;
@@ -56,171 +54,6 @@ impl Session {
         };
         let columns = Arc::new(vec![explain_column(options.is_json)]);
         Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "EXPLAIN" }))
-    }
-
-    /// What a plan will do, and what it will ask of other nodes.
-    fn describe(
-        &self,
-        plan: &Plan,
-        parameters: &[Datum],
-        types: &ParameterTypes,
-    ) -> SqlResult<(Document, Claim)> {
-        let (gateway, catalog) = (&self.gateway, self.catalog());
-        let topology = gateway.cluster.topology();
-        // A plan with open parameters is shown with nulls in their place.
-        let nulls = vec![Datum::Null; types.0.len()];
-        let has_values = parameters.len() >= types.0.len();
-        let values = if has_values { parameters } else { &nulls };
-        let binding = Binding {
-            parameters: values,
-            now_us: self.now_us(),
-            generators: &gateway.node.generators,
-            catalog: &catalog,
-        };
-        let reached = |table: &Table, path: &KeyPath, reader| -> SqlResult<Touched> {
-            let partitions = match has_values {
-                true => {
-                    let reached = path.reach(table, &binding, topology, reader)?;
-                    reached.reaches.into_iter().flat_map(|r| r.partitions).collect()
-                }
-                false => table.partitions(topology).into_iter().collect(),
-            };
-            Ok([(table.id, partitions)].into())
-        };
-        let near = Some(gateway.cluster.region());
-        Ok(match plan {
-            Plan::Constant(_) => (Document::titled("Constants, computed here"), Claim::default()),
-            Plan::Rows(plan) => {
-                let way = match (&plan.index, plan.path.is_point()) {
-                    (Some(index), _) => format!("index {}", index.name),
-                    (None, true) => "primary key".into(),
-                    (None, false) => "primary key range".into(),
-                };
-                let mut document = Document::titled(format!("Read rows of {} by {way}", plan.table.name));
-                self.describe_home(&[&plan.table], &mut document);
-                let touched = reached(&plan.table, &plan.path, near)?;
-                let reading = self.reading();
-                let claim = self.claim_of_rows(reading, &touched);
-                self.describe_places(&touched, &claim, &mut document);
-                self.describe_cut(reading, false, &mut document);
-                self.describe_claim(&claim, false, &mut document);
-                (document, claim)
-            }
-            Plan::Join(plan) => {
-                let way = plan.outer_index.as_ref().map_or("primary key", |i| i.name.as_str());
-                let mut document = Document::titled(format!("Read rows of {} by {way}", plan.outer.name));
-                let inner = format!("and for each the row of {} by primary key", plan.inner.name);
-                document.plan(inner, "Inner Relation Name", plan.inner.name.as_str());
-                self.describe_home(&[&plan.outer, &plan.inner], &mut document);
-                let outer = reached(&plan.outer, &plan.outer_path, near)?;
-                // Which inner rows there are is known once the outer ones are.
-                let inner: Touched =
-                    [(plan.inner.id, plan.inner.partitions(topology).into_iter().collect())].into();
-                let both: Touched = outer.clone().into_iter().chain(inner.clone()).collect();
-                let reading = Reading { is_block: true, ..self.reading() };
-                let claim = match topology.is_replicated() {
-                    // One cut for both: once it is complete, inner rows are here.
-                    true => self.claim_of_rows(reading, &both),
-                    false => self.claim_of_rows(reading, &outer).then(self.claim_of_rows(reading, &inner)),
-                };
-                self.describe_places(&both, &claim, &mut document);
-                self.describe_cut(reading, false, &mut document);
-                self.describe_claim(&claim, false, &mut document);
-                (document, claim)
-            }
-            Plan::Modify(plan) => {
-                let word = if plan.set.is_some() { "Update" } else { "Delete" };
-                let reads = plan.must_read || plan.index.is_some();
-                let kind = way(plan, self.transaction.is_some());
-                let mut document = Document::titled(format!("{word} {} ({kind})", plan.table.name));
-                self.describe_home(&[&plan.table], &mut document);
-                let touched = reached(&plan.table, &plan.path, None)?;
-                let order = self.claim_of_order(self.homes(plan.table.id, &touched[&plan.table.id]));
-                let claim = match reads || self.transaction.is_some() {
-                    true => self.claim_of_rows(self.reading_to_write(), &touched).then(order),
-                    false => order,
-                };
-                self.describe_places(&touched, &claim, &mut document);
-                self.describe_claim(&claim, true, &mut document);
-                (document, claim)
-            }
-            Plan::Insert(plan, _) => {
-                let kind = match plan.is_one_shot {
-                    _ if self.transaction.is_some() => "in a transaction, validated at commit",
-                    true => "one-shot, never a conflict abort",
-                    false => "from a query",
-                };
-                let mut document = Document::titled(format!("Insert into {} ({kind})", plan.table.name));
-                self.describe_home(&[&plan.table], &mut document);
-                let mut access = AccessSet::default();
-                if plan.is_one_shot && has_values && plan.explains_without_effect() {
-                    let rows = plan.rows(&binding)?;
-                    plan.statement(&rows, &binding, topology, &mut access, false)?;
-                }
-                let mut partitions: BTreeSet<PartitionId> = access.by_partition.keys().copied().collect();
-                let mut regions = self.homes_of(&access);
-                if partitions.is_empty() {
-                    partitions = plan.table.partitions(topology).into_iter().collect();
-                    regions = self.homes(plan.table.id, &partitions);
-                }
-                let claim = self.claim_of_order(regions);
-                self.describe_places(&[(plan.table.id, partitions)].into(), &claim, &mut document);
-                self.describe_claim(&claim, true, &mut document);
-                let indexes = plan.table.indexes.iter();
-                let remote = indexes.filter(|i| !plan.table.index_is_local(i, topology));
-                let remote: Vec<&str> = remote.map(|i| i.name.as_str()).collect();
-                if !remote.is_empty() {
-                    let line = format!("Unique entries homed by value: {}", remote.join(", "));
-                    document.plan_lines(vec![line], "Unique Entries Homed By Value", Json::texts(remote));
-                }
-                (document, claim)
-            }
-            Plan::Query(plan) => {
-                let (text, reads) = analytics::explain(&gateway.analytics, plan, values, &self.cancel)?;
-                let mut document = Document::titled("Query over columns");
-                self.describe_tables(&reads, &mut document);
-                let reading = self.reading();
-                let claim = self.claim_of_columns(reading, &reads);
-                if !reads.is_empty() {
-                    self.describe_cut(reading, true, &mut document);
-                }
-                self.describe_claim(&claim, false, &mut document);
-                document.operators(&text);
-                (document, claim)
-            }
-            Plan::Rich(plan) => {
-                let mut document = Document::titled(plan.explained());
-                let table = plan.table();
-                self.describe_home(&[table], &mut document);
-                let touched: Touched = [(table.id, table.partitions(topology).into_iter().collect())].into();
-                let order = self.claim_of_order(self.homes(table.id, &touched[&table.id]));
-                // The query may read other tables as well.
-                let claim = self.claim_of_columns(self.reading_to_write(), &touched).then(order);
-                self.describe_places(&touched, &claim, &mut document);
-                self.describe_claim(&claim, true, &mut document);
-                (document, claim)
-            }
-            Plan::Call(plan) => {
-                let mut document = Document::titled(format!("Call {}", plan.procedure.name()));
-                let mut claim = Claim::default();
-                if has_values {
-                    let args = plan
-                        .arguments
-                        .iter()
-                        .map(|(e, t)| t.coerce(binding.value(e)?))
-                        .collect::<SqlResult<Vec<_>>>()?;
-                    let access = plan.procedure.declare(&args, &catalog, topology)?;
-                    claim = self.claim_of_order(self.homes_of(&access));
-                    let partitions: BTreeSet<PartitionId> = access.by_partition.keys().copied().collect();
-                    self.describe_partitions(&partitions, &claim, &mut document);
-                    self.describe_claim(&claim, true, &mut document);
-                }
-                (document, claim)
-            }
-            Plan::Utility(statement) => {
-                (Document::titled(sql::ddl::first_words(statement)), Claim::default())
-            }
-        })
     }
 
     fn describe_home(&self, tables: &[&Table], document: &mut Document) {

@@ -56,13 +56,70 @@ pub(super) fn only_reads(statement: &Statement) -> bool {
     }
 }
 
+fn done(tag: &str) -> SqlResult<Response> {
+    Ok(Response::Command(tag.into()))
+}
+
 impl Session {
     pub(super) async fn run_utility(
         &mut self,
         statement: &Statement,
         parameters: &[Datum],
     ) -> SqlResult<Response> {
-        let done = |tag: &str| Ok(Response::Command(tag.into()));
+        match statement {
+            Statement::StartTransaction { .. }
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::Savepoint { .. }
+            | Statement::ReleaseSavepoint { .. } => self.run_transaction_control(statement).await,
+            Statement::Set(set) => {
+                self.run_set(set)?;
+                done("SET")
+            }
+            Statement::Reset(reset) => self.run_reset(reset),
+            Statement::ShowVariable { variable } => self.run_show(variable).await,
+            Statement::Discard { object_type } => self.run_discard(object_type),
+            Statement::Prepare { name, data_types, statement } => {
+                let hints = data_types
+                    .iter()
+                    .map(|t| names::data_type(t).map(|t| Some(t.into())))
+                    .collect::<SqlResult<Vec<_>>>()?;
+                let name = names::fold(name);
+                let sql = statement.to_string();
+                let prepared = Prepared::new(self, &sql, Some(statement.as_ref().clone()), &hints)?;
+                self.store(&name, Arc::new(prepared))?;
+                done("PREPARE")
+            }
+            Statement::Execute { name: Some(name), parameters: values, .. } => {
+                let prepared = self.stored(&names::parts(name)?.join("."))?;
+                let values = self.execute_values(&prepared, values, parameters)?;
+                let plan = prepared.plan(self, &values)?;
+                self.run(&plan, &prepared.scalars(&values)).await
+            }
+            Statement::Deallocate { name, .. } => self.run_deallocate(name),
+            explain @ Statement::Explain { statement, .. } => {
+                self.run_explain(explain, statement, parameters).await
+            }
+            Statement::Declare { .. } | Statement::Fetch { .. } | Statement::Close { .. } => {
+                self.run_cursor_statement(statement, parameters).await
+            }
+            Statement::Copy { source, to, target, options, legacy_options, .. } => {
+                self.run_copy(source, *to, target, options, legacy_options).await
+            }
+            Statement::Truncate(truncate) => self.run_truncate(truncate).await,
+            // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
+            Statement::Vacuum(_) => done("VACUUM"),
+            Statement::Analyze(_) => done("ANALYZE"),
+            Statement::Query(query) => {
+                let create = Statement::CreateTable(super::create_as::select_into(query)?);
+                self.run_ddl(&create, parameters).await
+            }
+            ddl if sql::ddl::is_ddl(ddl) => self.run_ddl(ddl, parameters).await,
+            other => Err(SqlError::unsupported(sql::ddl::first_words(other))),
+        }
+    }
+
+    async fn run_transaction_control(&mut self, statement: &Statement) -> SqlResult<Response> {
         match statement {
             Statement::StartTransaction { modes, begin, modifier: None, statements, .. }
                 if statements.is_empty() =>
@@ -121,98 +178,51 @@ impl Session {
                 }
                 done("RELEASE")
             }
-            Statement::Set(set) => {
-                self.run_set(set)?;
-                done("SET")
-            }
-            Statement::Reset(reset) => {
-                match &reset.reset {
-                    ast::Reset::ALL => {
-                        self.settings.keep(false);
-                        self.settings.reset_all();
-                        self.settings.lasting().into_iter().for_each(Settings::reset_all);
-                        self.request = None;
-                    }
-                    ast::Reset::ConfigurationParameter(name) => {
-                        let name = Settings::canonical(&names::parts(name)?.join("."))?;
-                        self.reset(name, false)?;
-                    }
-                }
-                done("RESET")
-            }
-            Statement::ShowVariable { variable } => self.run_show(variable).await,
-            Statement::Discard { object_type } => {
-                if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
-                    return Err(SqlError::new(
-                        SqlState::ACTIVE_SQL_TRANSACTION,
-                        format!("DISCARD {object_type} cannot run inside a transaction block"),
-                    ));
-                }
-                if matches!(object_type, ast::DiscardObject::ALL) {
-                    self.forget_all();
-                    self.cursors.clear();
-                    self.settings.reset_all();
-                    self.request = None;
-                }
-                done(&format!("DISCARD {object_type}"))
-            }
-            Statement::Prepare { name, data_types, statement } => {
-                let hints = data_types
-                    .iter()
-                    .map(|t| names::data_type(t).map(|t| Some(t.into())))
-                    .collect::<SqlResult<Vec<_>>>()?;
-                let name = names::fold(name);
-                let sql = statement.to_string();
-                let prepared = Prepared::new(self, &sql, Some(statement.as_ref().clone()), &hints)?;
-                self.store(&name, Arc::new(prepared))?;
-                done("PREPARE")
-            }
-            Statement::Execute { name: Some(name), parameters: values, .. } => {
-                let prepared = self.stored(&names::parts(name)?.join("."))?;
-                let values = self.execute_values(&prepared, values, parameters)?;
-                let plan = prepared.plan(self, &values)?;
-                self.run(&plan, &prepared.scalars(&values)).await
-            }
-            Statement::Deallocate { name, .. } => {
-                let folded = names::fold(name);
-                if folded == "all" && name.quote_style.is_none() {
-                    self.forget_all();
-                    return done("DEALLOCATE ALL");
-                }
-                self.stored(&folded)?;
-                self.forget(&folded);
-                done("DEALLOCATE")
-            }
-            explain @ Statement::Explain { statement, .. } => {
-                self.run_explain(explain, statement, parameters).await
-            }
-            Statement::Declare { stmts } => match stmts.as_slice() {
-                [declare] => self.declare(declare, parameters).await,
-                _ => Err(SqlError::unsupported("DECLARE of several cursors")),
-            },
-            Statement::Fetch { name, direction, into, .. } => {
-                let is_move =
-                    into.as_ref().is_some_and(|i| names::parts(i).is_ok_and(|p| p == [sql::parse::MOVE]));
-                if into.is_some() && !is_move {
-                    return Err(SqlError::unsupported("FETCH … INTO"));
-                }
-                self.fetch_cursor(name, direction, is_move).await
-            }
-            Statement::Close { cursor } => self.close_cursor(cursor),
-            Statement::Copy { source, to, target, options, legacy_options, .. } => {
-                self.run_copy(source, *to, target, options, legacy_options).await
-            }
-            Statement::Truncate(truncate) => self.run_truncate(truncate).await,
-            // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
-            Statement::Vacuum(_) => done("VACUUM"),
-            Statement::Analyze(_) => done("ANALYZE"),
-            Statement::Query(query) => {
-                let create = Statement::CreateTable(super::create_as::select_into(query)?);
-                self.run_ddl(&create, parameters).await
-            }
-            ddl if sql::ddl::is_ddl(ddl) => self.run_ddl(ddl, parameters).await,
             other => Err(SqlError::unsupported(sql::ddl::first_words(other))),
         }
+    }
+
+    fn run_reset(&mut self, reset: &ast::ResetStatement) -> SqlResult<Response> {
+        match &reset.reset {
+            ast::Reset::ALL => {
+                self.settings.keep(false);
+                self.settings.reset_all();
+                self.settings.lasting().into_iter().for_each(Settings::reset_all);
+                self.request = None;
+            }
+            ast::Reset::ConfigurationParameter(name) => {
+                let name = Settings::canonical(&names::parts(name)?.join("."))?;
+                self.reset(name, false)?;
+            }
+        }
+        done("RESET")
+    }
+
+    fn run_discard(&mut self, object_type: &ast::DiscardObject) -> SqlResult<Response> {
+        if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                format!("DISCARD {object_type} cannot run inside a transaction block"),
+            ));
+        }
+        if matches!(object_type, ast::DiscardObject::ALL) {
+            self.forget_all();
+            self.cursors.clear();
+            self.settings.reset_all();
+            self.request = None;
+        }
+        done(&format!("DISCARD {object_type}"))
+    }
+
+    fn run_deallocate(&mut self, name: &ast::Ident) -> SqlResult<Response> {
+        let folded = names::fold(name);
+        if folded == "all" && name.quote_style.is_none() {
+            self.forget_all();
+            return done("DEALLOCATE ALL");
+        }
+        self.stored(&folded)?;
+        self.forget(&folded);
+        done("DEALLOCATE")
     }
 
     fn run_set(&mut self, set: &Set) -> SqlResult<()> {

@@ -9,6 +9,7 @@ use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::wan::Wan;
 use base::{Datum, NodeId, Rank, RequestId, Time};
+use bytes::BytesMut;
 use node::request::{Reply, Request};
 use node::{Node, Options};
 use session::{Cluster, Gateway, GatewayConfig, Response, Session};
@@ -339,14 +340,22 @@ pub async fn run(session: &mut Session, sql: &str) -> String {
             Ok(Response::Command(tag)) => out.push(tag),
             Ok(Response::Empty) => out.push(String::new()),
             Ok(Response::CopyIn(_)) => out.push("COPY IN".into()),
-            Ok(Response::CopyOut(mut copy)) => loop {
-                let lines = copy.next_lines().await.unwrap();
-                if lines.is_empty() {
-                    break;
+            Ok(Response::CopyOut(mut copy)) => {
+                let text = |line: BytesMut| std::str::from_utf8(&line).unwrap().trim_end().to_string();
+                out.extend(copy.header_line().map(text));
+                loop {
+                    let portion = copy.next_portion().await.unwrap();
+                    let rows = copy.writer(&portion).unwrap();
+                    for row in 0..portion.len() {
+                        let mut line = BytesMut::new();
+                        copy.write_row(&mut line, &rows, row).unwrap();
+                        out.push(text(line));
+                    }
+                    if portion.is_empty() {
+                        break;
+                    }
                 }
-                let text = |line| String::from_utf8(line).unwrap().trim_end().to_string();
-                out.extend(lines.into_iter().map(text));
-            },
+            }
             Err(e) => out.push(format!("{} {}", e.state, e.message)),
         }
     }
