@@ -93,7 +93,8 @@ impl Availability {
     pub fn look(&mut self, now: Time, cluster: &Cluster, logs: &Logs) -> bool {
         let passed_ns = now.since(self.looked_at.replace(now).unwrap_or(now));
         // More than that was a pause of this node.
-        let rests_ns = cluster.options.idle_heartbeat_ns.unwrap_or(0).max(cluster.options.heartbeat_ns);
+        let rests_ns =
+            cluster.options.heartbeats.idle_every_ns.unwrap_or(0).max(cluster.options.heartbeats.every_ns);
         let passed_ns = passed_ns.min(rests_ns.max(cluster.options.suspect_after_ns(&cluster.topology) / 8));
         let lost_before = self.lost;
         (self.delayed, self.suspected, self.lost) = (0, 0, 0);

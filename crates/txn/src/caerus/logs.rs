@@ -51,7 +51,7 @@ impl Logs {
         let log = |number: usize| {
             let sequence = SequenceId(number as u16);
             let is_global = cluster.is_global(sequence);
-            let waits = cluster.options.machines_inside > 1 && !is_global;
+            let waits = cluster.options.replication.machines_inside > 1 && !is_global;
             let log = Log::new(Arc::new(group(cluster, sequence)), waits);
             let is_own = cluster.home_of(sequence) == cluster.region && (is_global || has_regional);
             if leads && is_sequencer && is_own { log.leading() } else { log }
@@ -226,16 +226,17 @@ impl Logs {
 
 /// The machines that keep a sequence beside `me`, its leader's.
 fn inside(topology: &Topology, me: NodeId, options: &Options) -> Vec<NodeId> {
-    assert!(matches!(options.machines_inside, 1 | 3), "one machine inside a region, or three");
+    assert!(matches!(options.replication.machines_inside, 1 | 3), "one machine inside a region, or three");
     let is_near = |node: &NodeId| {
         *node != me
             && topology.region_of(*node) == topology.region_of(me)
             && topology.copies_at(*node).next().is_some()
     };
-    let near: Vec<NodeId> = topology.node_ids().filter(is_near).take(options.machines_inside - 1).collect();
+    let near: Vec<NodeId> =
+        topology.node_ids().filter(is_near).take(options.replication.machines_inside - 1).collect();
     assert_eq!(
         near.len() + 1,
-        options.machines_inside,
+        options.replication.machines_inside,
         "a region has as many nodes as are to keep its sequence"
     );
     near
@@ -256,13 +257,13 @@ fn group(cluster: &Cluster, sequence: SequenceId) -> Group {
         copies: cluster.copies_of(sequence),
         replicas: replicas.map(|node| (node, options.patience(topology, me, node))).collect(),
         inside: if has_inside { inside(topology, me, options) } else { Vec::new() },
-        backlog_max: if options.copies_elsewhere > 0 { options.backlog_max } else { usize::MAX },
+        backlog_max: if options.copies_elsewhere > 0 { options.replication.backlog_max } else { usize::MAX },
         acts_at_once: cluster.acts_at_once(sequence),
         times: Times {
             suspect_ns: options.suspect_after_ns(topology),
             widest_ns: topology.wan.widest_ns(),
             lease_ns: options.lease_ns(topology),
-            heartbeat_ns: options.heartbeat_ns,
+            heartbeat_ns: options.heartbeats.every_ns,
             clock_bound_ns: cluster.clock_bound_ns(),
         },
         #[cfg(any(test, feature = "mutants"))]

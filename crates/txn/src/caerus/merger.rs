@@ -254,7 +254,7 @@ impl Merger {
                 return;
             }
             bound = rank.next();
-        } else if options.lower_bounds {
+        } else if options.ranks.lower_bounds {
             bound = ahead.bound;
             if options.planted(Mutant::BoundAboveComponent) {
                 bound = bound.next();

@@ -204,7 +204,7 @@ impl Caerus {
                 self.report_progress(now, out);
                 self.logs.led().into_iter().for_each(|sequence| self.announce(sequence, out));
                 self.announce_homes(out);
-                self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
+                self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
             }
         }
         self.settle(now, executor, out);
@@ -221,7 +221,7 @@ impl Caerus {
             }
             Timer::Collect => {
                 self.report_absence(out);
-                self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
+                self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
             }
         }
     }
@@ -232,8 +232,8 @@ impl Engine for Caerus {
 
     fn start(&mut self, now: Time, _: &mut EngineEffects<Self>) {
         self.logs.listen_from(now);
-        self.wakes.tick_at(now + self.cluster.options.heartbeat_ns);
-        self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
+        self.wakes.tick_at(now + self.cluster.options.heartbeats.every_ns);
+        self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
     }
 
     fn submit(

@@ -120,8 +120,8 @@ impl Caerus {
             1 => self.stable_after_ns(sequence, self.cluster.me),
             _ => longest_ns.saturating_sub(placed_ns(self.cluster.me)),
         };
-        let expected_ns = ready_ns + self.cluster.options.margin_ns;
-        let future_ns = match self.cluster.options.future_ranks {
+        let expected_ns = ready_ns + self.cluster.options.ranks.margin_ns;
+        let future_ns = match self.cluster.options.ranks.future {
             FutureRanks::Off => 0,
             FutureRanks::Measured => expected_ns,
             FutureRanks::Scaled { percent } => expected_ns * percent / 100,
@@ -176,7 +176,7 @@ impl Caerus {
     /// Tells replicas how far the sequences led here are complete, unless they have just heard.
     pub(super) fn heartbeat(&mut self, now: Time, out: &mut Out) {
         let options = &self.cluster.options;
-        let every_ns = options.heartbeat_ns.max(self.wakes.interval_ns(options));
+        let every_ns = options.heartbeats.every_ns.max(self.wakes.interval_ns(options));
         for sequence in self.logs.led() {
             self.promise_past(now, sequence, out);
             self.log(sequence, out, |log, posts| log.heartbeat(now, every_ns, posts));

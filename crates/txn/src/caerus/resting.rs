@@ -92,8 +92,8 @@ impl Caerus {
         if self.wakes.rest.set > 0 {
             return; // The one that was set before something happened.
         }
-        let heartbeat_ns = self.cluster.options.heartbeat_ns;
-        let interval_ns = match self.cluster.options.idle_heartbeat_ns {
+        let heartbeat_ns = self.cluster.options.heartbeats.every_ns;
+        let interval_ns = match self.cluster.options.heartbeats.idle_every_ns {
             Some(idle_ns) if now.since(self.wakes.rest.busy_at) > LINGER * heartbeat_ns => {
                 let bound_ns = match self.cluster.survives() {
                     true => self.cluster.options.suspect_after_ns(&self.cluster.topology) / 8,
@@ -113,7 +113,7 @@ impl Caerus {
             base::sometimes!("a node that rested is roused");
             self.wakes.rest.is_long = false;
             self.wakes.rest.busy_at = now;
-            self.wakes.tick_at(now + self.cluster.options.heartbeat_ns);
+            self.wakes.tick_at(now + self.cluster.options.heartbeats.every_ns);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Rounds before an entry counts, as the baselines' papers have them: inside a region, and between regions.
 //!
-//! *Inside a region* ([`Options::machines_inside`]; Caerus §4.7 and SLOG alike). A region's sequence is kept by three
+//! *Inside a region* ([`Replication::machines_inside`]; Caerus §4.7 and SLOG alike). A region's sequence is kept by three
 //! machines: its leader's and two more. An entry goes to those two first, and counts, and goes to everybody else,
 //! once one of them has it. Nobody inside leads in the leader's stead: whoever is lost there comes back with what it
 //! knew (a node may be a group of machines), or its region is.
@@ -11,7 +11,7 @@
 //! KEEPS: nothing outside the machines of its region acts on an entry before two of three have it; with Paxos for
 //! each entry, none is sent before a majority of regions has promised its place.
 //!
-//! [`Options::machines_inside`]: super::Options::machines_inside
+//! [`Replication::machines_inside`]: super::options::Replication::machines_inside
 
 use super::message::{Message, SequenceId, Term};
 use super::state::Caerus;
@@ -34,7 +34,8 @@ impl Caerus {
     /// Asks again whoever should have answered.
     pub(super) fn prepare_again(&mut self, now: Time, out: &mut Out) {
         let Some(sequence) = self.cluster.global.map(|global| global.number) else { return };
-        let patience_ns = 2 * self.cluster.topology.wan.widest_ns() + 2 * self.cluster.options.batch_ns;
+        let patience_ns =
+            2 * self.cluster.topology.wan.widest_ns() + 2 * self.cluster.options.batching.interval_ns;
         let Some(term) = self.logs.of(sequence).term() else { return };
         let Some(intake) = self.logs.intake(sequence) else { return };
         let again = intake.preparing.again(now, patience_ns);

@@ -29,8 +29,8 @@ impl Caerus {
     /// Whether this gateway may start another transaction. What is blocked is not counted.
     fn has_room(&self) -> bool {
         let options = &self.cluster.options;
-        self.gateway.outstanding_count() < options.outstanding_max + self.outcomes.obscured_count()
-            && self.merger.unordered() < options.unordered_max + self.availability.blocked_count()
+        self.gateway.outstanding_count() < options.admission.outstanding_max + self.outcomes.obscured_count()
+            && self.merger.unordered() < options.admission.unordered_max + self.availability.blocked_count()
     }
 
     fn begin(&mut self, now: Time, (mut transaction, mut request): Named, submitted_at: Time, out: &mut Out) {

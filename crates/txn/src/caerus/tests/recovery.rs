@@ -5,6 +5,7 @@ use super::{Faults, World, access};
 use crate::baseline::{calvin, slog};
 use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
+use crate::caerus::options::{Batching, Collection, Heartbeats, Replication};
 use crate::caerus::{Agreement, Mutant, Options, Routing};
 use crate::trial::TABLE;
 use crate::trial::panics;
@@ -368,15 +369,19 @@ pub fn turmoil_in(seed: u64, routing: Routing, mutant: Option<Mutant>, unbounded
     let options = Options {
         routing,
         copies_elsewhere: if routing == Routing::Direct { copies_elsewhere } else { 0 },
-        batch_ns: *draw.pick(&[0, 2 * MS]),
-        heartbeat_ns: 5 * MS,
-        suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
-        lease_ns: draw.pick(&[None, Some(50 * MS), Some(400 * MS)]).to_owned(),
-        collect_every_ns: 50 * MS,
+        batching: Batching { interval_ns: *draw.pick(&[0, 2 * MS]), ..Batching::default() },
+        heartbeats: Heartbeats {
+            every_ns: 5 * MS,
+            idle_every_ns: mutant.is_none().then(|| 5 * MS << Rng::new(seed).fork("rest").below(4)),
+        },
+        replication: Replication {
+            suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
+            lease_ns: draw.pick(&[None, Some(50 * MS), Some(400 * MS)]).to_owned(),
+            agreement: if seed % 2 == 0 { Agreement::StandingLeader } else { Agreement::PaxosPerEntry },
+            ..Replication::default()
+        },
         // Regions are lost for longer, and shorter.
-        silence_ns: 300 * MS,
-        idle_heartbeat_ns: mutant.is_none().then(|| 5 * MS << Rng::new(seed).fork("rest").below(4)),
-        agreement: if seed % 2 == 0 { Agreement::StandingLeader } else { Agreement::PaxosPerEntry },
+        collection: Collection { silence_ns: 300 * MS, ..Collection::default() },
         hold_percent: seed % 3 * 100,
         mutant,
         ..Options::default()

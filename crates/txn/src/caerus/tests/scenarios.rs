@@ -4,6 +4,7 @@ use super::judge::judge;
 use super::{Event, World, access, planted};
 use crate::caerus::SequenceId;
 use crate::caerus::message::{Append, Entry, Message};
+use crate::caerus::options::{Admission, Ranks};
 use crate::caerus::{Caerus, FutureRanks, Mutant, Options};
 use crate::engine::{Engine, EngineEffect};
 use crate::log;
@@ -432,8 +433,9 @@ fn a_stalled_region_delays_those_who_read_it_and_nobody_else() {
 
 #[test]
 fn local_readers_do_not_wait_for_transactions_that_span_regions() {
-    let wait_ms = |future_ranks, lower_bounds| {
-        let options = Options { future_ranks, lower_bounds, hold_percent: 0, ..Options::default() };
+    let wait_ms = |future, lower_bounds| {
+        let ranks = Ranks { future, lower_bounds, ..Ranks::default() };
+        let options = Options { ranks, hold_percent: 0, ..Options::default() };
         let mut world = World::new(1, 2, 1, 0, options);
         world.submit(0, "w0.1 w1.1");
         world.run_for_ms(1);
@@ -482,12 +484,9 @@ fn a_chain_behind_a_transaction_ranked_in_the_future_is_seen_with_it_or_not_at_a
 
 #[test]
 fn a_component_with_one_huge_stamp_is_seen_whole_or_not_at_all() {
-    let options = Options {
-        future_ranks: FutureRanks::Scaled { percent: 200 },
-        future_max_ns: Some(400 * MS),
-        hold_percent: 0,
-        ..Options::default()
-    };
+    let future = FutureRanks::Scaled { percent: 200 };
+    let ranks = Ranks { future, future_max_ns: Some(400 * MS), ..Ranks::default() };
+    let options = Options { ranks, hold_percent: 0, ..Options::default() };
     let mut world = World::new(1, 2, 1, 0, options);
     let t1 = world.submit(0, "w0.1 w1.1");
     let t2 = world.submit(1, "w0.1 w1.1");
@@ -520,7 +519,8 @@ fn a_token_or_a_cut_from_the_far_future_is_refused() {
 
 #[test]
 fn a_gateway_refuses_what_it_cannot_queue() {
-    let options = Options { outstanding_max: 1, queue_max: 2, ..Options::default() };
+    let admission = Admission { outstanding_max: 1, queue_max: 2, ..Admission::default() };
+    let options = Options { admission, ..Options::default() };
     let mut world = World::new(1, 2, 1, 0, options);
     let all: Vec<TxnId> = (0..4).map(|_| world.submit(0, "w0.1 w1.1")).collect();
     let Outcome::Aborted(error) = &world.answer(all[3]).outcome else { panic!("it was accepted") };
