@@ -10,11 +10,12 @@ use super::logs::Logs;
 use super::merger::{Exchange, Extra, Graph, Merger};
 use super::message::SequenceId;
 use super::requests::Kept;
-use super::scheduler::Groups;
 use super::state::Caerus;
 use super::work::Work;
+use crate::graph::component::SearchedImage;
 use crate::graph::participants::Participants;
 use crate::graph::seen::Seen;
+use crate::graph::turns::{TurnImage, TurnsImage};
 use crate::graph::vertex::{Ref, State};
 use base::txn::{ClientRequest, Gathered, Transaction};
 use base::{LogPosition, PartitionId, Rank, TableId, TxnId};
@@ -26,8 +27,7 @@ pub(super) struct Image {
     sequences: Vec<Merged>,
     partitions: Vec<Copied>,
     vertices: Vec<Vertex>,
-    groups: Groups,
-    groups_made: u32,
+    turns: TurnsImage,
     requests: Vec<Kept>,
     watermark: Rank,
     given_up: Rank,
@@ -66,12 +66,8 @@ struct Vertex {
     bound: Rank,
     rank: Option<Rank>,
     deps: Vec<TxnId>,
-    watchers: Vec<TxnId>,
-    blocked_on: Option<TxnId>,
-    waits: u32,
-    dependents: Vec<TxnId>,
-    followers: Vec<TxnId>,
-    group: Option<u32>,
+    searched: SearchedImage,
+    turn: TurnImage,
     regions: u64,
     got: u64,
     collected: Rank,
@@ -85,7 +81,6 @@ impl Caerus {
     pub(super) fn image(&self) -> Image {
         let graph = self.merger.graph();
         let id_of = |at: Ref| graph.get(at).map(|vertex| vertex.id);
-        let ids = |refs: &[Ref]| -> Vec<TxnId> { refs.iter().filter_map(|at| id_of(*at)).collect() };
         let vertex = |(_, vertex): (Ref, &crate::graph::vertex::Vertex<Extra>)| {
             let has_executed = vertex.state >= State::Executed;
             let exchange = vertex.extra.exchange.as_ref().filter(|_| has_executed);
@@ -96,13 +91,9 @@ impl Caerus {
                 state: vertex.state,
                 bound: vertex.bound,
                 rank: vertex.rank,
-                deps: ids(&vertex.deps),
-                watchers: ids(&vertex.watchers),
-                blocked_on: vertex.blocked_on.and_then(id_of),
-                waits: vertex.waits,
-                dependents: ids(&vertex.dependents),
-                followers: ids(&vertex.followers),
-                group: vertex.group,
+                deps: vertex.deps.iter().filter_map(|at| id_of(*at)).collect(),
+                searched: SearchedImage::of(&vertex.searched, &id_of),
+                turn: TurnImage::of(&vertex.turn, &id_of),
                 regions: vertex.extra.regions,
                 got: vertex.extra.got,
                 collected: vertex.extra.collected,
@@ -114,13 +105,11 @@ impl Caerus {
             let (position, rank_max) = self.scheduler.log(PartitionId(n));
             Copied { rest, tables, position, rank_max }
         };
-        let (groups, groups_made) = self.scheduler.image(&id_of);
         Image {
             sequences: (0..self.logs.len() as u16).map(|n| Merged::of(&self.logs, SequenceId(n))).collect(),
             partitions: (0..).zip(self.residences.image(&id_of)).map(copied).collect(),
             vertices: graph.iter().map(vertex).collect(),
-            groups,
-            groups_made,
+            turns: TurnsImage::of(self.scheduler.turns(), &id_of),
             requests: self.outcomes.image(),
             watermark: self.collector.watermark(),
             given_up: self.collector.given_up(),
@@ -138,37 +127,27 @@ impl Caerus {
         for vertex in &image.vertices {
             graph.insert(vertex.id, Participants::of(vertex.transaction.participants()));
         }
-        let at_of = |txn: TxnId| graph.find(txn).expect("an image names whom it holds");
-        let refs = |ids: &[TxnId]| -> Vec<Ref> { ids.iter().map(|txn| at_of(*txn)).collect() };
+        let ids: BTreeMap<TxnId, Ref> = graph.iter().map(|(at, vertex)| (vertex.id, at)).collect();
+        let at_of = |txn: TxnId| *ids.get(&txn).expect("an image names whom it holds");
         let logs = image.partitions.iter().map(|copied| (copied.position, copied.rank_max)).collect();
         let residences = image.partitions.into_iter().map(|copied| (copied.rest, copied.tables)).collect();
         self.residences.take_over(&self.cluster, residences, &at_of);
-        self.scheduler.take_over(logs, (image.groups, image.groups_made), &at_of);
+        self.scheduler.take_over(logs, image.turns.restored(&at_of));
         self.outcomes.take_over(image.requests);
-        let linked: Vec<_> = image
-            .vertices
-            .iter()
-            .map(|vertex| {
-                let blocked_on = vertex.blocked_on.map(at_of);
-                let all = [&vertex.deps, &vertex.watchers, &vertex.dependents, &vertex.followers];
-                (at_of(vertex.id), all.map(|ids| refs(ids)), blocked_on)
-            })
-            .collect();
-        for (vertex, (at, [deps, watchers, dependents, followers], blocked_on)) in
-            image.vertices.into_iter().zip(linked)
-        {
+        for vertex in image.vertices {
+            let at = at_of(vertex.id);
+            let turn = vertex.turn.restored(&at_of);
             let local = vertex.transaction.participants().any(|p| self.cluster.is_local(p));
             let alone = vertex.transaction.participants().all(|p| self.cluster.is_local(p));
-            if local && vertex.state == State::Emitted && vertex.waits == 0 {
+            if local && vertex.state == State::Emitted && turn.has_come() {
                 // Its node waited for reads of others in its region; here they are read anew.
                 self.work.push_back(Work::Execute(at));
             }
             let known = graph.live_mut(at);
             (known.state, known.bound, known.rank) = (vertex.state, vertex.bound, vertex.rank);
             known.transaction = Some(vertex.transaction);
-            (known.deps, known.watchers) = (deps.into(), watchers.into());
-            (known.dependents, known.followers) = (dependents.into(), followers.into());
-            (known.blocked_on, known.waits, known.group) = (blocked_on, vertex.waits, vertex.group);
+            known.deps = vertex.deps.into_iter().map(at_of).collect();
+            (known.searched, known.turn) = (vertex.searched.restored(&at_of), turn);
             let extra = &mut known.extra;
             (extra.regions, extra.got, extra.collected) = (vertex.regions, vertex.got, vertex.collected);
             (extra.request, extra.stale) = (vertex.request, vertex.stale);

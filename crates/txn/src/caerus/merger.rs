@@ -121,9 +121,9 @@ impl Merger {
     pub fn vertex(&self, at: Ref) -> &Vertex<Extra> {
         self.graph.live(at)
     }
-    /// For the scheduler, which alone writes who waits for whom to execute, and what was read.
-    pub fn scheduled(&mut self, at: Ref) -> &mut Vertex<Extra> {
-        self.graph.live_mut(at)
+    /// For the scheduler, which alone writes whose turn it is to execute, and what was read.
+    pub fn graph_mut(&mut self) -> &mut Graph {
+        &mut self.graph
     }
     /// Vertices without a final place.
     pub fn unordered(&self) -> usize {
@@ -269,9 +269,8 @@ impl Merger {
 
     /// All regions have ordered it: its dependencies are final.
     fn complete(&mut self, at: Ref, todo: &mut Todo<'_>) {
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::Final;
-        let watchers = std::mem::take(&mut vertex.watchers);
+        self.graph.live_mut(at).state = State::Final;
+        let watchers = self.graph.take_watchers(at);
         todo.work(Work::Search(at));
         watchers.into_iter().for_each(|root| todo.work(Work::Search(root)));
     }
@@ -279,11 +278,11 @@ impl Merger {
     /// The components of a complete transaction's closure, dependencies first, if all of it is complete: they may be
     /// placed, in this order.
     pub fn search(&mut self, options: &Options, root: Ref) -> SmallVec<[Component; 1]> {
-        let Some(vertex) = self.graph.get_mut(root) else { return SmallVec::new() };
+        let Some(vertex) = self.graph.get(root) else { return SmallVec::new() };
         if vertex.state != State::Final {
             return SmallVec::new();
         }
-        vertex.blocked_on = None;
+        self.graph.unblock(root);
         // Most have nobody ahead of them that has no place.
         let deps = &self.graph.live(root).deps;
         if deps.iter().all(|to| self.graph.get(*to).is_none_or(|ahead| ahead.state >= State::Emitted)) {
@@ -295,8 +294,7 @@ impl Merger {
             found.components = vec![Component::from_elem(root, 1)];
         }
         if let Some(&first) = found.blockers.first() {
-            self.graph.live_mut(first).watchers.push(root);
-            self.graph.live_mut(root).blocked_on = Some(first);
+            self.graph.block(root, first);
             return SmallVec::new();
         }
         if options.planted(Mutant::OrderByRecycledIds) {
@@ -334,7 +332,7 @@ impl Merger {
             vertex.state = State::Emitted;
             vertex.extra.ordered_at = now;
             self.unordered -= 1;
-            let watchers = std::mem::take(&mut vertex.watchers);
+            let watchers = self.graph.take_watchers(at);
             watchers.into_iter().for_each(|root| todo.work(Work::Search(root)));
         }
         rank

@@ -370,8 +370,8 @@ impl Perseus {
                 parent.rank.filter(|parent_rank| parent.state >= State::Emitted && *parent_rank <= rank)
             });
             let inherited = ranks.max().map_or(Rank::ZERO, Rank::next);
-            let vertex = graph.live_mut(at);
-            vertex.inherited = vertex.inherited.max(inherited);
+            let collected = &mut graph.live_mut(at).extra.collected;
+            collected.inherited = collected.inherited.max(inherited);
         }
         while let Some(Reverse((rank, at))) = self.collection.heap.peek().copied() {
             if rank > self.collection.watermark {

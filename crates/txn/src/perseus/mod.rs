@@ -221,7 +221,7 @@ impl Engine for Perseus {
         held.extend([
             ("vertices", self.graph.len() as u64),
             ("granules in conflict indexes", self.partitions.granule_count() as u64),
-            ("components under way", self.schedule.group_count() as u64),
+            ("components under way", self.schedule.turns.group_count() as u64),
             ("transactions pre-accepted", self.schedule.pending_count() as u64),
             ("transactions coordinated", self.gateway.under_way() as u64),
             ("transactions recovered", (self.recoveries.len() + self.requests.attended_count()) as u64),

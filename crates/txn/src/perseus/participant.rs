@@ -109,7 +109,7 @@ impl Perseus {
         vertex.bound = pts;
         vertex.extra.received_at = now;
         vertex.extra.pts = pts;
-        vertex.after = transaction.after;
+        vertex.extra.after = transaction.after;
         vertex.transaction = Some(transaction);
         at
     }
@@ -323,7 +323,7 @@ impl Perseus {
         assert!(vertex.bound <= cts, "{}: cts {cts} is below a pts, {}", vertex.id, vertex.bound);
         let bound = std::mem::replace(&mut vertex.bound, cts);
         vertex.deps = deps;
-        vertex.lost = lost;
+        vertex.extra.collected.lost = lost;
         vertex.state = State::Final;
         vertex.extra.noop = noop;
         if vertex.transaction.is_some() && self.cluster.options.lower_bounds && bound < cts {
@@ -331,8 +331,9 @@ impl Perseus {
         }
         let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
         let vertex = self.graph.live_mut(at);
-        nodes.iter().for_each(|node| vertex.held_by.insert(*node));
-        let watchers = std::mem::take(&mut vertex.watchers);
+        nodes.iter().for_each(|node| vertex.extra.held_by.insert(*node));
+        let watchers = self.graph.take_watchers(at);
+        let vertex = self.graph.live_mut(at);
         let mut inquirers = Vec::new();
         if let Some(remote) = &mut vertex.extra.remote {
             // Whoever sent a Commit has the answer.

@@ -14,6 +14,7 @@ use super::requests::Requests;
 use super::schedule::Schedule;
 use crate::delays::Delays;
 use crate::engine::{EngineEffect, Executor};
+use crate::graph::participants::NodeSet;
 use crate::graph::vertex::{Ref, State, Vertices};
 use base::topology::Topology;
 use base::txn::{ClientRequest, Gathered};
@@ -81,8 +82,28 @@ pub(super) struct Extra {
     pub pts: Rank,
     /// It ends without effect.
     pub noop: bool,
+    /// What its session had seen; valid from [`State::PreAccepted`] on where it takes part, else from
+    /// [`State::Final`] on.
+    pub after: Rank,
+    pub collected: CollectedAncestors,
+    /// Nodes that hold it with final dependencies, as far as known here.
+    pub held_by: NodeSet,
+    /// Local partitions on whose stream it is, as bits.
+    pub streamed: u64,
     /// Present for transactions that take part at several nodes.
     pub remote: Option<Box<Remote>>,
+}
+
+/// What is known of a transaction's ancestors that may have been collected.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CollectedAncestors {
+    /// Its rank is at least this, because of dependencies that may have been collected since.
+    pub inherited: Rank,
+    /// Dependencies were collected whose ranks are not part of `inherited`, up to this rank.
+    pub lost: Rank,
+    /// A participant had not executed it when the watermark was here: dependencies up to this rank
+    /// cannot affect its own.
+    pub dominates: Rank,
 }
 
 /// A transaction between nodes, at one of its participants (or at a node that was asked about it).
