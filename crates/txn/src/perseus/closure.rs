@@ -5,44 +5,19 @@
 //! and whatever has not executed at some participant has a cts above it. For a component that takes no
 //! part here this has to be asked; a truncated closure alone proves nothing.
 
+pub(super) mod inquiries;
+
 use super::message::{Deadline, Decision, Dependency, Fragment, Known, Message};
 use super::options::Mutant;
-use super::state::{CollectedAncestors, Extra, Out, Perseus, Work};
+use super::state::Perseus;
+use super::vertex::{CollectedAncestors, Extra};
+use super::work::{Out, Work};
 use crate::graph::component;
 use crate::graph::turns::{Turns, conflict_at};
 use crate::graph::vertex::{Ref, State, Vertex};
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-
-/// Questions to participants about vertices that closures lack, and how often each was asked again.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Inquiries {
-    attempts: BTreeMap<TxnId, usize>,
-}
-
-impl Inquiries {
-    /// Asks about a vertex, unless it was asked about already; whether it does.
-    fn begin(&mut self, txn: TxnId) -> bool {
-        self.attempts.insert(txn, 0).is_none()
-    }
-    /// Asks once more, unless there is an answer; how often it did.
-    fn again(&mut self, txn: TxnId) -> Option<usize> {
-        let attempt = self.attempts.get_mut(&txn)?;
-        *attempt += 1;
-        Some(*attempt)
-    }
-    /// Nothing has to be asked about it any more.
-    pub fn settled(&mut self, txn: TxnId) {
-        self.attempts.remove(&txn);
-    }
-    fn open(&self) -> impl Iterator<Item = TxnId> + '_ {
-        self.attempts.keys().copied()
-    }
-    pub fn len(&self) -> usize {
-        self.attempts.len()
-    }
-}
 
 impl Perseus {
     /// Emits a final transaction's closure if all of it is final; else sees to it that it will be.
@@ -177,7 +152,7 @@ impl Perseus {
             by_node.entry(node).or_default().push(Dependency { txn, participants });
             self.remember(at, Deadline::Inquiry(txn), 0);
         }
-        let watermark = self.collection.watermark;
+        let watermark = self.collection.watermark();
         for (node, vertices) in by_node {
             self.send(node, Message::Inquire { vertices, watermark }, out);
         }
@@ -195,7 +170,7 @@ impl Perseus {
         let nodes = participants.nodes(&self.cluster.topology);
         let node = nodes[attempt % nodes.len()];
         let vertices = vec![Dependency { txn, participants }];
-        let watermark = self.collection.watermark;
+        let watermark = self.collection.watermark();
         self.send(node, Message::Inquire { vertices, watermark }, out);
         true
     }
@@ -213,7 +188,7 @@ impl Perseus {
         for Dependency { txn, participants } in vertices {
             let at = match self.graph.find(txn) {
                 Some(at) => at,
-                None if self.collection.seen.contains(txn) => {
+                None if self.collection.has_collected(txn) => {
                     known.push(Known::Below(txn));
                     continue;
                 }
@@ -231,7 +206,7 @@ impl Perseus {
             }
         }
         if !known.is_empty() {
-            let watermark = self.collection.watermark;
+            let watermark = self.collection.watermark();
             self.send(from, Message::InquireReply { known, watermark }, out);
         }
         if !roots.is_empty() {
@@ -242,7 +217,7 @@ impl Perseus {
     /// Sends final vertices, with what their closures hold beyond what `to` should have.
     pub(super) fn tell(&mut self, to: NodeId, roots: &[Ref], out: &mut Out) {
         let known = self.fragments_for(roots, &[to], true).into_iter().map(Known::Final).collect();
-        let watermark = self.collection.watermark;
+        let watermark = self.collection.watermark();
         self.send(to, Message::InquireReply { known, watermark }, out);
     }
 
@@ -270,7 +245,7 @@ impl Perseus {
 
     /// Lets go of whatever a raised floor says is collected everywhere.
     pub(super) fn forget_below_floors(&mut self) {
-        let gone = |txn: &TxnId| self.collection.seen.contains(*txn);
+        let gone = |txn: &TxnId| self.collection.has_collected(*txn);
         let gone: Vec<TxnId> = self.inquiries.open().filter(gone).collect();
         for txn in gone {
             self.inquiries.settled(txn);
@@ -287,10 +262,10 @@ impl Perseus {
         }
         base::sometimes!("an ancestor was collected before it was learned");
         let vertex = self.graph.remove(at);
-        self.collection.seen.insert(txn);
-        let watermark = self.collection.watermark;
-        for child in &self.collection.learned {
-            if let Some(child) = self.graph.get_mut(*child)
+        self.collection.collected(txn);
+        let watermark = self.collection.watermark();
+        for child in self.collection.learned() {
+            if let Some(child) = self.graph.get_mut(child)
                 && child.deps.contains(&at)
             {
                 child.extra.collected.lost = watermark;
@@ -301,12 +276,12 @@ impl Perseus {
 
     /// Takes over a final vertex from another node.
     pub(super) fn learn(&mut self, fragment: &Fragment, out: &mut Out) {
-        let below = fragment.rank.is_some_and(|rank| rank <= self.collection.watermark);
-        if below || self.collection.seen.contains(fragment.txn) {
+        let below = fragment.rank.is_some_and(|rank| rank <= self.collection.watermark());
+        if below || self.collection.has_collected(fragment.txn) {
             self.forget(fragment.txn);
             // Whoever names it as a dependency need not ask.
             if self.graph.find(fragment.txn).is_none() {
-                self.collection.seen.insert(fragment.txn);
+                self.collection.collected(fragment.txn);
             }
             return;
         }
@@ -320,12 +295,12 @@ impl Perseus {
             // It cannot be final before it was pre-accepted here; the name may stay.
             State::Named if takes_part => return,
             State::Named | State::PreAccepted => {
-                let unknown = if fragment.complete { Rank::ZERO } else { self.collection.watermark };
+                let unknown = if fragment.complete { Rank::ZERO } else { self.collection.watermark() };
                 let Fragment { dependencies, cts, noop, .. } = fragment;
                 let decision = Decision { dependencies: dependencies.clone(), cts: *cts, noop: *noop };
                 self.finalize(at, &decision, unknown, out);
                 if !takes_part {
-                    self.collection.learned.push(at);
+                    self.collection.learn(at);
                 }
                 let lost = &mut self.graph.live_mut(at).extra.collected.lost;
                 *lost = fragment.lost.max(*lost);
@@ -352,7 +327,7 @@ impl Perseus {
                 }
                 Some(_) => complete = false,
                 // A vertex that takes part here does not keep account; below, it says that it need not.
-                None if vertex.transaction.is_some() => lost = self.collection.watermark,
+                None if vertex.transaction.is_some() => lost = self.collection.watermark(),
                 None => {}
             }
         }
@@ -370,7 +345,7 @@ impl Perseus {
             inherited,
             complete,
             lost,
-            dominates: if unexecuted { self.collection.watermark } else { dominates },
+            dominates: if unexecuted { self.collection.watermark() } else { dominates },
             after: vertex.extra.after,
         }
     }

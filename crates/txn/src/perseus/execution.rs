@@ -6,7 +6,8 @@
 
 use super::message::{Deadline, Message, Share};
 use super::options::Timestamps;
-use super::state::{Out, Perseus, Work};
+use super::state::Perseus;
+use super::work::{Out, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
 use crate::graph::turns::Turns;
 use crate::graph::vertex::{Ref, State};

@@ -3,7 +3,7 @@
 //! IN: submissions, ends. OUT: ids, answers through the reply gate. KEEPS: an id is never given twice, in this life or a later
 //! one; an answer goes to the submission that its transaction is an attempt of.
 
-use super::coordinator::{Coordination, Origin, Stations};
+use super::coordination::{Coordination, Origin, Stations};
 use crate::engine::{Answer, EngineEffect};
 use crate::gate::ReplyGate;
 use base::txn::Outcome;

@@ -55,7 +55,9 @@
 
 mod closing;
 mod closure;
+mod cluster;
 mod collection;
+mod coordination;
 mod coordinator;
 mod execution;
 mod gateway;
@@ -73,6 +75,8 @@ mod schedule;
 mod state;
 #[cfg(test)]
 mod tests;
+mod vertex;
+mod work;
 
 pub use message::{Message, Timer};
 pub use options::{FutureRanks, Mutant, Options, Timestamps, Unfinished};
@@ -82,8 +86,8 @@ use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Exec
 use base::order::Calibration;
 use base::txn::Submission;
 use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
-use state::Out;
 use std::collections::BTreeMap;
+use work::Out;
 
 impl Perseus {
     /// What a reminder is about.

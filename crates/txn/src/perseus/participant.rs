@@ -6,7 +6,9 @@
 
 use super::message::{Ballot, Deadline, Decision, Dependency, Fragment, Message, Payload, Report};
 use super::options::{Mutant, Timestamps};
-use super::state::{Out, Perseus, Remote, Work};
+use super::state::Perseus;
+use super::vertex::Remote;
+use super::work::{Out, Work};
 use crate::graph::participants::{Nodes, Participants};
 use crate::graph::vertex::{Ref, Refs, State};
 use base::txn::{AccessMode, Granule, Transaction};
@@ -158,7 +160,7 @@ impl Perseus {
         out: &mut Out,
     ) {
         let txn = payload.transaction.id;
-        if self.collection.seen.contains(txn) {
+        if self.collection.has_collected(txn) {
             base::sometimes!("a pre-accept arrives after its transaction was collected");
             self.send(from, Message::Gone { txn }, out);
             return;
@@ -314,7 +316,7 @@ impl Perseus {
         for dependency in dependencies {
             match self.graph.find(dependency.txn) {
                 Some(known) => deps.push(known),
-                None if self.collection.seen.contains(dependency.txn) => lost = unknown,
+                None if self.collection.has_collected(dependency.txn) => lost = unknown,
                 None => deps.push(self.graph.insert(dependency.txn, dependency.participants.clone())),
             }
         }
