@@ -50,17 +50,13 @@ impl Caerus {
             return self.order(now, sequence, named, out);
         }
         let intake = self.logs.intake(sequence).expect("only the leader orders");
-        intake.delayed.insert((now + hold_ns, named.0.id), named);
+        intake.delay(now + hold_ns, named);
     }
 
     /// Appends those whose time has come, unless they were heard of from elsewhere.
     pub(super) fn release_held(&mut self, now: Time, out: &mut Out) {
         for sequence in self.logs.led() {
-            while let Some(intake) = self.logs.intake(sequence)
-                && let Some(first) = intake.delayed.first_entry()
-                && first.key().0 <= now
-            {
-                let named = first.remove();
+            while let Some(named) = self.logs.intake(sequence).and_then(|intake| intake.pop_due(now)) {
                 if self.logs.is_ordered(sequence, named.0.id) {
                     base::sometimes!("what is held is heard of from elsewhere");
                     if self.cluster.options.planted(Mutant::AppendTwice) {

@@ -28,15 +28,15 @@
 //! |---|---|---|---|
 //! | `gateway`, `crate::gate` | submissions, links to leaders, answers | submissions, ends of transactions | transactions for sequences, answers |
 //! | `availability` | silences, what a lost region blocks | closed timestamps, time | refusals |
-//! | `logs`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
+//! | `logs`, `intake`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
 //! | `merger` | the graph | entries | components with their places |
 //! | `homes` | where things are homed, and who touched them last | entries, places of moves | whom an entry meets |
 //! | `scheduler` | what runs when, values of other nodes | components with their places | ends of transactions, streams |
 //! | `outcomes`, `requests` | how transactions ended, what clients were told of those in flight | ends of transactions | their fate, first attempts |
 //! | `readers`: `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
 //! | `collection` | watermarks | reports of nodes | what may be forgotten |
-//! | `rejoin`, `donor` | the mode (running, recovering), copies that others take | blocks, standings | blocks, standings |
-//! | `resting` | deadlines and idle back-off | time | reminders |
+//! | `rejoin` (`life`), `donor` | the mode (running, recovering), copies that others take | blocks, standings | blocks, standings |
+//! | `wakes`, `resting` | deadlines and idle back-off | time | reminders |
 //!
 //! Ranks. `rank(C) = max(stamps of all entries of C's members, 1 + rank of whom it depends on)`; a stamp
 //! is the sequencer's clock + ε, or for a transaction that spans regions the time when it should be
@@ -96,6 +96,7 @@ mod gateway;
 mod holding;
 mod homes;
 mod image;
+mod intake;
 mod invariants;
 mod logs;
 mod merger;
@@ -117,6 +118,7 @@ mod scheduler;
 mod state;
 #[cfg(test)]
 mod tests;
+mod wakes;
 mod work;
 pub use cluster::comes_back;
 pub use message::{Message, SequenceId, Timer};

@@ -4,6 +4,7 @@
 //! a transaction occurs at most once in a sequence; no entry is stamped at or below a closed timestamp that was told
 //! before it was appended, by whomever, nor at or below its session's rank.
 
+use super::intake::Received;
 use super::message::{Entry, Message, Named, SequenceId, Term, sequences_in};
 use super::options::{FutureRanks, Mutant};
 use super::state::Caerus;
@@ -36,11 +37,8 @@ impl Caerus {
         if !log.is_open() {
             return; // They come again.
         }
-        let mut ready = Vec::new();
         let intake = self.logs.intake(sequence).expect("it is led here");
-        let inbox = intake.gateways.entry((from, incarnation)).or_default();
-        inbox.receive(first, transactions, &mut ready);
-        let (next, gap) = (inbox.next(), inbox.has_gap());
+        let Received { ready, next, has_gap: gap } = intake.receive((from, incarnation), first, transactions);
         for named in ready {
             self.arrive(now, sequence, named, out);
         }
@@ -56,9 +54,9 @@ impl Caerus {
             return;
         }
         let intake = self.logs.intake(sequence).expect("only the leader orders");
-        intake.fresh.insert(txn);
+        intake.append(txn);
         if self.cluster.has_first_round(sequence) {
-            intake.preparing.add(named);
+            intake.preparing().add(named);
         } else {
             self.place(now, sequence, named, out);
         }

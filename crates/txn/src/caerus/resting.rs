@@ -8,112 +8,20 @@
 //! 3. nobody is taken for lost because it rests: where others take over it rests for a part of that time only, and
 //!    elsewhere its silence is borne for longer than it rests (see `availability`).
 
-use super::message::Timer;
-use super::options::Options;
-use super::pacing::Pace;
 use super::state::Caerus;
-use crate::timers::{Mark, Timers};
 use base::Time;
-
-/// For so many heartbeats after the last thing that happened a node goes on as if more were to come.
-const LINGER: u64 = 250;
-
-/// When this node does something by itself.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Wakes {
-    timers: Timers<Timer>,
-    pace: Pace,
-    rest: Rest,
-}
-
-impl Wakes {
-    /// A new life begins: reminders of the former one are gone.
-    pub fn resume(&mut self) {
-        self.timers.clear();
-        self.rest = Rest::default();
-    }
-    /// When the engine has to be woken.
-    pub fn next(&self) -> Option<Time> {
-        self.timers.next()
-    }
-    pub fn mark(&self) -> Mark {
-        self.timers.mark()
-    }
-    pub fn due(&mut self, now: Time, mark: Mark) -> Option<Timer> {
-        self.timers.due(now, mark)
-    }
-    /// The least time between two messages on one link.
-    pub fn interval_ns(&self, options: &Options) -> u64 {
-        self.pace.interval_ns(options)
-    }
-    /// Something has to be sent at `at`. What was due before now is sent with this.
-    pub fn flush_by(&mut self, now: Time, at: Time) {
-        if self.timers.at(&Timer::Flush).is_none_or(|set| at < set || set <= now) {
-            self.timers.reset(at, Timer::Flush);
-        }
-    }
-    /// The reply gate opens for the next answer then.
-    pub fn gate_at(&mut self, at: Time) {
-        self.timers.set_by(at, Timer::Gate);
-    }
-    pub fn collect_at(&mut self, at: Time) {
-        self.timers.set(at, Timer::Collect);
-    }
-    pub fn tick_at(&mut self, at: Time) {
-        self.rest.set += 1;
-        self.rest.due = at;
-        self.timers.set(at, Timer::Tick);
-    }
-}
-
-/// When to look around next.
-#[derive(Clone, Debug, Default)]
-struct Rest {
-    /// Ticks that are set and have not come.
-    set: u32,
-    /// The next one is later than a heartbeat.
-    is_long: bool,
-    busy_at: Time,
-    /// When the one that was set last is due.
-    due: Time,
-}
 
 impl Caerus {
     /// A tick has come and was worked off: the next one.
     pub(super) fn ticked(&mut self, now: Time) {
-        self.wakes.rest.set -= 1;
-        if self.wakes.rest.set == 0 {
-            // What stood before it in the node's queue made it wait.
-            self.wakes.pace.late(now.since(self.wakes.rest.due), &self.cluster.options);
-        }
-        if self.is_busy() {
-            self.wakes.rest.busy_at = now;
-        }
-        if self.wakes.rest.set > 0 {
-            return; // The one that was set before something happened.
-        }
-        let heartbeat_ns = self.cluster.options.heartbeats.every_ns;
-        let interval_ns = match self.cluster.options.heartbeats.idle_every_ns {
-            Some(idle_ns) if now.since(self.wakes.rest.busy_at) > LINGER * heartbeat_ns => {
-                let bound_ns = match self.cluster.survives() {
-                    true => self.cluster.options.suspect_after_ns(&self.cluster.topology) / 8,
-                    false => u64::MAX,
-                };
-                idle_ns.min(bound_ns).max(heartbeat_ns)
-            }
-            _ => heartbeat_ns,
-        };
-        self.wakes.rest.is_long = interval_ns > heartbeat_ns;
-        self.wakes.tick_at(now + interval_ns);
+        let is_busy = self.is_busy();
+        self.wakes.ticked(now, is_busy, &self.cluster);
     }
 
     /// Something may have happened: whoever rests looks around soon.
     pub(super) fn rouse(&mut self, now: Time) {
-        if self.wakes.rest.is_long && self.is_busy() {
-            base::sometimes!("a node that rested is roused");
-            self.wakes.rest.is_long = false;
-            self.wakes.rest.busy_at = now;
-            self.wakes.tick_at(now + self.cluster.options.heartbeats.every_ns);
+        if self.wakes.rests() && self.is_busy() {
+            self.wakes.rouse(now, &self.cluster);
         }
     }
 

@@ -24,7 +24,7 @@ impl Caerus {
         let sequence = self.cluster.global?.number;
         let term = self.logs.of(sequence).term()?;
         let interval_ns = self.wakes.interval_ns(&self.cluster.options);
-        let (round, at) = self.logs.intake(sequence)?.preparing.ask(now, interval_ns);
+        let (round, at) = self.logs.intake(sequence)?.preparing().ask(now, interval_ns);
         if let Some(round) = round {
             self.tell_voters(&Message::Prepare { sequence, term, round }, out);
         }
@@ -38,7 +38,7 @@ impl Caerus {
             2 * self.cluster.topology.wan.widest_ns() + 2 * self.cluster.options.batching.interval_ns;
         let Some(term) = self.logs.of(sequence).term() else { return };
         let Some(intake) = self.logs.intake(sequence) else { return };
-        let again = intake.preparing.again(now, patience_ns);
+        let again = intake.preparing().again(now, patience_ns);
         for round in again {
             self.tell_voters(&Message::Prepare { sequence, term, round }, out);
         }
@@ -80,7 +80,7 @@ impl Caerus {
             return;
         }
         let Some(intake) = self.logs.intake(sequence) else { return };
-        let ready = intake.preparing.promised(from, round, copies);
+        let ready = intake.preparing().promised(from, round, copies);
         for named in ready {
             self.place(now, sequence, named, out);
         }

@@ -12,10 +12,10 @@ use super::options::Options;
 use super::outcomes::{Fate, Outcomes};
 use super::plausibility::Refusals;
 use super::readers::Readers;
-use super::rejoin::Life;
-use super::resting::Wakes;
+use super::rejoin::life::Life;
 use super::routing::Routing;
 use super::scheduler::{Executed, Scheduler};
+use super::wakes::Wakes;
 use super::work::{Out, Todo, Work};
 use crate::delays::Delays;
 use crate::engine::Executor;
@@ -168,18 +168,12 @@ impl Caerus {
             Message::Calibrated { sequence, term, number, end } => {
                 self.on_calibrated(sequence, number, (term, end), out)
             }
-            Message::Suspect { sequence, term } => self.on_suspect(now, from, (sequence, term), out),
-            Message::Agreed { sequence, term } => self.on_agreed(now, from, (sequence, term), out),
-            Message::Elect { sequence, term, merged, accepted, end } => {
-                self.on_elect(now, from, (sequence, term), (merged, accepted, end), out)
-            }
-            Message::Promise { sequence, term, tail, lives } => {
-                if self.hear_lives(from, &lives) {
-                    self.on_promise(now, from, (sequence, term), tail, out)
-                }
-            }
-            Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term, out),
-            Message::Leads { sequence, term } => self.on_leads(now, from, (sequence, term), out),
+            message @ (Message::Suspect { .. }
+            | Message::Agreed { .. }
+            | Message::Elect { .. }
+            | Message::Promise { .. }
+            | Message::Overtaken { .. }
+            | Message::Leads { .. }) => self.on_election(now, from, message, out),
             Message::Reads { txn, gathered } => {
                 let mut todo = Todo::new(&self.cluster, &mut self.work, out);
                 self.scheduler.on_reads(now, &mut self.merger, from, (txn, gathered), &mut todo)
