@@ -165,31 +165,7 @@ impl Perseus {
             self.send(from, Message::Gone { txn }, out);
             return;
         }
-        let found = self.graph.find(txn);
-        let (mut floor, mut barred) = (Rank::ZERO, false);
-        if let Some(at) = found
-            && self.graph.live(at).state != State::Named
-        {
-            let vertex = self.graph.live(at);
-            let promised = vertex.extra.remote.as_ref().map_or(Ballot::FIRST, |remote| remote.ballot());
-            let placeholder = vertex.extra.remote.as_ref().is_some_and(|remote| remote.placeholder);
-            if vertex.state >= State::Final || !placeholder {
-                base::sometimes!("a pre-accept arrives twice");
-                if ballot < promised && vertex.state < State::Final {
-                    self.send(from, Message::Refused { txn, ballot: promised }, out);
-                } else {
-                    self.answer_again(now, at, from, ballot, out);
-                }
-                return;
-            }
-            if ballot < promised {
-                base::sometimes!("a pre-accept arrives after somebody took the transaction over");
-                self.send(from, Message::Refused { txn, ballot: promised }, out);
-                return;
-            }
-            floor = vertex.bound;
-            barred = vertex.extra.remote.as_ref().is_some_and(|remote| remote.barred);
-        }
+        let Some((floor, barred)) = self.kept_for(now, from, txn, ballot, out) else { return };
         let claim = payload.request.and_then(|request| self.claimed(request, txn));
         if barred || claim.is_some() {
             base::sometimes!("a request arrives twice");
@@ -197,7 +173,7 @@ impl Perseus {
                 let first = claim.expect("the first ballot is not barred");
                 self.send(from, Message::Duplicate { txn, first }, out);
             } else {
-                if let Some(at) = found {
+                if let Some(at) = self.graph.find(txn) {
                     self.remote(at).barred = true;
                 }
                 let report = Report::Unknown { pts: floor, claimed: true };
@@ -206,7 +182,7 @@ impl Perseus {
             return;
         }
         if floor > Rank::ZERO {
-            self.vacate(found.expect("its place is kept"));
+            self.vacate(self.graph.find(txn).expect("its place is kept"));
         }
         let Payload { transaction, request } = payload;
         let limit = self.cluster.latest_cut(now);
@@ -215,13 +191,59 @@ impl Perseus {
             self.remote(at).request = Some(request);
             self.claim(request, at);
         }
+        self.answer_pre_accept(now, (from, ballot, delay_ns), at, floor == Rank::ZERO, out);
+    }
+
+    /// What is kept here for a transaction that a PreAccept brings: the bound of its place (0: none is kept), and whether
+    /// a recovery has barred it. `None`: the PreAccept changes nothing, and was answered.
+    fn kept_for(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        txn: TxnId,
+        ballot: Ballot,
+        out: &mut Out,
+    ) -> Option<(Rank, bool)> {
+        let known = self.graph.find(txn).map(|at| (at, self.graph.live(at)));
+        let Some((at, vertex)) = known.filter(|(_, vertex)| vertex.state != State::Named) else {
+            return Some((Rank::ZERO, false));
+        };
+        let remote = vertex.extra.remote.as_deref();
+        let promised = remote.map_or(Ballot::FIRST, Remote::ballot);
+        if vertex.state >= State::Final || !remote.is_some_and(|remote| remote.placeholder) {
+            base::sometimes!("a pre-accept arrives twice");
+            if ballot < promised && vertex.state < State::Final {
+                self.send(from, Message::Refused { txn, ballot: promised }, out);
+            } else {
+                self.answer_again(now, at, from, ballot, out);
+            }
+            return None;
+        }
+        if ballot < promised {
+            base::sometimes!("a pre-accept arrives after somebody took the transaction over");
+            self.send(from, Message::Refused { txn, ballot: promised }, out);
+            return None;
+        }
+        Some((vertex.bound, remote.is_some_and(|remote| remote.barred)))
+    }
+
+    /// A transaction has its place here: tells its coordinator, unless no other node takes part. `is_new`: no place was
+    /// kept for it, so no reminder of its recovery is set.
+    fn answer_pre_accept(
+        &mut self,
+        now: Time,
+        (from, ballot, delay_ns): (NodeId, Ballot, u64),
+        at: Ref,
+        is_new: bool,
+        out: &mut Out,
+    ) {
         let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
         if nodes.len() == 1 && self.cluster.options.timestamps == Timestamps::Clocks {
             self.decide_alone(at);
             return;
         }
         let vertex = self.graph.live(at);
-        let pts = vertex.bound;
+        let (txn, pts) = (vertex.id, vertex.bound);
         let dependencies = self.names(&vertex.deps);
         self.schedule.wait(pts, at);
         let roots: Vec<Ref> = self.graph.live(at).deps.to_vec();
@@ -230,7 +252,7 @@ impl Perseus {
         let answer =
             Message::PreAcceptOk { txn, ballot, dependencies, pts, fragments, delay_ns, sent_at: now };
         self.remote(at).answer = Some(answer.clone());
-        if floor == Rank::ZERO && self.cluster.options.timestamps == Timestamps::Clocks {
+        if is_new && self.cluster.options.timestamps == Timestamps::Clocks {
             let patience_ns = self.patience_ns(txn, &nodes);
             self.remember(now + patience_ns, Deadline::Recovery(txn), 0);
         }
