@@ -29,9 +29,7 @@ use std::collections::BTreeMap;
 
 impl Caerus {
     /// Drops vertices that nothing can depend on any more.
-    pub(super) fn collect(&mut self, now: Time) {
-        // Of a transaction that is long gone, or they will be asked for.
-        self.scheduler.forget_early(now, self.cluster.options.retry_after_ns(&self.cluster.topology));
+    pub(super) fn collect(&mut self) {
         let low_of = |n: SequenceId| (n, self.logs.of(n).low());
         let lows: BTreeMap<SequenceId, Rank> = self.cluster.ranking().into_iter().map(low_of).collect();
         // A silent sequence holds up those that it orders: its entries meet no others.

@@ -19,7 +19,7 @@ impl Caerus {
         let followed = self.log(sequence, out, |log, posts| log.on_append(now, from, said, posts));
         let Some(followed) = followed else { return };
         if followed.is_new_leader {
-            self.gateway.turn_to(&self.cluster, sequence, self.leader(sequence));
+            self.follow_leader(sequence);
         }
         if followed.is_current {
             self.advance(now, sequence, out);

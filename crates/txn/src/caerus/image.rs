@@ -5,13 +5,13 @@
 //! behind those gives the same transactions the same places and ranks. What belongs to a node itself is not in it:
 //! what its gateway has under way, what it leads, its readers, its promises.
 
+use super::cluster::Cluster;
 use super::homes::Resided;
 use super::logs::Logs;
-use super::merger::{Exchange, Extra, Graph, Merger};
+use super::merger::{Exchange, Extra, Graph};
 use super::message::SequenceId;
 use super::requests::Kept;
 use super::state::Caerus;
-use super::work::Work;
 use crate::graph::component::SearchedImage;
 use crate::graph::participants::Participants;
 use crate::graph::seen::Seen;
@@ -24,22 +24,22 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Image {
-    sequences: Vec<Merged>,
-    partitions: Vec<Copied>,
-    vertices: Vec<Vertex>,
-    turns: TurnsImage,
-    requests: Vec<Kept>,
-    watermark: Rank,
-    given_up: Rank,
+    pub sequences: Vec<Merged>,
+    pub partitions: Vec<Copied>,
+    pub vertices: Vec<Vertex>,
+    pub turns: TurnsImage,
+    pub requests: Vec<Kept>,
+    pub watermark: Rank,
+    pub given_up: Rank,
 }
 
 /// A sequence, as far as it is merged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Merged {
-    merged: u64,
-    low: Rank,
-    collected: Rank,
-    seen: Seen,
+pub(super) struct Merged {
+    pub merged: u64,
+    pub low: Rank,
+    pub collected: Rank,
+    pub seen: Seen,
 }
 
 impl Merged {
@@ -49,16 +49,18 @@ impl Merged {
     }
 }
 
+/// A partition: where it and its tables are homed, and how far its log is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Copied {
-    rest: Resided,
-    tables: Vec<(TableId, Resided)>,
-    position: LogPosition,
-    rank_max: Rank,
+pub(super) struct Copied {
+    pub rest: Resided,
+    pub tables: Vec<(TableId, Resided)>,
+    pub position: LogPosition,
+    pub rank_max: Rank,
 }
 
+/// A transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Vertex {
+pub(super) struct Vertex {
     id: TxnId,
     transaction: Transaction,
     request: Option<ClientRequest>,
@@ -115,55 +117,29 @@ impl Caerus {
             given_up: self.collector.given_up(),
         }
     }
+}
 
-    /// Stands where the image's node stood. This one must have merged nothing, and must be of the same cluster.
-    pub(super) fn take_over(&mut self, image: Image) {
-        assert!(self.merger.graph().is_empty(), "a copy is taken over by who has nothing");
-        for (sequence, known) in (0..).map(SequenceId).zip(image.sequences) {
-            let Merged { merged, low, collected, seen } = known;
-            self.logs.take_over(sequence, (merged, low, collected), seen);
-        }
-        let mut graph = Graph::default();
-        for vertex in &image.vertices {
-            graph.insert(vertex.id, Participants::of(vertex.transaction.participants()));
-        }
-        let ids: BTreeMap<TxnId, Ref> = graph.iter().map(|(at, vertex)| (vertex.id, at)).collect();
-        let at_of = |txn: TxnId| *ids.get(&txn).expect("an image names whom it holds");
-        let logs = image.partitions.iter().map(|copied| (copied.position, copied.rank_max)).collect();
-        let residences = image.partitions.into_iter().map(|copied| (copied.rest, copied.tables)).collect();
-        self.residences.take_over(&self.cluster, residences, &at_of);
-        self.scheduler.take_over(logs, image.turns.restored(&at_of));
-        self.outcomes.take_over(image.requests);
-        for vertex in image.vertices {
-            let at = at_of(vertex.id);
-            let turn = vertex.turn.restored(&at_of);
-            let local = vertex.transaction.participants().any(|p| self.cluster.is_local(p));
-            let alone = vertex.transaction.participants().all(|p| self.cluster.is_local(p));
-            if local && vertex.state == State::Emitted && turn.has_come() {
-                // Its node waited for reads of others in its region; here they are read anew.
-                self.work.push_back(Work::Execute(at));
-            }
-            let known = graph.live_mut(at);
-            (known.state, known.bound, known.rank) = (vertex.state, vertex.bound, vertex.rank);
-            known.transaction = Some(vertex.transaction);
-            known.deps = vertex.deps.into_iter().map(at_of).collect();
-            (known.searched, known.turn) = (vertex.searched.restored(&at_of), turn);
-            let extra = &mut known.extra;
-            (extra.regions, extra.got, extra.collected) = (vertex.regions, vertex.got, vertex.collected);
-            (extra.request, extra.stale) = (vertex.request, vertex.stale);
-            (extra.local, extra.alone) = (local, alone);
-            extra.exchange = vertex.reads.map(|reads| Box::new(Exchange { reads, gathered: true }));
-        }
-        self.merger = Merger::of(graph);
-        self.collector.take_over(image.watermark, image.given_up);
-        self.logs.collect_to(self.collector.watermark());
+/// The graph of an image's vertices, at the node that takes it over.
+pub(super) fn restored(vertices: Vec<Vertex>, cluster: &Cluster) -> Graph {
+    let mut graph = Graph::default();
+    for vertex in &vertices {
+        graph.insert(vertex.id, Participants::of(vertex.transaction.participants()));
     }
-
-    /// Forgets what was merged or taken over.
-    pub(super) fn forget_merged(&mut self) {
-        self.merger = Merger::default();
-        self.scheduler.forget_merged();
-        self.outcomes.forget_merged();
-        self.work.clear();
+    let ids: BTreeMap<TxnId, Ref> = graph.iter().map(|(at, vertex)| (vertex.id, at)).collect();
+    let at_of = |txn: TxnId| *ids.get(&txn).expect("an image names whom it holds");
+    for vertex in vertices {
+        let local = vertex.transaction.participants().any(|p| cluster.is_local(p));
+        let alone = vertex.transaction.participants().all(|p| cluster.is_local(p));
+        let known = graph.live_mut(at_of(vertex.id));
+        (known.state, known.bound, known.rank) = (vertex.state, vertex.bound, vertex.rank);
+        known.transaction = Some(vertex.transaction);
+        known.deps = vertex.deps.into_iter().map(at_of).collect();
+        (known.searched, known.turn) = (vertex.searched.restored(&at_of), vertex.turn.restored(&at_of));
+        let extra = &mut known.extra;
+        (extra.regions, extra.got, extra.collected) = (vertex.regions, vertex.got, vertex.collected);
+        (extra.request, extra.stale) = (vertex.request, vertex.stale);
+        (extra.local, extra.alone) = (local, alone);
+        extra.exchange = vertex.reads.map(|reads| Box::new(Exchange { reads, gathered: true }));
     }
+    graph
 }

@@ -36,7 +36,7 @@
 //! | `readers`: `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
 //! | `collection` | watermarks | reports of nodes | what may be forgotten |
 //! | `rejoin` (`life`), `donor` | the mode (running, recovering), copies that others take | blocks, standings | blocks, standings |
-//! | `wakes`, `resting` | deadlines and idle back-off | time | reminders |
+//! | `wakes` | deadlines and idle back-off | time | reminders |
 //!
 //! Ranks. `rank(C) = max(stamps of all entries of C's members, 1 + rank of whom it depends on)`; a stamp
 //! is the sequencer's clock + ε, or for a transaction that spans regions the time when it should be
@@ -111,7 +111,6 @@ mod readers;
 mod recovery;
 mod rejoin;
 mod requests;
-mod resting;
 mod rounds;
 mod routing;
 mod scheduler;
@@ -129,105 +128,6 @@ pub use state::Caerus;
 use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
 use base::txn::Submission;
 use base::{NodeId, Rank, SqlError, Time, TxnId};
-use work::{Out, Todo};
-
-impl Caerus {
-    /// Sends what may go now and sees to it that the rest will.
-    fn flush(&mut self, now: Time, out: &mut Out) {
-        let interval_ns = self.wakes.interval_ns(&self.cluster.options);
-        let submits = self.gateway.flush(now, self.life.born(), interval_ns, out);
-        let prepares = self.flush_prepares(now, out);
-        let appends = self.flush_appends(now, out);
-        let delayed = self.logs.delayed_until();
-        if let Some(at) = [submits, prepares, appends, delayed].into_iter().flatten().min() {
-            self.wakes.flush_by(now, at);
-        }
-    }
-
-    /// Tells nodes without a copy, which hear no moves, where things are homed that have moved.
-    fn announce_homes(&mut self, out: &mut Out) {
-        if self.cluster.sequencers[usize::from(self.cluster.region.0)] != Some(self.cluster.me) {
-            return;
-        }
-        let homes = self.residences.moved();
-        if homes.is_empty() {
-            return;
-        }
-        let topology = &self.cluster.topology;
-        let is_told = |node: &NodeId| {
-            topology.region_of(*node) == self.cluster.region && topology.copies_at(*node).next().is_none()
-        };
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        for node in topology.node_ids().filter(is_told) {
-            todo.send(node, Message::Homes { homes: homes.clone() });
-        }
-    }
-
-    fn tick(&mut self, now: Time, out: &mut Out) {
-        self.watch(now, out);
-        self.look_for_silence(now, out);
-        self.gateway.let_go_on();
-        self.heartbeat(now, out);
-        self.gateway.overdue(now);
-        self.logs.overdue(now);
-        self.prepare_again(now, out);
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        self.gateway.ask_outcomes(now, &self.cluster, &mut todo);
-        self.scheduler.ask_reads(now, &self.cluster, &self.merger, &mut todo);
-        self.ask_ends(now, out);
-        self.ask_lows(now, out);
-        self.collect(now);
-        self.give_up(out);
-    }
-}
-
-impl Caerus {
-    /// Lets out the answers that may go, and sees to it that the next one will.
-    pub(super) fn open_gate(&mut self, now: Time, out: &mut Out) {
-        if let Some(at) = self.gateway.open_gate(now, &self.cluster, out) {
-            self.wakes.gate_at(at);
-        }
-    }
-
-    /// What a reminder is about.
-    pub(super) fn remind(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut Out) {
-        if !self.life.is_running() {
-            return self.remind_joining(now, timer, out);
-        }
-        match timer {
-            // Both follow from whatever settles.
-            Timer::Flush | Timer::Gate => {}
-            Timer::Tick => {
-                self.tick(now, out);
-                self.life.donor.drop_unwanted(now, &self.cluster, executor);
-                self.ticked(now);
-            }
-            Timer::Collect => {
-                self.report_progress(now, out);
-                self.logs.led().into_iter().for_each(|sequence| self.announce(sequence, out));
-                self.announce_homes(out);
-                self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
-            }
-        }
-        self.settle(now, executor, out);
-    }
-
-    /// The same reminders, for a node that is not whole.
-    fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
-        match timer {
-            Timer::Flush => {}
-            Timer::Gate => self.open_gate(now, out),
-            Timer::Tick => {
-                self.go_on_joining(now, out);
-                self.ticked(now);
-            }
-            Timer::Collect => {
-                self.report_absence(out);
-                self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
-            }
-        }
-    }
-}
 
 impl Engine for Caerus {
     type Message = Message;

@@ -65,7 +65,7 @@ pub struct Batching {
     pub interval_max_ns: u64,
 }
 
-/// How often a sequencer tells how far its sequence is complete; see `resting`.
+/// How often a sequencer tells how far its sequence is complete; see `wakes`.
 #[derive(Clone, Debug)]
 pub struct Heartbeats {
     pub every_ns: u64,

@@ -34,14 +34,6 @@ impl Caerus {
         }
     }
 
-    pub(super) fn tell_voters(&mut self, message: &Message, out: &mut Out) {
-        for node in self.cluster.sequencers.clone().into_iter().flatten() {
-            if node != self.cluster.me {
-                self.send(node, message.clone(), out);
-            }
-        }
-    }
-
     /// Stands for sequences whose leaders are silent, and for the own one.
     pub(super) fn watch(&mut self, now: Time, out: &mut Out) {
         for sequence in self.cluster.running() {
@@ -95,7 +87,7 @@ impl Caerus {
 
     /// This node leads a sequence from now on.
     fn took_over(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
-        self.gateway.turn_inside(sequence);
+        self.follow_leader(sequence);
         self.announce(sequence, out);
         self.log(sequence, out, |log, posts| log.beat(now, posts));
     }
@@ -152,7 +144,7 @@ impl Caerus {
             && self.cluster.topology.nodes.len() > usize::from(from.0)
             && self.log(sequence, out, |log, _| log.on_leads(now, term))
         {
-            self.gateway.turn_to(&self.cluster, sequence, self.leader(sequence));
+            self.follow_leader(sequence);
         }
     }
 }

@@ -1,7 +1,12 @@
-//! When this node does something by itself: its deadlines, and how often it looks around.
+//! When this node does something by itself: its deadlines, and the idle back-off.
 //!
-//! KEEPS: there is one deadline of each kind; there is always a tick to come. Where nothing has happened for a while ticks
-//! come less often (see `resting`).
+//! A sequencer tells all mergers every two milliseconds how far its sequence is complete, so that a reader elsewhere
+//! waits no longer for that than it has to. In a cluster that nobody uses this is all that happens: thousands of
+//! messages a second, each an entry in the logs of nodes that keep one. So an idle node ticks less often. KEEPS:
+//! 1. while anything is under way that a tick would have to look after, there is one every heartbeat;
+//! 2. there is always a tick to come, and one deadline of each other kind at most;
+//! 3. no node is taken for lost because it backs off: where others take over it does so for a part of that time only, and
+//!    elsewhere its silence is borne for longer (see `availability`).
 
 use super::cluster::Cluster;
 use super::message::Timer;

@@ -38,7 +38,8 @@ impl Perseus {
     pub(super) fn report_progress(&mut self, now: Time, out: &mut Out) {
         let done = self.done_rank(now);
         self.partitions.close_all(done);
-        let floors = self.collection.report(now, self.cluster.me, done);
+        self.collection.report(now, done);
+        let floors = self.gateway.floors(self.cluster.me, self.collection.watermark());
         if self.cluster.options.planted(Mutant::CollectAlone) {
             self.raise_watermark(done, out);
         }

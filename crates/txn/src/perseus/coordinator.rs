@@ -25,7 +25,6 @@ const ATTEMPTS_MAX: u32 = 16;
 impl Perseus {
     pub(super) fn submitted(&mut self, now: Time, submission: Submission, out: &mut Out) -> TxnId {
         let id = self.gateway.name(self.cluster.me);
-        self.collection.begun(id);
         let Submission { program, access, token, request } = submission;
         let stations = Stations { submitted_at: now, ordered_at: now };
         let limit = self.cluster.latest_cut(now);
@@ -47,7 +46,7 @@ impl Perseus {
         let min_rank = token.rank.max(self.gateway.answered());
         if let Some(outcome) = refused {
             let rank = now.rank().max(if outcome.is_committed() { min_rank.next() } else { Rank::ZERO });
-            self.collection.finished(id, rank);
+            self.gateway.finished(id, rank);
             self.gateway.answer(now, (id, id), rank, outcome, BTreeSet::new(), stations);
             return id;
         }
@@ -65,11 +64,11 @@ impl Perseus {
                 Some(first) => {
                     let origin = self.gateway.origin(now, id);
                     self.gateway.begun(id, origin);
-                    self.collection.finished(id, Rank::ZERO);
+                    self.gateway.finished(id, Rank::ZERO);
                     self.attend(now, request, first, (id, Some(Again { payload, origin })), out);
                 }
                 None => {
-                    self.collection.finished(id, Rank::ZERO);
+                    self.gateway.finished(id, Rank::ZERO);
                     self.answer_unknown(now, id);
                 }
             }
@@ -106,7 +105,6 @@ impl Perseus {
         }
         base::sometimes!("a transaction that ended without effect is submitted again");
         let id = self.gateway.name(self.cluster.me);
-        self.collection.begun(id);
         self.gateway.begun(id, origin);
         payload.transaction.id = id;
         payload.transaction.min_rank = payload.transaction.min_rank.max(self.gateway.answered());
@@ -218,7 +216,7 @@ impl Perseus {
             assert_eq!(other, rank, "{txn} has one rank, also at {node}");
         }
         self.recoveries.remove(txn);
-        self.collection.finished(txn, rank);
+        self.gateway.finished(txn, rank);
         let origin = self.gateway.take_origin(txn).expect("it was begun here");
         let (noops, ends) = coordination.noop_count();
         assert!(noops == 0 || noops == ends, "{txn} has one end");
@@ -279,7 +277,7 @@ impl Perseus {
         submitted_at: Time,
     ) {
         let regions = BTreeSet::from([self.cluster.topology.region_of(self.cluster.me)]);
-        self.collection.finished(txn, rank);
+        self.gateway.finished(txn, rank);
         let id = match self.gateway.take_origin(txn) {
             Some(origin) => origin.id,
             None => txn,

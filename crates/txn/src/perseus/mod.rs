@@ -227,6 +227,7 @@ impl Engine for Perseus {
             ("granules in conflict indexes", self.partitions.granule_count() as u64),
             ("components under way", self.schedule.turns.group_count() as u64),
             ("transactions pre-accepted", self.schedule.pending_count() as u64),
+            ("ranks of own transactions", self.gateway.remembered() as u64),
             ("transactions coordinated", self.gateway.under_way() as u64),
             ("transactions recovered", (self.recoveries.len() + self.requests.attended_count()) as u64),
             ("inquiries", self.inquiries.len() as u64),

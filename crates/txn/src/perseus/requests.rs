@@ -280,6 +280,6 @@ impl Perseus {
         }
         self.gateway.end(txn);
         self.gateway.take_origin(txn);
-        self.collection.finished(txn, self.collection.watermark());
+        self.gateway.finished(txn, self.collection.watermark());
     }
 }

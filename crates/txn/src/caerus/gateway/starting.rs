@@ -3,7 +3,7 @@
 
 use super::super::cluster::Cluster;
 use super::super::homes::Residences;
-use super::super::message::{Named, Share, sequences_in};
+use super::super::message::{Named, SequenceId, Share, sequences_in};
 use super::super::state::Caerus;
 use super::super::work::Out;
 use super::Gateway;
@@ -69,6 +69,14 @@ impl Caerus {
             }
             // Who leads and is not open yet looks here when it is, and who does not any more when it hears
             // who does.
+        }
+    }
+
+    /// Another node leads a sequence now, or this one: what this gateway has under way goes there.
+    pub(in crate::caerus) fn follow_leader(&mut self, sequence: SequenceId) {
+        match self.logs.leads(sequence) {
+            true => self.gateway.turn_inside(sequence),
+            false => self.gateway.turn_to(&self.cluster, sequence, self.leader(sequence)),
         }
     }
 

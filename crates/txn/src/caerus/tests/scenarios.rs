@@ -182,7 +182,7 @@ fn a_rank_does_not_depend_on_when_the_one_ahead_got_its_place() {
         // The sequence that T1 is in has not passed T0's rank: T0 is kept.
         merger.receive(1, 1, Vec::new(), 9000);
         merger.receive(0, 1, Vec::new(), 6999);
-        merger.engine.collect(Time::from_ms(1));
+        merger.engine.collect();
         merger.append(0, 11, "w0.1", 7001 - 1);
         merger.places()[&11]
     };
@@ -199,7 +199,7 @@ fn a_rank_does_not_depend_on_when_the_one_ahead_got_its_place() {
     merger.append(0, 10, "w0.1 w1.1", 100);
     merger.append(1, 10, "w0.1 w1.1", 7000);
     (0..3).for_each(|s| merger.receive(s, u64::from(s < 2), Vec::new(), 7000));
-    merger.engine.collect(Time::from_ms(1));
+    merger.engine.collect();
     assert_eq!(merger.engine.vertex_count(), 0);
     merger.append(0, 11, "w0.1", 7001);
     assert_eq!(merger.places(), [(11, 7001)].into());

@@ -1,6 +1,6 @@
 //! What a node knows of how far others are, and what of its own may go.
 //!
-//! IN: reports, ends of own transactions, vertices that are done. OUT: what to pass on, floors, vertices to drop. KEEPS: the
+//! IN: reports, vertices that are done. OUT: what to pass on, vertices to drop. KEEPS: the
 //! watermark only grows, and never passes what this node has reported, unless it may be given up; a collected
 //! transaction's id is remembered until its coordinator's floor passes it.
 
@@ -10,7 +10,7 @@ use crate::graph::vertex::Ref;
 use base::topology::Topology;
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound;
 
 /// The partition whose node collects.
@@ -31,8 +31,6 @@ pub(in crate::perseus) struct Collection {
     learned: Vec<Ref>,
     /// Done vertices, smallest rank first.
     heap: BinaryHeap<Reverse<(Rank, Ref)>>,
-    /// Transactions of this gateway, by life.
-    own: Vec<Life>,
     /// Least cut that a reader of this node uses, if there is one.
     floor: Option<Rank>,
     /// Whom this node reports to.
@@ -133,16 +131,6 @@ fn gatherer_of(topology: &Topology, node: NodeId) -> NodeId {
     runs_here.find(|n| topology.region_of(*n) == region).unwrap_or(topology.node_of(COLLECTED_AT))
 }
 
-/// What one life of this gateway submitted.
-#[derive(Clone, Debug)]
-struct Life {
-    incarnation: u32,
-    /// Everything before this sequence has ended and lies below the watermark.
-    floor: u64,
-    /// Ranks of those that ended, from `floor` on.
-    ranks: VecDeque<Rank>,
-}
-
 impl Collection {
     pub fn new(topology: &Topology, me: NodeId) -> Collection {
         let gatherer = gatherer_of(topology, me);
@@ -160,7 +148,6 @@ impl Collection {
             seen: Seen::default(),
             learned: Vec::new(),
             heap: BinaryHeap::new(),
-            own: Vec::new(),
             floor: None,
             gatherer,
             members: Gathering::of(members),
@@ -169,29 +156,14 @@ impl Collection {
     }
     /// Entries kept, by what they are.
     pub fn held(&self) -> BTreeMap<&'static str, u64> {
-        let own: usize = self.own.iter().map(|life| life.ranks.len()).sum();
         BTreeMap::from([
             ("words of collected ids", self.seen.words() as u64),
             ("vertices learned", self.learned.len() as u64),
             ("vertices to collect", self.heap.len() as u64),
-            ("ranks of own transactions", own as u64),
         ])
     }
     pub fn set_floor(&mut self, floor: Option<Rank>) {
         self.floor = floor;
-    }
-    /// The next own transaction exists.
-    pub fn begun(&mut self, txn: TxnId) {
-        if self.own.last().is_none_or(|life| life.incarnation != txn.incarnation) {
-            self.own.push(Life { incarnation: txn.incarnation, floor: 1, ranks: VecDeque::new() });
-        }
-        self.own.last_mut().expect("just pushed").ranks.push_back(Rank::MAX);
-    }
-    /// An own transaction has ended at every participant.
-    pub fn finished(&mut self, txn: TxnId, rank: Rank) {
-        let life = self.own.iter_mut().rev().find(|life| life.incarnation == txn.incarnation);
-        let life = life.expect("it was submitted here");
-        life.ranks[(txn.sequence - life.floor) as usize] = rank;
     }
     /// A vertex has executed here and may go once the watermark passes it.
     pub fn done(&mut self, rank: Rank, at: Ref) {
@@ -260,12 +232,11 @@ impl Collection {
     pub fn gatherers(&self) -> &[NodeId] {
         &self.regions.sources
     }
-    /// This node reports that it is so far; the floors of its gateway.
-    pub fn report(&mut self, now: Time, me: NodeId, done: Rank) -> Vec<Floor> {
+    /// This node reports that it is so far.
+    pub fn report(&mut self, now: Time, done: Rank) {
         self.reported = self.reported.max(done);
         self.members.tick(now);
         self.regions.tick(now);
-        self.own_floors(me)
     }
     /// A node of this region reports; what to pass on to the collector, if it is time.
     pub fn member_reports(
@@ -287,19 +258,6 @@ impl Collection {
         self.regions.heard(now, from, done, floors);
         let least = self.regions.pass_on(|_, _| false)?;
         Some((least, self.regions.some_floors()))
-    }
-
-    /// Below which sequence of which life everything of this gateway is collected.
-    fn own_floors(&mut self, me: NodeId) -> Vec<Floor> {
-        for life in &mut self.own {
-            while life.ranks.front().is_some_and(|rank| *rank <= self.watermark) {
-                life.ranks.pop_front();
-                life.floor += 1;
-            }
-        }
-        let floor =
-            |life: &Life| Floor { coordinator: me, incarnation: life.incarnation, sequence: life.floor };
-        self.own.iter().map(floor).collect()
     }
 }
 
