@@ -94,7 +94,7 @@ impl System {
             replication: Replication { agreement, machines_inside, suspect_after_ns, ..replication },
             batching,
             ranks: Ranks { future, ..Ranks::default() },
-            hold_percent,
+            append_delay_percent: hold_percent,
             // An open loop is not to be throttled.
             admission: Admission { outstanding_max: usize::MAX, unordered_max: usize::MAX, ..admission },
             ..Options::default()

@@ -291,7 +291,7 @@ fn replicated_options(
     }
     // From not at all to twice as long as it takes to the farthest region.
     let delays: &[u64] = if mix == Mix::Moves { &[0, 0, 50, 100] } else { &[0, 50, 100, 100, 150, 200] };
-    options.hold_percent = *Rng::new(case.seed).fork("hold").pick(delays);
+    options.append_delay_percent = *Rng::new(case.seed).fork("hold").pick(delays);
     #[cfg(feature = "mutants")]
     {
         options.mutant = case.caerus_mutant;

@@ -37,7 +37,7 @@ pub(super) struct Image {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Merged {
     pub merged: u64,
-    pub low: Rank,
+    pub closed: Rank,
     pub collected: Rank,
     pub seen: Seen,
 }
@@ -45,7 +45,7 @@ pub(super) struct Merged {
 impl Merged {
     fn of(logs: &Logs, sequence: SequenceId) -> Merged {
         let (log, seen) = (logs.of(sequence), logs.seen(sequence).clone());
-        Merged { merged: log.merged(), low: log.low(), collected: log.collected(), seen }
+        Merged { merged: log.merged(), closed: log.closed(), collected: log.collected(), seen }
     }
 }
 

@@ -155,11 +155,11 @@ impl Logs {
     pub fn take_over(
         &mut self,
         sequence: SequenceId,
-        (merged, low, collected): (u64, Rank, Rank),
+        (merged, closed, collected): (u64, Rank, Rank),
         seen: Seen,
     ) {
         if let Some(log) = self.logs.get_mut(usize::from(sequence.0)) {
-            log.take_over(merged, low, collected);
+            log.take_over(merged, closed, collected);
             self.seen[usize::from(sequence.0)] = seen;
         }
     }

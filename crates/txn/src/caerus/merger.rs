@@ -11,7 +11,7 @@
 //!
 //! An edge to somebody who has got a place already is not drawn, or drawn and ignored, depending on when
 //! this region gave it; the rank must not depend on that. So those with a place are kept with their
-//! ranks until every sequence's `low` has passed them: no later stamp can then be below.
+//! ranks until every sequence's closed timestamp has passed them: no later stamp can then be below.
 //!
 //! A search that meets an incomplete transaction is given up and waits for that one; nothing is scanned
 //! in the background.
@@ -368,30 +368,30 @@ impl Merger {
     }
 
     /// Drops vertices that nothing can depend on any more: those that are done, that no vertex without a place leads
-    /// to, and whose rank the closed timestamp of every sequence that orders it has passed. `lows`: of each sequence
+    /// to, and whose rank the closed timestamp of every sequence that orders it has passed. `closed`: of each sequence
     /// that ranks; some is silent if `is_stuck`, and holds up those that it orders only. What other nodes of this
     /// region may still want to read is kept up to `watermark`.
-    pub fn forget(&mut self, lows: &BTreeMap<SequenceId, Rank>, is_stuck: bool, watermark: Rank) {
-        let all = lows.values().copied();
-        let low = if is_stuck { all.max() } else { all.min() }.unwrap_or_default();
-        let mut held = Vec::new();
+    pub fn forget(&mut self, closed: &BTreeMap<SequenceId, Rank>, is_stuck: bool, watermark: Rank) {
+        let all = closed.values().copied();
+        let passed = if is_stuck { all.max() } else { all.min() }.unwrap_or_default();
+        let mut still = Vec::new();
         while let Some(&(rank, slot)) = self.kept.first()
-            && rank <= low
+            && rank <= passed
         {
             self.kept.pop_first();
             let at = self.graph.at(slot);
             let extra = &self.graph.live(at).extra;
             // Another node of this region may still want its reads.
             let wanted = extra.exchange.is_some() && rank > watermark;
-            let mut ordering = lows.iter().filter(|(n, _)| extra.regions >> n.0 & 1 == 1);
-            let is_early = is_stuck && ordering.any(|(_, low)| *low < rank);
+            let mut ordering = closed.iter().filter(|(n, _)| extra.regions >> n.0 & 1 == 1);
+            let is_early = is_stuck && ordering.any(|(_, passed)| *passed < rank);
             if extra.holders > 0 || wanted || is_early {
-                held.push((rank, slot));
+                still.push((rank, slot));
             } else {
                 self.graph.remove(at);
             }
         }
-        self.kept.extend(held);
+        self.kept.extend(still);
     }
 
     /// Panics if the graph contradicts itself.

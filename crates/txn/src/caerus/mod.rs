@@ -40,8 +40,8 @@
 //!
 //! Ranks. `rank(C) = max(stamps of all entries of C's members, 1 + rank of whom it depends on)`; a stamp
 //! is the sequencer's clock + ε, or for a transaction that spans regions the time when it should be
-//! complete. A sequencer tells with every message its `low`: nothing later is stamped at or below. So a
-//! reader closes a rank t at its own region's copy: it waits for the `low` of the sequences it reads, and
+//! complete. A sequencer tells with every message its closed timestamp: nothing later is stamped at or below. So a
+//! reader closes a rank t at its own region's copy: it waits for the closed timestamp of the sequences it reads, and
 //! for those in flight that write what it reads and may be ranked up to t. A cut by the prefix of a
 //! region's merged order would not do: regions place independent transactions in different orders, and
 //! two readers would see a long fork.
@@ -55,7 +55,8 @@
 //! - Nothing bounds the graph: a gateway starts only so many, and none while too many lack a place.
 //!
 //! Clocks without a bound ([`base::topology::Topology::unbounded_clocks`]). Stamps are clock readings still, since any
-//! will do that `low` and the session's rank are below; nothing is stamped in the future, and answers wait for no clock.
+//! will do that lies above the closed timestamp and the session's rank; nothing is stamped in the future, and answers wait
+//! for no clock.
 //! How late a reader's cut has to be is found by asking (see `calibrating`), and a sequence whose clock is behind that
 //! cut is asked to go on above it. What is lost is real time between transactions that do not conflict.
 //!
@@ -90,10 +91,10 @@ mod closing;
 mod cluster;
 mod collection;
 mod context;
+mod delaying;
 mod donor;
 mod following;
 mod gateway;
-mod holding;
 mod homes;
 mod image;
 mod intake;

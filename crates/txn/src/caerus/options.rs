@@ -22,8 +22,8 @@ pub struct Options {
     pub heartbeats: Heartbeats,
     pub ranks: Ranks,
     /// A transaction that spans regions takes its place at a nearer one later, by this many per cent of how much
-    /// earlier it is there than at its farthest region; at 0 it does so at once, as in the paper. See `holding`.
-    pub hold_percent: u64,
+    /// earlier it is there than at its farthest region; at 0 it does so at once, as in the paper. See `delaying`.
+    pub append_delay_percent: u64,
     pub admission: Admission,
     /// First time that a node asks again for what should have come: an outcome, reads, a copy; in ns. `None`: four
     /// times the widest round trip.
@@ -119,7 +119,7 @@ impl Default for Options {
             batching: Batching::default(),
             heartbeats: Heartbeats::default(),
             ranks: Ranks::default(),
-            hold_percent: 100,
+            append_delay_percent: 100,
             admission: Admission::default(),
             retry_after_ns: None,
             lost_after_ns: None,
@@ -237,7 +237,7 @@ pub enum Mutant {
     CloseIgnoresUndecided,
     /// A reader takes whatever was merged here.
     PrefixReads,
-    /// Stamps are clock readings alone, without ε, `low` or the session's rank.
+    /// Stamps are clock readings alone, without ε, the closed timestamp or the session's rank.
     StampIsNow,
     /// The client is told before the rank lies in the past.
     NoReplyGate,
@@ -249,7 +249,7 @@ pub enum Mutant {
     LeadAlone,
     /// A new leader goes on with its own log, not with the best among those that promised.
     KeepOwnLog,
-    /// A leader tells its low to readers whether or not others have granted it.
+    /// A leader tells its closed timestamp to readers whether or not others have granted it.
     NoLease,
     /// Nobody remembers what was done under a name.
     ForgetRequests,

@@ -85,7 +85,7 @@ impl Caerus {
         }
         let regions = self.cluster.regions_of(transaction);
         if self.cluster.options.planted(Mutant::StampOnArrival) && regions.count_ones() > 1 {
-            let arrived = Time(now.0 - self.hold_ns(self.cluster.me, transaction, regions));
+            let arrived = Time(now.0 - self.append_delay_ns(self.cluster.me, transaction, regions));
             return (arrived.rank() + self.cluster.clock_bound_ns()).max(transaction.min_rank.next());
         }
         let mut stamp = now.rank() + self.cluster.clock_bound_ns();
@@ -106,7 +106,7 @@ impl Caerus {
             _ => transaction.id.coordinator,
         };
         let one_way = |a, b| self.delays.one_way_ns(a, b);
-        let placed_ns = |node| one_way(gateway, node) + self.hold_ns(node, transaction, regions);
+        let placed_ns = |node| one_way(gateway, node) + self.append_delay_ns(node, transaction, regions);
         let via = |region: SequenceId| {
             let node = self.leader_of(region);
             placed_ns(node) + one_way(node, self.cluster.me)
@@ -151,8 +151,8 @@ impl Caerus {
     }
     /// The same of what this clock has passed for every other.
     fn promise_past(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
-        let low = (now.rank() + self.cluster.clock_bound_ns()).previous();
-        self.promise(sequence, low, out);
+        let closed = (now.rank() + self.cluster.clock_bound_ns()).previous();
+        self.promise(sequence, closed, out);
     }
 
     /// Appends to replicas if their links are idle; answers when they will be.
@@ -181,8 +181,8 @@ impl Caerus {
         }
     }
 
-    /// A reader needs a low at a replica now.
-    pub(super) fn on_low_wanted(
+    /// A reader needs a closed timestamp at a replica now.
+    pub(super) fn on_close_wanted(
         &mut self,
         now: Time,
         at: NodeId,
@@ -196,16 +196,16 @@ impl Caerus {
             return;
         }
         match self.cluster.is_unbounded() {
-            true => self.want_own_low(now, sequence, rank, out),
+            true => self.want_own_closed(now, sequence, rank, out),
             false => _ = self.promise(sequence, rank, out),
         }
         self.log(sequence, out, |log, posts| log.tell(now, at, posts));
     }
 
-    /// A reader needs this low of a sequence led here, whatever the clock shows: at once, or when others have
+    /// A reader needs this closed timestamp of a sequence led here, whatever the clock shows: at once, or when others have
     /// granted it.
-    pub(super) fn want_own_low(&mut self, now: Time, sequence: SequenceId, rank: Rank, out: &mut Out) {
-        let is_new = self.log(sequence, out, |log, _| log.want_low(rank));
+    pub(super) fn want_own_closed(&mut self, now: Time, sequence: SequenceId, rank: Rank, out: &mut Out) {
+        let is_new = self.log(sequence, out, |log, _| log.want_closed(rank));
         self.promise(sequence, rank, out);
         if is_new && self.logs.of(sequence).tells_less_than(rank) {
             self.log(sequence, out, |log, posts| log.tell_replicas(now, posts));
@@ -232,7 +232,7 @@ impl Caerus {
             }
         }
         self.log(sequence, out, |log, posts| log.confirmed(from, ack.probe, posts));
-        if let Some(wanted) = self.logs.of(sequence).low_lacking() {
+        if let Some(wanted) = self.logs.of(sequence).closed_lacking() {
             // Readers wait for what has just been granted, perhaps.
             if self.promise(sequence, wanted, out) {
                 self.log(sequence, out, |log, posts| log.tell_replicas(now, posts));

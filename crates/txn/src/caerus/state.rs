@@ -120,7 +120,7 @@ impl Caerus {
         assert!(self.merger.graph().is_empty(), "a copy is taken over by who has nothing");
         let Image { sequences, partitions, vertices, turns, requests, watermark, given_up } = image;
         for (sequence, known) in (0..).map(SequenceId).zip(sequences) {
-            self.logs.take_over(sequence, (known.merged, known.low, known.collected), known.seen);
+            self.logs.take_over(sequence, (known.merged, known.closed, known.collected), known.seen);
         }
         let graph = image::restored(vertices, &self.cluster);
         let at_of = |txn: TxnId| graph.find(txn).expect("an image names whom it holds");
@@ -193,7 +193,7 @@ impl Caerus {
                 }
             }
             Message::LeftBehind { sequence, term, first } => self.on_left_behind(from, sequence, term, first),
-            Message::LowWanted { sequence, rank, at } => self.on_low_wanted(now, at, sequence, rank, out),
+            Message::CloseWanted { sequence, rank, at } => self.on_close_wanted(now, at, sequence, rank, out),
             Message::Prepare { sequence, term, round } => {
                 let mut todo = Todo::new(&self.cluster, &mut self.work, out);
                 self.logs.on_prepare(&self.cluster, from, (sequence, term, round), &mut todo)
@@ -244,7 +244,7 @@ impl Caerus {
 
     /// Does everything that follows within this call, then sets the timers.
     pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
-        self.release_held(now, out);
+        self.append_delayed(now, out);
         loop {
             while let Some(work) = self.work.pop_front() {
                 match work {
@@ -306,7 +306,7 @@ impl Caerus {
         self.gateway.ask_outcomes(now, &self.cluster, &mut todo);
         self.scheduler.ask_reads(now, &self.cluster, &self.merger, &mut todo);
         self.ask_ends(now, out);
-        self.ask_lows(now, out);
+        self.ask_closed(now, out);
         self.scheduler.forget_early(now, self.cluster.options.retry_after_ns(&self.cluster.topology));
         self.collect();
         self.give_up(out);

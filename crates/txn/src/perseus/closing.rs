@@ -45,15 +45,15 @@ impl Perseus {
     }
 
     /// The largest rank up to the clock that can be closed without waiting; it is closed from now on.
-    pub(super) fn raise_low(&mut self, now: Time, partition: PartitionId) -> Rank {
+    pub(super) fn raise_closed(&mut self, now: Time, partition: PartitionId) -> Rank {
         let rank = now.rank();
         let whole = [Granule::Partition];
         let mut undecided = self.schedule.pending_to(rank);
         let first = undecided.find(|(_, slot)| self.holds_up(self.graph.at(*slot), partition, rank, &whole));
-        let low = first.map_or(rank, |(bound, _)| bound.previous());
+        let closed = first.map_or(rank, |(bound, _)| bound.previous());
         drop(undecided);
-        self.partitions.close(partition, low);
-        low
+        self.partitions.close(partition, closed);
+        closed
     }
 
     /// Whether an unexecuted transaction writes what is read and may be ranked at or below the cut.

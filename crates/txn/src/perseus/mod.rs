@@ -104,9 +104,9 @@ impl Perseus {
     }
 
     fn calibration(&mut self, now: Time, partition: PartitionId) -> Calibration {
-        let low = self.raise_low(now, partition);
+        let closed = self.raise_closed(now, partition);
         let (position, rank) = self.partitions.log(partition);
-        Calibration { position, rank, low }
+        Calibration { position, rank, low: closed }
     }
 }
 
@@ -174,7 +174,7 @@ impl Engine for Perseus {
             Question::Calibration { partition } => {
                 return Ok(Some(Answered::Calibration(self.calibration(now, partition))));
             }
-            Question::SafeRank { partition } => self.raise_low(now, partition),
+            Question::SafeRank { partition } => self.raise_closed(now, partition),
             Question::Timestamp => self.hand_out_timestamp(now, Rank::ZERO).ok_or(unanswered)?,
             // Clocks see to it that no cut is too early.
             Question::LeastCut => Rank::ZERO,

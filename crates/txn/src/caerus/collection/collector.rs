@@ -136,6 +136,6 @@ impl Collector {
 /// Everything ranked at or below it has executed here, and nothing will that is; `None` where nothing does.
 pub fn executed_to(cluster: &Cluster, logs: &Logs, merger: &Merger) -> Option<Rank> {
     let ranking = cluster.ranking().into_iter().map(|n| logs.of(n));
-    let lows = ranking.map(|log| log.low()).filter(|_| cluster.is_replica);
-    lows.chain(merger.executed_to()).min()
+    let closed = ranking.map(|log| log.closed()).filter(|_| cluster.is_replica);
+    closed.chain(merger.executed_to()).min()
 }

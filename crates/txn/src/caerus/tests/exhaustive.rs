@@ -41,7 +41,7 @@ impl State {
         let wan = Wan::preset("perseus3").unwrap().truncated(nodes);
         let topology = Arc::new(Topology::one_node_per_region(wan, 1).replicated());
         let batching = Batching { interval_ns: 0, ..Batching::default() };
-        let options = Options { batching, hold_percent: 0, ..options.clone() };
+        let options = Options { batching, append_delay_percent: 0, ..options.clone() };
         let node = |n| {
             let engine = Caerus::new(topology.clone(), n, 1, options.clone());
             Rc::new(Node { engine, rows: Rows::default(), history: 0, answers: BTreeMap::new() })

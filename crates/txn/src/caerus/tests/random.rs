@@ -70,7 +70,7 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
     }
     let mut rounds = Rng::new(seed).fork("rounds");
     options.replication.agreement = *rounds.pick(&[Agreement::StandingLeader, Agreement::PaxosPerEntry]);
-    options.hold_percent = *rounds.pick(&[0, 100, 100, 200]);
+    options.append_delay_percent = *rounds.pick(&[0, 100, 100, 200]);
     if partitions == 3 && rounds.chance(0.7) {
         // Three nodes in each region, and its sequence on all of them.
         options.replication.machines_inside = 3;

@@ -58,7 +58,7 @@ fn one_cut_is_hastened_once() {
     for _ in 0..5 {
         world.will_close(3, PartitionId(1), rank);
     }
-    // What the leader itself keeps needs nobody's low.
+    // What the leader itself keeps needs nobody's closed timestamp.
     world.will_close(3, PartitionId(0), rank);
     assert_eq!(world.messages - before, 1);
 }

@@ -215,14 +215,14 @@ fn a_reader_waits_while_a_sequence_has_no_leader_and_misses_nothing() {
     assert!(world.closed.contains_key(&CloseTicket(2)), "another sequence goes on");
     assert!(!world.closed.contains_key(&CloseTicket(1)), "nobody guesses");
     world.run_for_ms(TAKE_OVER_MS);
-    assert!(world.closed.contains_key(&CloseTicket(1)), "the next leader tells its low");
-    let lows = |world: &World| world.nodes[1].logs.of(SequenceId(0)).low();
-    let before = lows(&world);
+    assert!(world.closed.contains_key(&CloseTicket(1)), "the next leader tells its closed timestamp");
+    let closed = |world: &World| world.nodes[1].logs.of(SequenceId(0)).closed();
+    let before = closed(&world);
     assert!(before >= cut);
     world.heal();
     world.run_for_ms(20_000);
     assert!(
-        leader(&world, 1, 0) == NodeId(0) && lows(&world) > before,
+        leader(&world, 1, 0) == NodeId(0) && closed(&world) > before,
         "from leader to leader it only grows"
     );
     judge(&world);
@@ -382,7 +382,7 @@ pub fn turmoil_in(seed: u64, routing: Routing, mutant: Option<Mutant>, unbounded
         },
         // Regions are lost for longer, and shorter.
         collection: Collection { silence_ns: 300 * MS, ..Collection::default() },
-        hold_percent: seed % 3 * 100,
+        append_delay_percent: seed % 3 * 100,
         mutant,
         ..Options::default()
     };

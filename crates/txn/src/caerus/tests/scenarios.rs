@@ -54,11 +54,11 @@ impl Merger {
         }];
         self.receive(sequence, first, entries, 0);
     }
-    fn receive(&mut self, sequence: u16, first: u64, entries: Vec<Entry>, low: u64) {
-        let (sequence, low, sent_at) = (SequenceId(sequence), Rank(low), Time::ZERO);
+    fn receive(&mut self, sequence: u16, first: u64, entries: Vec<Entry>, closed: u64) {
+        let (sequence, closed, sent_at) = (SequenceId(sequence), Rank(closed), Time::ZERO);
         let collected = Rank::ZERO;
         let term = u64::from(sequence.0);
-        let said = log::Append { term, first, entries, low, collected, sent_at, ..log::Append::default() };
+        let said = log::Append { term, first, entries, closed, collected, sent_at, ..log::Append::default() };
         let append = Append { sequence, said, ..Append::default() };
         let message = Message::Append(append);
         let from = NodeId(sequence.0);
@@ -216,10 +216,14 @@ fn a_gap_in_a_sequence_holds_back_what_is_behind_it() {
     };
     merger.receive(0, 1, vec![entry(2, 20)], 25);
     assert!(merger.places().is_empty());
-    assert_eq!(merger.engine.logs.of(SequenceId(0)).low(), Rank::ZERO, "the low holds behind the gap only");
+    assert_eq!(
+        merger.engine.logs.of(SequenceId(0)).closed(),
+        Rank::ZERO,
+        "the closed timestamp holds behind the gap only"
+    );
     merger.receive(0, 0, vec![entry(1, 10)], 0);
     assert_eq!(merger.places(), [(1, 10), (2, 20)].into());
-    assert_eq!(merger.engine.logs.of(SequenceId(0)).low(), Rank(25));
+    assert_eq!(merger.engine.logs.of(SequenceId(0)).closed(), Rank(25));
 }
 
 #[test]
@@ -435,7 +439,7 @@ fn a_stalled_region_delays_those_who_read_it_and_nobody_else() {
 fn local_readers_do_not_wait_for_transactions_that_span_regions() {
     let wait_ms = |future, lower_bounds| {
         let ranks = Ranks { future, lower_bounds, ..Ranks::default() };
-        let options = Options { ranks, hold_percent: 0, ..Options::default() };
+        let options = Options { ranks, append_delay_percent: 0, ..Options::default() };
         let mut world = World::new(1, 2, 1, 0, options);
         world.submit(0, "w0.1 w1.1");
         world.run_for_ms(1);
@@ -456,7 +460,7 @@ fn local_readers_do_not_wait_for_transactions_that_span_regions() {
 #[test]
 fn a_chain_behind_a_transaction_ranked_in_the_future_is_seen_with_it_or_not_at_all() {
     // Held, it would come behind the chain.
-    let mut world = World::new(1, 2, 1, 0, Options { hold_percent: 0, ..Options::default() });
+    let mut world = World::new(1, 2, 1, 0, Options { append_delay_percent: 0, ..Options::default() });
     let ahead = world.submit(0, "w0.1 w1.1");
     world.run_for_ms(1);
     let chain = ["w0.1 w0.2", "w0.2 w0.3", "w0.3"].map(|text| world.submit(0, text));
@@ -486,7 +490,7 @@ fn a_chain_behind_a_transaction_ranked_in_the_future_is_seen_with_it_or_not_at_a
 fn a_component_with_one_huge_stamp_is_seen_whole_or_not_at_all() {
     let future = FutureRanks::Scaled { percent: 200 };
     let ranks = Ranks { future, future_max_ns: Some(400 * MS), ..Ranks::default() };
-    let options = Options { ranks, hold_percent: 0, ..Options::default() };
+    let options = Options { ranks, append_delay_percent: 0, ..Options::default() };
     let mut world = World::new(1, 2, 1, 0, options);
     let t1 = world.submit(0, "w0.1 w1.1");
     let t2 = world.submit(1, "w0.1 w1.1");
@@ -588,10 +592,10 @@ fn an_entry_between_the_places_of_a_message_is_not_ours() {
             collected: Rank::ZERO,
             request: None,
         }];
-        let (sequence, low, sent_at) = (SequenceId(sequence), Rank::ZERO, Time::ZERO);
+        let (sequence, closed, sent_at) = (SequenceId(sequence), Rank::ZERO, Time::ZERO);
         let (first, collected) = (0, Rank::ZERO);
         let term = u64::from(sequence.0);
-        let said = log::Append { term, first, entries, low, collected, sent_at, ..log::Append::default() };
+        let said = log::Append { term, first, entries, closed, collected, sent_at, ..log::Append::default() };
         let append = Append { sequence, said, ..Append::default() };
         let message = Message::Append(append);
         merger.engine.message(Time::from_ms(1), NodeId(2), message, &mut merger.rows, &mut out);
