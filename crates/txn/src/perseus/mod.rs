@@ -39,16 +39,16 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `gateway`, `crate::gate` | transactions coordinated here, the submissions that they are attempts of, answers |
+//! | `gateway`, `coordination`, `crate::gate` | transactions named and coordinated here and how they ended, the submissions that they are attempts of, answers |
 //! | `requests` | claims of named requests, gateways' waits for others' attempts |
 //! | `recoveries` (`recovery`) | recoveries that this node leads |
 //! | `partitions` | conflict indexes, what is closed, how far logs are |
 //! | `graph`, [`crate::graph`] | vertices: what depends on what, and how far each is |
 //! | `inquiries` (`closure`) | questions about vertices of other nodes |
-//! | `schedule` | what was pre-accepted and has not executed; components under way |
+//! | `schedule`, [`crate::graph::turns`] | what was pre-accepted and has not executed; components under way |
 //! | `closes` (`closing`) | readers |
 //! | `oracle` | timestamps handed out |
-//! | `collection` | the watermark, reports of nodes, ids that are gone |
+//! | `collection` (`collector`) | the watermark, reports of nodes, ids that are gone |
 //! | `reminders` | deadlines, timers |
 //!
 //! Suggested reading order: the modules below, top to bottom.
