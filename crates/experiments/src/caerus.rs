@@ -16,6 +16,7 @@ use base::cut::Consistency;
 use base::time::{MS, SECOND};
 use base::wan::Wan;
 use serde_json::{Value, json};
+use txn::caerus::options::Ranks;
 use txn::caerus::{Caerus, FutureRanks, Options};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -48,11 +49,12 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
     let inside_ns = wan.round_trip_ns(RegionId(0), RegionId(0));
     let size = Size::of(scale, (2, 3), (8, 15));
     let (mut rows, mut claims) = (Vec::new(), Vec::new());
-    let batch_ns = Options::default().batch_ns;
-    for (n, (variant, future_ranks, lower_bounds)) in VARIANTS.into_iter().enumerate() {
+    let batch_ns = Options::default().batching.interval_ns;
+    for (n, (variant, future, lower_bounds)) in VARIANTS.into_iter().enumerate() {
         tell(n as f64 / VARIANTS.len() as f64);
         let name = format!("{}, {variant}", wan.name);
-        let options = Options { future_ranks, lower_bounds, ..Options::default() };
+        let ranks = Ranks { future, lower_bounds, ..Ranks::default() };
+        let options = Options { ranks, ..Options::default() };
         let topology = cluster(wan.clone(), TP_NODES, PARTITIONS_PER_NODE).replicated();
         let analysts =
             |is_local| Analysts { consistency: Consistency::Rss, is_local, every_ns: QUERY_EVERY_NS };
@@ -64,7 +66,7 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
         rows.push(query_row(&name, "global query, rss", &measured.global, inside_ns));
         rows.extend(commit_rows(&name, &measured));
         if [VARIANTS[0].0, VARIANTS[2].0].contains(&variant) {
-            let factor = if future_ranks == FutureRanks::Off { 1.05 } else { 1.10 };
+            let factor = if future == FutureRanks::Off { 1.05 } else { 1.10 };
             // Each transaction against its own farthest region.
             let spans = measured.done.iter().filter(|d| d.farthest_ns > 0);
             let mut over: Vec<u64> =
@@ -97,9 +99,9 @@ fn conditions(size: &Size) -> Vec<(&'static str, Value)> {
     let mut conditions = vec![
         ("distances", json!("azure6: 1 ms inside; perseus3: 2 ms inside, 100 across; and jitter")),
         ("K: regions that acknowledge before an answer", json!(0)),
-        ("batch interval (ms)", json!(options.batch_ns as f64 / 1e6)),
-        ("heartbeat (ms)", json!(options.heartbeat_ns as f64 / 1e6)),
-        ("margin of future ranks (ms)", json!(options.margin_ns as f64 / 1e6)),
+        ("batch interval (ms)", json!(options.batching.interval_ns as f64 / 1e6)),
+        ("heartbeat (ms)", json!(options.heartbeats.every_ns as f64 / 1e6)),
+        ("margin of future ranks (ms)", json!(options.ranks.margin_ns as f64 / 1e6)),
         ("estimate of one-way delays", json!("settles near the 95th percentile")),
         ("clocks", json!(format!("wander within {} ms", CLOCK_BOUND_NS / MS))),
         (

@@ -118,11 +118,12 @@ fn main() {
         let (start, before) = (Instant::now(), ALLOCATIONS.load(Ordering::Relaxed));
         for (region, batch) in batches.iter_mut().enumerate() {
             let entries = std::mem::take(batch);
-            let (index, low) = (first[region], Rank(now.0 + 1000));
+            let (index, closed) = (first[region], Rank(now.0 + 1000));
             first[region] += entries.len() as u64;
             let (sequence, collected) = (SequenceId(region as u16), Rank::ZERO);
             let term = u64::from(sequence.0);
-            let said = log::Append { term, first: index, entries, low, collected, ..log::Append::default() };
+            let said =
+                log::Append { term, first: index, entries, closed, collected, ..log::Append::default() };
             let said = log::Append { sent_at: now, ..said };
             let message = Message::Append(Append { sequence, said, ..Append::default() });
             engine.message(now, NodeId(region as u16), message, &mut Nothing, &mut out);

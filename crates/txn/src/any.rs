@@ -4,6 +4,7 @@
 //! one byte per message. KEEPS: nodes of one cluster run the same kind; a message of another is ignored.
 
 use crate::baseline::{calvin, slog};
+use crate::caerus::options::{Collection, Heartbeats};
 use crate::caerus::{self, Caerus, Routing};
 use crate::engine::{
     Answered, Command, Engine, EngineEffect, EngineEffects, EngineReport, Executor, Question, Unanswered,
@@ -211,8 +212,11 @@ impl EngineOptions {
     pub fn resting(self, idle_ns: u64) -> EngineOptions {
         match self {
             EngineOptions::Caerus(options) => EngineOptions::Caerus(caerus::Options {
-                idle_heartbeat_ns: Some(idle_ns),
-                collect_every_ns: options.collect_every_ns.max(idle_ns),
+                heartbeats: Heartbeats { idle_every_ns: Some(idle_ns), ..options.heartbeats },
+                collection: Collection {
+                    every_ns: options.collection.every_ns.max(idle_ns),
+                    ..options.collection
+                },
                 ..options
             }),
             EngineOptions::Perseus(options) => EngineOptions::Perseus(options),

@@ -6,6 +6,7 @@ use crate::plot::Plot;
 use crate::{Claim, Experiment, Findings, Line, Report, Scale, cell, quantile_ms};
 use base::time::{MS, SECOND};
 use serde_json::json;
+use txn::caerus::options::Batching;
 
 type Tell<'a> = &'a mut dyn FnMut(f64);
 
@@ -134,8 +135,7 @@ fn fig7() -> Vec<Case> {
         System { name: "caerus, idealised, appends not delayed", hold_percent: 0, ..idealised },
         System {
             name: "caerus, idealised, batches of 10 ms",
-            batch_ns: 10 * MS,
-            batch_max_ns: 10 * MS,
+            batching: Batching::every(10 * MS),
             ..idealised
         },
     ];
@@ -221,7 +221,7 @@ fn row(case: &Case, shared: &Shared, kind: Option<Kind>) -> Option<Line> {
     } else if kind != Some(Kind::Single) {
         // Against the round trip to its own farthest region, less one batch.
         let spans = seen.done.iter().filter(is).filter(|done| done.farthest_ns > 0);
-        let batch_ns = case.system.batch_ns;
+        let batch_ns = case.system.batching.interval_ns;
         let mut over: Vec<u64> = spans
             .map(|done| done.latency_ns.saturating_sub(batch_ns) * 1_000_000 / done.farthest_ns)
             .collect();

@@ -18,6 +18,7 @@ use sim::world::{Cost, Setup, Wire, World};
 use std::rc::Rc;
 use std::sync::Arc;
 use txn::baseline::{calvin, slog};
+use txn::caerus::options::{Admission, Batching, Ranks, Replication};
 use txn::caerus::{Agreement, Caerus, FutureRanks, Options, Routing};
 use txn::engine::Engine as _;
 use workload::movr::{self, Movr};
@@ -36,9 +37,7 @@ const MULTI_WAREHOUSE: f64 = 0.10;
 pub struct System {
     pub name: &'static str,
     pub routing: Routing,
-    pub batch_ns: u64,
-    /// The same where a node is behind.
-    pub batch_max_ns: u64,
+    pub batching: Batching,
     /// Ranks in the future and clocks within a bound, for queries beside; otherwise neither.
     pub serves_queries: bool,
     /// K, for the regions' own sequences.
@@ -54,8 +53,7 @@ const fn system(name: &'static str, routing: Routing) -> System {
     System {
         name,
         routing,
-        batch_ns: 2 * MS,
-        batch_max_ns: 20 * MS,
+        batching: Batching { interval_ns: 2 * MS, interval_max_ns: 20 * MS },
         serves_queries: false,
         copies_elsewhere: 0,
         agreement: Agreement::StandingLeader,
@@ -81,27 +79,24 @@ pub const CALVIN: System = System { name: "calvin", ..as_described(IDEALISED[2])
 pub const SYSTEMS: [System; 3] = [CAERUS, SLOG, CALVIN];
 
 const fn as_described(system: System) -> System {
-    System { batch_ns: 10 * MS, batch_max_ns: 10 * MS, agreement: Agreement::PaxosPerEntry, ..system }
+    System { batching: Batching::every(10 * MS), agreement: Agreement::PaxosPerEntry, ..system }
 }
 
 impl System {
     fn options(&self) -> Options {
-        let future_ranks = if self.serves_queries { FutureRanks::Measured } else { FutureRanks::Off };
-        let System { routing, batch_ns, batch_max_ns, copies_elsewhere, .. } = *self;
+        let future = if self.serves_queries { FutureRanks::Measured } else { FutureRanks::Off };
+        let System { routing, batching, copies_elsewhere, .. } = *self;
         let System { agreement, machines_inside, hold_percent, suspect_after_ns, .. } = *self;
+        let Options { replication, admission, .. } = Options::default();
         Options {
             routing,
-            batch_ns,
-            batch_max_ns,
             copies_elsewhere,
-            agreement,
-            machines_inside,
-            hold_percent,
-            suspect_after_ns,
-            future_ranks,
+            replication: Replication { agreement, machines_inside, suspect_after_ns, ..replication },
+            batching,
+            ranks: Ranks { future, ..Ranks::default() },
+            append_delay_percent: hold_percent,
             // An open loop is not to be throttled.
-            outstanding_max: usize::MAX,
-            unordered_max: usize::MAX,
+            admission: Admission { outstanding_max: usize::MAX, unordered_max: usize::MAX, ..admission },
             ..Options::default()
         }
     }

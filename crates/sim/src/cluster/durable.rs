@@ -120,12 +120,13 @@ fn quieten(knobs: &mut Knobs, entry_ns: u64) {
             options.lease_ns = 10 * SECOND;
         }
         EngineOptions::Caerus(options) => {
-            options.collect_every_ns = options.collect_every_ns.max(collect_ns);
-            options.heartbeat_ns = options.heartbeat_ns.max(said_ns(2 * nodes));
-            options.batch_ns = options.batch_ns.max(options.heartbeat_ns / 4);
+            options.collection.every_ns = options.collection.every_ns.max(collect_ns);
+            let heartbeat_ns = options.heartbeats.every_ns.max(said_ns(2 * nodes));
+            options.heartbeats.every_ns = heartbeat_ns;
+            options.batching.interval_ns = options.batching.interval_ns.max(heartbeat_ns / 4);
             // Nor does an election of its group end a region's lead.
-            let suspect_ns = options.suspect_after_ns.unwrap_or(0);
-            options.suspect_after_ns = Some(suspect_ns.max(8 * options.heartbeat_ns + 800 * MS));
+            let suspect_ns = options.replication.suspect_after_ns.unwrap_or(0);
+            options.replication.suspect_after_ns = Some(suspect_ns.max(8 * heartbeat_ns + 800 * MS));
             options.lost_after_ns = None;
         }
     }

@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use txn::any::{EngineKind, EngineOptions};
 use txn::baseline::{calvin, slog};
+use txn::caerus::options::{Admission, Batching, Collection, Heartbeats, Ranks, Replication};
 use txn::perseus::{FutureRanks, Timestamps, Unfinished};
 
 /// What a seed decides about a cluster and its clients.
@@ -296,12 +297,12 @@ fn replicated_options(
     if mix == Mix::Moves && case.engine == EngineKind::Caerus {
         // What waits for a move is then answered as soon as its region has executed that.
         let mut rng = Rng::new(case.seed).fork("ranks of moves");
-        options.future_ranks = *rng.pick(&[FutureRanks::Off, options.future_ranks]);
+        options.ranks.future = *rng.pick(&[FutureRanks::Off, options.ranks.future]);
         options.copies_elsewhere = *rng.pick(&[0, options.copies_elsewhere]);
     }
     // From not at all to twice as long as it takes to the farthest region.
     let delays: &[u64] = if mix == Mix::Moves { &[0, 0, 50, 100] } else { &[0, 50, 100, 100, 150, 200] };
-    options.hold_percent = *Rng::new(case.seed).fork("hold").pick(delays);
+    options.append_delay_percent = *Rng::new(case.seed).fork("hold").pick(delays);
     #[cfg(feature = "mutants")]
     {
         options.mutant = case.caerus_mutant;
@@ -338,17 +339,22 @@ fn caerus_options(
     topology: &Topology,
 ) -> txn::caerus::Options {
     let mut options = txn::caerus::Options {
-        batch_ns: *rng.pick(&[0, MS, 10 * MS]),
-        heartbeat_ns: *rng.pick(&[2 * MS, 10 * MS]),
-        future_ranks: drawn.future_ranks,
-        lower_bounds: drawn.lower_bounds,
-        collect_every_ns: drawn.collect_every_ns,
-        outstanding_max: *rng.pick(&[1, 3, 2000]),
-        unordered_max: *rng.pick(&[2, 10, 4000]),
+        batching: Batching { interval_ns: *rng.pick(&[0, MS, 10 * MS]), ..Batching::default() },
+        heartbeats: Heartbeats { every_ns: *rng.pick(&[2 * MS, 10 * MS]), ..Heartbeats::default() },
+        ranks: Ranks { future: drawn.future_ranks, lower_bounds: drawn.lower_bounds, ..Ranks::default() },
+        collection: Collection { every_ns: drawn.collect_every_ns, ..Collection::default() },
+        admission: Admission {
+            outstanding_max: *rng.pick(&[1, 3, 2000]),
+            unordered_max: *rng.pick(&[2, 10, 4000]),
+            ..Admission::default()
+        },
         // As many as may be lost while the others go on.
         copies_elsewhere: rng.below(topology.wan.region_count().div_ceil(2) as u64) as usize,
         // Short, so that a region that is cut off is given up for lost.
-        suspect_after_ns: Some(*rng.pick(&[2, 4]) * topology.wan.widest_ns() + 30 * MS),
+        replication: Replication {
+            suspect_after_ns: Some(*rng.pick(&[2, 4]) * topology.wan.widest_ns() + 30 * MS),
+            ..Replication::default()
+        },
         ..txn::caerus::Options::default()
     };
     match engine {

@@ -5,6 +5,7 @@
 //! same order in every log, so no two wait for each other, and no component has several members (asserted by the
 //! scheduler): who waits for locks gets them.
 
+use crate::caerus::options::Batching;
 use crate::caerus::{Options, Routing};
 use base::time::MS;
 
@@ -13,5 +14,5 @@ pub const ROUTING: Routing = Routing::Ordered;
 
 /// As a cluster should run it.
 pub fn options() -> Options {
-    Options { routing: ROUTING, batch_ns: 10 * MS, batch_max_ns: 10 * MS, ..Options::default() }
+    Options { routing: ROUTING, batching: Batching::every(10 * MS), ..Options::default() }
 }

@@ -13,7 +13,7 @@
 //!    that is taken for lost in error costs refusals and nothing else.
 //!
 //! With K = 0 a sequence is silent while nothing of its leader is accepted here: it is lost, cut off, has fenced itself
-//! because of its clock, or what it says is refused. With K > 0 it is silent while its closed timestamp (`low`) does not
+//! because of its clock, or what it says is refused. With K > 0 it is silent while its closed timestamp does not
 //! grow here, so also if its leader cannot get as many copies as it needs. (Where clocks have no bound a closed
 //! timestamp may be ahead of its leader's clock for long: there a leader that is heard of is never silent.) Time is
 //! counted tick by tick, so a pause of this node itself is not held against others.
@@ -66,7 +66,7 @@ pub(super) struct Availability {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Silence {
-    low: Rank,
+    closed: Rank,
     heard_at: Time,
     for_ns: u64,
 }
@@ -93,21 +93,22 @@ impl Availability {
     pub fn look(&mut self, now: Time, cluster: &Cluster, logs: &Logs) -> bool {
         let passed_ns = now.since(self.looked_at.replace(now).unwrap_or(now));
         // More than that was a pause of this node.
-        let rests_ns = cluster.options.idle_heartbeat_ns.unwrap_or(0).max(cluster.options.heartbeat_ns);
+        let rests_ns =
+            cluster.options.heartbeats.idle_every_ns.unwrap_or(0).max(cluster.options.heartbeats.every_ns);
         let passed_ns = passed_ns.min(rests_ns.max(cluster.options.suspect_after_ns(&cluster.topology) / 8));
         let lost_before = self.lost;
         (self.delayed, self.suspected, self.lost) = (0, 0, 0);
         for sequence in cluster.running() {
             let log = logs.of(sequence);
-            let (low, heard_at) = (log.low(), log.heard_at());
+            let (closed, heard_at) = (log.closed(), log.heard_at());
             let goes_by_word = cluster.copies_of(sequence) == 0 || cluster.is_unbounded();
             let known = self.silences.entry(sequence).or_default();
             let is_alive = match goes_by_word {
                 true => log.leads() || heard_at != known.heard_at,
-                false => low > known.low,
+                false => closed > known.closed,
             };
             match is_alive {
-                true => *known = Silence { low, heard_at, for_ns: 0 },
+                true => *known = Silence { closed, heard_at, for_ns: 0 },
                 false => known.for_ns += passed_ns,
             }
             let (for_ns, (suspected_ns, lost_ns)) = (known.for_ns, cluster.patience_with(sequence));

@@ -103,7 +103,7 @@ impl Findings {
         }
         let asked = self.asked.entry(sequence).or_default();
         asked.gathered.push(ticket);
-        if asked.sent_at + cx.cluster.options.heartbeat_ns <= now {
+        if asked.sent_at + cx.cluster.options.heartbeats.every_ns <= now {
             self.ask_end(now, sequence, cx);
         } else {
             base::sometimes!("readers wait for one calibration together");

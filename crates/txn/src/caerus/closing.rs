@@ -2,7 +2,7 @@
 //!
 //! IN: cuts that readers ask for, closed timestamps, transactions that were ranked or have executed. OUT: answers; leaders
 //! asked for their closed timestamps. KEEPS: once `Closed` is answered for t, no transaction that writes those granules appears here at or
-//! below t. First the sequences that order what is read must be complete to t: their `low` reaches t, and all
+//! below t. First the sequences that order what is read must be complete to t: their closed timestamp reaches t, and all
 //! entries before that are here. Then whoever is among them, has not executed here, writes what is read
 //! and may be ranked at or below t is waited for. Whoever is known to be ranked above t is not (Rule 2).
 //! Sequences that nothing is read of are not asked anything: a stalled region delays its readers alone.
@@ -28,10 +28,10 @@ pub(super) struct Closes {
     /// Readers to look at again when this slot changes.
     behind: BTreeMap<u32, Vec<CloseTicket>>,
     /// By sequence: those that wait for it to be complete to a rank.
-    lows: BTreeMap<SequenceId, BTreeSet<(Rank, CloseTicket)>>,
+    by_sequence: BTreeMap<SequenceId, BTreeSet<(Rank, CloseTicket)>>,
     /// By sequence and copy: the largest rank that a reader here has had hastened.
     hastened: BTreeMap<(SequenceId, NodeId), Rank>,
-    /// When lows were asked for again, and which.
+    /// When closed timestamps were asked for again, and which.
     asked: BTreeMap<SequenceId, (Time, Rank)>,
 }
 
@@ -47,14 +47,14 @@ impl Closes {
         self.waiting.is_empty() && self.behind.is_empty()
     }
     /// The largest rank that a reader waits for a sequence to be complete to.
-    pub fn low_wanted(&self, sequence: SequenceId) -> Option<Rank> {
-        Some(self.lows.get(&sequence)?.last()?.0)
+    pub fn closed_wanted(&self, sequence: SequenceId) -> Option<Rank> {
+        Some(self.by_sequence.get(&sequence)?.last()?.0)
     }
     /// The reader went away.
     pub fn cancel(&mut self, ticket: CloseTicket) {
         let Some(closing) = self.waiting.remove(&ticket) else { return };
         for sequence in sequences_in(closing.missing) {
-            if let Some(waiting) = self.lows.get_mut(&sequence) {
+            if let Some(waiting) = self.by_sequence.get_mut(&sequence) {
                 waiting.remove(&(closing.close.rank, ticket));
             }
         }
@@ -118,7 +118,7 @@ impl Closes {
     pub fn wait(&mut self, ticket: CloseTicket, sequences: u64, cx: &mut Context<'_>) -> Moved {
         let Some(closing) = self.waiting.get_mut(&ticket) else { return None };
         let rank = closing.close.rank;
-        let is_missing = |sequence: &SequenceId| cx.logs.of(*sequence).low() < rank;
+        let is_missing = |sequence: &SequenceId| cx.logs.of(*sequence).closed() < rank;
         let missing = sequences_in(sequences).filter(is_missing).fold(0u64, |all, s| all | s.bit());
         closing.missing = missing;
         if missing == 0 {
@@ -129,20 +129,20 @@ impl Closes {
         }
         base::sometimes!("a reader waits for a sequence to be complete");
         for number in sequences_in(missing) {
-            let is_asked = self.low_wanted(number).is_some_and(|asked| rank <= asked);
-            self.lows.entry(number).or_default().insert((rank, ticket));
+            let is_asked = self.closed_wanted(number).is_some_and(|asked| rank <= asked);
+            self.by_sequence.entry(number).or_default().insert((rank, ticket));
             if !is_asked && !cx.logs.leads(number) {
-                cx.want_low(number, rank, cx.cluster.me);
+                cx.want_closed(number, rank, cx.cluster.me);
             }
         }
         None
     }
 
-    /// A sequence is complete to `low`: those that waited for that, in order.
-    pub fn due(&mut self, sequence: SequenceId, low: Rank) -> SmallVec<[CloseTicket; 4]> {
+    /// The closed timestamp of a sequence is told: those that waited for that, in order.
+    pub fn due(&mut self, sequence: SequenceId, closed: Rank) -> SmallVec<[CloseTicket; 4]> {
         let mut due = SmallVec::new();
-        let Some(waiting) = self.lows.get_mut(&sequence) else { return due };
-        while waiting.first().is_some_and(|(rank, _)| *rank <= low) {
+        let Some(waiting) = self.by_sequence.get_mut(&sequence) else { return due };
+        while waiting.first().is_some_and(|(rank, _)| *rank <= closed) {
             due.extend(waiting.pop_first().map(|(_, ticket)| ticket));
         }
         due
@@ -167,7 +167,7 @@ impl Closes {
         !known
     }
 
-    /// Whether to ask again for a low that was not told within the patience that one has with its leader.
+    /// Whether to ask again for a closed timestamp that was not told within the patience that one has with its leader.
     pub fn asks_again(&mut self, now: Time, sequence: SequenceId, rank: Rank, patience_ns: u64) -> bool {
         let asked = self.asked.get(&sequence);
         let is_due = asked.is_none_or(|(at, before)| *at + patience_ns <= now || *before < rank);

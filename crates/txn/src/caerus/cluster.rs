@@ -146,7 +146,7 @@ impl Cluster {
 
     /// Whether a place in a sequence has to be promised first.
     pub(super) fn has_first_round(&self, sequence: SequenceId) -> bool {
-        self.options.agreement == Agreement::PaxosPerEntry
+        self.options.replication.agreement == Agreement::PaxosPerEntry
             && self.is_global(sequence)
             && self.copies_of(sequence) > 0
             && !self.options.planted(Mutant::SkipFirstRound)
@@ -254,8 +254,9 @@ impl Cluster {
     pub(super) fn patience_with(&self, sequence: SequenceId) -> (u64, u64) {
         let suspect_ns = self.options.suspect_after_ns(&self.topology);
         // A leader that rests is silent for a while.
-        let rests_ns = self.options.idle_heartbeat_ns.unwrap_or(0).max(self.options.heartbeat_ns);
-        let early_ns = (suspect_ns / 4).max(3 * rests_ns + self.options.heartbeat_ns);
+        let rests_ns =
+            self.options.heartbeats.idle_every_ns.unwrap_or(0).max(self.options.heartbeats.every_ns);
+        let early_ns = (suspect_ns / 4).max(3 * rests_ns + self.options.heartbeats.every_ns);
         let (suspected_ns, lost_ns) = match self.copies_of(sequence) {
             0 => (early_ns, early_ns + SECOND),
             _ => (suspect_ns, 4 * suspect_ns + SECOND),

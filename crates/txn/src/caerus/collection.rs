@@ -1,8 +1,8 @@
 //! What may be forgotten, and when.
 //!
 //! KEEPS: a vertex with a place is dropped only when it is done here, no vertex without a place leads to
-//! it, and the `low` of every sequence that orders it has passed its rank: an entry meets only what its own sequence
-//! has ordered before, so no later entry's rank could depend on it.
+//! it, and the closed timestamp of every sequence that orders it has passed its rank: an entry meets only what its own
+//! sequence has ordered before, so no later entry's rank could depend on it.
 //! Versions below the watermark may go: every node has executed everything up to there and no reader's cut,
 //! now or later, is below. But an interactive transaction asks whether what it read has changed since, and
 //! a copy that has forgotten a deletion could not tell; whether it is too late to ask must be decided alike
@@ -29,14 +29,12 @@ use std::collections::BTreeMap;
 
 impl Caerus {
     /// Drops vertices that nothing can depend on any more.
-    pub(super) fn collect(&mut self, now: Time) {
-        // Of a transaction that is long gone, or they will be asked for.
-        self.scheduler.forget_early(now, self.cluster.options.retry_after_ns(&self.cluster.topology));
-        let low_of = |n: SequenceId| (n, self.logs.of(n).low());
-        let lows: BTreeMap<SequenceId, Rank> = self.cluster.ranking().into_iter().map(low_of).collect();
+    pub(super) fn collect(&mut self) {
+        let closed_of = |n: SequenceId| (n, self.logs.of(n).closed());
+        let closed: BTreeMap<SequenceId, Rank> = self.cluster.ranking().into_iter().map(closed_of).collect();
         // A silent sequence holds up those that it orders: its entries meet no others.
         let is_stuck = self.availability.suspects();
-        self.merger.forget(&lows, is_stuck, self.collector.watermark());
+        self.merger.forget(&closed, is_stuck, self.collector.watermark());
         let graph = self.merger.graph();
         self.residences.forget(&|at| graph.get(at).is_some());
     }

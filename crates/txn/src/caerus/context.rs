@@ -36,12 +36,12 @@ impl Context<'_> {
         let Cluster { options, topology, me, .. } = self.cluster;
         options.patience_ns(topology, *me, self.logs.of(sequence).leader())
     }
-    /// Asks who leads a sequence, if that is in this region, to tell its low to a replica. What is lost comes
+    /// Asks who leads a sequence, if that is in this region, to tell its closed timestamp to a replica. What is lost comes
     /// with a heartbeat.
-    pub fn want_low(&mut self, sequence: SequenceId, rank: Rank, at: NodeId) {
+    pub fn want_closed(&mut self, sequence: SequenceId, rank: Rank, at: NodeId) {
         let leader = self.logs.of(sequence).leader();
         if leader != self.cluster.me && self.cluster.topology.region_of(leader) == self.cluster.region {
-            self.todo.send(leader, Message::LowWanted { sequence, rank, at });
+            self.todo.send(leader, Message::CloseWanted { sequence, rank, at });
         }
     }
     /// No cut of this node, now or later, is below; where clocks are bounded they see to that.

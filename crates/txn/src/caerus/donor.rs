@@ -6,10 +6,8 @@
 
 use super::cluster::Cluster;
 use super::message::{CopyId, Message, Part};
-use super::state::Caerus;
-use super::work::{Out, Todo};
+use super::work::Todo;
 use crate::engine::{CopyEnded, Executor};
-use base::codec;
 use base::{NodeId, PartitionId, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,7 +26,7 @@ pub(super) struct Donor {
 
 /// What a node wants of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
+pub(super) enum Wish {
     /// It has another one since.
     Over,
     /// This one is not known here any more.
@@ -88,7 +86,7 @@ impl Donor {
         self.copies.is_empty()
     }
 
-    fn wish(&self, from: NodeId, copy: CopyId, first: u32) -> Wish {
+    pub fn wish(&self, from: NodeId, copy: CopyId, first: u32) -> Wish {
         match self.copies.get(&from).map(|known| known.copy) {
             Some(known) if known == copy => Wish::Further,
             Some(known) if known > copy => Wish::Over,
@@ -98,7 +96,7 @@ impl Donor {
         }
     }
 
-    fn begin(&mut self, now: Time, from: NodeId, (copy, by): (CopyId, u32), state: &[u8]) {
+    pub fn begin(&mut self, now: Time, from: NodeId, (copy, by): (CopyId, u32), state: &[u8]) {
         let handed_out = HandedOut {
             copy,
             by,
@@ -113,7 +111,7 @@ impl Donor {
     }
 
     /// Hands out blocks of a copy from `first` on.
-    fn hand_out(
+    pub fn hand_out(
         &mut self,
         now: Time,
         cluster: &Cluster,
@@ -155,33 +153,5 @@ impl Donor {
             }
             is_wanted
         });
-    }
-}
-
-impl Caerus {
-    /// Another node has lost its memory and wants a copy, from a block on.
-    pub(super) fn on_copy_wanted(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        (copy, first): (CopyId, u32),
-        executor: &mut dyn Executor,
-        out: &mut Out,
-    ) {
-        match self.life.donor.wish(from, copy, first) {
-            Wish::Over => return,
-            Wish::Ended => return self.send(from, Message::CopyEnded { copy }, out),
-            Wish::Further => {}
-            Wish::Anew => {
-                base::sometimes!("a region gives another one a copy of everything");
-                let state = codec::encode(&self.image());
-                let partitions: Vec<PartitionId> = self.cluster.topology.copies_at(self.cluster.me).collect();
-                executor.begin_copy(from, &partitions);
-                let by = self.life.born();
-                self.life.donor.begin(now, from, (copy, by), &state);
-            }
-        }
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        self.life.donor.hand_out(now, &self.cluster, (from, first), executor, &mut todo);
     }
 }

@@ -19,7 +19,7 @@ impl Caerus {
         let followed = self.log(sequence, out, |log, posts| log.on_append(now, from, said, posts));
         let Some(followed) = followed else { return };
         if followed.is_new_leader {
-            self.gateway.turn_to(&self.cluster, sequence, self.leader(sequence));
+            self.follow_leader(sequence);
         }
         if followed.is_current {
             self.advance(now, sequence, out);
@@ -38,8 +38,8 @@ impl Caerus {
 
     /// Readers may learn how far the sequence is complete.
     pub(super) fn lower(&mut self, sequence: SequenceId, out: &mut Out) {
-        if let Some(low) = self.log(sequence, out, |log, _| log.lower()) {
-            self.low_reached(sequence, low, out);
+        if let Some(closed) = self.log(sequence, out, |log, _| log.lower()) {
+            self.closed_reached(sequence, closed, out);
         }
     }
 
@@ -48,8 +48,8 @@ impl Caerus {
         let txn = entry.transaction.id;
         self.logs.merged(&self.cluster, sequence, txn);
         if !self.cluster.options.planted(Mutant::StampIsNow) {
-            let low = self.logs.of(sequence).low();
-            assert!(entry.stamp > low, "{txn} is stamped above what {sequence} promised");
+            let closed = self.logs.of(sequence).closed();
+            assert!(entry.stamp > closed, "{txn} is stamped above what {sequence} promised");
         }
         if self.cluster.feeds_others(sequence) {
             return self.take_pieces(now, (entry.transaction, entry.request), out);

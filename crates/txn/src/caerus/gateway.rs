@@ -172,7 +172,7 @@ impl Gateway {
                 .detail(format!("Its rank is {}, the largest acceptable one {limit}.", token.rank))
                 .hint("A token is valid only in the cluster that gave it; reset it with SET meridian.token.");
             Some(Outcome::Aborted(error))
-        } else if self.waiting.len() >= cluster.options.queue_max {
+        } else if self.waiting.len() >= cluster.options.admission.queue_max {
             let error = SqlError::new(
                 SqlState::CONFIGURATION_LIMIT_EXCEEDED,
                 "too many transactions wait at this gateway",

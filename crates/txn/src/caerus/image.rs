@@ -5,16 +5,17 @@
 //! behind those gives the same transactions the same places and ranks. What belongs to a node itself is not in it:
 //! what its gateway has under way, what it leads, its readers, its promises.
 
+use super::cluster::Cluster;
 use super::homes::Resided;
 use super::logs::Logs;
-use super::merger::{Exchange, Extra, Graph, Merger};
+use super::merger::{Exchange, Extra, Graph};
 use super::message::SequenceId;
 use super::requests::Kept;
-use super::scheduler::Groups;
 use super::state::Caerus;
-use super::work::Work;
+use crate::graph::component::SearchedImage;
 use crate::graph::participants::Participants;
 use crate::graph::seen::Seen;
+use crate::graph::turns::{TurnImage, TurnsImage};
 use crate::graph::vertex::{Ref, State};
 use base::txn::{ClientRequest, Gathered, Transaction};
 use base::{LogPosition, PartitionId, Rank, TableId, TxnId};
@@ -23,42 +24,43 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Image {
-    sequences: Vec<Merged>,
-    partitions: Vec<Copied>,
-    vertices: Vec<Vertex>,
-    groups: Groups,
-    groups_made: u32,
-    requests: Vec<Kept>,
-    watermark: Rank,
-    given_up: Rank,
+    pub sequences: Vec<Merged>,
+    pub partitions: Vec<Copied>,
+    pub vertices: Vec<Vertex>,
+    pub turns: TurnsImage,
+    pub requests: Vec<Kept>,
+    pub watermark: Rank,
+    pub given_up: Rank,
 }
 
 /// A sequence, as far as it is merged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Merged {
-    merged: u64,
-    low: Rank,
-    collected: Rank,
-    seen: Seen,
+pub(super) struct Merged {
+    pub merged: u64,
+    pub closed: Rank,
+    pub collected: Rank,
+    pub seen: Seen,
 }
 
 impl Merged {
     fn of(logs: &Logs, sequence: SequenceId) -> Merged {
         let (log, seen) = (logs.of(sequence), logs.seen(sequence).clone());
-        Merged { merged: log.merged(), low: log.low(), collected: log.collected(), seen }
+        Merged { merged: log.merged(), closed: log.closed(), collected: log.collected(), seen }
     }
 }
 
+/// A partition: where it and its tables are homed, and how far its log is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Copied {
-    rest: Resided,
-    tables: Vec<(TableId, Resided)>,
-    position: LogPosition,
-    rank_max: Rank,
+pub(super) struct Copied {
+    pub rest: Resided,
+    pub tables: Vec<(TableId, Resided)>,
+    pub position: LogPosition,
+    pub rank_max: Rank,
 }
 
+/// A transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Vertex {
+pub(super) struct Vertex {
     id: TxnId,
     transaction: Transaction,
     request: Option<ClientRequest>,
@@ -66,12 +68,8 @@ struct Vertex {
     bound: Rank,
     rank: Option<Rank>,
     deps: Vec<TxnId>,
-    watchers: Vec<TxnId>,
-    blocked_on: Option<TxnId>,
-    waits: u32,
-    dependents: Vec<TxnId>,
-    followers: Vec<TxnId>,
-    group: Option<u32>,
+    searched: SearchedImage,
+    turn: TurnImage,
     regions: u64,
     got: u64,
     collected: Rank,
@@ -85,7 +83,6 @@ impl Caerus {
     pub(super) fn image(&self) -> Image {
         let graph = self.merger.graph();
         let id_of = |at: Ref| graph.get(at).map(|vertex| vertex.id);
-        let ids = |refs: &[Ref]| -> Vec<TxnId> { refs.iter().filter_map(|at| id_of(*at)).collect() };
         let vertex = |(_, vertex): (Ref, &crate::graph::vertex::Vertex<Extra>)| {
             let has_executed = vertex.state >= State::Executed;
             let exchange = vertex.extra.exchange.as_ref().filter(|_| has_executed);
@@ -96,13 +93,9 @@ impl Caerus {
                 state: vertex.state,
                 bound: vertex.bound,
                 rank: vertex.rank,
-                deps: ids(&vertex.deps),
-                watchers: ids(&vertex.watchers),
-                blocked_on: vertex.blocked_on.and_then(id_of),
-                waits: vertex.waits,
-                dependents: ids(&vertex.dependents),
-                followers: ids(&vertex.followers),
-                group: vertex.group,
+                deps: vertex.deps.iter().filter_map(|at| id_of(*at)).collect(),
+                searched: SearchedImage::of(&vertex.searched, &id_of),
+                turn: TurnImage::of(&vertex.turn, &id_of),
                 regions: vertex.extra.regions,
                 got: vertex.extra.got,
                 collected: vertex.extra.collected,
@@ -114,77 +107,39 @@ impl Caerus {
             let (position, rank_max) = self.scheduler.log(PartitionId(n));
             Copied { rest, tables, position, rank_max }
         };
-        let (groups, groups_made) = self.scheduler.image(&id_of);
         Image {
             sequences: (0..self.logs.len() as u16).map(|n| Merged::of(&self.logs, SequenceId(n))).collect(),
             partitions: (0..).zip(self.residences.image(&id_of)).map(copied).collect(),
             vertices: graph.iter().map(vertex).collect(),
-            groups,
-            groups_made,
+            turns: TurnsImage::of(self.scheduler.turns(), &id_of),
             requests: self.outcomes.image(),
             watermark: self.collector.watermark(),
             given_up: self.collector.given_up(),
         }
     }
+}
 
-    /// Stands where the image's node stood. This one must have merged nothing, and must be of the same cluster.
-    pub(super) fn take_over(&mut self, image: Image) {
-        assert!(self.merger.graph().is_empty(), "a copy is taken over by who has nothing");
-        for (sequence, known) in (0..).map(SequenceId).zip(image.sequences) {
-            let Merged { merged, low, collected, seen } = known;
-            self.logs.take_over(sequence, (merged, low, collected), seen);
-        }
-        let mut graph = Graph::default();
-        for vertex in &image.vertices {
-            graph.insert(vertex.id, Participants::of(vertex.transaction.participants()));
-        }
-        let at_of = |txn: TxnId| graph.find(txn).expect("an image names whom it holds");
-        let refs = |ids: &[TxnId]| -> Vec<Ref> { ids.iter().map(|txn| at_of(*txn)).collect() };
-        let logs = image.partitions.iter().map(|copied| (copied.position, copied.rank_max)).collect();
-        let residences = image.partitions.into_iter().map(|copied| (copied.rest, copied.tables)).collect();
-        self.residences.take_over(&self.cluster, residences, &at_of);
-        self.scheduler.take_over(logs, (image.groups, image.groups_made), &at_of);
-        self.outcomes.take_over(image.requests);
-        let linked: Vec<_> = image
-            .vertices
-            .iter()
-            .map(|vertex| {
-                let blocked_on = vertex.blocked_on.map(at_of);
-                let all = [&vertex.deps, &vertex.watchers, &vertex.dependents, &vertex.followers];
-                (at_of(vertex.id), all.map(|ids| refs(ids)), blocked_on)
-            })
-            .collect();
-        for (vertex, (at, [deps, watchers, dependents, followers], blocked_on)) in
-            image.vertices.into_iter().zip(linked)
-        {
-            let local = vertex.transaction.participants().any(|p| self.cluster.is_local(p));
-            let alone = vertex.transaction.participants().all(|p| self.cluster.is_local(p));
-            if local && vertex.state == State::Emitted && vertex.waits == 0 {
-                // Its node waited for reads of others in its region; here they are read anew.
-                self.work.push_back(Work::Execute(at));
-            }
-            let known = graph.live_mut(at);
-            (known.state, known.bound, known.rank) = (vertex.state, vertex.bound, vertex.rank);
-            known.transaction = Some(vertex.transaction);
-            (known.deps, known.watchers) = (deps.into(), watchers.into());
-            (known.dependents, known.followers) = (dependents.into(), followers.into());
-            (known.blocked_on, known.waits, known.group) = (blocked_on, vertex.waits, vertex.group);
-            let extra = &mut known.extra;
-            (extra.regions, extra.got, extra.collected) = (vertex.regions, vertex.got, vertex.collected);
-            (extra.request, extra.stale) = (vertex.request, vertex.stale);
-            (extra.local, extra.alone) = (local, alone);
-            extra.exchange = vertex.reads.map(|reads| Box::new(Exchange { reads, gathered: true }));
-        }
-        self.merger = Merger::of(graph);
-        self.collector.take_over(image.watermark, image.given_up);
-        self.logs.collect_to(self.collector.watermark());
+/// The graph of an image's vertices, at the node that takes it over.
+pub(super) fn restored(vertices: Vec<Vertex>, cluster: &Cluster) -> Graph {
+    let mut graph = Graph::default();
+    for vertex in &vertices {
+        graph.insert(vertex.id, Participants::of(vertex.transaction.participants()));
     }
-
-    /// Forgets what was merged or taken over.
-    pub(super) fn forget_merged(&mut self) {
-        self.merger = Merger::default();
-        self.scheduler.forget_merged();
-        self.outcomes.forget_merged();
-        self.work.clear();
+    let ids: BTreeMap<TxnId, Ref> = graph.iter().map(|(at, vertex)| (vertex.id, at)).collect();
+    let at_of = |txn: TxnId| *ids.get(&txn).expect("an image names whom it holds");
+    for vertex in vertices {
+        let local = vertex.transaction.participants().any(|p| cluster.is_local(p));
+        let alone = vertex.transaction.participants().all(|p| cluster.is_local(p));
+        let known = graph.live_mut(at_of(vertex.id));
+        (known.state, known.bound, known.rank) = (vertex.state, vertex.bound, vertex.rank);
+        known.transaction = Some(vertex.transaction);
+        known.deps = vertex.deps.into_iter().map(at_of).collect();
+        (known.searched, known.turn) = (vertex.searched.restored(&at_of), vertex.turn.restored(&at_of));
+        let extra = &mut known.extra;
+        (extra.regions, extra.got, extra.collected) = (vertex.regions, vertex.got, vertex.collected);
+        (extra.request, extra.stale) = (vertex.request, vertex.stale);
+        (extra.local, extra.alone) = (local, alone);
+        extra.exchange = vertex.reads.map(|reads| Box::new(Exchange { reads, gathered: true }));
     }
+    graph
 }

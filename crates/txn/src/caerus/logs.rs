@@ -5,18 +5,17 @@
 //! merged is known by its transaction's id as long as a gateway may submit it again.
 
 use super::cluster::Cluster;
-use super::message::{Entry, Lives, Message, Named, SequenceId};
+use super::intake::Intake;
+use super::message::{Entry, Lives, Message, SequenceId};
 use super::options::Mutant;
 use super::options::Options;
-use super::preparing::Preparing;
 use super::work::Todo;
 use crate::graph::seen::Seen;
-use crate::log::link::Inbox;
 use crate::log::{Group, Log, Posts, Standing, Times};
 use base::topology::Topology;
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -31,18 +30,6 @@ pub(super) struct Logs {
     lives: Lives,
 }
 
-/// Transactions that have come to the leader of a sequence, and those that it has appended.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Intake {
-    /// By gateway and its life.
-    pub gateways: BTreeMap<(NodeId, u32), Inbox<Named>>,
-    /// Transactions whose append is delayed, by the time when they take their place.
-    pub delayed: BTreeMap<(Time, TxnId), Named>,
-    pub preparing: Preparing,
-    /// Appended in this term, or about to be, and not merged.
-    pub fresh: BTreeSet<TxnId>,
-}
-
 impl Logs {
     /// `leads`: this node leads from the beginning what its region orders.
     pub fn new(cluster: &Cluster, leads: bool) -> Logs {
@@ -51,7 +38,7 @@ impl Logs {
         let log = |number: usize| {
             let sequence = SequenceId(number as u16);
             let is_global = cluster.is_global(sequence);
-            let waits = cluster.options.machines_inside > 1 && !is_global;
+            let waits = cluster.options.replication.machines_inside > 1 && !is_global;
             let log = Log::new(Arc::new(group(cluster, sequence)), waits);
             let is_own = cluster.home_of(sequence) == cluster.region && (is_global || has_regional);
             if leads && is_sequencer && is_own { log.leading() } else { log }
@@ -100,7 +87,7 @@ impl Logs {
     }
     /// Whether a transaction is in a sequence that is led here.
     pub fn is_ordered(&self, sequence: SequenceId, txn: TxnId) -> bool {
-        self.intakes.get(&sequence).is_some_and(|intake| intake.fresh.contains(&txn))
+        self.intakes.get(&sequence).is_some_and(|intake| intake.contains(txn))
             || self.seen[usize::from(sequence.0)].contains(txn)
     }
     /// Whether a transaction was merged from some sequence that this node remembers.
@@ -110,7 +97,7 @@ impl Logs {
     /// A transaction is merged from a sequence; it is remembered where this node may have to lead.
     pub fn merged(&mut self, cluster: &Cluster, sequence: SequenceId, txn: TxnId) {
         let intake = self.intakes.get_mut(&sequence);
-        let leads = intake.map(|intake| intake.fresh.remove(&txn)).is_some();
+        let leads = intake.map(|intake| intake.merged(txn)).is_some();
         if leads || cluster.votes(sequence) {
             self.seen[usize::from(sequence.0)].insert(txn);
         }
@@ -142,12 +129,11 @@ impl Logs {
     }
     /// Nothing is under way that this node has to look after.
     pub fn is_settled(&self) -> bool {
-        self.logs.iter().all(Log::is_settled)
-            && self.intakes.values().all(|intake| intake.preparing.is_empty())
+        self.logs.iter().all(Log::is_settled) && !self.intakes.values().any(Intake::is_preparing)
     }
     /// When the next of those whose append is delayed takes its place.
     pub fn delayed_until(&self) -> Option<Time> {
-        self.intakes.values().filter_map(|intake| intake.delayed.keys().next()).map(|(at, _)| *at).min()
+        self.intakes.values().filter_map(Intake::delayed_until).min()
     }
 
     /// A node has lost its memory: it is in this life now. Whether that is news.
@@ -169,11 +155,11 @@ impl Logs {
     pub fn take_over(
         &mut self,
         sequence: SequenceId,
-        (merged, low, collected): (u64, Rank, Rank),
+        (merged, closed, collected): (u64, Rank, Rank),
         seen: Seen,
     ) {
         if let Some(log) = self.logs.get_mut(usize::from(sequence.0)) {
-            log.take_over(merged, low, collected);
+            log.take_over(merged, closed, collected);
             self.seen[usize::from(sequence.0)] = seen;
         }
     }
@@ -215,8 +201,7 @@ impl Logs {
     }
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        let is_empty = |intake: &Intake| intake.delayed.is_empty() && intake.preparing.is_empty();
-        self.logs.iter().all(Log::is_empty) && self.intakes.values().all(is_empty)
+        self.logs.iter().all(Log::is_empty) && self.intakes.values().all(Intake::is_empty)
     }
     #[cfg(test)]
     pub fn keep_at_most(&mut self, items: usize) {
@@ -226,16 +211,17 @@ impl Logs {
 
 /// The machines that keep a sequence beside `me`, its leader's.
 fn inside(topology: &Topology, me: NodeId, options: &Options) -> Vec<NodeId> {
-    assert!(matches!(options.machines_inside, 1 | 3), "one machine inside a region, or three");
+    assert!(matches!(options.replication.machines_inside, 1 | 3), "one machine inside a region, or three");
     let is_near = |node: &NodeId| {
         *node != me
             && topology.region_of(*node) == topology.region_of(me)
             && topology.copies_at(*node).next().is_some()
     };
-    let near: Vec<NodeId> = topology.node_ids().filter(is_near).take(options.machines_inside - 1).collect();
+    let near: Vec<NodeId> =
+        topology.node_ids().filter(is_near).take(options.replication.machines_inside - 1).collect();
     assert_eq!(
         near.len() + 1,
-        options.machines_inside,
+        options.replication.machines_inside,
         "a region has as many nodes as are to keep its sequence"
     );
     near
@@ -256,13 +242,13 @@ fn group(cluster: &Cluster, sequence: SequenceId) -> Group {
         copies: cluster.copies_of(sequence),
         replicas: replicas.map(|node| (node, options.patience(topology, me, node))).collect(),
         inside: if has_inside { inside(topology, me, options) } else { Vec::new() },
-        backlog_max: if options.copies_elsewhere > 0 { options.backlog_max } else { usize::MAX },
+        backlog_max: if options.copies_elsewhere > 0 { options.replication.backlog_max } else { usize::MAX },
         acts_at_once: cluster.acts_at_once(sequence),
         times: Times {
             suspect_ns: options.suspect_after_ns(topology),
             widest_ns: topology.wan.widest_ns(),
             lease_ns: options.lease_ns(topology),
-            heartbeat_ns: options.heartbeat_ns,
+            heartbeat_ns: options.heartbeats.every_ns,
             clock_bound_ns: cluster.clock_bound_ns(),
         },
         #[cfg(any(test, feature = "mutants"))]

@@ -11,7 +11,7 @@
 //!
 //! An edge to somebody who has got a place already is not drawn, or drawn and ignored, depending on when
 //! this region gave it; the rank must not depend on that. So those with a place are kept with their
-//! ranks until every sequence's `low` has passed them: no later stamp can then be below.
+//! ranks until every sequence's closed timestamp has passed them: no later stamp can then be below.
 //!
 //! A search that meets an incomplete transaction is given up and waits for that one; nothing is scanned
 //! in the background.
@@ -121,9 +121,9 @@ impl Merger {
     pub fn vertex(&self, at: Ref) -> &Vertex<Extra> {
         self.graph.live(at)
     }
-    /// For the scheduler, which alone writes who waits for whom to execute, and what was read.
-    pub fn scheduled(&mut self, at: Ref) -> &mut Vertex<Extra> {
-        self.graph.live_mut(at)
+    /// For the scheduler, which alone writes whose turn it is to execute, and what was read.
+    pub fn graph_mut(&mut self) -> &mut Graph {
+        &mut self.graph
     }
     /// Vertices without a final place.
     pub fn unordered(&self) -> usize {
@@ -254,7 +254,7 @@ impl Merger {
                 return;
             }
             bound = rank.next();
-        } else if options.lower_bounds {
+        } else if options.ranks.lower_bounds {
             bound = ahead.bound;
             if options.planted(Mutant::BoundAboveComponent) {
                 bound = bound.next();
@@ -269,9 +269,8 @@ impl Merger {
 
     /// All regions have ordered it: its dependencies are final.
     fn complete(&mut self, at: Ref, todo: &mut Todo<'_>) {
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::Final;
-        let watchers = std::mem::take(&mut vertex.watchers);
+        self.graph.live_mut(at).state = State::Final;
+        let watchers = self.graph.take_watchers(at);
         todo.work(Work::Search(at));
         watchers.into_iter().for_each(|root| todo.work(Work::Search(root)));
     }
@@ -279,11 +278,11 @@ impl Merger {
     /// The components of a complete transaction's closure, dependencies first, if all of it is complete: they may be
     /// placed, in this order.
     pub fn search(&mut self, options: &Options, root: Ref) -> SmallVec<[Component; 1]> {
-        let Some(vertex) = self.graph.get_mut(root) else { return SmallVec::new() };
+        let Some(vertex) = self.graph.get(root) else { return SmallVec::new() };
         if vertex.state != State::Final {
             return SmallVec::new();
         }
-        vertex.blocked_on = None;
+        self.graph.unblock(root);
         // Most have nobody ahead of them that has no place.
         let deps = &self.graph.live(root).deps;
         if deps.iter().all(|to| self.graph.get(*to).is_none_or(|ahead| ahead.state >= State::Emitted)) {
@@ -295,8 +294,7 @@ impl Merger {
             found.components = vec![Component::from_elem(root, 1)];
         }
         if let Some(&first) = found.blockers.first() {
-            self.graph.live_mut(first).watchers.push(root);
-            self.graph.live_mut(root).blocked_on = Some(first);
+            self.graph.block(root, first);
             return SmallVec::new();
         }
         if options.planted(Mutant::OrderByRecycledIds) {
@@ -334,7 +332,7 @@ impl Merger {
             vertex.state = State::Emitted;
             vertex.extra.ordered_at = now;
             self.unordered -= 1;
-            let watchers = std::mem::take(&mut vertex.watchers);
+            let watchers = self.graph.take_watchers(at);
             watchers.into_iter().for_each(|root| todo.work(Work::Search(root)));
         }
         rank
@@ -370,30 +368,30 @@ impl Merger {
     }
 
     /// Drops vertices that nothing can depend on any more: those that are done, that no vertex without a place leads
-    /// to, and whose rank the closed timestamp of every sequence that orders it has passed. `lows`: of each sequence
+    /// to, and whose rank the closed timestamp of every sequence that orders it has passed. `closed`: of each sequence
     /// that ranks; some is silent if `is_stuck`, and holds up those that it orders only. What other nodes of this
     /// region may still want to read is kept up to `watermark`.
-    pub fn forget(&mut self, lows: &BTreeMap<SequenceId, Rank>, is_stuck: bool, watermark: Rank) {
-        let all = lows.values().copied();
-        let low = if is_stuck { all.max() } else { all.min() }.unwrap_or_default();
-        let mut held = Vec::new();
+    pub fn forget(&mut self, closed: &BTreeMap<SequenceId, Rank>, is_stuck: bool, watermark: Rank) {
+        let all = closed.values().copied();
+        let passed = if is_stuck { all.max() } else { all.min() }.unwrap_or_default();
+        let mut still = Vec::new();
         while let Some(&(rank, slot)) = self.kept.first()
-            && rank <= low
+            && rank <= passed
         {
             self.kept.pop_first();
             let at = self.graph.at(slot);
             let extra = &self.graph.live(at).extra;
             // Another node of this region may still want its reads.
             let wanted = extra.exchange.is_some() && rank > watermark;
-            let mut ordering = lows.iter().filter(|(n, _)| extra.regions >> n.0 & 1 == 1);
-            let is_early = is_stuck && ordering.any(|(_, low)| *low < rank);
+            let mut ordering = closed.iter().filter(|(n, _)| extra.regions >> n.0 & 1 == 1);
+            let is_early = is_stuck && ordering.any(|(_, passed)| *passed < rank);
             if extra.holders > 0 || wanted || is_early {
-                held.push((rank, slot));
+                still.push((rank, slot));
             } else {
                 self.graph.remove(at);
             }
         }
-        self.kept.extend(held);
+        self.kept.extend(still);
     }
 
     /// Panics if the graph contradicts itself.

@@ -17,7 +17,7 @@
 //! | `OutcomeWanted` | gateway | node that executed | id | `Executed` is overdue |
 //! | `Reads` | node | nodes of its region that take part | what its partitions read | a transaction's turn has come there |
 //! | `ReadsWanted` | node | node of its region | id | its reads are overdue |
-//! | `LowWanted` | replica | leader | a rank | a reader waits for a closed timestamp of at least this |
+//! | `CloseWanted` | replica | leader | a rank | a reader waits for a closed timestamp of at least this |
 //! | `Calibrate` | replica | leader | number of the question | a reader needs the end of the sequence (clocks without a bound) |
 //! | `Calibrated` | leader | replica | the end of the sequence | it leads still, as K others have confirmed |
 //! | `Suspect` | region | regions | a later term | it hears nothing of the leader |
@@ -215,8 +215,9 @@ pub enum Message {
         /// When what is answered was sent, by the leader's clock.
         echo: Time,
     },
-    /// Node → leader, in its own region where clocks are bounded: a reader needs a low of at least this at this replica.
-    LowWanted {
+    /// Node → leader, in its own region where clocks are bounded: a reader needs a closed timestamp of at least this at
+    /// this replica.
+    CloseWanted {
         sequence: SequenceId,
         rank: Rank,
         at: NodeId,

@@ -28,20 +28,20 @@
 //! |---|---|---|---|
 //! | `gateway`, `crate::gate` | submissions, links to leaders, answers | submissions, ends of transactions | transactions for sequences, answers |
 //! | `availability` | silences, what a lost region blocks | closed timestamps, time | refusals |
-//! | `logs`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
+//! | `logs`, `intake`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
 //! | `merger` | the graph | entries | components with their places |
 //! | `homes` | where things are homed, and who touched them last | entries, places of moves | whom an entry meets |
 //! | `scheduler` | what runs when, values of other nodes | components with their places | ends of transactions, streams |
 //! | `outcomes`, `requests` | how transactions ended, what clients were told of those in flight | ends of transactions | their fate, first attempts |
 //! | `readers`: `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
 //! | `collection` | watermarks | reports of nodes | what may be forgotten |
-//! | `rejoin`, `donor` | the mode (running, recovering), copies that others take | blocks, standings | blocks, standings |
-//! | `resting` | deadlines and idle back-off | time | reminders |
+//! | `rejoin` (`life`), `donor` | the mode (running, recovering), copies that others take | blocks, standings | blocks, standings |
+//! | `wakes` | deadlines and idle back-off | time | reminders |
 //!
 //! Ranks. `rank(C) = max(stamps of all entries of C's members, 1 + rank of whom it depends on)`; a stamp
 //! is the sequencer's clock + ε, or for a transaction that spans regions the time when it should be
-//! complete. A sequencer tells with every message its `low`: nothing later is stamped at or below. So a
-//! reader closes a rank t at its own region's copy: it waits for the `low` of the sequences it reads, and
+//! complete. A sequencer tells with every message its closed timestamp: nothing later is stamped at or below. So a
+//! reader closes a rank t at its own region's copy: it waits for the closed timestamp of the sequences it reads, and
 //! for those in flight that write what it reads and may be ranked up to t. A cut by the prefix of a
 //! region's merged order would not do: regions place independent transactions in different orders, and
 //! two readers would see a long fork.
@@ -55,7 +55,8 @@
 //! - Nothing bounds the graph: a gateway starts only so many, and none while too many lack a place.
 //!
 //! Clocks without a bound ([`base::topology::Topology::unbounded_clocks`]). Stamps are clock readings still, since any
-//! will do that `low` and the session's rank are below; nothing is stamped in the future, and answers wait for no clock.
+//! will do that lies above the closed timestamp and the session's rank; nothing is stamped in the future, and answers wait
+//! for no clock.
 //! How late a reader's cut has to be is found by asking (see `calibrating`), and a sequence whose clock is behind that
 //! cut is asked to go on above it. What is lost is real time between transactions that do not conflict.
 //!
@@ -90,12 +91,13 @@ mod closing;
 mod cluster;
 mod collection;
 mod context;
+mod delaying;
 mod donor;
 mod following;
 mod gateway;
-mod holding;
 mod homes;
 mod image;
+mod intake;
 mod invariants;
 mod logs;
 mod merger;
@@ -110,13 +112,13 @@ mod readers;
 mod recovery;
 mod rejoin;
 mod requests;
-mod resting;
 mod rounds;
 mod routing;
 mod scheduler;
 mod state;
 #[cfg(test)]
 mod tests;
+mod wakes;
 mod work;
 pub use cluster::comes_back;
 pub use message::{Message, SequenceId, Timer};
@@ -127,113 +129,14 @@ pub use state::Caerus;
 use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
 use base::txn::Submission;
 use base::{NodeId, Rank, SqlError, Time, TxnId};
-use work::{Out, Todo};
-
-impl Caerus {
-    /// Sends what may go now and sees to it that the rest will.
-    fn flush(&mut self, now: Time, out: &mut Out) {
-        let interval_ns = self.wakes.interval_ns(&self.cluster.options);
-        let submits = self.gateway.flush(now, self.life.born(), interval_ns, out);
-        let prepares = self.flush_prepares(now, out);
-        let appends = self.flush_appends(now, out);
-        let delayed = self.logs.delayed_until();
-        if let Some(at) = [submits, prepares, appends, delayed].into_iter().flatten().min() {
-            self.wakes.flush_by(now, at);
-        }
-    }
-
-    /// Tells nodes without a copy, which hear no moves, where things are homed that have moved.
-    fn announce_homes(&mut self, out: &mut Out) {
-        if self.cluster.sequencers[usize::from(self.cluster.region.0)] != Some(self.cluster.me) {
-            return;
-        }
-        let homes = self.residences.moved();
-        if homes.is_empty() {
-            return;
-        }
-        let topology = &self.cluster.topology;
-        let is_told = |node: &NodeId| {
-            topology.region_of(*node) == self.cluster.region && topology.copies_at(*node).next().is_none()
-        };
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        for node in topology.node_ids().filter(is_told) {
-            todo.send(node, Message::Homes { homes: homes.clone() });
-        }
-    }
-
-    fn tick(&mut self, now: Time, out: &mut Out) {
-        self.watch(now, out);
-        self.look_for_silence(now, out);
-        self.gateway.let_go_on();
-        self.heartbeat(now, out);
-        self.gateway.overdue(now);
-        self.logs.overdue(now);
-        self.prepare_again(now, out);
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        self.gateway.ask_outcomes(now, &self.cluster, &mut todo);
-        self.scheduler.ask_reads(now, &self.cluster, &self.merger, &mut todo);
-        self.ask_ends(now, out);
-        self.ask_lows(now, out);
-        self.collect(now);
-        self.give_up(out);
-    }
-}
-
-impl Caerus {
-    /// Lets out the answers that may go, and sees to it that the next one will.
-    pub(super) fn open_gate(&mut self, now: Time, out: &mut Out) {
-        if let Some(at) = self.gateway.open_gate(now, &self.cluster, out) {
-            self.wakes.gate_at(at);
-        }
-    }
-
-    /// What a reminder is about.
-    pub(super) fn remind(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut Out) {
-        if !self.life.is_running() {
-            return self.remind_joining(now, timer, out);
-        }
-        match timer {
-            // Both follow from whatever settles.
-            Timer::Flush | Timer::Gate => {}
-            Timer::Tick => {
-                self.tick(now, out);
-                self.life.donor.drop_unwanted(now, &self.cluster, executor);
-                self.ticked(now);
-            }
-            Timer::Collect => {
-                self.report_progress(now, out);
-                self.logs.led().into_iter().for_each(|sequence| self.announce(sequence, out));
-                self.announce_homes(out);
-                self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
-            }
-        }
-        self.settle(now, executor, out);
-    }
-
-    /// The same reminders, for a node that is not whole.
-    fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
-        match timer {
-            Timer::Flush => {}
-            Timer::Gate => self.open_gate(now, out),
-            Timer::Tick => {
-                self.go_on_joining(now, out);
-                self.ticked(now);
-            }
-            Timer::Collect => {
-                self.report_absence(out);
-                self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
-            }
-        }
-    }
-}
 
 impl Engine for Caerus {
     type Message = Message;
 
     fn start(&mut self, now: Time, _: &mut EngineEffects<Self>) {
         self.logs.listen_from(now);
-        self.wakes.tick_at(now + self.cluster.options.heartbeat_ns);
-        self.wakes.collect_at(now + self.cluster.options.collect_every_ns);
+        self.wakes.tick_at(now + self.cluster.options.heartbeats.every_ns);
+        self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
     }
 
     fn submit(

@@ -14,48 +14,39 @@ use base::topology::Topology;
 pub struct Options {
     /// Which logs there are.
     pub routing: Routing,
-    /// Least time between two messages on one link of the ordering path, in ns. A ceiling, not a delay:
-    /// what finds its link idle goes out at once.
-    pub batch_ns: u64,
-    /// The same at a node that has more to do than it gets done, in ns: it grows up to here. See `pacing`.
-    pub batch_max_ns: u64,
-    /// How often a sequencer tells how far its sequence is complete, in ns.
-    pub heartbeat_ns: u64,
-    /// The same where nothing has happened for a while, in ns: a reader of another region's sequence may then wait so
-    /// much longer. `None`: no less often. See `resting`.
-    pub idle_heartbeat_ns: Option<u64>,
-    /// Rule 1: transactions that span regions are stamped with the time when they should be complete.
-    pub future_ranks: FutureRanks,
-    /// Rule 2: a closing reader excludes at once what is known to be ranked later.
-    pub lower_bounds: bool,
-    /// Added to the expected completion, in ns.
-    pub margin_ns: u64,
-    /// Largest distance of a stamp into the future, in ns. `None`: twice the widest round trip.
-    pub future_max_ns: Option<u64>,
-    /// How often nodes report to the collector, in ns.
-    pub collect_every_ns: u64,
-    /// A node that the collector has not heard of for longer holds up collection no more, in ns, if it only reads
-    /// or may be lost.
-    pub silence_ns: u64,
-    /// First time that a gateway asks for an outcome, in ns. `None`: four times the widest round trip.
-    pub retry_after_ns: Option<u64>,
     /// K: how many other regions must have an entry before anything comes of it. So many regions may be lost
     /// without losing anything that was answered; the others go on if more than K are left.
     pub copies_elsewhere: usize,
+    pub replication: Replication,
+    pub batching: Batching,
+    pub heartbeats: Heartbeats,
+    pub ranks: Ranks,
+    /// A transaction that spans regions takes its place at a nearer one later, by this many per cent of how much
+    /// earlier it is there than at its farthest region; at 0 it does so at once, as in the paper. See `delaying`.
+    pub append_delay_percent: u64,
+    pub admission: Admission,
+    /// First time that a node asks again for what should have come: an outcome, reads, a copy; in ns. `None`: four
+    /// times the widest round trip.
+    pub retry_after_ns: Option<u64>,
+    /// Silence of a sequence after which whatever needs it is refused, in ns; see `availability`. `None`: a second
+    /// more than makes it suspected.
+    pub lost_after_ns: Option<u64>,
+    pub collection: Collection,
+    #[cfg(any(test, feature = "mutants"))]
+    pub mutant: Option<Mutant>,
+}
+
+/// How one sequence is replicated: what [`crate::log`] goes by.
+#[derive(Clone, Debug)]
+pub struct Replication {
     /// How the log of all regions agrees on an entry, where there is one.
     pub agreement: Agreement,
     /// Machines inside its region that keep a region's sequence, the leader's being one of them: 1, or 3, of which
     /// two have to have an entry before it counts or goes to anybody else.
     pub machines_inside: usize,
-    /// A transaction that spans regions takes its place at a nearer one later, by this many per cent of how much
-    /// earlier it is there than at its farthest region; at 0 it does so at once, as in the paper. See `holding`.
-    pub hold_percent: u64,
     /// Silence of a sequence's leader that makes others stand for it, in ns. `None`: several of the widest
     /// round trips.
     pub suspect_after_ns: Option<u64>,
-    /// Silence of a sequence after which whatever needs it is refused, in ns; see `availability`. `None`: a second
-    /// more than makes it suspected.
-    pub lost_after_ns: Option<u64>,
     /// How far ahead of their clocks leaders have it granted what they tell readers, in ns. `None`: as long as
     /// they may be silent.
     pub lease_ns: Option<u64>,
@@ -63,70 +54,150 @@ pub struct Options {
     /// more than these are to be sent to it is left behind, and comes back with a copy. With K = 0 it could not, and
     /// everything is kept.
     pub backlog_max: usize,
-    /// How long the ends of named requests are kept, in ns of rank.
-    pub keep_results_ns: u64,
+}
+
+/// How often a node sends on one link of the ordering path; see `pacing`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batching {
+    /// Least time between two messages, in ns. A ceiling, not a delay: what finds its link idle goes out at once.
+    pub interval_ns: u64,
+    /// The same at a node that has more to do than it gets done, in ns: it grows up to here.
+    pub interval_max_ns: u64,
+}
+
+/// How often a sequencer tells how far its sequence is complete; see `wakes`.
+#[derive(Clone, Debug)]
+pub struct Heartbeats {
+    pub every_ns: u64,
+    /// The same where nothing has happened for a while, in ns: a reader of another region's sequence may then wait so
+    /// much longer. `None`: no less often.
+    pub idle_every_ns: Option<u64>,
+}
+
+/// Which ranks transactions get, and what readers learn of them before they are final; see `ordering` and `merger`.
+#[derive(Clone, Debug)]
+pub struct Ranks {
+    /// Rule 1: transactions that span regions are stamped with the time when they should be complete.
+    pub future: FutureRanks,
+    /// Added to the expected completion, in ns.
+    pub margin_ns: u64,
+    /// Largest distance of a stamp into the future, in ns. `None`: twice the widest round trip.
+    pub future_max_ns: Option<u64>,
+    /// Rule 2: a closing reader excludes at once what is known to be ranked later.
+    pub lower_bounds: bool,
+}
+
+/// How many transactions a gateway starts; see `gateway`.
+#[derive(Clone, Debug)]
+pub struct Admission {
     /// Transactions of one gateway that are being ordered or executed at most; more of them wait.
     pub outstanding_max: usize,
     /// A gateway starts nothing while its node knows this many transactions without a final place.
     pub unordered_max: usize,
     /// Transactions that wait at a gateway at most; more are refused.
     pub queue_max: usize,
-    #[cfg(any(test, feature = "mutants"))]
-    pub mutant: Option<Mutant>,
+}
+
+/// What is collected when; see `collection` and `requests`.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// How often nodes report to the collector, in ns.
+    pub every_ns: u64,
+    /// A node that the collector has not heard of for longer holds up collection no more, in ns, if it only reads
+    /// or may be lost.
+    pub silence_ns: u64,
+    /// How long the ends of named requests are kept, in ns of rank.
+    pub keep_results_ns: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
             routing: Routing::Direct,
-            batch_ns: 2 * MS,
-            batch_max_ns: 20 * MS,
-            heartbeat_ns: 2 * MS,
-            idle_heartbeat_ns: None,
-            future_ranks: FutureRanks::Measured,
-            lower_bounds: true,
-            margin_ns: 2 * MS,
-            future_max_ns: None,
-            collect_every_ns: 50 * MS,
-            silence_ns: 10 * SECOND,
-            retry_after_ns: None,
             copies_elsewhere: 0,
-            agreement: Agreement::StandingLeader,
-            machines_inside: 1,
-            hold_percent: 100,
-            suspect_after_ns: None,
+            replication: Replication::default(),
+            batching: Batching::default(),
+            heartbeats: Heartbeats::default(),
+            ranks: Ranks::default(),
+            append_delay_percent: 100,
+            admission: Admission::default(),
+            retry_after_ns: None,
             lost_after_ns: None,
-            lease_ns: None,
-            backlog_max: 1 << 20,
-            keep_results_ns: 600 * SECOND,
-            outstanding_max: 2000,
-            unordered_max: 4000,
-            queue_max: 100_000,
+            collection: Collection::default(),
             #[cfg(any(test, feature = "mutants"))]
             mutant: None,
         }
     }
 }
 
+impl Default for Replication {
+    fn default() -> Self {
+        Replication {
+            agreement: Agreement::StandingLeader,
+            machines_inside: 1,
+            suspect_after_ns: None,
+            lease_ns: None,
+            backlog_max: 1 << 20,
+        }
+    }
+}
+
+impl Default for Batching {
+    fn default() -> Self {
+        Batching { interval_ns: 2 * MS, interval_max_ns: 20 * MS }
+    }
+}
+
+impl Batching {
+    /// The same time between two messages, however much there is to do.
+    pub const fn every(interval_ns: u64) -> Batching {
+        Batching { interval_ns, interval_max_ns: interval_ns }
+    }
+}
+
+impl Default for Heartbeats {
+    fn default() -> Self {
+        Heartbeats { every_ns: 2 * MS, idle_every_ns: None }
+    }
+}
+
+impl Default for Ranks {
+    fn default() -> Self {
+        Ranks { future: FutureRanks::Measured, margin_ns: 2 * MS, future_max_ns: None, lower_bounds: true }
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Admission { outstanding_max: 2000, unordered_max: 4000, queue_max: 100_000 }
+    }
+}
+
+impl Default for Collection {
+    fn default() -> Self {
+        Collection { every_ns: 50 * MS, silence_ns: 10 * SECOND, keep_results_ns: 600 * SECOND }
+    }
+}
+
 impl Options {
     pub(super) fn future_max_ns(&self, topology: &Topology) -> u64 {
-        self.future_max_ns.unwrap_or(2 * topology.wan.widest_ns() + 10 * MS)
+        self.ranks.future_max_ns.unwrap_or(2 * topology.wan.widest_ns() + 10 * MS)
     }
     pub(super) fn retry_after_ns(&self, topology: &Topology) -> u64 {
         self.retry_after_ns.unwrap_or(4 * topology.wan.widest_ns() + 20 * MS)
     }
     pub(super) fn suspect_after_ns(&self, topology: &Topology) -> u64 {
-        self.suspect_after_ns.unwrap_or(5 * topology.wan.widest_ns() + 300 * MS)
+        self.replication.suspect_after_ns.unwrap_or(5 * topology.wan.widest_ns() + 300 * MS)
     }
     pub(super) fn lease_ns(&self, topology: &Topology) -> u64 {
-        self.lease_ns.unwrap_or_else(|| self.suspect_after_ns(topology))
+        self.replication.lease_ns.unwrap_or_else(|| self.suspect_after_ns(topology))
     }
     /// How long silence of a node is taken for delay rather than loss, before anything is measured.
     pub(super) fn patience_ns(&self, topology: &Topology, me: NodeId, node: NodeId) -> u64 {
         3 * topology.one_way_ns(me, node) + self.patience_slack_ns()
     }
     fn patience_slack_ns(&self) -> u64 {
-        2 * self.batch_ns.max(self.heartbeat_ns)
+        2 * self.batching.interval_ns.max(self.heartbeats.every_ns)
     }
     /// The same, to be measured.
     pub(super) fn patience(&self, topology: &Topology, me: NodeId, node: NodeId) -> Patience {
@@ -166,7 +237,7 @@ pub enum Mutant {
     CloseIgnoresUndecided,
     /// A reader takes whatever was merged here.
     PrefixReads,
-    /// Stamps are clock readings alone, without ε, `low` or the session's rank.
+    /// Stamps are clock readings alone, without ε, the closed timestamp or the session's rank.
     StampIsNow,
     /// The client is told before the rank lies in the past.
     NoReplyGate,
@@ -178,7 +249,7 @@ pub enum Mutant {
     LeadAlone,
     /// A new leader goes on with its own log, not with the best among those that promised.
     KeepOwnLog,
-    /// A leader tells its low to readers whether or not others have granted it.
+    /// A leader tells its closed timestamp to readers whether or not others have granted it.
     NoLease,
     /// Nobody remembers what was done under a name.
     ForgetRequests,

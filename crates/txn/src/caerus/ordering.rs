@@ -4,6 +4,7 @@
 //! a transaction occurs at most once in a sequence; no entry is stamped at or below a closed timestamp that was told
 //! before it was appended, by whomever, nor at or below its session's rank.
 
+use super::intake::Received;
 use super::message::{Entry, Message, Named, SequenceId, Term, sequences_in};
 use super::options::{FutureRanks, Mutant};
 use super::state::Caerus;
@@ -36,11 +37,8 @@ impl Caerus {
         if !log.is_open() {
             return; // They come again.
         }
-        let mut ready = Vec::new();
         let intake = self.logs.intake(sequence).expect("it is led here");
-        let inbox = intake.gateways.entry((from, incarnation)).or_default();
-        inbox.receive(first, transactions, &mut ready);
-        let (next, gap) = (inbox.next(), inbox.has_gap());
+        let Received { ready, next, has_gap: gap } = intake.receive((from, incarnation), first, transactions);
         for named in ready {
             self.arrive(now, sequence, named, out);
         }
@@ -56,9 +54,9 @@ impl Caerus {
             return;
         }
         let intake = self.logs.intake(sequence).expect("only the leader orders");
-        intake.fresh.insert(txn);
+        intake.append(txn);
         if self.cluster.has_first_round(sequence) {
-            intake.preparing.add(named);
+            intake.preparing().add(named);
         } else {
             self.place(now, sequence, named, out);
         }
@@ -87,7 +85,7 @@ impl Caerus {
         }
         let regions = self.cluster.regions_of(transaction);
         if self.cluster.options.planted(Mutant::StampOnArrival) && regions.count_ones() > 1 {
-            let arrived = Time(now.0 - self.hold_ns(self.cluster.me, transaction, regions));
+            let arrived = Time(now.0 - self.append_delay_ns(self.cluster.me, transaction, regions));
             return (arrived.rank() + self.cluster.clock_bound_ns()).max(transaction.min_rank.next());
         }
         let mut stamp = now.rank() + self.cluster.clock_bound_ns();
@@ -108,7 +106,7 @@ impl Caerus {
             _ => transaction.id.coordinator,
         };
         let one_way = |a, b| self.delays.one_way_ns(a, b);
-        let placed_ns = |node| one_way(gateway, node) + self.hold_ns(node, transaction, regions);
+        let placed_ns = |node| one_way(gateway, node) + self.append_delay_ns(node, transaction, regions);
         let via = |region: SequenceId| {
             let node = self.leader_of(region);
             placed_ns(node) + one_way(node, self.cluster.me)
@@ -120,8 +118,8 @@ impl Caerus {
             1 => self.stable_after_ns(sequence, self.cluster.me),
             _ => longest_ns.saturating_sub(placed_ns(self.cluster.me)),
         };
-        let expected_ns = ready_ns + self.cluster.options.margin_ns;
-        let future_ns = match self.cluster.options.future_ranks {
+        let expected_ns = ready_ns + self.cluster.options.ranks.margin_ns;
+        let future_ns = match self.cluster.options.ranks.future {
             FutureRanks::Off => 0,
             FutureRanks::Measured => expected_ns,
             FutureRanks::Scaled { percent } => expected_ns * percent / 100,
@@ -153,8 +151,8 @@ impl Caerus {
     }
     /// The same of what this clock has passed for every other.
     fn promise_past(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
-        let low = (now.rank() + self.cluster.clock_bound_ns()).previous();
-        self.promise(sequence, low, out);
+        let closed = (now.rank() + self.cluster.clock_bound_ns()).previous();
+        self.promise(sequence, closed, out);
     }
 
     /// Appends to replicas if their links are idle; answers when they will be.
@@ -176,15 +174,15 @@ impl Caerus {
     /// Tells replicas how far the sequences led here are complete, unless they have just heard.
     pub(super) fn heartbeat(&mut self, now: Time, out: &mut Out) {
         let options = &self.cluster.options;
-        let every_ns = options.heartbeat_ns.max(self.wakes.interval_ns(options));
+        let every_ns = options.heartbeats.every_ns.max(self.wakes.interval_ns(options));
         for sequence in self.logs.led() {
             self.promise_past(now, sequence, out);
             self.log(sequence, out, |log, posts| log.heartbeat(now, every_ns, posts));
         }
     }
 
-    /// A reader needs a low at a replica now.
-    pub(super) fn on_low_wanted(
+    /// A reader needs a closed timestamp at a replica now.
+    pub(super) fn on_close_wanted(
         &mut self,
         now: Time,
         at: NodeId,
@@ -198,16 +196,16 @@ impl Caerus {
             return;
         }
         match self.cluster.is_unbounded() {
-            true => self.want_own_low(now, sequence, rank, out),
+            true => self.want_own_closed(now, sequence, rank, out),
             false => _ = self.promise(sequence, rank, out),
         }
         self.log(sequence, out, |log, posts| log.tell(now, at, posts));
     }
 
-    /// A reader needs this low of a sequence led here, whatever the clock shows: at once, or when others have
+    /// A reader needs this closed timestamp of a sequence led here, whatever the clock shows: at once, or when others have
     /// granted it.
-    pub(super) fn want_own_low(&mut self, now: Time, sequence: SequenceId, rank: Rank, out: &mut Out) {
-        let is_new = self.log(sequence, out, |log, _| log.want_low(rank));
+    pub(super) fn want_own_closed(&mut self, now: Time, sequence: SequenceId, rank: Rank, out: &mut Out) {
+        let is_new = self.log(sequence, out, |log, _| log.want_closed(rank));
         self.promise(sequence, rank, out);
         if is_new && self.logs.of(sequence).tells_less_than(rank) {
             self.log(sequence, out, |log, posts| log.tell_replicas(now, posts));
@@ -234,7 +232,7 @@ impl Caerus {
             }
         }
         self.log(sequence, out, |log, posts| log.confirmed(from, ack.probe, posts));
-        if let Some(wanted) = self.logs.of(sequence).low_lacking() {
+        if let Some(wanted) = self.logs.of(sequence).closed_lacking() {
             // Readers wait for what has just been granted, perhaps.
             if self.promise(sequence, wanted, out) {
                 self.log(sequence, out, |log, posts| log.tell_replicas(now, posts));

@@ -53,13 +53,14 @@ impl Caerus {
                 self.check_append(append)?;
                 let said = &append.said;
                 let stamps = said.entries.iter().map(|entry| entry.stamp.max(entry.transaction.min_rank));
-                let all = stamps.chain([said.low, said.wanted.low, said.collected, said.wanted.collected]);
+                let all =
+                    stamps.chain([said.closed, said.wanted.closed, said.collected, said.wanted.collected]);
                 all.into_iter().try_for_each(rank)
             }
             Message::AppendAck { sequence, term, next, merged, granted, .. } => {
                 self.check_term(*sequence, *term)?;
                 index(self.end_of(*sequence), *next.max(merged), 0)?;
-                rank(granted.low.max(granted.collected))
+                rank(granted.closed.max(granted.collected))
             }
             Message::Promise { sequence, term, tail, .. } => {
                 self.check_term(*sequence, *term)?;
@@ -128,7 +129,7 @@ impl Caerus {
         }
         // What is merged already was stamped below what has been told since.
         let new = (*first..).zip(&said.entries).filter(|(index, _)| *index >= known.merged());
-        let is_late = |(_, entry): (u64, &Entry)| entry.stamp <= known.low();
+        let is_late = |(_, entry): (u64, &Entry)| entry.stamp <= known.closed();
         match *term >= known.promised() && new.into_iter().any(is_late) {
             true => Err("a stamp at or below what its sequence has promised"),
             false => Ok(()),
@@ -140,7 +141,7 @@ impl Caerus {
         tail: &Tail,
         rank: impl Fn(Rank) -> Result<(), &'static str>,
     ) -> Result<(), &'static str> {
-        rank(tail.granted.low.max(tail.granted.collected))?;
+        rank(tail.granted.closed.max(tail.granted.collected))?;
         tail.entries.iter().try_for_each(|entry| rank(entry.stamp))
     }
 }

@@ -56,7 +56,7 @@ impl Caerus {
         let (readers, mut cx) = self.reading(out);
         if readers.closes.open(now, ticket, close, &mut cx) {
             self.close_at_home(ticket, out);
-            self.ask_lows(now, out);
+            self.ask_closed(now, out);
         }
     }
 
@@ -79,10 +79,10 @@ impl Caerus {
         }
     }
 
-    /// A sequence is complete to `low`: readers that waited for that go on.
-    pub(super) fn low_reached(&mut self, sequence: SequenceId, low: Rank, out: &mut Out) {
+    /// The closed timestamp of a sequence is told: readers that waited for that go on.
+    pub(super) fn closed_reached(&mut self, sequence: SequenceId, closed: Rank, out: &mut Out) {
         let (readers, _) = self.reading(out);
-        for ticket in readers.closes.due(sequence, low) {
+        for ticket in readers.closes.due(sequence, closed) {
             let (readers, mut cx) = self.reading(out);
             let moved = readers.closes.is_complete(sequence, ticket, &mut cx);
             self.close_moved(moved, out);
@@ -106,7 +106,7 @@ impl Caerus {
     }
 
     /// A reader of this node asks a copy elsewhere to close a rank. Who leads the sequence can tell the copy its
-    /// low meanwhile: the question is on its way as long as this, so the copy need not ask first.
+    /// closed timestamp meanwhile: the question is on its way as long as this, so the copy need not ask first.
     pub(super) fn hasten_close(&mut self, now: Time, partition: PartitionId, rank: Rank, out: &mut Out) {
         let at = self.cluster.topology.copy_near(partition, self.cluster.me);
         for home in self.residences.homes_in(partition) {
@@ -114,28 +114,28 @@ impl Caerus {
                 continue;
             }
             match self.logs.leads(home) {
-                true => self.on_low_wanted(now, at, home, rank, out),
-                false => self.reading(out).1.want_low(home, rank, at),
+                true => self.on_close_wanted(now, at, home, rank, out),
+                false => self.reading(out).1.want_closed(home, rank, at),
             }
         }
     }
 
-    /// Asks again for lows that readers here wait for: a clock elsewhere may never come to them by itself.
-    pub(super) fn ask_lows(&mut self, now: Time, out: &mut Out) {
+    /// Asks again for closed timestamps that readers here wait for: a clock elsewhere may never come to them by itself.
+    pub(super) fn ask_closed(&mut self, now: Time, out: &mut Out) {
         if !self.cluster.is_unbounded() {
             return;
         }
         for n in 0..self.logs.len() {
             let sequence = SequenceId(n as u16);
-            let Some(rank) = self.readers.closes.low_wanted(sequence) else { continue };
+            let Some(rank) = self.readers.closes.closed_wanted(sequence) else { continue };
             if self.logs.leads(sequence) {
-                self.want_own_low(now, sequence, rank, out);
+                self.want_own_closed(now, sequence, rank, out);
                 continue;
             }
             let (readers, mut cx) = self.reading(out);
             if readers.closes.asks_again(now, sequence, rank, cx.patience_ns(sequence)) {
                 let (leader, at) = (cx.logs.of(sequence).leader(), cx.cluster.me);
-                cx.todo.send(leader, Message::LowWanted { sequence, rank, at });
+                cx.todo.send(leader, Message::CloseWanted { sequence, rank, at });
             }
         }
     }
@@ -211,12 +211,12 @@ impl Caerus {
         self.reading(out).1.least_cut()
     }
 
-    /// How far a partition of this node has executed. Readers that this lets go on are told with the next low.
+    /// How far a partition of this node has executed. Readers that this lets go on are told with the next closed timestamp.
     pub(super) fn calibration(&self, now: Time, partition: PartitionId) -> Calibration {
-        let lows = self.residences.homes_in(partition).map(|home| self.logs.of(home).low());
+        let closed = self.residences.homes_in(partition).map(|home| self.logs.of(home).closed());
         let most = if self.cluster.is_unbounded() { Rank::MAX } else { now.rank() };
-        let low = safe_below(&self.cluster, &self.merger, lows.fold(most, Rank::min), partition);
+        let closed = safe_below(&self.cluster, &self.merger, closed.fold(most, Rank::min), partition);
         let (position, rank) = self.scheduler.log(partition);
-        Calibration { position, rank, low }
+        Calibration { position, rank, low: closed }
     }
 }

@@ -15,11 +15,22 @@ use base::{NodeId, Time};
 use std::collections::BTreeMap;
 
 impl Caerus {
-    pub(super) fn tell_voters(&mut self, message: &Message, out: &mut Out) {
-        for node in self.cluster.sequencers.clone().into_iter().flatten() {
-            if node != self.cluster.me {
-                self.send(node, message.clone(), out);
+    /// Whatever is said about who leads a sequence.
+    pub(super) fn on_election(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
+        match message {
+            Message::Suspect { sequence, term } => self.on_suspect(now, from, (sequence, term), out),
+            Message::Agreed { sequence, term } => self.on_agreed(now, from, (sequence, term), out),
+            Message::Elect { sequence, term, merged, accepted, end } => {
+                self.on_elect(now, from, (sequence, term), (merged, accepted, end), out)
             }
+            Message::Promise { sequence, term, tail, lives } => {
+                if self.hear_lives(from, &lives) {
+                    self.on_promise(now, from, (sequence, term), tail, out)
+                }
+            }
+            Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term, out),
+            Message::Leads { sequence, term } => self.on_leads(now, from, (sequence, term), out),
+            _ => unreachable!("another part's message"),
         }
     }
 
@@ -32,25 +43,13 @@ impl Caerus {
         }
     }
 
-    pub(super) fn on_suspect(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        (sequence, term): (SequenceId, Term),
-        out: &mut Out,
-    ) {
+    fn on_suspect(&mut self, now: Time, from: NodeId, (sequence, term): (SequenceId, Term), out: &mut Out) {
         if self.cluster.exists(sequence) {
             self.log(sequence, out, |log, posts| log.on_suspect(now, from, term, posts));
         }
     }
 
-    pub(super) fn on_agreed(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        (sequence, term): (SequenceId, Term),
-        out: &mut Out,
-    ) {
+    fn on_agreed(&mut self, now: Time, from: NodeId, (sequence, term): (SequenceId, Term), out: &mut Out) {
         if self.cluster.exists(sequence)
             && self.log(sequence, out, |log, posts| log.on_agreed(now, from, term, posts))
         {
@@ -58,7 +57,7 @@ impl Caerus {
         }
     }
 
-    pub(super) fn on_elect(
+    fn on_elect(
         &mut self,
         now: Time,
         from: NodeId,
@@ -71,7 +70,7 @@ impl Caerus {
         }
     }
 
-    pub(super) fn on_promise(
+    fn on_promise(
         &mut self,
         now: Time,
         from: NodeId,
@@ -88,7 +87,7 @@ impl Caerus {
 
     /// This node leads a sequence from now on.
     fn took_over(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
-        self.gateway.turn_inside(sequence);
+        self.follow_leader(sequence);
         self.announce(sequence, out);
         self.log(sequence, out, |log, posts| log.beat(now, posts));
     }
@@ -130,19 +129,13 @@ impl Caerus {
         nodes.into_iter().for_each(|node| self.send(node, Message::Leads { sequence, term }, out));
     }
 
-    pub(super) fn on_overtaken(&mut self, now: Time, sequence: SequenceId, term: Term, out: &mut Out) {
+    fn on_overtaken(&mut self, now: Time, sequence: SequenceId, term: Term, out: &mut Out) {
         if self.logs.get(sequence).is_some() {
             self.log(sequence, out, |log, _| log.on_overtaken(now, term));
         }
     }
 
-    pub(super) fn on_leads(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        (sequence, term): (SequenceId, Term),
-        out: &mut Out,
-    ) {
+    fn on_leads(&mut self, now: Time, from: NodeId, (sequence, term): (SequenceId, Term), out: &mut Out) {
         let exists = self.cluster.exists(sequence);
         // Whoever else says so has heard it of the leader.
         let can = self.cluster.sequencers[self.cluster.region_of_term(term).0 as usize].is_some();
@@ -151,15 +144,7 @@ impl Caerus {
             && self.cluster.topology.nodes.len() > usize::from(from.0)
             && self.log(sequence, out, |log, _| log.on_leads(now, term))
         {
-            self.gateway.turn_to(&self.cluster, sequence, self.leader(sequence));
-        }
-    }
-
-    /// What lacks here is gone everywhere, unless it has come from an earlier leader.
-    pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: SequenceId, term: Term, first: u64) {
-        if self.cluster.exists(sequence) && self.logs.of(sequence).is_left_behind(from, term, first) {
-            base::sometimes!("a region finds that it was left behind");
-            self.life.left_behind(sequence);
+            self.follow_leader(sequence);
         }
     }
 }

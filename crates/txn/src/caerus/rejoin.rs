@@ -39,135 +39,26 @@
 //! until every copy has merged them, this one by its former life's word; should that have been further than the
 //! donor, the answers of the others say that something is gone, and a later copy is asked for.
 
+pub(super) mod life;
+
 use super::cluster::Refused;
-use super::donor::{Donor, SILENCE_DOUBLINGS_MAX, WINDOW};
+use super::donor::{SILENCE_DOUBLINGS_MAX, WINDOW, Wish};
 use super::image::Image;
-use super::message::{CopyId, Lives, Message, Part, SequenceId, Standing};
+use super::message::{CopyId, Lives, Message, Part, SequenceId, Standing, Term};
 use super::options::Mutant;
 use super::state::Caerus;
-use super::work::Out;
+use super::work::{Out, Todo};
 use crate::engine::{EngineEffect, Executor};
 use base::codec;
 use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// This node's memory, and copies of it.
-#[derive(Clone, Debug)]
-pub(super) struct Life {
-    /// The incarnation that it began with.
-    born: u32,
-    mode: Mode,
-    /// Nobody keeps any more what this node lacks of a sequence: it was silent for too long.
-    left_behind: Option<SequenceId>,
-    /// It was lost before, and came back so.
-    rejoined: Option<Rejoined>,
-    /// Copies that others take, who have lost theirs.
-    pub donor: Donor,
-}
-
-#[derive(Clone, Debug)]
-enum Mode {
-    Running,
-    /// It has lost its memory and is not whole.
-    Recovering(Box<Joining>),
-}
-
-impl Life {
-    pub fn new(born: u32) -> Life {
-        Life { born, mode: Mode::Running, left_behind: None, rejoined: None, donor: Donor::default() }
-    }
-    /// It has lost the memory of its former lives.
-    pub fn recovering(born: u32, refused: Option<Refused>) -> Life {
-        Life { mode: Mode::Recovering(Box::new(Joining::new(born, refused))), ..Life::new(born) }
-    }
-    /// The incarnation that this memory began with; names the links to sequencers.
-    pub fn born(&self) -> u32 {
-        self.born
-    }
-    pub fn is_running(&self) -> bool {
-        matches!(self.mode, Mode::Running)
-    }
-    /// It is not whole and may be one day.
-    pub fn may_come_back(&self) -> bool {
-        self.joining().is_some_and(|joining| joining.refused.is_none())
-    }
-    /// It lacks entries of a sequence that are gone everywhere.
-    pub fn left_behind(&mut self, sequence: SequenceId) {
-        self.left_behind = Some(sequence);
-    }
-    /// Since it came back without its memory: what was executed before this is not all known here.
-    pub fn rejoined_at(&self) -> Option<Rank> {
-        self.rejoined.map(|rejoined| rejoined.at)
-    }
-    fn joining(&self) -> Option<&Joining> {
-        match &self.mode {
-            Mode::Running => None,
-            Mode::Recovering(joining) => Some(joining),
-        }
-    }
-    fn joining_mut(&mut self) -> Option<&mut Joining> {
-        match &mut self.mode {
-            Mode::Running => None,
-            Mode::Recovering(joining) => Some(joining),
-        }
-    }
-}
-
-/// A node that is not whole.
-#[derive(Clone, Debug)]
-struct Joining {
-    /// It never will be.
-    refused: Option<Refused>,
-    began: Option<Time>,
-    /// Who gives the copy, and the life in which it is made, once a block has come.
-    donor: Option<(NodeId, Option<u32>)>,
-    /// Donors that were silent, or whose copy was too old, since all were.
-    tried: BTreeSet<NodeId>,
-    /// Numbered from 1 on in this life; 0: none has been asked for.
-    copy: CopyId,
-    heard_at: Time,
-    asked_at: Time,
-    next: u32,
-    of: Option<u32>,
-    early: BTreeMap<u32, Part>,
-    /// Of the merger's state, so far.
-    state: Vec<u8>,
-    rows: BTreeSet<PartitionId>,
-    bytes: u64,
-    /// Others that have lost their memory too, and ask where they stand.
-    others: BTreeSet<NodeId>,
-    /// What other regions have said, once the copy is here.
-    answers: Option<BTreeMap<NodeId, Vec<Standing>>>,
-}
-
-impl Joining {
-    fn new(life: u32, refused: Option<Refused>) -> Joining {
-        Joining {
-            refused,
-            began: None,
-            donor: None,
-            tried: BTreeSet::new(),
-            copy: CopyId { life, number: 0 },
-            heard_at: Time::ZERO,
-            asked_at: Time::ZERO,
-            next: 0,
-            of: None,
-            early: BTreeMap::new(),
-            state: Vec::new(),
-            rows: BTreeSet::new(),
-            bytes: 0,
-            others: BTreeSet::new(),
-            answers: None,
-        }
-    }
-}
+use std::collections::BTreeMap;
 
 impl Caerus {
     /// Why nobody is answered here: the node has lost its memory and is not whole again.
     pub(super) fn not_whole(&self) -> Option<SqlError> {
         let region = self.cluster.topology.region_name(self.cluster.region);
         let state = SqlState::CANNOT_CONNECT_NOW;
-        if let Some(sequence) = self.life.left_behind {
+        if let Some(sequence) = self.life.left_behind() {
             let of = self.cluster.topology.region_name(self.cluster.home_of(sequence));
             let message = format!("region {region} was away for too long and cannot catch up");
             return Some(
@@ -422,13 +313,9 @@ impl Caerus {
     }
 
     fn become_whole(&mut self, now: Time, out: &mut Out) {
-        let Mode::Recovering(joining) = std::mem::replace(&mut self.life.mode, Mode::Running) else {
-            unreachable!("it was not whole");
-        };
-        self.logs.stand_with(now, joining.answers.unwrap_or_default().into_values());
+        let standings = self.life.recovered(now);
+        self.logs.stand_with(now, standings.into_values());
         base::sometimes!("a region that lost its memory is whole again");
-        let took_ns = now.since(joining.began.unwrap_or(now));
-        self.life.rejoined = Some(Rejoined { took_ns, bytes: joining.bytes, at: now.rank() });
         out.push(EngineEffect::Restored);
         if self.collector.given_up() > Rank::ZERO {
             out.push(EngineEffect::Collected { below: self.collector.given_up() });
@@ -449,7 +336,41 @@ impl Caerus {
 
     /// How long coming back took, in ns, and how many bytes the copy had, if this node had lost its memory.
     pub fn came_back(&self) -> Option<(u64, u64)> {
-        self.life.rejoined.map(|rejoined| (rejoined.took_ns, rejoined.bytes))
+        self.life.came_back()
+    }
+
+    /// Another node has lost its memory and wants a copy, from a block on.
+    pub(super) fn on_copy_wanted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (copy, first): (CopyId, u32),
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) {
+        match self.life.donor.wish(from, copy, first) {
+            Wish::Over => return,
+            Wish::Ended => return self.send(from, Message::CopyEnded { copy }, out),
+            Wish::Further => {}
+            Wish::Anew => {
+                base::sometimes!("a region gives another one a copy of everything");
+                let state = codec::encode(&self.image());
+                let partitions: Vec<PartitionId> = self.cluster.topology.copies_at(self.cluster.me).collect();
+                executor.begin_copy(from, &partitions);
+                let by = self.life.born();
+                self.life.donor.begin(now, from, (copy, by), &state);
+            }
+        }
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        self.life.donor.hand_out(now, &self.cluster, (from, first), executor, &mut todo);
+    }
+
+    /// What lacks here is gone everywhere, unless it has come from an earlier leader.
+    pub(super) fn on_left_behind(&mut self, from: NodeId, sequence: SequenceId, term: Term, first: u64) {
+        if self.cluster.exists(sequence) && self.logs.of(sequence).is_left_behind(from, term, first) {
+            base::sometimes!("a region finds that it was left behind");
+            self.life.leave_behind(sequence);
+        }
     }
 
     /// A node that is not whole notes who else is not, and says nothing. (With a planted fault it answers as if it had
@@ -485,13 +406,4 @@ impl Caerus {
             _ => {}
         }
     }
-}
-
-/// How a node came back.
-#[derive(Clone, Copy, Debug)]
-struct Rejoined {
-    took_ns: u64,
-    bytes: u64,
-    /// What was executed before is not all known here.
-    at: Rank,
 }

@@ -4,10 +4,10 @@
 //! 1. of the attempts of one request the first in the order takes effect, at every copy; what comes later ends as
 //!    that one did. Wherever two attempts take part they conflict, as if both wrote a row of that name, so all
 //!    copies find the same one first;
-//! 2. an end is kept [`Options::keep_results_ns`]; whoever was issued before what may be forgotten is refused.
+//! 2. an end is kept [`Collection::keep_results_ns`]; whoever was issued before what may be forgotten is refused.
 //!    What may be forgotten follows from a transaction's entries, so all copies refuse alike.
 //!
-//! [`Options::keep_results_ns`]: super::Options::keep_results_ns
+//! [`Collection::keep_results_ns`]: super::options::Collection::keep_results_ns
 
 use super::cluster::Cluster;
 use super::merger::{Extra, Graph};
@@ -91,7 +91,7 @@ fn request_of(cluster: &Cluster, extra: &Extra) -> Option<ClientRequest> {
 
 /// Results at or below this may be forgotten where `collected` is.
 fn forgotten(cluster: &Cluster, collected: Rank) -> Rank {
-    Rank(collected.0.saturating_sub(cluster.options.keep_results_ns))
+    Rank(collected.0.saturating_sub(cluster.options.collection.keep_results_ns))
 }
 
 impl Requests {

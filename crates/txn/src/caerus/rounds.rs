@@ -1,6 +1,6 @@
 //! Rounds before an entry counts, as the baselines' papers have them: inside a region, and between regions.
 //!
-//! *Inside a region* ([`Options::machines_inside`]; Caerus §4.7 and SLOG alike). A region's sequence is kept by three
+//! *Inside a region* ([`Replication::machines_inside`]; Caerus §4.7 and SLOG alike). A region's sequence is kept by three
 //! machines: its leader's and two more. An entry goes to those two first, and counts, and goes to everybody else,
 //! once one of them has it. Nobody inside leads in the leader's stead: whoever is lost there comes back with what it
 //! knew (a node may be a group of machines), or its region is.
@@ -11,77 +11,83 @@
 //! KEEPS: nothing outside the machines of its region acts on an entry before two of three have it; with Paxos for
 //! each entry, none is sent before a majority of regions has promised its place.
 //!
-//! [`Options::machines_inside`]: super::Options::machines_inside
+//! [`Replication::machines_inside`]: super::options::Replication::machines_inside
 
-use super::message::{Message, SequenceId, Term};
-use super::state::Caerus;
-use super::work::Out;
+use super::cluster::Cluster;
+use super::logs::Logs;
+use super::message::{Message, Named, SequenceId, Term};
+use super::work::Todo;
 use base::{NodeId, Time};
 
-impl Caerus {
+impl Logs {
     /// Asks for places of what has gathered; answers when it may.
-    pub(super) fn flush_prepares(&mut self, now: Time, out: &mut Out) -> Option<Time> {
-        let sequence = self.cluster.global?.number;
-        let term = self.logs.of(sequence).term()?;
-        let interval_ns = self.wakes.interval_ns(&self.cluster.options);
-        let (round, at) = self.logs.intake(sequence)?.preparing.ask(now, interval_ns);
+    pub fn flush_prepares(
+        &mut self,
+        now: Time,
+        cluster: &Cluster,
+        interval_ns: u64,
+        todo: &mut Todo<'_>,
+    ) -> Option<Time> {
+        let sequence = cluster.global?.number;
+        let term = self.of(sequence).term()?;
+        let (round, at) = self.intake(sequence)?.preparing().ask(now, interval_ns);
         if let Some(round) = round {
-            self.tell_voters(&Message::Prepare { sequence, term, round }, out);
+            tell_voters(cluster, &Message::Prepare { sequence, term, round }, todo);
         }
         at
     }
 
     /// Asks again whoever should have answered.
-    pub(super) fn prepare_again(&mut self, now: Time, out: &mut Out) {
-        let Some(sequence) = self.cluster.global.map(|global| global.number) else { return };
-        let patience_ns = 2 * self.cluster.topology.wan.widest_ns() + 2 * self.cluster.options.batch_ns;
-        let Some(term) = self.logs.of(sequence).term() else { return };
-        let Some(intake) = self.logs.intake(sequence) else { return };
-        let again = intake.preparing.again(now, patience_ns);
-        for round in again {
-            self.tell_voters(&Message::Prepare { sequence, term, round }, out);
+    pub fn prepare_again(&mut self, now: Time, cluster: &Cluster, todo: &mut Todo<'_>) {
+        let Some(sequence) = cluster.global.map(|global| global.number) else { return };
+        let patience_ns = 2 * cluster.topology.wan.widest_ns() + 2 * cluster.options.batching.interval_ns;
+        let Some(term) = self.of(sequence).term() else { return };
+        let Some(intake) = self.intake(sequence) else { return };
+        for round in intake.preparing().again(now, patience_ns) {
+            tell_voters(cluster, &Message::Prepare { sequence, term, round }, todo);
         }
     }
 
-    pub(super) fn on_prepare(
-        &mut self,
+    /// A leader asks for a place.
+    pub fn on_prepare(
+        &self,
+        cluster: &Cluster,
         from: NodeId,
-        sequence: SequenceId,
-        term: Term,
-        round: u64,
-        out: &mut Out,
+        (sequence, term, round): (SequenceId, Term, u64),
+        todo: &mut Todo<'_>,
     ) {
-        if !self.cluster.speaks(from, sequence, term) || !self.cluster.votes(sequence) {
+        if !cluster.speaks(from, sequence, term) || !cluster.votes(sequence) {
             return;
         }
-        let promised = self.logs.of(sequence).promised();
+        let promised = self.of(sequence).promised();
         if term < promised {
-            self.send(from, Message::Overtaken { sequence, term: promised }, out);
+            todo.send(from, Message::Overtaken { sequence, term: promised });
         } else if term == promised {
-            self.send(from, Message::Prepared { sequence, term, round }, out);
+            todo.send(from, Message::Prepared { sequence, term, round });
         }
         // Of a later term it has not heard yet; the leader asks again.
     }
 
-    pub(super) fn on_prepared(
+    /// A region promises places; what may be placed now, in this order.
+    pub fn prepared(
         &mut self,
-        now: Time,
+        cluster: &Cluster,
         from: NodeId,
-        sequence: SequenceId,
-        term: Term,
-        round: u64,
-        out: &mut Out,
-    ) {
-        let is_voter =
-            self.cluster.sequencers[usize::from(self.cluster.topology.region_of(from).0)] == Some(from);
-        let copies = if self.cluster.exists(sequence) { self.cluster.copies_of(sequence) } else { return };
-        if self.logs.of(sequence).term() != Some(term) || !is_voter {
-            return;
+        (sequence, term, round): (SequenceId, Term, u64),
+    ) -> Vec<Named> {
+        let is_voter = cluster.sequencers[usize::from(cluster.topology.region_of(from).0)] == Some(from);
+        if !cluster.exists(sequence) || self.of(sequence).term() != Some(term) || !is_voter {
+            return Vec::new();
         }
-        let Some(intake) = self.logs.intake(sequence) else { return };
-        let ready = intake.preparing.promised(from, round, copies);
-        for named in ready {
-            self.place(now, sequence, named, out);
-        }
+        let copies = cluster.copies_of(sequence);
+        self.intake(sequence)
+            .map(|intake| intake.preparing().promised(from, round, copies))
+            .unwrap_or_default()
+    }
+}
+
+fn tell_voters(cluster: &Cluster, message: &Message, todo: &mut Todo<'_>) {
+    for node in cluster.sequencers.iter().flatten().filter(|node| **node != cluster.me) {
+        todo.send(*node, message.clone());
     }
 }

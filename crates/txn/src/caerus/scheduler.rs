@@ -15,6 +15,7 @@ use super::outcomes::{End, Outcomes};
 use super::requests::unknown;
 use super::work::{Todo, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
+use crate::graph::turns::Turns;
 use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
 use base::order::StreamItem;
@@ -28,20 +29,12 @@ use std::collections::BTreeMap;
 pub(super) struct Scheduler {
     /// How far each partition's log is.
     logs: Vec<(LogPosition, Rank)>,
-    groups: BTreeMap<u32, Group>,
-    groups_made: u32,
+    turns: Turns,
     /// Wait for reads of another node of this region, since when; and what is known of those nodes.
     exchanging: BTreeMap<TxnId, Time>,
     asking: Asking,
     /// Reads of other nodes whose transaction is not known here, and since when.
     early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
-}
-
-/// A component with several members here.
-#[derive(Clone, Debug)]
-struct Group {
-    members: Vec<Ref>,
-    unexecuted: usize,
 }
 
 /// A transaction has executed here.
@@ -50,15 +43,11 @@ pub(super) struct Executed {
     pub end: End,
 }
 
-/// Components of several members, as they travel: number, members, and how many of those have not executed.
-pub(super) type Groups = Vec<(u32, Vec<TxnId>, u64)>;
-
 impl Scheduler {
     pub fn new(cluster: &Cluster) -> Scheduler {
         Scheduler {
             logs: vec![(LogPosition(0), Rank::ZERO); cluster.topology.partitions.len()],
-            groups: BTreeMap::new(),
-            groups_made: 0,
+            turns: Turns::default(),
             exchanging: BTreeMap::new(),
             asking: Asking::new(&cluster.topology, cluster.region),
             early_reads: BTreeMap::new(),
@@ -75,7 +64,7 @@ impl Scheduler {
     }
     #[cfg(test)]
     pub fn group_count(&self) -> usize {
-        self.groups.len()
+        self.turns.group_count()
     }
     /// How often reads were asked for.
     pub fn reads_asked(&self) -> u64 {
@@ -96,7 +85,7 @@ impl Scheduler {
             return None;
         }
         assert_eq!(vertex.state, State::Emitted, "{} executes once its place is known", vertex.id);
-        assert_eq!(vertex.waits, 0, "{} waits for its predecessors", vertex.id);
+        assert!(vertex.turn.has_come(), "{} waits for its predecessors", vertex.id);
         let transaction = vertex.transaction.clone().expect("entries carry whole transactions");
         if vertex.extra.alone {
             let reads =
@@ -218,30 +207,16 @@ impl Scheduler {
 
     fn executed(&mut self, merger: &mut Merger, at: Ref, rank: Rank, todo: &mut Todo<'_>) {
         merger.executed(at);
-        let vertex = merger.scheduled(at);
-        let (group, followers) = (vertex.group, std::mem::take(&mut vertex.followers));
-        for follower in followers {
-            one_less(merger, follower, todo);
-        }
-        match group {
-            None => self.done(merger, at, rank, todo),
-            Some(number) => {
-                let group = self.groups.get_mut(&number).expect("the component executes");
-                group.unexecuted -= 1;
-                if group.unexecuted == 0 {
-                    let group = self.groups.remove(&number).expect("just found");
-                    group.members.into_iter().for_each(|member| self.done(merger, member, rank, todo));
-                }
-            }
+        let ready = |at| todo.work(Work::Execute(at));
+        for member in self.turns.executed(merger.graph_mut(), at, ready) {
+            self.done(merger, member, rank, todo);
         }
     }
 
     /// It has executed here, as far as it takes part, and so has its whole component.
     fn done(&mut self, merger: &mut Merger, at: Ref, rank: Rank, todo: &mut Todo<'_>) {
         merger.done(at, rank);
-        for dependent in std::mem::take(&mut merger.scheduled(at).dependents) {
-            one_less(merger, dependent, todo);
-        }
+        Turns::done(merger.graph_mut(), at, |at| todo.work(Work::Execute(at)));
     }
 
     /// Forgets reads of transactions that have not come: of most of them the vertex is gone, and other nodes ask for
@@ -288,7 +263,7 @@ impl Scheduler {
             return;
         }
         let participants = vertex.participants.len();
-        let ready = vertex.state == State::Emitted && vertex.waits == 0;
+        let ready = vertex.state == State::Emitted && vertex.turn.has_come();
         let exchange = exchange(merger, at);
         exchange.reads.extend(gathered);
         if ready && exchange.gathered && exchange.reads.len() == participants {
@@ -321,48 +296,25 @@ impl Scheduler {
     }
 
     /// What another node goes on from.
-    pub fn image(&self, id_of: &impl Fn(Ref) -> Option<TxnId>) -> (Groups, u32) {
-        let group = |(number, group): (&u32, &Group)| {
-            let members = group.members.iter().filter_map(|at| id_of(*at)).collect();
-            (*number, members, group.unexecuted as u64)
-        };
-        (self.groups.iter().map(group).collect(), self.groups_made)
+    pub fn turns(&self) -> &Turns {
+        &self.turns
     }
     /// Forgets what was merged or taken over.
     pub fn forget_merged(&mut self) {
-        self.groups.clear();
+        self.turns = Turns::default();
     }
     /// Goes on from another node's.
-    pub fn take_over(
-        &mut self,
-        logs: Vec<(LogPosition, Rank)>,
-        (groups, groups_made): (Groups, u32),
-        at_of: &impl Fn(TxnId) -> Ref,
-    ) {
-        let group = |(number, members, unexecuted): (u32, Vec<TxnId>, u64)| {
-            let members = members.into_iter().map(at_of).collect();
-            (number, Group { members, unexecuted: unexecuted as usize })
-        };
-        self.groups = groups.into_iter().map(group).collect();
-        self.groups_made = groups_made;
-        self.logs = logs;
+    pub fn take_over(&mut self, logs: Vec<(LogPosition, Rank)>, turns: Turns) {
+        (self.logs, self.turns) = (logs, turns);
     }
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.is_settled() && self.groups.is_empty()
+        self.is_settled() && self.turns.group_count() == 0
     }
 }
 
 fn exchange(merger: &mut Merger, at: Ref) -> &mut Exchange {
-    merger.scheduled(at).extra.exchange.get_or_insert_default()
-}
-
-fn one_less(merger: &mut Merger, at: Ref, todo: &mut Todo<'_>) {
-    let vertex = merger.scheduled(at);
-    vertex.waits -= 1;
-    if vertex.waits == 0 {
-        todo.work(Work::Execute(at));
-    }
+    merger.graph_mut().live_mut(at).extra.exchange.get_or_insert_default()
 }
 
 fn too_old(read_at: Rank, collected: Rank) -> SqlError {

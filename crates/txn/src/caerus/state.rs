@@ -5,21 +5,22 @@ use super::cluster::Cluster;
 use super::collection::collector::Collector;
 use super::gateway::{Gateway, is_schema_change};
 use super::homes::Residences;
+use super::image::{self, Copied, Image};
 use super::logs::Logs;
-use super::merger::{Component, Merged, Merger};
-use super::message::{Entry, Message, SequenceId};
+use super::merger::{Component, Extra, Merged, Merger};
+use super::message::{Entry, Message, SequenceId, Timer};
 use super::options::Options;
 use super::outcomes::{Fate, Outcomes};
 use super::plausibility::Refusals;
 use super::readers::Readers;
-use super::rejoin::Life;
-use super::resting::Wakes;
+use super::rejoin::life::Life;
 use super::routing::Routing;
 use super::scheduler::{Executed, Scheduler};
+use super::wakes::Wakes;
 use super::work::{Out, Todo, Work};
 use crate::delays::Delays;
 use crate::engine::Executor;
-use crate::graph::vertex::{Ref, State};
+use crate::graph::vertex::{Ref, State, Vertex};
 use crate::log::{Ack, Log, Posts, Term};
 use base::topology::Topology;
 use base::{NodeId, Rank, Time, TxnId};
@@ -114,6 +115,39 @@ impl Caerus {
         &mut Arc::get_mut(&mut self.cluster).expect("nobody else looks").options
     }
 
+    /// Stands where the image's node stood. This one must have merged nothing, and must be of the same cluster.
+    pub(super) fn take_over(&mut self, image: Image) {
+        assert!(self.merger.graph().is_empty(), "a copy is taken over by who has nothing");
+        let Image { sequences, partitions, vertices, turns, requests, watermark, given_up } = image;
+        for (sequence, known) in (0..).map(SequenceId).zip(sequences) {
+            self.logs.take_over(sequence, (known.merged, known.closed, known.collected), known.seen);
+        }
+        let graph = image::restored(vertices, &self.cluster);
+        let at_of = |txn: TxnId| graph.find(txn).expect("an image names whom it holds");
+        let split = |copied: Copied| ((copied.position, copied.rank_max), (copied.rest, copied.tables));
+        let (logs, residences): (Vec<_>, Vec<_>) = partitions.into_iter().map(split).unzip();
+        self.residences.take_over(&self.cluster, residences, &at_of);
+        self.scheduler.take_over(logs, turns.restored(&at_of));
+        self.outcomes.take_over(requests);
+        // Their node waited for reads of others in its region; here they are read anew.
+        let is_due = |vertex: &Vertex<Extra>| {
+            vertex.extra.local && vertex.state == State::Emitted && vertex.turn.has_come()
+        };
+        let due = graph.iter().filter(|(_, vertex)| is_due(vertex));
+        self.work.extend(due.map(|(at, _)| Work::Execute(at)));
+        self.merger = Merger::of(graph);
+        self.collector.take_over(watermark, given_up);
+        self.logs.collect_to(self.collector.watermark());
+    }
+
+    /// Forgets what was merged or taken over.
+    pub(super) fn forget_merged(&mut self) {
+        self.merger = Merger::default();
+        self.scheduler.forget_merged();
+        self.outcomes.forget_merged();
+        self.work.clear();
+    }
+
     pub(super) fn send(&mut self, to: NodeId, message: Message, out: &mut Out) {
         Todo::new(&self.cluster, &mut self.work, out).send(to, message);
     }
@@ -159,27 +193,25 @@ impl Caerus {
                 }
             }
             Message::LeftBehind { sequence, term, first } => self.on_left_behind(from, sequence, term, first),
-            Message::LowWanted { sequence, rank, at } => self.on_low_wanted(now, at, sequence, rank, out),
-            Message::Prepare { sequence, term, round } => self.on_prepare(from, sequence, term, round, out),
+            Message::CloseWanted { sequence, rank, at } => self.on_close_wanted(now, at, sequence, rank, out),
+            Message::Prepare { sequence, term, round } => {
+                let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+                self.logs.on_prepare(&self.cluster, from, (sequence, term, round), &mut todo)
+            }
             Message::Prepared { sequence, term, round } => {
-                self.on_prepared(now, from, sequence, term, round, out)
+                let ready = self.logs.prepared(&self.cluster, from, (sequence, term, round));
+                ready.into_iter().for_each(|named| self.place(now, sequence, named, out));
             }
             Message::Calibrate { sequence, number } => self.on_calibrate(now, from, sequence, number, out),
             Message::Calibrated { sequence, term, number, end } => {
                 self.on_calibrated(sequence, number, (term, end), out)
             }
-            Message::Suspect { sequence, term } => self.on_suspect(now, from, (sequence, term), out),
-            Message::Agreed { sequence, term } => self.on_agreed(now, from, (sequence, term), out),
-            Message::Elect { sequence, term, merged, accepted, end } => {
-                self.on_elect(now, from, (sequence, term), (merged, accepted, end), out)
-            }
-            Message::Promise { sequence, term, tail, lives } => {
-                if self.hear_lives(from, &lives) {
-                    self.on_promise(now, from, (sequence, term), tail, out)
-                }
-            }
-            Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term, out),
-            Message::Leads { sequence, term } => self.on_leads(now, from, (sequence, term), out),
+            message @ (Message::Suspect { .. }
+            | Message::Agreed { .. }
+            | Message::Elect { .. }
+            | Message::Promise { .. }
+            | Message::Overtaken { .. }
+            | Message::Leads { .. }) => self.on_election(now, from, message, out),
             Message::Reads { txn, gathered } => {
                 let mut todo = Todo::new(&self.cluster, &mut self.work, out);
                 self.scheduler.on_reads(now, &mut self.merger, from, (txn, gathered), &mut todo)
@@ -212,7 +244,7 @@ impl Caerus {
 
     /// Does everything that follows within this call, then sets the timers.
     pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
-        self.release_held(now, out);
+        self.append_delayed(now, out);
         loop {
             while let Some(work) = self.work.pop_front() {
                 match work {
@@ -228,6 +260,127 @@ impl Caerus {
         }
         self.flush(now, out);
         self.rouse(now);
+    }
+
+    /// Sends what may go now and sees to it that the rest will.
+    pub(super) fn flush(&mut self, now: Time, out: &mut Out) {
+        let interval_ns = self.wakes.interval_ns(&self.cluster.options);
+        let submits = self.gateway.flush(now, self.life.born(), interval_ns, out);
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        let prepares = self.logs.flush_prepares(now, &self.cluster, interval_ns, &mut todo);
+        let appends = self.flush_appends(now, out);
+        let delayed = self.logs.delayed_until();
+        if let Some(at) = [submits, prepares, appends, delayed].into_iter().flatten().min() {
+            self.wakes.flush_by(now, at);
+        }
+    }
+
+    /// Tells nodes without a copy, which hear no moves, where things are homed that have moved.
+    fn announce_homes(&mut self, out: &mut Out) {
+        if self.cluster.sequencers[usize::from(self.cluster.region.0)] != Some(self.cluster.me) {
+            return;
+        }
+        let homes = self.residences.moved();
+        if homes.is_empty() {
+            return;
+        }
+        let topology = &self.cluster.topology;
+        let is_told = |node: &NodeId| {
+            topology.region_of(*node) == self.cluster.region && topology.copies_at(*node).next().is_none()
+        };
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        for node in topology.node_ids().filter(is_told) {
+            todo.send(node, Message::Homes { homes: homes.clone() });
+        }
+    }
+
+    fn tick(&mut self, now: Time, out: &mut Out) {
+        self.watch(now, out);
+        self.look_for_silence(now, out);
+        self.gateway.let_go_on();
+        self.heartbeat(now, out);
+        self.gateway.overdue(now);
+        self.logs.overdue(now);
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        self.logs.prepare_again(now, &self.cluster, &mut todo);
+        self.gateway.ask_outcomes(now, &self.cluster, &mut todo);
+        self.scheduler.ask_reads(now, &self.cluster, &self.merger, &mut todo);
+        self.ask_ends(now, out);
+        self.ask_closed(now, out);
+        self.scheduler.forget_early(now, self.cluster.options.retry_after_ns(&self.cluster.topology));
+        self.collect();
+        self.give_up(out);
+    }
+
+    /// A tick has come and was worked off: the next one.
+    fn ticked(&mut self, now: Time) {
+        let is_busy = self.is_busy();
+        self.wakes.ticked(now, is_busy, &self.cluster);
+    }
+
+    /// Something may have happened: whoever rests looks around soon.
+    fn rouse(&mut self, now: Time) {
+        if self.wakes.rests() && self.is_busy() {
+            self.wakes.rouse(now, &self.cluster);
+        }
+    }
+
+    /// Whether something is under way here. Readers that wait do not count: there are always some that follow
+    /// the streams.
+    fn is_busy(&self) -> bool {
+        !(self.life.is_running()
+            && self.life.donor.is_idle()
+            && self.gateway.is_settled()
+            && self.merger.is_settled()
+            && self.scheduler.is_settled()
+            && self.readers.is_settled()
+            && self.logs.is_settled())
+    }
+
+    /// Lets out the answers that may go, and sees to it that the next one will.
+    pub(super) fn open_gate(&mut self, now: Time, out: &mut Out) {
+        if let Some(at) = self.gateway.open_gate(now, &self.cluster, out) {
+            self.wakes.gate_at(at);
+        }
+    }
+
+    /// What a reminder is about.
+    pub(super) fn remind(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut Out) {
+        if !self.life.is_running() {
+            return self.remind_joining(now, timer, out);
+        }
+        match timer {
+            // Both follow from whatever settles.
+            Timer::Flush | Timer::Gate => {}
+            Timer::Tick => {
+                self.tick(now, out);
+                self.life.donor.drop_unwanted(now, &self.cluster, executor);
+                self.ticked(now);
+            }
+            Timer::Collect => {
+                self.report_progress(now, out);
+                self.logs.led().into_iter().for_each(|sequence| self.announce(sequence, out));
+                self.announce_homes(out);
+                self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
+            }
+        }
+        self.settle(now, executor, out);
+    }
+
+    /// The same reminders, for a node that is not whole.
+    fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
+        match timer {
+            Timer::Flush => {}
+            Timer::Gate => self.open_gate(now, out),
+            Timer::Tick => {
+                self.go_on_joining(now, out);
+                self.ticked(now);
+            }
+            Timer::Collect => {
+                self.report_absence(out);
+                self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
+            }
+        }
     }
 
     /// The next entry of a sequence.

@@ -1,4 +1,5 @@
-//! What dependency-graph engines share: vertices, who touched what last, strongly connected components.
+//! What dependency-graph engines share: vertices, who touched what last, strongly connected components, and
+//! who executes when.
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
@@ -6,4 +7,5 @@ pub mod component;
 pub mod conflict;
 pub mod participants;
 pub mod seen;
+pub mod turns;
 pub mod vertex;

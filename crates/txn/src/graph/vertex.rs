@@ -4,7 +4,9 @@
 //! never change. A [`Ref`] whose generation is over names a vertex that was collected: its rank lies at
 //! or below the watermark.
 
-use super::participants::{NodeSet, Participants};
+use super::component::Searched;
+use super::participants::Participants;
+use super::turns::Turn;
 use base::hash::PointMap;
 use base::txn::Transaction;
 use base::{Rank, TxnId};
@@ -54,38 +56,11 @@ pub struct Vertex<X> {
     pub rank: Option<Rank>,
     /// Valid from [`State::Final`] on. May hold references to collected vertices.
     pub deps: Refs,
-    /// Its rank is at least this, because of dependencies that may have been collected since.
-    pub inherited: Rank,
-    /// Dependencies were collected whose ranks are not part of `inherited`, up to this rank.
-    pub lost: Rank,
-    /// A participant had not executed it when the watermark was here: dependencies up to this rank
-    /// cannot affect its own.
-    pub dominates: Rank,
-    /// What its session had seen; valid from [`State::PreAccepted`] on where it takes part, else from
-    /// [`State::Final`] on.
-    pub after: Rank,
-    /// Roots to search again when this vertex becomes final.
-    pub watchers: SmallVec<[Ref; 2]>,
-    /// The vertex that this root watches.
-    pub blocked_on: Option<Ref>,
-    /// Predecessors that must be done (or, in one component, executed) before it executes here.
-    pub waits: u32,
-    /// Who waits for this vertex to be done.
-    pub dependents: SmallVec<[Ref; 2]>,
-    /// Members of its component that wait for it to be executed.
-    pub followers: SmallVec<[Ref; 1]>,
-    /// Component of more than one member.
-    pub group: Option<u32>,
-    /// Nodes that hold it with final dependencies, as far as known here.
-    pub held_by: NodeSet,
-    /// Local partitions on whose stream it is, as bits.
-    pub streamed: u64,
+    /// What searches for components note here.
+    pub searched: Searched,
+    /// When it executes here.
+    pub turn: Turn,
     pub extra: X,
-    // Scratch of one search.
-    pub(super) visit: u64,
-    pub(super) index: u32,
-    pub(super) low: u32,
-    pub(super) stacked: bool,
 }
 
 /// All vertices held at a node.
@@ -94,7 +69,7 @@ pub struct Vertices<X> {
     slots: Vec<Slot<X>>,
     free: Vec<u32>,
     by_id: PointMap<TxnId, u32>,
-    pub(super) visits: u64,
+    pub(super) walks: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +80,7 @@ struct Slot<X> {
 
 impl<X> Default for Vertices<X> {
     fn default() -> Self {
-        Vertices { slots: Vec::new(), free: Vec::new(), by_id: PointMap::default(), visits: 0 }
+        Vertices { slots: Vec::new(), free: Vec::new(), by_id: PointMap::default(), walks: 0 }
     }
 }
 
@@ -126,23 +101,9 @@ impl<X: Default> Vertices<X> {
             bound: Rank::ZERO,
             rank: None,
             deps: Refs::new(),
-            inherited: Rank::ZERO,
-            lost: Rank::ZERO,
-            dominates: Rank::ZERO,
-            after: Rank::ZERO,
-            watchers: SmallVec::new(),
-            blocked_on: None,
-            waits: 0,
-            dependents: SmallVec::new(),
-            followers: SmallVec::new(),
-            group: None,
-            held_by: NodeSet::default(),
-            streamed: 0,
+            searched: Searched::default(),
+            turn: Turn::default(),
             extra: X::default(),
-            visit: 0,
-            index: 0,
-            low: 0,
-            stacked: false,
         });
         Ref { slot, generation: entry.generation }
     }
@@ -186,16 +147,6 @@ impl<X> Vertices<X> {
     }
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
-    }
-    /// Starts a walk over the graph.
-    pub fn begin_visit(&mut self) -> u64 {
-        self.visits += 1;
-        self.visits
-    }
-    /// Whether this walk comes here for the first time.
-    pub fn first_visit(&mut self, at: Ref, visit: u64) -> bool {
-        let vertex = self.live_mut(at);
-        std::mem::replace(&mut vertex.visit, visit) != visit
     }
     /// Every vertex, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (Ref, &Vertex<X>)> {

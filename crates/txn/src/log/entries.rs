@@ -10,7 +10,7 @@
 //!    regions hold it in one term, and every later leader has heard one of those (it needs the promises of all
 //!    but K regions, and goes on with the log of the latest term, the longest of those);
 //! 4. an entry is kept until every replica has merged it: whoever comes to lead has it for whoever lacks it;
-//! 5. the closed timestamp `low` is below the stamps of all that is here and not merged, and below those of all that
+//! 5. the closed timestamp is below the stamps of all that is here and not merged, and below those of all that
 //!    will come.
 
 use super::group::Term;
@@ -46,7 +46,7 @@ pub(super) struct Entries<E> {
     stamps: BTreeSet<(Rank, u64)>,
     /// The leader's closed timestamp.
     told: Rank,
-    low: Rank,
+    closed: Rank,
     collected: Rank,
     granted: Grant,
     arriving: Arriving<E>,
@@ -88,16 +88,16 @@ impl<E: Item> Entries<E> {
             stable: 0,
             stamps: BTreeSet::new(),
             told: Rank::ZERO,
-            low: Rank::ZERO,
+            closed: Rank::ZERO,
             collected: Rank::ZERO,
             granted: Grant::default(),
             arriving: Arriving::of(term, 0, 0),
         }
     }
     /// Begins where another node's copy stands; nothing behind that is here.
-    pub fn take_over(&mut self, merged: u64, low: Rank, collected: Rank) {
+    pub fn take_over(&mut self, merged: u64, closed: Rank, collected: Rank) {
         (self.first, self.merged, self.stable) = (merged, merged, merged);
-        (self.told, self.low, self.collected) = (low, low, collected);
+        (self.told, self.closed, self.collected) = (closed, closed, collected);
         self.log.clear();
         self.stamps.clear();
         self.arriving.inbox = Inbox::starting_at(merged);
@@ -133,8 +133,8 @@ impl<E: Item> Entries<E> {
     pub fn stable(&self) -> u64 {
         self.stable
     }
-    pub fn low(&self) -> Rank {
-        self.low
+    pub fn closed(&self) -> Rank {
+        self.closed
     }
     pub fn collected(&self) -> Rank {
         self.collected
@@ -173,7 +173,7 @@ impl<E: Item> Entries<E> {
     /// Takes what a leader sends, of no lower term than anything before; answers up to where everything has
     /// arrived, and whether something lacks.
     pub fn receive(&mut self, append: &mut Append<E>) -> (u64, bool) {
-        let Append { term, since, first, low, collected, .. } = *append;
+        let Append { term, since, first, closed, collected, .. } = *append;
         let arriving = &mut self.arriving;
         assert!(term >= arriving.hearing, "a leader that was followed is not followed by an earlier one");
         if term > arriving.hearing {
@@ -193,16 +193,16 @@ impl<E: Item> Entries<E> {
                 self.adopt(term, staged);
             }
         }
-        if low > self.told {
+        if closed > self.told {
             let early = self.arriving.early.entry(end).or_default();
-            *early = (low.max(early.0), collected.max(early.1));
+            *early = (closed.max(early.0), collected.max(early.1));
         }
         while self.accepted == term
             && let Some(entry) = self.arriving.early.first_entry()
             && *entry.key() <= next
         {
-            let (low, collected) = entry.remove();
-            self.told = self.told.max(low);
+            let (closed, collected) = entry.remove();
+            self.told = self.told.max(closed);
             self.collected = self.collected.max(collected);
         }
         (next, self.arriving.inbox.has_gap() || next < end)
@@ -291,9 +291,9 @@ impl<E: Item> Entries<E> {
 
     /// This node leads, and tells that no later entry is stamped at or below this. It counts among those who have
     /// granted it, should it have to promise to follow.
-    pub fn tell(&mut self, low: Rank) {
-        self.granted.low = self.granted.low.max(low);
-        self.told = self.told.max(low);
+    pub fn tell(&mut self, closed: Rank) {
+        self.granted.closed = self.granted.closed.max(closed);
+        self.told = self.told.max(closed);
     }
     /// The same of versions that are collected.
     pub fn tell_collected(&mut self, collected: Rank) {
@@ -306,8 +306,8 @@ impl<E: Item> Entries<E> {
     /// The closed timestamp, if it has grown.
     pub fn lower(&mut self) -> Option<Rank> {
         let reached = self.stamps.first().map_or(self.told, |(stamp, _)| self.told.min(stamp.previous()));
-        let has_grown = reached > self.low;
-        self.low = reached.max(self.low);
+        let has_grown = reached > self.closed;
+        self.closed = reached.max(self.closed);
         has_grown.then_some(reached)
     }
 }

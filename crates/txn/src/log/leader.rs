@@ -45,13 +45,13 @@ pub(super) struct Leader<E> {
 /// How far closed timestamps are told and granted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lease {
-    low: Rank,
+    closed: Rank,
     /// What earlier leaders may have told.
     floor: Grant,
     wanted: Grant,
     wanted_at: Time,
     /// Readers need this much, whatever the clock shows; only where clocks have no bound.
-    low_wanted: Rank,
+    closed_wanted: Rank,
 }
 
 /// Questions where the log ends that are not answered: until K others have confirmed a probe that left later.
@@ -116,8 +116,8 @@ impl<E: Item> Leader<E> {
     pub fn everywhere(&self) -> u64 {
         self.everywhere
     }
-    pub fn low(&self) -> Rank {
-        self.lease.low
+    pub fn closed(&self) -> Rank {
+        self.lease.closed
     }
     pub fn floor(&self) -> Grant {
         self.lease.floor
@@ -163,23 +163,23 @@ impl<E: Item> Leader<E> {
         let is_bound = group.copies > 0 && !group.planted(Fault::NoLease);
         let granted = match is_bound {
             true if !self.is_open => Rank::ZERO,
-            true => self.said_elsewhere(group, |node| Some(self.peers[&node].0.low)).unwrap_or_default(),
+            true => self.said_elsewhere(group, |node| Some(self.peers[&node].0.closed)).unwrap_or_default(),
             false => Rank::MAX,
         };
         let rank = rank.min(granted);
-        let is_more = rank > self.lease.low;
-        self.lease.low = rank.max(self.lease.low);
+        let is_more = rank > self.lease.closed;
+        self.lease.closed = rank.max(self.lease.closed);
         is_more
     }
     /// A reader needs this closed timestamp, whatever the clock shows; whether that is new.
-    pub fn want_low(&mut self, rank: Rank) -> bool {
-        let is_new = rank > self.lease.low_wanted;
-        self.lease.low_wanted = rank.max(self.lease.low_wanted);
+    pub fn want_closed(&mut self, rank: Rank) -> bool {
+        let is_new = rank > self.lease.closed_wanted;
+        self.lease.closed_wanted = rank.max(self.lease.closed_wanted);
         is_new
     }
     /// A closed timestamp that readers wait for and that is not told.
-    pub fn low_lacking(&self) -> Option<Rank> {
-        Some(self.lease.low_wanted).filter(|wanted| *wanted > self.lease.low)
+    pub fn closed_lacking(&self) -> Option<Rank> {
+        Some(self.lease.closed_wanted).filter(|wanted| *wanted > self.lease.closed)
     }
 
     /// Which versions replicas may give up, as far as this sequence goes.
@@ -196,18 +196,18 @@ impl<E: Item> Leader<E> {
         let bound = (now.rank() + group.times.clock_bound_ns).previous();
         let lease_ns = group.times.lease_ns;
         let lease = &mut self.lease;
-        let is_short = lease.low_wanted > lease.wanted.low;
+        let is_short = lease.closed_wanted > lease.wanted.closed;
         if group.copies > 0 && (is_short || now >= lease.wanted_at + lease_ns / 8) {
             lease.wanted_at = now;
-            let low = (bound + lease_ns).max(lease.low_wanted);
-            lease.wanted = Grant { low, collected: standing.watermark };
+            let closed = (bound + lease_ns).max(lease.closed_wanted);
+            lease.wanted = Grant { closed, collected: standing.watermark };
         }
         Append {
             term: self.term,
             since: self.since,
             first: self.outbox.end(),
             entries: Vec::new(),
-            low: lease.low,
+            closed: lease.closed,
             collected,
             stable: standing.stable,
             everywhere: self.everywhere,
@@ -222,13 +222,13 @@ impl<E: Item> Leader<E> {
     fn empty_at(&self, first: u64, append: &Append<E>) -> Append<E> {
         if self.outbox.end().saturating_sub(first) > BACKLOG_LOOKED_AT_MAX {
             // It is far behind: to tell it how far the sequence is complete would take a look at all it lacks.
-            return Append { first, low: Rank::ZERO, collected: Rank::ZERO, ..append.clone() };
+            return Append { first, closed: Rank::ZERO, collected: Rank::ZERO, ..append.clone() };
         }
         let behind = self.outbox.behind(first);
-        let all = behind.fold((self.lease.low, append.collected), |(low, collected), entry| {
-            (low.min(entry.stamp().previous()), collected.min(entry.collected()))
+        let all = behind.fold((self.lease.closed, append.collected), |(closed, collected), entry| {
+            (closed.min(entry.stamp().previous()), collected.min(entry.collected()))
         });
-        Append { first, low: all.0, collected: all.1, ..append.clone() }
+        Append { first, closed: all.0, collected: all.1, ..append.clone() }
     }
 
     /// Entries before this may go to others than the machines inside.
@@ -269,8 +269,8 @@ impl<E: Item> Leader<E> {
         let batches = self.outbox.unsent(now, limit);
         for (to, first, entries, is_last) in batches {
             let behind = self.empty_at(first + entries.len() as u64, &append);
-            let low = if is_last { behind.low } else { Rank::ZERO };
-            posts.push((to, Said::Append(Append { first, entries, low, ..behind })));
+            let closed = if is_last { behind.closed } else { Rank::ZERO };
+            posts.push((to, Said::Append(Append { first, entries, closed, ..behind })));
             told.extend(is_last.then_some(to));
         }
         (told, append.collected)

@@ -143,8 +143,8 @@ impl<E: Item> Log<E> {
         self.candidacy.as_ref().is_some_and(|own| own.term() == term && own.stands())
     }
     /// The closed timestamp: no entry that is merged from now on is stamped at or below this.
-    pub fn low(&self) -> Rank {
-        self.entries.low()
+    pub fn closed(&self) -> Rank {
+        self.entries.closed()
     }
     /// Whoever is merged from now on knows versions up to here to be gone.
     pub fn collected(&self) -> Rank {
@@ -306,8 +306,8 @@ impl<E: Item> Log<E> {
     /// An entry that is added now is stamped above this, and knows versions up to the second to be collected.
     pub fn least(&self) -> (Rank, Rank) {
         let leader = self.leader.as_ref().expect("only the leader adds");
-        let (low, floor) = (leader.low(), leader.floor());
-        (low.max(floor.low), self.watermark.max(floor.collected).max(self.entries.collected()))
+        let (closed, floor) = (leader.closed(), leader.floor());
+        (closed.max(floor.closed), self.watermark.max(floor.collected).max(self.entries.collected()))
     }
     /// Adds an entry; whether it is stable at once.
     pub fn push(&mut self, entry: E) -> bool {
@@ -327,21 +327,21 @@ impl<E: Item> Log<E> {
         let Some(leader) = &mut self.leader else { return false };
         let is_more = leader.promise(&self.group, rank);
         if is_more {
-            self.entries.tell(leader.low());
+            self.entries.tell(leader.closed());
         }
         is_more
     }
     /// A reader needs this closed timestamp, whatever the clock shows; whether others have to grant it first.
-    pub fn want_low(&mut self, rank: Rank) -> bool {
-        self.leader.as_mut().is_some_and(|leader| leader.want_low(rank))
+    pub fn want_closed(&mut self, rank: Rank) -> bool {
+        self.leader.as_mut().is_some_and(|leader| leader.want_closed(rank))
     }
     /// A closed timestamp that readers wait for and that is not told.
-    pub fn low_lacking(&self) -> Option<Rank> {
-        self.leader.as_ref()?.low_lacking()
+    pub fn closed_lacking(&self) -> Option<Rank> {
+        self.leader.as_ref()?.closed_lacking()
     }
     /// Whether the closed timestamp that is told is below a rank.
     pub fn tells_less_than(&self, rank: Rank) -> bool {
-        self.leader.as_ref().is_some_and(|leader| leader.low() < rank)
+        self.leader.as_ref().is_some_and(|leader| leader.closed() < rank)
     }
     /// When replicas are to be sent something.
     pub fn due(&self, now: Time) -> Due {
@@ -460,8 +460,8 @@ impl<E: Item> Log<E> {
         Standing { promised, highest, led_in, tail: self.entries.whole_tail(merged) }
     }
     /// Begins where another node's copy stands; nothing behind that is here.
-    pub fn take_over(&mut self, merged: u64, low: Rank, collected: Rank) {
-        self.entries.take_over(merged, low, collected);
+    pub fn take_over(&mut self, merged: u64, closed: Rank, collected: Rank) {
+        self.entries.take_over(merged, closed, collected);
     }
     /// Has promised what any of these regions has, and has the best of their logs, as a new leader would.
     pub fn stand_with(&mut self, now: Time, others: Vec<Standing<E>>) {
@@ -488,8 +488,8 @@ impl<E: Item> Log<E> {
     pub fn check_invariants(&self) {
         if let Some(leader) = &self.leader {
             assert_eq!(self.entries.accepted(), leader.term(), "a leader's log is its own");
-            let told = leader.low().max(leader.floor().low);
-            assert!(self.low() <= told, "a leader stamps above what was promised");
+            let told = leader.closed().max(leader.floor().closed);
+            assert!(self.closed() <= told, "a leader stamps above what was promised");
         }
         assert!(self.accepted() <= self.promised(), "nobody is followed below a promise");
         let merged = self.merged();

@@ -18,14 +18,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The closed timestamp of the sequence up to here.
-    pub low: Rank,
+    pub closed: Rank,
     /// Versions given up to here.
     pub collected: Rank,
 }
 
 impl Grant {
     pub(crate) fn max(self, other: Grant) -> Grant {
-        Grant { low: self.low.max(other.low), collected: self.collected.max(other.collected) }
+        Grant { closed: self.closed.max(other.closed), collected: self.collected.max(other.collected) }
     }
 }
 
@@ -59,7 +59,7 @@ pub struct Append<E> {
     pub first: u64,
     pub entries: Vec<E>,
     /// Entries behind these are stamped above.
-    pub low: Rank,
+    pub closed: Rank,
     /// Entries behind these know versions at or below this to be gone.
     pub collected: Rank,
     /// Entries before this are in as many other regions as have to have them.
@@ -80,7 +80,7 @@ impl<E> Default for Append<E> {
             since: 0,
             first: 0,
             entries: Vec::new(),
-            low: Rank::ZERO,
+            closed: Rank::ZERO,
             collected: Rank::ZERO,
             stable: 0,
             everywhere: 0,

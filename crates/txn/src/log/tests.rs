@@ -162,8 +162,8 @@ impl World {
     fn check(&self) {
         for (n, log) in self.logs.iter().enumerate() {
             for later in &self.merged[log.merged() as usize..] {
-                let low = log.low();
-                assert!(later.stamp > low, "{later:?} is merged elsewhere, and n{n} has closed {low}");
+                let closed = log.closed();
+                assert!(later.stamp > closed, "{later:?} is merged elsewhere, and n{n} has closed {closed}");
             }
         }
     }
@@ -268,9 +268,9 @@ fn handle(
 /// Merges what is stable at a node, as all nodes have to.
 fn merge(log: &mut Log<Entry>, merged: &mut Vec<Entry>) {
     loop {
-        let (index, low) = (log.merged() as usize, log.low());
+        let (index, closed) = (log.merged() as usize, log.closed());
         let Some(entry) = log.take() else { break };
-        assert!(entry.stamp > low, "{entry:?} comes after {low} was closed");
+        assert!(entry.stamp > closed, "{entry:?} comes after {closed} was closed");
         match merged.get(index) {
             Some(known) => assert_eq!(*known, entry, "two nodes merge different entries at {index}"),
             None => merged.push(entry),

@@ -5,60 +5,35 @@
 //! and whatever has not executed at some participant has a cts above it. For a component that takes no
 //! part here this has to be asked; a truncated closure alone proves nothing.
 
+pub(super) mod inquiries;
+
 use super::message::{Deadline, Decision, Dependency, Fragment, Known, Message};
 use super::options::Mutant;
-use super::state::{Extra, Out, Perseus, Work};
+use super::state::Perseus;
+use super::vertex::{CollectedAncestors, Extra};
+use super::work::{Out, Work};
 use crate::graph::component;
+use crate::graph::turns::{Turns, conflict_at};
 use crate::graph::vertex::{Ref, State, Vertex};
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// Questions to participants about vertices that closures lack, and how often each was asked again.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Inquiries {
-    attempts: BTreeMap<TxnId, usize>,
-}
-
-impl Inquiries {
-    /// Asks about a vertex, unless it was asked about already; whether it does.
-    fn begin(&mut self, txn: TxnId) -> bool {
-        self.attempts.insert(txn, 0).is_none()
-    }
-    /// Asks once more, unless there is an answer; how often it did.
-    fn again(&mut self, txn: TxnId) -> Option<usize> {
-        let attempt = self.attempts.get_mut(&txn)?;
-        *attempt += 1;
-        Some(*attempt)
-    }
-    /// Nothing has to be asked about it any more.
-    pub fn settled(&mut self, txn: TxnId) {
-        self.attempts.remove(&txn);
-    }
-    fn open(&self) -> impl Iterator<Item = TxnId> + '_ {
-        self.attempts.keys().copied()
-    }
-    pub fn len(&self) -> usize {
-        self.attempts.len()
-    }
-}
-
 impl Perseus {
     /// Emits a final transaction's closure if all of it is final; else sees to it that it will be.
     pub(super) fn search(&mut self, now: Time, root: Ref, out: &mut Out) {
-        let Some(vertex) = self.graph.get_mut(root) else { return };
+        let Some(vertex) = self.graph.get(root) else { return };
         if vertex.state != State::Final {
             return;
         }
-        vertex.blocked_on = None;
+        self.graph.unblock(root);
         let mut found = component::search(&mut self.graph, root);
         if self.cluster.options.planted(Mutant::ExecuteBeforeFinal) && !found.blockers.is_empty() {
             found.blockers.clear();
             found.components = vec![SmallVec::from_elem(root, 1)];
         }
         if let Some(&first) = found.blockers.first() {
-            self.graph.live_mut(first).watchers.push(root);
-            self.graph.live_mut(root).blocked_on = Some(first);
+            self.graph.block(root, first);
             let asked = found.blockers.into_iter().filter(|b| !self.takes_part(*b)).collect();
             self.inquire(now, asked, out);
             return;
@@ -66,7 +41,7 @@ impl Perseus {
         let doubtful: Vec<Ref> = found.components.iter().filter_map(|c| self.doubtful(c)).collect();
         if let Some(&first) = doubtful.first() {
             base::sometimes!("a rank is asked for because ancestors were collected");
-            self.graph.live_mut(first).watchers.push(root);
+            self.graph.watch(first, root);
             self.inquire(now, doubtful, out);
             return;
         }
@@ -92,7 +67,8 @@ impl Perseus {
         }
         members.iter().copied().find(|at| {
             let vertex = self.graph.live(*at);
-            vertex.dominates < vertex.lost && !self.cluster.options.planted(Mutant::RankFromTruncatedClosure)
+            vertex.extra.collected.dominates < vertex.extra.collected.lost
+                && !self.cluster.options.planted(Mutant::RankFromTruncatedClosure)
         })
     }
 
@@ -101,7 +77,7 @@ impl Perseus {
         let mut told = None;
         for &at in members {
             let vertex = self.graph.live(at);
-            computed = computed.max(vertex.bound).max(vertex.inherited);
+            computed = computed.max(vertex.bound).max(vertex.extra.collected.inherited);
             told = told.or(vertex.rank);
             for &dependency in &vertex.deps {
                 // Within the component nobody is emitted yet.
@@ -126,7 +102,7 @@ impl Perseus {
                 vertex.state = State::Done;
                 self.collection.done(rank, at);
             }
-            let watchers = std::mem::take(&mut self.graph.live_mut(at).watchers);
+            let watchers = self.graph.take_watchers(at);
             self.work.extend(watchers.into_iter().map(Work::Search));
         }
         match local.as_slice() {
@@ -140,77 +116,22 @@ impl Perseus {
     }
 
     fn queue_alone(&mut self, at: Ref) {
-        let deps = self.graph.live(at).deps.clone();
-        let enough = if self.cluster.options.planted(Mutant::ForgetComponents) {
-            State::Executed
-        } else {
-            State::Done
-        };
-        let mut waits = 0;
-        for dependency in deps {
-            if let Some(vertex) = self.graph.get_mut(dependency)
-                && vertex.transaction.is_some()
-                && vertex.state < enough
-                && dependency != at
-            {
-                vertex.dependents.push(at);
-                waits += 1;
-            }
-        }
-        self.graph.live_mut(at).waits = waits;
-        if waits == 0 {
+        let planted = self.cluster.options.planted(Mutant::ForgetComponents);
+        if Turns::queue_alone(&mut self.graph, at, if planted { State::Executed } else { State::Done }) {
             self.work.push_back(Work::Execute(at));
         }
     }
 
-    /// Members of one component execute by id where they conflict, after everything that any of them
-    /// depends on: a conflict may be visible only through another member's dependencies.
     fn queue_component(&mut self, members: &[Ref]) {
-        base::sometimes!("a component with several members executes");
-        let group = self.schedule.begin_group(members);
-        let mut outside: Vec<Ref> = Vec::new();
-        for &at in members {
-            outside.extend(self.graph.live(at).deps.iter().filter(|dependency| {
-                !members.contains(dependency)
-                    && self
-                        .graph
-                        .get(**dependency)
-                        .is_some_and(|v| v.transaction.is_some() && v.state < State::Done)
-            }));
-        }
-        outside.sort_unstable();
-        outside.dedup();
-        for (nth, &at) in members.iter().enumerate() {
-            self.graph.live_mut(at).group = Some(group);
-            let mut waits = outside.len() as u32;
-            for &ahead in &outside {
-                self.graph.live_mut(ahead).dependents.push(at);
-            }
-            for &ahead in &members[..nth] {
-                if self.conflict_here(ahead, at) && !self.cluster.options.planted(Mutant::ForgetComponents) {
-                    self.graph.live_mut(ahead).followers.push(at);
-                    waits += 1;
-                }
-            }
-            self.graph.live_mut(at).waits = waits;
-            if waits == 0 {
-                self.work.push_back(Work::Execute(at));
-            }
-        }
-    }
-
-    fn conflict_here(&self, a: Ref, b: Ref) -> bool {
-        let access = |at| &self.graph.live(at).transaction.as_ref().expect("it takes part here").access;
-        let (a, b) = (access(a), access(b));
-        let local = a.by_partition.keys().filter(|p| self.local_index(**p).is_some());
-        local.into_iter().any(|partition| {
-            a.at(*partition).iter().any(|mine| {
-                b.at(*partition).iter().any(|other| {
-                    use base::txn::AccessMode::Read;
-                    (mine.mode, other.mode) != (Read, Read) && mine.granule.overlaps(&other.granule)
-                })
-            })
-        })
+        let Perseus { cluster, partitions, graph, work, .. } = self;
+        let conflict = |a: &Vertex<Extra>, b: &Vertex<Extra>| {
+            let transactions = a.transaction.as_ref().zip(b.transaction.as_ref());
+            let (a, b) = transactions.expect("both take part here");
+            conflict_at(&a.access, &b.access, |partition| partitions.index_of(partition).is_some())
+                && !cluster.options.planted(Mutant::ForgetComponents)
+        };
+        let ready = |at| work.push_back(Work::Execute(at));
+        self.schedule.turns.queue_component(graph, members, members, conflict, ready);
     }
 
     /// Asks participants about vertices, all of one search at once.
@@ -231,7 +152,7 @@ impl Perseus {
             by_node.entry(node).or_default().push(Dependency { txn, participants });
             self.remember(at, Deadline::Inquiry(txn), 0);
         }
-        let watermark = self.collection.watermark;
+        let watermark = self.collection.watermark();
         for (node, vertices) in by_node {
             self.send(node, Message::Inquire { vertices, watermark }, out);
         }
@@ -249,7 +170,7 @@ impl Perseus {
         let nodes = participants.nodes(&self.cluster.topology);
         let node = nodes[attempt % nodes.len()];
         let vertices = vec![Dependency { txn, participants }];
-        let watermark = self.collection.watermark;
+        let watermark = self.collection.watermark();
         self.send(node, Message::Inquire { vertices, watermark }, out);
         true
     }
@@ -267,7 +188,7 @@ impl Perseus {
         for Dependency { txn, participants } in vertices {
             let at = match self.graph.find(txn) {
                 Some(at) => at,
-                None if self.collection.seen.contains(txn) => {
+                None if self.collection.has_collected(txn) => {
                     known.push(Known::Below(txn));
                     continue;
                 }
@@ -285,7 +206,7 @@ impl Perseus {
             }
         }
         if !known.is_empty() {
-            let watermark = self.collection.watermark;
+            let watermark = self.collection.watermark();
             self.send(from, Message::InquireReply { known, watermark }, out);
         }
         if !roots.is_empty() {
@@ -296,7 +217,7 @@ impl Perseus {
     /// Sends final vertices, with what their closures hold beyond what `to` should have.
     pub(super) fn tell(&mut self, to: NodeId, roots: &[Ref], out: &mut Out) {
         let known = self.fragments_for(roots, &[to], true).into_iter().map(Known::Final).collect();
-        let watermark = self.collection.watermark;
+        let watermark = self.collection.watermark();
         self.send(to, Message::InquireReply { known, watermark }, out);
     }
 
@@ -308,9 +229,8 @@ impl Perseus {
                     self.inquiries.settled(fragment.txn);
                     self.learn(&fragment, out);
                     if let Some(at) = self.graph.find(fragment.txn) {
-                        let vertex = self.graph.live_mut(at);
-                        if vertex.state == State::Final {
-                            let watchers = std::mem::take(&mut vertex.watchers);
+                        if self.graph.live(at).state == State::Final {
+                            let watchers = self.graph.take_watchers(at);
                             self.work.extend(watchers.into_iter().map(Work::Search));
                         }
                     }
@@ -325,7 +245,7 @@ impl Perseus {
 
     /// Lets go of whatever a raised floor says is collected everywhere.
     pub(super) fn forget_below_floors(&mut self) {
-        let gone = |txn: &TxnId| self.collection.seen.contains(*txn);
+        let gone = |txn: &TxnId| self.collection.has_collected(*txn);
         let gone: Vec<TxnId> = self.inquiries.open().filter(gone).collect();
         for txn in gone {
             self.inquiries.settled(txn);
@@ -342,26 +262,26 @@ impl Perseus {
         }
         base::sometimes!("an ancestor was collected before it was learned");
         let vertex = self.graph.remove(at);
-        self.collection.seen.insert(txn);
-        let watermark = self.collection.watermark;
-        for child in &self.collection.learned {
-            if let Some(child) = self.graph.get_mut(*child)
+        self.collection.collected(txn);
+        let watermark = self.collection.watermark();
+        for child in self.collection.learned() {
+            if let Some(child) = self.graph.get_mut(child)
                 && child.deps.contains(&at)
             {
-                child.lost = watermark;
+                child.extra.collected.lost = watermark;
             }
         }
-        self.work.extend(vertex.watchers.into_iter().map(Work::Search));
+        self.work.extend(vertex.searched.into_watchers().into_iter().map(Work::Search));
     }
 
     /// Takes over a final vertex from another node.
     pub(super) fn learn(&mut self, fragment: &Fragment, out: &mut Out) {
-        let below = fragment.rank.is_some_and(|rank| rank <= self.collection.watermark);
-        if below || self.collection.seen.contains(fragment.txn) {
+        let below = fragment.rank.is_some_and(|rank| rank <= self.collection.watermark());
+        if below || self.collection.has_collected(fragment.txn) {
             self.forget(fragment.txn);
             // Whoever names it as a dependency need not ask.
             if self.graph.find(fragment.txn).is_none() {
-                self.collection.seen.insert(fragment.txn);
+                self.collection.collected(fragment.txn);
             }
             return;
         }
@@ -375,29 +295,29 @@ impl Perseus {
             // It cannot be final before it was pre-accepted here; the name may stay.
             State::Named if takes_part => return,
             State::Named | State::PreAccepted => {
-                let unknown = if fragment.complete { Rank::ZERO } else { self.collection.watermark };
+                let unknown = if fragment.complete { Rank::ZERO } else { self.collection.watermark() };
                 let Fragment { dependencies, cts, noop, .. } = fragment;
                 let decision = Decision { dependencies: dependencies.clone(), cts: *cts, noop: *noop };
                 self.finalize(at, &decision, unknown, out);
                 if !takes_part {
-                    self.collection.learned.push(at);
+                    self.collection.learn(at);
                 }
-                let vertex = self.graph.live_mut(at);
-                vertex.lost = vertex.lost.max(fragment.lost);
+                let lost = &mut self.graph.live_mut(at).extra.collected.lost;
+                *lost = fragment.lost.max(*lost);
             }
             State::Final => {}
             State::Emitted | State::Executed | State::Done => return,
         }
         let vertex = self.graph.live_mut(at);
         vertex.rank = vertex.rank.or(fragment.rank);
-        vertex.inherited = vertex.inherited.max(fragment.inherited);
-        vertex.dominates = vertex.dominates.max(fragment.dominates);
-        vertex.after = vertex.after.max(fragment.after);
+        vertex.extra.after = vertex.extra.after.max(fragment.after);
+        let collected = &mut vertex.extra.collected;
+        collected.inherited = collected.inherited.max(fragment.inherited);
+        collected.dominates = collected.dominates.max(fragment.dominates);
     }
 
     fn fragment(&self, vertex: &Vertex<Extra>) -> Fragment {
-        let mut inherited = vertex.inherited;
-        let mut lost = vertex.lost;
+        let CollectedAncestors { mut inherited, mut lost, dominates } = vertex.extra.collected;
         let mut complete = true;
         let unexecuted = vertex.transaction.is_some() && vertex.state < State::Executed;
         for dependency in &vertex.deps {
@@ -407,7 +327,7 @@ impl Perseus {
                 }
                 Some(_) => complete = false,
                 // A vertex that takes part here does not keep account; below, it says that it need not.
-                None if vertex.transaction.is_some() => lost = self.collection.watermark,
+                None if vertex.transaction.is_some() => lost = self.collection.watermark(),
                 None => {}
             }
         }
@@ -425,24 +345,24 @@ impl Perseus {
             inherited,
             complete,
             lost,
-            dominates: if unexecuted { self.collection.watermark } else { vertex.dominates },
-            after: vertex.after,
+            dominates: if unexecuted { self.collection.watermark() } else { dominates },
+            after: vertex.extra.after,
         }
     }
 
     /// Final vertices in the closure of `roots` that one of `nodes` may lack. With `named`, the roots
     /// are included in any case.
     pub(super) fn fragments_for(&mut self, roots: &[Ref], nodes: &[NodeId], named: bool) -> Vec<Fragment> {
-        let visit = self.graph.begin_visit();
+        let walk = self.graph.begin_walk();
         let mut fragments = Vec::new();
         let mut stack: Vec<Ref> = roots.iter().rev().copied().collect();
         while let Some(at) = stack.pop() {
             let Some(vertex) = self.graph.get(at) else { continue };
-            if vertex.state < State::Final || !self.graph.first_visit(at, visit) {
+            if vertex.state < State::Final || !self.graph.first_visit(at, walk) {
                 continue;
             }
             let vertex = self.graph.live(at);
-            let held = vertex.held_by.contains_all(nodes);
+            let held = vertex.extra.held_by.contains_all(nodes);
             if !held || (named && roots.contains(&at)) {
                 fragments.push(self.fragment(vertex));
             }
@@ -451,7 +371,7 @@ impl Perseus {
                 stack.extend(vertex.deps.iter().rev());
             }
             let vertex = self.graph.live_mut(at);
-            nodes.iter().for_each(|node| vertex.held_by.insert(*node));
+            nodes.iter().for_each(|node| vertex.extra.held_by.insert(*node));
         }
         fragments
     }

@@ -7,72 +7,24 @@
 //! from its participants. If it ended without effect, it is submitted once more, under another id; the client
 //! sees one answer.
 
-use super::message::{Ballot, Deadline, Decision, Dependency, Fragment, Message, Payload, Share};
+use super::coordination::{Again, Coordination, Reply, Stations};
+use super::message::{Deadline, Dependency, Fragment, Payload, Share};
 use super::options::{FutureRanks, Mutant, Timestamps};
-use super::state::{Out, Perseus};
-use crate::graph::participants::{Nodes, Participants};
+use super::state::Perseus;
+use super::work::Out;
+use crate::graph::participants::Participants;
 use crate::share::merge;
 use base::hash::digest;
 use base::txn::{Outcome, Submission, Transaction};
 use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// A transaction that takes part at another node, at its gateway.
-#[derive(Clone, Debug)]
-pub(super) struct Coordination {
-    pub payload: Payload,
-    pub nodes: Nodes,
-    expected: Rank,
-    replies: BTreeMap<NodeId, Reply>,
-    /// Whose answer came first.
-    first: Option<NodeId>,
-    decided: Option<(Decision, Time)>,
-    ends: BTreeMap<NodeId, (Rank, Share)>,
-    /// Nothing below can be its rank.
-    pub bound: Rank,
-    /// The client has its answer already: an earlier attempt's end (or by a planted fault).
-    pub told: bool,
-    /// It is to end without effect, because another attempt of its request goes ahead.
-    pub withdrawn: bool,
-}
-
-/// A submission as it first came.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    pub id: TxnId,
-    pub submitted_at: Time,
-    /// Attempts that ended without effect.
-    pub attempts: u32,
-}
-
-/// What it takes to submit once more.
-#[derive(Clone, Debug)]
-pub(super) struct Again {
-    payload: Payload,
-    pub origin: Origin,
-}
+use std::collections::BTreeSet;
 
 /// Attempts without effect after which a client is told to try again itself.
 const ATTEMPTS_MAX: u32 = 16;
 
-#[derive(Clone, Debug)]
-struct Reply {
-    dependencies: Vec<Dependency>,
-    pts: Rank,
-    fragments: Vec<Fragment>,
-}
-
-/// When a transaction passed its stations.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stations {
-    pub submitted_at: Time,
-    pub ordered_at: Time,
-}
-
 impl Perseus {
     pub(super) fn submitted(&mut self, now: Time, submission: Submission, out: &mut Out) -> TxnId {
         let id = self.gateway.name(self.cluster.me);
-        self.collection.begun(id);
         let Submission { program, access, token, request } = submission;
         let stations = Stations { submitted_at: now, ordered_at: now };
         let limit = self.cluster.latest_cut(now);
@@ -94,7 +46,7 @@ impl Perseus {
         let min_rank = token.rank.max(self.gateway.answered());
         if let Some(outcome) = refused {
             let rank = now.rank().max(if outcome.is_committed() { min_rank.next() } else { Rank::ZERO });
-            self.collection.finished(id, rank);
+            self.gateway.finished(id, rank);
             self.gateway.answer(now, (id, id), rank, outcome, BTreeSet::new(), stations);
             return id;
         }
@@ -112,11 +64,11 @@ impl Perseus {
                 Some(first) => {
                     let origin = self.gateway.origin(now, id);
                     self.gateway.begun(id, origin);
-                    self.collection.finished(id, Rank::ZERO);
+                    self.gateway.finished(id, Rank::ZERO);
                     self.attend(now, request, first, (id, Some(Again { payload, origin })), out);
                 }
                 None => {
-                    self.collection.finished(id, Rank::ZERO);
+                    self.gateway.finished(id, Rank::ZERO);
                     self.answer_unknown(now, id);
                 }
             }
@@ -153,7 +105,6 @@ impl Perseus {
         }
         base::sometimes!("a transaction that ended without effect is submitted again");
         let id = self.gateway.name(self.cluster.me);
-        self.collection.begun(id);
         self.gateway.begun(id, origin);
         payload.transaction.id = id;
         payload.transaction.min_rank = payload.transaction.min_rank.max(self.gateway.answered());
@@ -166,22 +117,10 @@ impl Perseus {
         let nodes = Participants::of(transaction.participants()).nodes(&self.cluster.topology);
         let expected = self.expected_completion(now, id, &nodes);
         let earliest = (now - self.cluster.clock_bound_ns()).rank();
-        for &node in &nodes {
-            let (payload, ballot) = (payload.clone(), Ballot::FIRST);
-            self.send(node, Message::PreAccept { payload, ballot, expected, sent_at: now }, out);
+        let coordination = Coordination::new(payload, nodes, expected, earliest);
+        for &node in &coordination.nodes {
+            self.send(node, coordination.pre_accept(now), out);
         }
-        let coordination = Coordination {
-            bound: earliest.max(payload.transaction.min_rank).max(expected),
-            payload,
-            nodes,
-            expected,
-            replies: BTreeMap::new(),
-            first: None,
-            decided: None,
-            ends: BTreeMap::new(),
-            told: false,
-            withdrawn: false,
-        };
         let origin = self.gateway.origin(now, id);
         self.gateway.begun(id, origin);
         self.gateway.coordinate(id, coordination);
@@ -227,13 +166,7 @@ impl Perseus {
         out: &mut Out,
     ) {
         let Some(coordination) = self.gateway.coordination_mut(txn) else { return };
-        if coordination.decided.is_some() || coordination.replies.contains_key(&from) {
-            return;
-        }
-        coordination.first.get_or_insert(from);
-        coordination.replies.insert(from, Reply { dependencies, pts, fragments });
-        let all = coordination.replies.len() == coordination.nodes.len();
-        if !all {
+        if !coordination.pre_accepted(from, Reply { dependencies, pts, fragments }) {
             return;
         }
         match self.cluster.options.timestamps {
@@ -245,34 +178,12 @@ impl Perseus {
     /// Everybody has answered: the order is known. `timestamp` is the oracle's, if there is one.
     pub(super) fn decide(&mut self, now: Time, txn: TxnId, timestamp: Rank, out: &mut Out) {
         let Some(coordination) = self.gateway.coordination_mut(txn) else { return };
-        if coordination.decided.is_some() {
-            return;
-        }
-        let first = coordination.first.expect("everybody has answered");
-        let mut union: BTreeMap<TxnId, Participants> = BTreeMap::new();
-        let mut cts = timestamp;
-        for (node, reply) in &coordination.replies {
-            cts = cts.max(reply.pts);
-            if *node != first && self.cluster.options.planted(Mutant::FirstAnswerOnly) {
-                continue;
-            }
-            for dependency in &reply.dependencies {
-                if dependency.txn > txn && self.cluster.options.planted(Mutant::CutCycles) {
-                    continue;
-                }
-                union.entry(dependency.txn).or_insert_with(|| dependency.participants.clone());
-            }
-        }
-        assert!(!union.contains_key(&txn), "{txn} depends on itself");
-        let dependencies =
-            union.into_iter().map(|(txn, participants)| Dependency { txn, participants }).collect();
-        coordination.decided = Some((Decision { dependencies, cts, noop: false }, now));
-        coordination.bound = cts;
+        let Some(cts) = coordination.decide(now, timestamp, &self.cluster.options) else { return };
         for node in coordination.nodes.clone() {
             self.send_commit(node, txn, out);
         }
         if self.cluster.options.planted(Mutant::ReplyAtCommit) {
-            self.gateway.coordination_mut(txn).expect("it is being coordinated").told = true;
+            self.gateway.coordination_mut(txn).expect("it is being coordinated").tell();
             let results = Outcome::Committed { results: Vec::new() };
             self.answer_for(now, txn, txn, cts, results, BTreeSet::new());
         }
@@ -280,21 +191,8 @@ impl Perseus {
 
     fn send_commit(&mut self, node: NodeId, txn: TxnId, out: &mut Out) {
         let coordination = self.gateway.coordination(txn).expect("it is being coordinated");
-        let (decision, _) = coordination.decided.as_ref().expect("it is decided");
-        let mut fragments = BTreeMap::new();
-        for (from, reply) in &coordination.replies {
-            if *from != node {
-                for fragment in &reply.fragments {
-                    fragments.entry(fragment.txn).or_insert(fragment);
-                }
-            }
-        }
-        let message = Message::Commit {
-            txn,
-            decision: decision.clone(),
-            fragments: fragments.into_values().cloned().collect(),
-        };
-        self.send(node, message, out);
+        let commit = coordination.commit(node);
+        self.send(node, commit, out);
     }
 
     pub(super) fn on_executed(
@@ -310,20 +208,19 @@ impl Perseus {
             self.attended(now, from, txn, rank, &share, out);
         }
         let Some(coordination) = self.gateway.coordination_mut(txn) else { return };
-        coordination.ends.insert(from, (rank, share));
-        if coordination.ends.len() < coordination.nodes.len() {
+        if !coordination.executed(from, rank, share) {
             return;
         }
         let coordination = self.gateway.end(txn).expect("just found");
-        for (node, (other, _)) in &coordination.ends {
-            assert_eq!(*other, rank, "{txn} has one rank, also at {node}");
+        for (node, other) in coordination.ranks() {
+            assert_eq!(other, rank, "{txn} has one rank, also at {node}");
         }
         self.recoveries.remove(txn);
-        self.collection.finished(txn, rank);
+        self.gateway.finished(txn, rank);
         let origin = self.gateway.take_origin(txn).expect("it was begun here");
-        let noops = coordination.ends.values().filter(|(_, share)| *share == Share::Noop).count();
-        assert!(noops == 0 || noops == coordination.ends.len(), "{txn} has one end");
-        if coordination.told {
+        let (noops, ends) = coordination.noop_count();
+        assert!(noops == 0 || noops == ends, "{txn} has one end");
+        if coordination.is_told() {
             return;
         }
         if noops > 0 {
@@ -333,10 +230,10 @@ impl Perseus {
             }
             return;
         }
-        let ordered_at = coordination.decided.as_ref().map_or(now, |(_, at)| *at);
+        let ordered_at = coordination.decided_at().unwrap_or(now);
         let stations = Stations { submitted_at: origin.submitted_at, ordered_at };
         let regions = coordination.nodes.iter().map(|n| self.cluster.topology.region_of(*n)).collect();
-        let outcome = merge(coordination.ends.into_values().map(|(_, share)| share));
+        let outcome = merge(coordination.into_shares());
         self.gateway.answer(now, (origin.id, txn), rank, outcome, regions, stations);
     }
 
@@ -380,7 +277,7 @@ impl Perseus {
         submitted_at: Time,
     ) {
         let regions = BTreeSet::from([self.cluster.topology.region_of(self.cluster.me)]);
-        self.collection.finished(txn, rank);
+        self.gateway.finished(txn, rank);
         let id = match self.gateway.take_origin(txn) {
             Some(origin) => origin.id,
             None => txn,
@@ -405,35 +302,22 @@ impl Perseus {
 
     pub(super) fn retry_coordination(&mut self, now: Time, txn: TxnId, out: &mut Out) -> bool {
         let Some(coordination) = self.gateway.coordination(txn) else { return false };
-        // Somebody else decided if there is an end before there is a decision.
-        let missing: Nodes = if coordination.decided.is_some() || !coordination.ends.is_empty() {
-            coordination.nodes.iter().filter(|n| !coordination.ends.contains_key(n)).copied().collect()
-        } else {
-            coordination.nodes.iter().filter(|n| !coordination.replies.contains_key(n)).copied().collect()
-        };
-        if coordination.decided.is_none() && missing.is_empty() {
+        let missing = coordination.missing();
+        if !coordination.is_decided() && missing.is_empty() {
             base::sometimes!("a timestamp is asked for again");
             self.want_timestamp(txn, out);
         }
         for node in missing {
             let coordination = self.gateway.coordination(txn).expect("it is being coordinated");
-            if coordination.decided.is_some() {
+            if coordination.is_decided() {
                 base::sometimes!("a commit is sent again");
                 self.send_commit(node, txn, out);
             } else {
                 base::sometimes!("a pre-accept is sent again");
-                let (payload, ballot) = (coordination.payload.clone(), Ballot::FIRST);
-                let expected = coordination.expected;
-                self.send(node, Message::PreAccept { payload, ballot, expected, sent_at: now }, out);
+                let pre_accept = coordination.pre_accept(now);
+                self.send(node, pre_accept, out);
             }
         }
         true
-    }
-}
-
-impl Coordination {
-    /// The largest lower bound that a participant reported.
-    pub fn pts(&self) -> Rank {
-        self.replies.values().map(|reply| reply.pts).max().unwrap_or_default()
     }
 }

@@ -6,8 +6,10 @@
 
 use super::message::{Deadline, Message, Share};
 use super::options::Timestamps;
-use super::state::{Out, Perseus, Work};
+use super::state::Perseus;
+use super::work::{Out, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
+use crate::graph::turns::Turns;
 use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
 use base::order::{StreamItem, Vertex};
@@ -22,7 +24,7 @@ impl Perseus {
             return;
         }
         assert_eq!(vertex.state, State::Emitted, "{} executes once its place is known", vertex.id);
-        assert_eq!(vertex.waits, 0, "{} waits for its predecessors", vertex.id);
+        assert!(vertex.turn.has_come(), "{} waits for its predecessors", vertex.id);
         let transaction = vertex.transaction.clone().expect("it takes part here");
         if vertex.extra.noop {
             self.complete(now, at, &transaction, BTreeMap::new(), executor, out);
@@ -128,21 +130,13 @@ impl Perseus {
         let vertex = self.graph.live_mut(at);
         vertex.state = State::Executed;
         let (txn, received_at) = (vertex.id, vertex.extra.received_at);
-        let followers = std::mem::take(&mut vertex.followers);
-        let group = vertex.group;
         // A lower bound of the cts is not always raised to it; see Rule 2.
         let key = if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
         self.schedule.remove(key, at);
         self.changed(at, out);
-        for follower in followers {
-            self.one_less(follower);
-        }
-        match group {
-            None => self.done(at, rank),
-            Some(number) => {
-                let members = self.schedule.executed_in(number).unwrap_or_default();
-                members.into_iter().for_each(|member| self.done(member, rank));
-            }
+        let ready = |at| self.work.push_back(Work::Execute(at));
+        for member in self.schedule.turns.executed(&mut self.graph, at, ready) {
+            self.done(member, rank);
         }
         let request = self.graph.live(at).extra.remote.as_ref().and_then(|remote| remote.request);
         if let Some(request) = request {
@@ -161,21 +155,9 @@ impl Perseus {
     }
 
     fn done(&mut self, at: Ref, rank: Rank) {
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::Done;
-        let dependents = std::mem::take(&mut vertex.dependents);
+        self.graph.live_mut(at).state = State::Done;
         self.collection.done(rank, at);
-        for dependent in dependents {
-            self.one_less(dependent);
-        }
-    }
-
-    fn one_less(&mut self, at: Ref) {
-        let vertex = self.graph.live_mut(at);
-        vertex.waits -= 1;
-        if vertex.waits == 0 {
-            self.work.push_back(Work::Execute(at));
-        }
+        Turns::done(&mut self.graph, at, |at| self.work.push_back(Work::Execute(at)));
     }
 
     pub(super) fn on_remote_read(&mut self, txn: TxnId, gathered: Vec<(PartitionId, Gathered)>) {
@@ -185,7 +167,7 @@ impl Perseus {
             return;
         }
         let participants = vertex.participants.len();
-        let ready = vertex.state == State::Emitted && vertex.waits == 0;
+        let ready = vertex.state == State::Emitted && vertex.turn.has_come();
         let remote = self.remote(at);
         remote.exchange.extend(gathered);
         if ready && remote.gathered && remote.exchange.len() == participants {
@@ -230,11 +212,11 @@ impl Perseus {
         let mut stack = vec![at];
         while let Some(at) = stack.pop() {
             let Some(vertex) = self.graph.get_mut(at) else { continue };
-            if vertex.streamed & bit != 0 {
+            if vertex.extra.streamed & bit != 0 {
                 continue;
             }
             assert!(vertex.state >= State::Final, "an ancestor of what executes, {}, is final", vertex.id);
-            vertex.streamed |= bit;
+            vertex.extra.streamed |= bit;
             order.push(at);
             stack.extend(vertex.deps.iter());
         }
@@ -245,7 +227,7 @@ impl Perseus {
                 txn: vertex.id,
                 participants: vertex.participants.to_vec(),
                 dependencies: live.map(|dependency| dependency.id).collect(),
-                after: vertex.after,
+                after: vertex.extra.after,
             };
             if self.cluster.options.measure_graph {
                 self.counts.graph_bytes_streamed += base::codec::encoded_len(&vertex) as u64 - 1;

@@ -3,12 +3,13 @@
 //! IN: submissions, ends. OUT: ids, answers through the reply gate. KEEPS: an id is never given twice, in this life or a later
 //! one; an answer goes to the submission that its transaction is an attempt of.
 
-use super::coordinator::{Coordination, Origin, Stations};
+use super::coordination::{Coordination, Origin, Stations};
+use super::message::Floor;
 use crate::engine::{Answer, EngineEffect};
 use crate::gate::ReplyGate;
 use base::txn::Outcome;
 use base::{NodeId, Rank, RegionId, Time, TxnId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Clone, Debug)]
 pub(super) struct Gateway {
@@ -16,15 +17,33 @@ pub(super) struct Gateway {
     incarnation: u32,
     count: u64,
     coordinating: BTreeMap<TxnId, Coordination>,
+    /// How the transactions named here ended, by life.
+    named: Vec<Life>,
     /// Attempts under way, with the submissions that they belong to.
     origins: BTreeMap<TxnId, Origin>,
     gate: ReplyGate,
 }
 
+/// What one life of this gateway has named.
+#[derive(Clone, Debug)]
+struct Life {
+    incarnation: u32,
+    /// Everything before this sequence has ended and lies below the watermark.
+    floor: u64,
+    /// Ranks of those that ended, from `floor` on.
+    ranks: VecDeque<Rank>,
+}
+
 impl Gateway {
     pub fn new(incarnation: u32) -> Gateway {
-        let (coordinating, origins) = (BTreeMap::new(), BTreeMap::new());
-        Gateway { incarnation, count: 0, coordinating, origins, gate: ReplyGate::default() }
+        Gateway {
+            incarnation,
+            count: 0,
+            coordinating: BTreeMap::new(),
+            named: Vec::new(),
+            origins: BTreeMap::new(),
+            gate: ReplyGate::default(),
+        }
     }
     /// A new life begins, with what the former one had under way.
     pub fn resume(&mut self, incarnation: u32) {
@@ -33,8 +52,35 @@ impl Gateway {
     }
     /// The next transaction's name.
     pub fn name(&mut self, me: NodeId) -> TxnId {
+        if self.named.last().is_none_or(|life| life.incarnation != self.incarnation) {
+            self.named.push(Life { incarnation: self.incarnation, floor: 1, ranks: VecDeque::new() });
+        }
+        self.named.last_mut().expect("just pushed").ranks.push_back(Rank::MAX);
         self.count += 1;
         TxnId { coordinator: me, incarnation: self.incarnation, sequence: self.count }
+    }
+
+    /// A transaction that was named here has ended at every participant.
+    pub fn finished(&mut self, txn: TxnId, rank: Rank) {
+        let life = self.named.iter_mut().rev().find(|life| life.incarnation == txn.incarnation);
+        let life = life.expect("it was submitted here");
+        life.ranks[(txn.sequence - life.floor) as usize] = rank;
+    }
+    /// Below which sequence of which life everything named here is collected.
+    pub fn floors(&mut self, me: NodeId, watermark: Rank) -> Vec<Floor> {
+        for life in &mut self.named {
+            while life.ranks.front().is_some_and(|rank| *rank <= watermark) {
+                life.ranks.pop_front();
+                life.floor += 1;
+            }
+        }
+        let floor =
+            |life: &Life| Floor { coordinator: me, incarnation: life.incarnation, sequence: life.floor };
+        self.named.iter().map(floor).collect()
+    }
+    /// Transactions named here whose ends are remembered, or awaited.
+    pub fn remembered(&self) -> usize {
+        self.named.iter().map(|life| life.ranks.len()).sum()
     }
 
     pub fn coordinate(&mut self, txn: TxnId, coordination: Coordination) {

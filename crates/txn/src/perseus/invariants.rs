@@ -32,21 +32,21 @@ impl Perseus {
                 pending += 1;
                 let bound = if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
                 assert!(self.schedule.contains(bound, at), "{txn} is pending");
-                assert!(vertex.bound > self.collection.watermark, "{txn} holds the watermark back");
+                assert!(vertex.bound > self.collection.watermark(), "{txn} holds the watermark back");
             }
             if vertex.transaction.is_some() {
-                assert!(!self.collection.seen.contains(txn), "{txn} is here or gone, not both");
+                assert!(!self.collection.has_collected(txn), "{txn} is here or gone, not both");
                 let rank = vertex.rank.unwrap_or(vertex.bound);
-                assert!(rank > self.collection.watermark, "{txn} should have been collected");
+                assert!(rank > self.collection.watermark(), "{txn} should have been collected");
             }
         }
         assert_eq!(pending, self.schedule.pending_count(), "only what has not executed is pending");
         for coordination in self.gateway.coordinated() {
-            assert!(coordination.bound > self.collection.watermark, "what runs is not collected");
+            assert!(coordination.bound() > self.collection.watermark(), "what runs is not collected");
         }
         let closed = self.partitions.closed_everywhere();
         assert!(
-            closed.is_none_or(|rank| rank >= self.collection.watermark),
+            closed.is_none_or(|rank| rank >= self.collection.watermark()),
             "later pts exceed the watermark"
         );
         assert!(self.work.is_empty(), "a call settles everything it brings about");

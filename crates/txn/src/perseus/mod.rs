@@ -39,23 +39,25 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `gateway`, `crate::gate` | transactions coordinated here, the submissions that they are attempts of, answers |
+//! | `gateway`, `coordination`, `crate::gate` | transactions named and coordinated here and how they ended, the submissions that they are attempts of, answers |
 //! | `requests` | claims of named requests, gateways' waits for others' attempts |
 //! | `recoveries` (`recovery`) | recoveries that this node leads |
 //! | `partitions` | conflict indexes, what is closed, how far logs are |
 //! | `graph`, [`crate::graph`] | vertices: what depends on what, and how far each is |
 //! | `inquiries` (`closure`) | questions about vertices of other nodes |
-//! | `schedule` | what was pre-accepted and has not executed; components under way |
+//! | `schedule`, [`crate::graph::turns`] | what was pre-accepted and has not executed; components under way |
 //! | `closes` (`closing`) | readers |
 //! | `oracle` | timestamps handed out |
-//! | `collection` | the watermark, reports of nodes, ids that are gone |
+//! | `collection` (`collector`) | the watermark, reports of nodes, ids that are gone |
 //! | `reminders` | deadlines, timers |
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
 mod closing;
 mod closure;
+mod cluster;
 mod collection;
+mod coordination;
 mod coordinator;
 mod execution;
 mod gateway;
@@ -73,6 +75,8 @@ mod schedule;
 mod state;
 #[cfg(test)]
 mod tests;
+mod vertex;
+mod work;
 
 pub use message::{Message, Timer};
 pub use options::{FutureRanks, Mutant, Options, Timestamps, Unfinished};
@@ -82,8 +86,8 @@ use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Exec
 use base::order::Calibration;
 use base::txn::Submission;
 use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
-use state::Out;
 use std::collections::BTreeMap;
+use work::Out;
 
 impl Perseus {
     /// What a reminder is about.
@@ -100,9 +104,9 @@ impl Perseus {
     }
 
     fn calibration(&mut self, now: Time, partition: PartitionId) -> Calibration {
-        let low = self.raise_low(now, partition);
+        let closed = self.raise_closed(now, partition);
         let (position, rank) = self.partitions.log(partition);
-        Calibration { position, rank, low }
+        Calibration { position, rank, low: closed }
     }
 }
 
@@ -170,7 +174,7 @@ impl Engine for Perseus {
             Question::Calibration { partition } => {
                 return Ok(Some(Answered::Calibration(self.calibration(now, partition))));
             }
-            Question::SafeRank { partition } => self.raise_low(now, partition),
+            Question::SafeRank { partition } => self.raise_closed(now, partition),
             Question::Timestamp => self.hand_out_timestamp(now, Rank::ZERO).ok_or(unanswered)?,
             // Clocks see to it that no cut is too early.
             Question::LeastCut => Rank::ZERO,
@@ -221,8 +225,9 @@ impl Engine for Perseus {
         held.extend([
             ("vertices", self.graph.len() as u64),
             ("granules in conflict indexes", self.partitions.granule_count() as u64),
-            ("components under way", self.schedule.group_count() as u64),
+            ("components under way", self.schedule.turns.group_count() as u64),
             ("transactions pre-accepted", self.schedule.pending_count() as u64),
+            ("ranks of own transactions", self.gateway.remembered() as u64),
             ("transactions coordinated", self.gateway.under_way() as u64),
             ("transactions recovered", (self.recoveries.len() + self.requests.attended_count()) as u64),
             ("inquiries", self.inquiries.len() as u64),

@@ -10,7 +10,8 @@
 
 use super::message::Message;
 use super::options::Timestamps;
-use super::state::{Out, Perseus};
+use super::state::Perseus;
+use super::work::Out;
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
 
 /// What the oracle remembers.

@@ -6,7 +6,9 @@
 
 use super::message::{Ballot, Deadline, Decision, Dependency, Fragment, Message, Payload, Report};
 use super::options::{Mutant, Timestamps};
-use super::state::{Out, Perseus, Remote, Work};
+use super::state::Perseus;
+use super::vertex::Remote;
+use super::work::{Out, Work};
 use crate::graph::participants::{Nodes, Participants};
 use crate::graph::vertex::{Ref, Refs, State};
 use base::txn::{AccessMode, Granule, Transaction};
@@ -109,7 +111,7 @@ impl Perseus {
         vertex.bound = pts;
         vertex.extra.received_at = now;
         vertex.extra.pts = pts;
-        vertex.after = transaction.after;
+        vertex.extra.after = transaction.after;
         vertex.transaction = Some(transaction);
         at
     }
@@ -158,36 +160,12 @@ impl Perseus {
         out: &mut Out,
     ) {
         let txn = payload.transaction.id;
-        if self.collection.seen.contains(txn) {
+        if self.collection.has_collected(txn) {
             base::sometimes!("a pre-accept arrives after its transaction was collected");
             self.send(from, Message::Gone { txn }, out);
             return;
         }
-        let found = self.graph.find(txn);
-        let (mut floor, mut barred) = (Rank::ZERO, false);
-        if let Some(at) = found
-            && self.graph.live(at).state != State::Named
-        {
-            let vertex = self.graph.live(at);
-            let promised = vertex.extra.remote.as_ref().map_or(Ballot::FIRST, |remote| remote.ballot());
-            let placeholder = vertex.extra.remote.as_ref().is_some_and(|remote| remote.placeholder);
-            if vertex.state >= State::Final || !placeholder {
-                base::sometimes!("a pre-accept arrives twice");
-                if ballot < promised && vertex.state < State::Final {
-                    self.send(from, Message::Refused { txn, ballot: promised }, out);
-                } else {
-                    self.answer_again(now, at, from, ballot, out);
-                }
-                return;
-            }
-            if ballot < promised {
-                base::sometimes!("a pre-accept arrives after somebody took the transaction over");
-                self.send(from, Message::Refused { txn, ballot: promised }, out);
-                return;
-            }
-            floor = vertex.bound;
-            barred = vertex.extra.remote.as_ref().is_some_and(|remote| remote.barred);
-        }
+        let Some((floor, barred)) = self.kept_for(now, from, txn, ballot, out) else { return };
         let claim = payload.request.and_then(|request| self.claimed(request, txn));
         if barred || claim.is_some() {
             base::sometimes!("a request arrives twice");
@@ -195,7 +173,7 @@ impl Perseus {
                 let first = claim.expect("the first ballot is not barred");
                 self.send(from, Message::Duplicate { txn, first }, out);
             } else {
-                if let Some(at) = found {
+                if let Some(at) = self.graph.find(txn) {
                     self.remote(at).barred = true;
                 }
                 let report = Report::Unknown { pts: floor, claimed: true };
@@ -204,7 +182,7 @@ impl Perseus {
             return;
         }
         if floor > Rank::ZERO {
-            self.vacate(found.expect("its place is kept"));
+            self.vacate(self.graph.find(txn).expect("its place is kept"));
         }
         let Payload { transaction, request } = payload;
         let limit = self.cluster.latest_cut(now);
@@ -213,13 +191,59 @@ impl Perseus {
             self.remote(at).request = Some(request);
             self.claim(request, at);
         }
+        self.answer_pre_accept(now, (from, ballot, delay_ns), at, floor == Rank::ZERO, out);
+    }
+
+    /// What is kept here for a transaction that a PreAccept brings: the bound of its place (0: none is kept), and whether
+    /// a recovery has barred it. `None`: the PreAccept changes nothing, and was answered.
+    fn kept_for(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        txn: TxnId,
+        ballot: Ballot,
+        out: &mut Out,
+    ) -> Option<(Rank, bool)> {
+        let known = self.graph.find(txn).map(|at| (at, self.graph.live(at)));
+        let Some((at, vertex)) = known.filter(|(_, vertex)| vertex.state != State::Named) else {
+            return Some((Rank::ZERO, false));
+        };
+        let remote = vertex.extra.remote.as_deref();
+        let promised = remote.map_or(Ballot::FIRST, Remote::ballot);
+        if vertex.state >= State::Final || !remote.is_some_and(|remote| remote.placeholder) {
+            base::sometimes!("a pre-accept arrives twice");
+            if ballot < promised && vertex.state < State::Final {
+                self.send(from, Message::Refused { txn, ballot: promised }, out);
+            } else {
+                self.answer_again(now, at, from, ballot, out);
+            }
+            return None;
+        }
+        if ballot < promised {
+            base::sometimes!("a pre-accept arrives after somebody took the transaction over");
+            self.send(from, Message::Refused { txn, ballot: promised }, out);
+            return None;
+        }
+        Some((vertex.bound, remote.is_some_and(|remote| remote.barred)))
+    }
+
+    /// A transaction has its place here: tells its coordinator, unless no other node takes part. `is_new`: no place was
+    /// kept for it, so no reminder of its recovery is set.
+    fn answer_pre_accept(
+        &mut self,
+        now: Time,
+        (from, ballot, delay_ns): (NodeId, Ballot, u64),
+        at: Ref,
+        is_new: bool,
+        out: &mut Out,
+    ) {
         let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
         if nodes.len() == 1 && self.cluster.options.timestamps == Timestamps::Clocks {
             self.decide_alone(at);
             return;
         }
         let vertex = self.graph.live(at);
-        let pts = vertex.bound;
+        let (txn, pts) = (vertex.id, vertex.bound);
         let dependencies = self.names(&vertex.deps);
         self.schedule.wait(pts, at);
         let roots: Vec<Ref> = self.graph.live(at).deps.to_vec();
@@ -228,7 +252,7 @@ impl Perseus {
         let answer =
             Message::PreAcceptOk { txn, ballot, dependencies, pts, fragments, delay_ns, sent_at: now };
         self.remote(at).answer = Some(answer.clone());
-        if floor == Rank::ZERO && self.cluster.options.timestamps == Timestamps::Clocks {
+        if is_new && self.cluster.options.timestamps == Timestamps::Clocks {
             let patience_ns = self.patience_ns(txn, &nodes);
             self.remember(now + patience_ns, Deadline::Recovery(txn), 0);
         }
@@ -314,7 +338,7 @@ impl Perseus {
         for dependency in dependencies {
             match self.graph.find(dependency.txn) {
                 Some(known) => deps.push(known),
-                None if self.collection.seen.contains(dependency.txn) => lost = unknown,
+                None if self.collection.has_collected(dependency.txn) => lost = unknown,
                 None => deps.push(self.graph.insert(dependency.txn, dependency.participants.clone())),
             }
         }
@@ -323,7 +347,7 @@ impl Perseus {
         assert!(vertex.bound <= cts, "{}: cts {cts} is below a pts, {}", vertex.id, vertex.bound);
         let bound = std::mem::replace(&mut vertex.bound, cts);
         vertex.deps = deps;
-        vertex.lost = lost;
+        vertex.extra.collected.lost = lost;
         vertex.state = State::Final;
         vertex.extra.noop = noop;
         if vertex.transaction.is_some() && self.cluster.options.lower_bounds && bound < cts {
@@ -331,8 +355,9 @@ impl Perseus {
         }
         let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
         let vertex = self.graph.live_mut(at);
-        nodes.iter().for_each(|node| vertex.held_by.insert(*node));
-        let watchers = std::mem::take(&mut vertex.watchers);
+        nodes.iter().for_each(|node| vertex.extra.held_by.insert(*node));
+        let watchers = self.graph.take_watchers(at);
+        let vertex = self.graph.live_mut(at);
         let mut inquirers = Vec::new();
         if let Some(remote) = &mut vertex.extra.remote {
             // Whoever sent a Commit has the answer.

@@ -3,10 +3,11 @@
 //! IN: accesses of transactions, closed ranks, executions. OUT: whom an access conflicts with, positions of log records.
 //! KEEPS: what is closed only grows; positions of a log are dense.
 
+use super::cluster::Cluster;
 use super::options::Mutant;
-use super::state::{Cluster, Extra};
+use super::vertex::Graph;
 use crate::graph::conflict::{ConflictIndex, Flaws};
-use crate::graph::vertex::{Ref, Vertices};
+use crate::graph::vertex::Ref;
 use base::txn::Access;
 use base::{LogPosition, PartitionId, Rank};
 
@@ -98,14 +99,7 @@ impl Partitions {
     }
 
     /// A transaction takes its place in the conflict index; adds whom its accesses conflict with to `met`.
-    pub fn install(
-        &mut self,
-        local: usize,
-        graph: &Vertices<Extra>,
-        at: Ref,
-        accesses: &[Access],
-        met: &mut Vec<Ref>,
-    ) {
+    pub fn install(&mut self, local: usize, graph: &Graph, at: Ref, accesses: &[Access], met: &mut Vec<Ref>) {
         let Partition { id, index, .. } = &mut self.all[local];
         while let Some(table) = index.unordered_table(accesses) {
             let live = graph.iter().filter_map(|(_, vertex)| vertex.transaction.as_ref());
@@ -114,12 +108,12 @@ impl Partitions {
         index.install(at, accesses, &|at| graph.get(at).is_some(), met);
     }
     /// Forgets accesses of transactions that are gone.
-    pub fn forget(&mut self, graph: &Vertices<Extra>) {
+    pub fn forget(&mut self, graph: &Graph) {
         self.all.iter_mut().for_each(|partition| partition.index.forget(&|at| graph.get(at).is_some()));
     }
     /// The same, although they may be few.
     #[cfg(test)]
-    pub fn forget_now(&mut self, graph: &Vertices<Extra>) {
+    pub fn forget_now(&mut self, graph: &Graph) {
         self.all.iter_mut().for_each(|partition| partition.index.forget_now(&|at| graph.get(at).is_some()));
     }
     /// Granules remembered by the conflict indexes.

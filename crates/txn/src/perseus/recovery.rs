@@ -31,9 +31,11 @@
 
 mod promising;
 
+use super::coordination::Coordination;
 use super::message::{Ballot, Decision, Dependency, Message, Payload, Report};
 use super::options::{Mutant, Unfinished};
-use super::state::{Out, Perseus};
+use super::state::Perseus;
+use super::work::Out;
 use crate::graph::participants::{Nodes, Participants};
 use crate::graph::vertex::State;
 use base::{NodeId, Rank, Time, TxnId};
@@ -267,7 +269,7 @@ impl Perseus {
             Report::PreAccepted { payload, .. } => payload.clone(),
             _ => None,
         });
-        let unwanted = self.gateway.coordination(txn).is_some_and(|coordination| coordination.withdrawn);
+        let unwanted = self.gateway.coordination(txn).is_some_and(Coordination::is_withdrawn);
         let payload = self.payload(txn).or(told);
         match payload {
             Some(payload)

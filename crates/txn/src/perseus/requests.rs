@@ -14,10 +14,11 @@
 //!
 //! [`Options::keep_results_ns`]: super::Options::keep_results_ns
 
-use super::coordinator::Again;
+use super::coordination::Again;
 use super::message::{Ballot, Deadline, Dependency, Message, Share};
 use super::options::Mutant;
-use super::state::{Out, Perseus};
+use super::state::Perseus;
+use super::work::Out;
 use crate::graph::participants::{Nodes, Participants};
 use crate::graph::vertex::Ref;
 use base::txn::ClientRequest;
@@ -103,7 +104,7 @@ impl Perseus {
 
     /// Forgets results that are older than the watermark by the time they are kept.
     pub(super) fn forget_results(&mut self) {
-        let limit = Rank(self.collection.watermark.0.saturating_sub(self.cluster.options.keep_results_ns));
+        let limit = Rank(self.collection.watermark().0.saturating_sub(self.cluster.options.keep_results_ns));
         while let Some(&(rank, request)) = self.requests.ended.first()
             && rank <= limit
         {
@@ -115,11 +116,11 @@ impl Perseus {
 
     pub(super) fn on_duplicate(&mut self, now: Time, txn: TxnId, first: Option<Dependency>, out: &mut Out) {
         let Some(coordination) = self.gateway.coordination(txn) else { return };
-        let Some(request) = coordination.payload.request.filter(|_| !coordination.told) else { return };
+        let Some(request) = coordination.payload.request.filter(|_| !coordination.is_told()) else { return };
         match first {
             Some(first) => {
                 // Of two attempts that meet each other's claims, the smaller goes ahead.
-                let yields = first.txn < txn && !coordination.withdrawn;
+                let yields = first.txn < txn && !coordination.is_withdrawn();
                 self.attend(now, request, first, (txn, None), out);
                 if yields {
                     self.withdraw(now, txn, out);
@@ -182,7 +183,7 @@ impl Perseus {
                 let rank = vertex.rank.expect("what was executed has a rank");
                 self.send(from, Message::Executed { txn, rank, share }, out);
             }
-        } else if self.collection.seen.contains(txn) {
+        } else if self.collection.has_collected(txn) {
             self.send(from, Message::Gone { txn }, out);
         }
     }
@@ -214,7 +215,7 @@ impl Perseus {
             base::sometimes!("a repeated request gets the end of its first attempt");
             if again.is_some() {
                 self.answer_for(now, waiting, txn, rank, outcome.clone(), regions.clone());
-            } else if self.gateway.coordination(waiting).is_some_and(|coordination| !coordination.told) {
+            } else if self.gateway.coordination(waiting).is_some_and(|coordination| !coordination.is_told()) {
                 self.answer_for(now, waiting, txn, rank, outcome.clone(), regions.clone());
                 self.told(now, waiting, out);
             }
@@ -238,8 +239,8 @@ impl Perseus {
     /// The client has its answer: the own attempt is not wanted any more.
     fn told(&mut self, now: Time, txn: TxnId, out: &mut Out) {
         let coordination = self.gateway.coordination_mut(txn).expect("it is being coordinated");
-        coordination.told = true;
-        if !coordination.withdrawn {
+        coordination.tell();
+        if !coordination.is_withdrawn() {
             self.withdraw(now, txn, out);
         }
     }
@@ -258,8 +259,7 @@ impl Perseus {
     fn withdraw(&mut self, now: Time, txn: TxnId, out: &mut Out) {
         let earliest = (now - self.cluster.clock_bound_ns()).rank();
         let coordination = self.gateway.coordination_mut(txn).expect("it is being coordinated");
-        coordination.withdrawn = true;
-        coordination.bound = coordination.bound.min(earliest);
+        coordination.withdraw(earliest);
         let participants = Participants::of(coordination.payload.transaction.participants());
         self.recover(txn, participants, Ballot::FIRST, out);
         self.remember(
@@ -275,11 +275,11 @@ impl Perseus {
         self.attend_no_more(now, txn, out);
         let Some(coordination) = self.gateway.coordination(txn) else { return };
         base::sometimes!("a coordinator was given up before it knew the end");
-        if !coordination.told {
+        if !coordination.is_told() {
             self.answer_unknown(now, txn);
         }
         self.gateway.end(txn);
         self.gateway.take_origin(txn);
-        self.collection.finished(txn, self.collection.watermark);
+        self.gateway.finished(txn, self.collection.watermark());
     }
 }

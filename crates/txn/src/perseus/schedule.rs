@@ -1,26 +1,19 @@
 //! What was pre-accepted here and has not executed.
 //!
-//! IN: lower bounds of ranks, components with their places, executions. OUT: who may still be ranked at or below a cut;
-//! when all of a component has executed. KEEPS: a transaction is pending from its PreAccept to its execution, under one
-//! bound.
+//! IN: lower bounds of ranks, executions. OUT: who may still be ranked at or below a cut. KEEPS: a transaction is pending
+//! from its PreAccept to its execution, under one bound.
 
+use crate::graph::turns::Turns;
 use crate::graph::vertex::Ref;
 use base::Rank;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Schedule {
     /// Pre-accepted and not executed here, by the lower bound of their cts.
     pending: BTreeSet<(Rank, u32)>,
-    groups: BTreeMap<u32, Group>,
-    groups_made: u32,
-}
-
-/// A component with several members here.
-#[derive(Clone, Debug)]
-struct Group {
-    members: Vec<Ref>,
-    unexecuted: usize,
+    /// What has its place and has not executed.
+    pub turns: Turns,
 }
 
 impl Schedule {
@@ -51,25 +44,5 @@ impl Schedule {
     }
     pub fn pending_count(&self) -> usize {
         self.pending.len()
-    }
-
-    /// The members of a component are to execute; its number.
-    pub fn begin_group(&mut self, members: &[Ref]) -> u32 {
-        let number = self.groups_made;
-        self.groups_made += 1;
-        self.groups.insert(number, Group { members: members.to_vec(), unexecuted: members.len() });
-        number
-    }
-    /// A member has executed; all members if it was the last of them.
-    pub fn executed_in(&mut self, number: u32) -> Option<Vec<Ref>> {
-        let group = self.groups.get_mut(&number).expect("the component executes");
-        group.unexecuted -= 1;
-        if group.unexecuted > 0 {
-            return None;
-        }
-        self.groups.remove(&number).map(|group| group.members)
-    }
-    pub fn group_count(&self) -> usize {
-        self.groups.len()
     }
 }

@@ -1,10 +1,11 @@
 //! What a node remembers, and the loop that settles everything one event brings about.
 
-use super::closing::Closes;
-use super::closure::Inquiries;
-use super::collection::Collection;
+use super::closing::closes::Closes;
+use super::closure::inquiries::Inquiries;
+use super::cluster::Cluster;
+use super::collection::collector::Collection;
 use super::gateway::Gateway;
-use super::message::{Ballot, Deadline, Decision, Message, Share};
+use super::message::{Ballot, Deadline, Message};
 use super::options::Options;
 use super::oracle::Oracle;
 use super::partitions::Partitions;
@@ -12,35 +13,15 @@ use super::recovery::Recoveries;
 use super::reminders::Reminders;
 use super::requests::Requests;
 use super::schedule::Schedule;
+use super::vertex::Graph;
+use super::work::{Out, Work};
 use crate::delays::Delays;
 use crate::engine::{EngineEffect, Executor};
-use crate::graph::vertex::{Ref, State, Vertices};
+use crate::graph::vertex::State;
 use base::topology::Topology;
-use base::txn::{ClientRequest, Gathered};
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-
-pub(super) type Out = Vec<EngineEffect<Message>>;
-
-/// What a node knows of its cluster from the start.
-#[derive(Clone, Debug)]
-pub(super) struct Cluster {
-    pub topology: Arc<Topology>,
-    /// This node.
-    pub me: NodeId,
-    pub options: Options,
-}
-
-impl Cluster {
-    pub fn clock_bound_ns(&self) -> u64 {
-        self.topology.clock_bound_ns
-    }
-    /// No cut or token of this cluster is later.
-    pub fn latest_cut(&self, now: Time) -> Rank {
-        now.rank() + 3 * self.clock_bound_ns() + self.options.future_max_ns(&self.topology)
-    }
-}
 
 /// The engine at one node: parts that own what they remember.
 #[derive(Clone, Debug)]
@@ -51,7 +32,7 @@ pub struct Perseus {
     pub(super) recoveries: Recoveries,
 
     pub(super) partitions: Partitions,
-    pub(super) graph: Vertices<Extra>,
+    pub(super) graph: Graph,
     pub(super) inquiries: Inquiries,
     pub(super) schedule: Schedule,
 
@@ -73,63 +54,6 @@ pub(super) struct Counts {
     pub graph_bytes_streamed: u64,
 }
 
-/// What this engine keeps beside a vertex.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Extra {
-    pub received_at: Time,
-    /// Own lower bound, as answered to PreAccept.
-    pub pts: Rank,
-    /// It ends without effect.
-    pub noop: bool,
-    /// Present for transactions that take part at several nodes.
-    pub remote: Option<Box<Remote>>,
-}
-
-/// A transaction between nodes, at one of its participants (or at a node that was asked about it).
-#[derive(Clone, Debug, Default)]
-pub(super) struct Remote {
-    /// The stored answer to PreAccept.
-    pub answer: Option<Message>,
-    pub exchange: BTreeMap<PartitionId, Gathered>,
-    /// Own reads are in the exchange.
-    pub gathered: bool,
-    /// The stored end.
-    pub share: Option<Share>,
-    /// Nodes that asked for its final dependencies.
-    pub inquirers: Vec<NodeId>,
-    /// No older ballot decides here.
-    pub promised: Option<Ballot>,
-    /// What a recovery wants to commit.
-    pub accepted: Option<(Ballot, Decision)>,
-    /// Whoever has the promised ballot was told that this node does not pre-accept it, or has gone on to a
-    /// proposal: a late copy of their PreAccept changes nothing.
-    pub barred: bool,
-    /// It was not pre-accepted here; its place is kept for whoever recovers it.
-    pub placeholder: bool,
-    /// Somebody else recovers it: leave them in peace until then.
-    pub patient_until: Time,
-    /// The client's name for it.
-    pub request: Option<ClientRequest>,
-}
-
-impl Remote {
-    /// The ballot that decides here.
-    pub fn ballot(&self) -> Ballot {
-        self.promised.unwrap_or(Ballot::FIRST)
-    }
-}
-
-/// What is left to do within the current call.
-#[derive(Clone, Debug)]
-pub(super) enum Work {
-    /// A message to oneself.
-    Deliver(Message),
-    /// A final transaction may have become executable.
-    Search(Ref),
-    /// All predecessors are done.
-    Execute(Ref),
-}
-
 impl Perseus {
     /// An engine for `me` in its `incarnation`-th life.
     pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Perseus {
@@ -139,7 +63,7 @@ impl Perseus {
             requests: Requests::default(),
             recoveries: Recoveries::default(),
             partitions: Partitions::new(&cluster),
-            graph: Vertices::default(),
+            graph: Graph::default(),
             inquiries: Inquiries::default(),
             schedule: Schedule::default(),
             closes: Closes::default(),
@@ -159,7 +83,7 @@ impl Perseus {
     }
     /// Everything at or below this rank is collected.
     pub fn watermark(&self) -> Rank {
-        self.collection.watermark
+        self.collection.watermark()
     }
     /// Granules remembered by the conflict indexes.
     pub fn granule_count(&self) -> usize {

@@ -110,7 +110,9 @@ impl Collector {
         for node in cluster.topology.node_ids() {
             let heard_at = self.reported.heard_at.get(&node).copied().unwrap_or(began);
             match self.reported.reports.get(&node) {
-                _ if now.since(heard_at) > cluster.options.silence_ns && cluster.may_be_missing(node) => {
+                _ if now.since(heard_at) > cluster.options.collection.silence_ns
+                    && cluster.may_be_missing(node) =>
+                {
                     base::sometimes!("collection goes on without a node that is silent");
                     if cluster.topology.copies_at(node).next().is_some() {
                         missing.insert(cluster.topology.region_of(node));
@@ -134,6 +136,6 @@ impl Collector {
 /// Everything ranked at or below it has executed here, and nothing will that is; `None` where nothing does.
 pub fn executed_to(cluster: &Cluster, logs: &Logs, merger: &Merger) -> Option<Rank> {
     let ranking = cluster.ranking().into_iter().map(|n| logs.of(n));
-    let lows = ranking.map(|log| log.low()).filter(|_| cluster.is_replica);
-    lows.chain(merger.executed_to()).min()
+    let closed = ranking.map(|log| log.closed()).filter(|_| cluster.is_replica);
+    closed.chain(merger.executed_to()).min()
 }

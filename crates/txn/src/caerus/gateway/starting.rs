@@ -3,7 +3,7 @@
 
 use super::super::cluster::Cluster;
 use super::super::homes::Residences;
-use super::super::message::{Named, Share, sequences_in};
+use super::super::message::{Named, SequenceId, Share, sequences_in};
 use super::super::state::Caerus;
 use super::super::work::Out;
 use super::Gateway;
@@ -29,8 +29,8 @@ impl Caerus {
     /// Whether this gateway may start another transaction. What is blocked is not counted.
     fn has_room(&self) -> bool {
         let options = &self.cluster.options;
-        self.gateway.outstanding_count() < options.outstanding_max + self.outcomes.obscured_count()
-            && self.merger.unordered() < options.unordered_max + self.availability.blocked_count()
+        self.gateway.outstanding_count() < options.admission.outstanding_max + self.outcomes.obscured_count()
+            && self.merger.unordered() < options.admission.unordered_max + self.availability.blocked_count()
     }
 
     fn begin(&mut self, now: Time, (mut transaction, mut request): Named, submitted_at: Time, out: &mut Out) {
@@ -69,6 +69,14 @@ impl Caerus {
             }
             // Who leads and is not open yet looks here when it is, and who does not any more when it hears
             // who does.
+        }
+    }
+
+    /// Another node leads a sequence now, or this one: what this gateway has under way goes there.
+    pub(in crate::caerus) fn follow_leader(&mut self, sequence: SequenceId) {
+        match self.logs.leads(sequence) {
+            true => self.gateway.turn_inside(sequence),
+            false => self.gateway.turn_to(&self.cluster, sequence, self.leader(sequence)),
         }
     }
 

@@ -1,16 +1,15 @@
-//! Who waits for whom to execute.
+//! From a component's place to the turns of its members.
 //!
-//! KEEPS: a transaction waits for what it depends on to be done, and for no other; members of one component execute by
-//! id where they conflict.
+//! KEEPS: what does not execute here is done as soon as it has its place; attempts of one request execute by id.
 
 use super::super::cluster::Cluster;
-use super::super::merger::{Component, Merger};
+use super::super::merger::{Component, Extra, Merger};
 use super::super::options::Mutant;
 use super::super::work::{Todo, Work};
-use super::{Group, Scheduler};
-use crate::graph::vertex::{Ref, State};
+use super::Scheduler;
+use crate::graph::turns::{Turns, conflict_at};
+use crate::graph::vertex::{Ref, State, Vertex};
 use base::Rank;
-use base::txn::AccessMode;
 use smallvec::SmallVec;
 
 impl Scheduler {
@@ -34,22 +33,11 @@ impl Scheduler {
     fn queue_alone(&mut self, cluster: &Cluster, merger: &mut Merger, at: Ref, todo: &mut Todo<'_>) {
         let planted = cluster.options.planted(Mutant::ForgetComponents);
         let enough = if planted { State::Executed } else { State::Done };
-        let deps = merger.vertex(at).deps.clone();
-        let mut waits = 0;
-        for to in deps {
-            if merger.graph().get(to).is_some_and(|ahead| ahead.state < enough) {
-                merger.scheduled(to).dependents.push(at);
-                waits += 1;
-            }
-        }
-        merger.scheduled(at).waits = waits;
-        if waits == 0 {
+        if Turns::queue_alone(merger.graph_mut(), at, enough) {
             todo.work(Work::Execute(at));
         }
     }
 
-    /// Members of one component execute by id where they conflict, after everything that any of them
-    /// depends on: a conflict may be visible only through another member's dependencies.
     fn queue_component(
         &mut self,
         cluster: &Cluster,
@@ -59,7 +47,6 @@ impl Scheduler {
         todo: &mut Todo<'_>,
     ) {
         assert!(cluster.is_direct(), "no two wait for each other in ordered logs");
-        base::sometimes!("a component with several members executes");
         let here: SmallVec<[Ref; 4]> =
             members.iter().copied().filter(|at| merger.vertex(*at).extra.local).collect();
         for &at in members {
@@ -70,53 +57,19 @@ impl Scheduler {
         if here.is_empty() {
             return;
         }
-        let mut outside: Vec<Ref> = Vec::new();
-        for &at in members {
-            let ahead = merger.vertex(at).deps.iter().filter(|to| {
-                !members.contains(to) && merger.graph().get(**to).is_some_and(|v| v.state < State::Done)
-            });
-            outside.extend(ahead);
-        }
-        outside.sort_unstable();
-        outside.dedup();
-        let group = self.groups_made;
-        self.groups_made = self.groups_made.wrapping_add(1);
-        self.groups.insert(group, Group { members: here.to_vec(), unexecuted: here.len() });
-        for (nth, &at) in here.iter().enumerate() {
-            merger.scheduled(at).group = Some(group);
-            let mut waits = outside.len() as u32;
-            for &ahead in &outside {
-                merger.scheduled(ahead).dependents.push(at);
-            }
-            for &ahead in &here[..nth] {
-                let planted = cluster.options.planted(Mutant::ForgetComponents);
-                if conflict_here(cluster, merger, ahead, at) && !planted {
-                    merger.scheduled(ahead).followers.push(at);
-                    waits += 1;
-                }
-            }
-            merger.scheduled(at).waits = waits;
-            if waits == 0 {
-                todo.work(Work::Execute(at));
-            }
-        }
+        let conflict = |a: &Vertex<Extra>, b: &Vertex<Extra>| {
+            conflict_here(cluster, a, b) && !cluster.options.planted(Mutant::ForgetComponents)
+        };
+        let ready = |at| todo.work(Work::Execute(at));
+        self.turns.queue_component(merger.graph_mut(), members, &here, conflict, ready);
     }
 }
 
-fn conflict_here(cluster: &Cluster, merger: &Merger, a: Ref, b: Ref) -> bool {
-    let request = |at| merger.vertex(at).extra.request;
-    if request(a).is_some() && request(a) == request(b) {
+fn conflict_here(cluster: &Cluster, a: &Vertex<Extra>, b: &Vertex<Extra>) -> bool {
+    if a.extra.request.is_some() && a.extra.request == b.extra.request {
         return true;
     }
-    let access = |at| &merger.vertex(at).transaction.as_ref().expect("it takes part here").access;
-    let (a, b) = (access(a), access(b));
-    let local = a.by_partition.keys().filter(|p| cluster.is_local(**p));
-    local.into_iter().any(|partition| {
-        a.at(*partition).iter().any(|mine| {
-            b.at(*partition).iter().any(|other| {
-                use AccessMode::Read;
-                (mine.mode, other.mode) != (Read, Read) && mine.granule.overlaps(&other.granule)
-            })
-        })
-    })
+    let transactions = a.transaction.as_ref().zip(b.transaction.as_ref());
+    let (a, b) = transactions.expect("entries carry whole transactions");
+    conflict_at(&a.access, &b.access, |partition| cluster.is_local(partition))
 }

@@ -140,7 +140,7 @@ fn a_gateway_takes_more_than_it_could_have_under_way() {
     let mut world = world(0);
     for node in &mut world.nodes {
         let options = node.options_mut();
-        (options.outstanding_max, options.unordered_max) = (20, 40);
+        (options.admission.outstanding_max, options.admission.unordered_max) = (20, 40);
     }
     world.run_for_ms(500);
     for n in 0..60 {
@@ -214,8 +214,8 @@ pub fn random(seed: u64, mutant: Option<Mutant>) -> World {
     let mut world = planted_world(seed, 0, mutant);
     for node in &mut world.nodes {
         node.options_mut().lost_after_ns = Some(*rng.pick(&[210, 500]) * MS);
-        node.options_mut().outstanding_max = *rng.pick(&[3, 2000]);
-        node.options_mut().unordered_max = *rng.pick(&[5, 4000]);
+        node.options_mut().admission.outstanding_max = *rng.pick(&[3, 2000]);
+        node.options_mut().admission.unordered_max = *rng.pick(&[5, 4000]);
     }
     world.faults = Faults {
         loss: *rng.pick(&[0.0, 0.05]),

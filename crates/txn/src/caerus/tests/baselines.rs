@@ -7,6 +7,7 @@ use super::recovery::{lose_after, turmoil};
 use super::{Faults, World};
 use crate::baseline::{calvin, slog};
 use crate::caerus::message::Message;
+use crate::caerus::options::{Ranks, Replication};
 use crate::caerus::{Agreement, FutureRanks, Mutant, Options, Routing};
 use crate::trial::panics;
 use base::time::MS;
@@ -123,7 +124,7 @@ fn what_an_order_of_all_regions_costs() {
     let wan = |routing| {
         let mut wan = Wan::uniform("test", &["a", "b", "c"], MS, 50 * MS);
         (wan.round_trip_ns[0][1], wan.round_trip_ns[1][0]) = (10 * MS, 10 * MS);
-        let options = Options { future_ranks: FutureRanks::Off, ..options(routing) };
+        let options = Options { ranks: unadjusted(), ..options(routing) };
         World::with(1, Topology::one_node_per_region(wan, 1).replicated(), options)
     };
     let measure = |routing, gateway: u16, text: &str| {
@@ -156,11 +157,21 @@ fn what_an_order_of_all_regions_costs() {
     near(measure(Routing::Direct, 2, "w0.1 w2.1"), 50.0);
 }
 
+/// Stamps are clock readings.
+fn unadjusted() -> Ranks {
+    Ranks { future: FutureRanks::Off, ..Ranks::default() }
+}
+fn two_rounds() -> Replication {
+    Replication { agreement: Agreement::PaxosPerEntry, ..Replication::default() }
+}
+fn three_machines() -> Replication {
+    Replication { machines_inside: 3, ..Replication::default() }
+}
+
 /// What a transaction of all three regions costs the leader's own clients with Calvin, where Paxos decides each entry.
 fn two_rounds_ms(mutant: Option<Mutant>) -> f64 {
-    let agreement = Agreement::PaxosPerEntry;
-    let future_ranks = FutureRanks::Off;
-    let mut world = world(3, 40, Options { agreement, future_ranks, mutant, ..calvin::options() });
+    let options = Options { ranks: unadjusted(), replication: two_rounds(), mutant, ..calvin::options() };
+    let mut world = world(3, 40, options);
     world.run_for_ms(200);
     let leader = world.nodes[0].cluster.global.expect("there is a log of all regions").home.0;
     let txn = world.submit(leader, "w0.1 w1.1 w2.1");
@@ -176,7 +187,7 @@ fn paxos_for_each_entry_takes_a_round_more() {
     // Nothing is acted on before its first round is over: without it, half the time is enough.
     assert!(two_rounds_ms(Some(Mutant::SkipFirstRound)) < 45.0);
     // A round that is lost is asked for again.
-    let options = Options { agreement: Agreement::PaxosPerEntry, ..calvin::options() };
+    let options = Options { replication: two_rounds(), ..calvin::options() };
     let mut world = world(3, 40, options);
     world.run_for_ms(200);
     world.passes = Box::new(|_, _, message| !matches!(message, Message::Prepared { .. }));
@@ -200,7 +211,7 @@ fn three_inside(routing: Routing, mutant: Option<Mutant>) -> World {
     }
     let topology =
         Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false }.replicated();
-    let options = Options { machines_inside: 3, mutant, future_ranks: FutureRanks::Off, ..options(routing) };
+    let options = Options { replication: three_machines(), ranks: unadjusted(), mutant, ..options(routing) };
     World::with(1, topology, options)
 }
 

@@ -4,6 +4,7 @@ use super::World;
 use super::judge::judge;
 use crate::caerus::Options;
 use crate::caerus::SequenceId;
+use crate::caerus::options::{Collection, Heartbeats, Replication};
 use crate::engine::Engine;
 use base::time::MS;
 use base::topology::Topology;
@@ -15,9 +16,9 @@ fn world() -> World {
     let topology = Topology::one_node_per_region(wan, 1).replicated();
     let options = Options {
         copies_elsewhere: 1,
-        heartbeat_ns: 5 * MS,
-        suspect_after_ns: Some(200 * MS),
-        silence_ns: 500 * MS,
+        heartbeats: Heartbeats { every_ns: 5 * MS, ..Heartbeats::default() },
+        replication: Replication { suspect_after_ns: Some(200 * MS), ..Replication::default() },
+        collection: Collection { silence_ns: 500 * MS, ..Collection::default() },
         ..Options::default()
     };
     World::with(1, topology, options)

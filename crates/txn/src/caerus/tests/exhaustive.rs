@@ -4,6 +4,7 @@
 //! the same sequence are one state and are explored once. Clocks stand still; nothing is batched.
 
 use super::{access, conflict, moving, planted};
+use crate::caerus::options::Batching;
 use crate::caerus::{Caerus, Message, Mutant, Options, Timer};
 use crate::engine::{Answer, Command, Engine, EngineEffect};
 use crate::trial::OTHER;
@@ -39,7 +40,8 @@ impl State {
     fn new(nodes: usize, options: &Options) -> State {
         let wan = Wan::preset("perseus3").unwrap().truncated(nodes);
         let topology = Arc::new(Topology::one_node_per_region(wan, 1).replicated());
-        let options = Options { batch_ns: 0, hold_percent: 0, ..options.clone() };
+        let batching = Batching { interval_ns: 0, ..Batching::default() };
+        let options = Options { batching, append_delay_percent: 0, ..options.clone() };
         let node = |n| {
             let engine = Caerus::new(topology.clone(), n, 1, options.clone());
             Rc::new(Node { engine, rows: Rows::default(), history: 0, answers: BTreeMap::new() })

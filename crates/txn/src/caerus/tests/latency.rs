@@ -1,6 +1,7 @@
 //! Latencies in virtual time, under a load like TPC-C's: what the protocol should cost, and no more.
 
 use super::{Faults, World, access};
+use crate::caerus::options::Ranks;
 use crate::caerus::{FutureRanks, Options};
 use base::TxnId;
 use base::order::CloseTicket;
@@ -90,7 +91,8 @@ fn one_region_answers_at_once_and_several_after_one_round_trip() {
     assert!(at(&with.multi_ms, 0.5) < 1.05 * 104.0 + 2.0, "{}", at(&with.multi_ms, 0.5));
     assert!(at(&with.close_ms, 0.5) == 0.0);
     assert!(at(&with.close_ms, 0.95) < 10.0, "{}", at(&with.close_ms, 0.95));
-    let without = measure(Options { future_ranks: FutureRanks::Off, ..Options::default() });
+    let ranks = Ranks { future: FutureRanks::Off, ..Ranks::default() };
+    let without = measure(Options { ranks, ..Options::default() });
     let (with, without) = (at(&with.close_ms, 0.95), at(&without.close_ms, 0.95));
     assert!(without > 20.0, "the rule buys something: {with} and {without}");
 }

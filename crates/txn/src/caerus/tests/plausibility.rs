@@ -83,7 +83,7 @@ fn whatever_is_out_of_range_changes_nothing() {
         append(log::Append { first: 1, entries: vec![entry(far)], ..said() }),
         // At or below what the sequence has told.
         append(log::Append { first: 1, entries: vec![entry(Rank(7))], ..said() }),
-        append(log::Append { first: 1, low: far, ..said() }),
+        append(log::Append { first: 1, closed: far, ..said() }),
         Message::Suspect { sequence, term: endless },
         Message::Overtaken { sequence, term: endless },
         Message::Leads { sequence, term: endless },

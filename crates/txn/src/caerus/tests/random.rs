@@ -3,6 +3,7 @@
 use super::judge::judge;
 use super::{Faults, World, access};
 use crate::caerus::SequenceId;
+use crate::caerus::options::Admission;
 use crate::caerus::{Agreement, FutureRanks, Options, Routing};
 use crate::engine::Question;
 use crate::trial::{OTHER, TABLE};
@@ -30,20 +31,20 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
     let unit = if tiny { 1 } else { MS };
     let clock_bound_ns = *knobs.pick(&[0, 0, unit, 5 * unit]);
     let mut options = options.unwrap_or_default();
-    options.batch_ns = *knobs.pick(&[0, unit, 10 * unit]);
-    options.heartbeat_ns = *knobs.pick(&[unit, 2 * unit, 10 * unit]);
-    options.collect_every_ns = *knobs.pick(&[5 * unit, 50 * unit, 500 * unit]);
-    options.margin_ns = unit;
-    options.silence_ns = 1500 * unit;
+    options.batching.interval_ns = *knobs.pick(&[0, unit, 10 * unit]);
+    options.heartbeats.every_ns = *knobs.pick(&[unit, 2 * unit, 10 * unit]);
+    options.collection.every_ns = *knobs.pick(&[5 * unit, 50 * unit, 500 * unit]);
+    options.ranks.margin_ns = unit;
+    options.collection.silence_ns = 1500 * unit;
     options.retry_after_ns = Some(420 * unit);
-    options.future_max_ns = Some(2000 * unit);
-    options.outstanding_max = *knobs.pick(&[1, 5, 2000]);
+    options.ranks.future_max_ns = Some(2000 * unit);
+    options.admission.outstanding_max = *knobs.pick(&[1, 5, 2000]);
     let copies_elsewhere = knobs.below(regions as u64) as usize;
     // SLOG keeps its regions' logs to themselves, Calvin has none.
     options.copies_elsewhere = if options.routing == Routing::Direct { copies_elsewhere } else { 0 };
-    options.suspect_after_ns = Some(*knobs.pick(&[600 * unit, 2000 * unit]));
-    options.unordered_max = *knobs.pick(&[1, 10, 4000]);
-    options.future_ranks = *knobs.pick(&[
+    options.replication.suspect_after_ns = Some(*knobs.pick(&[600 * unit, 2000 * unit]));
+    options.admission.unordered_max = *knobs.pick(&[1, 10, 4000]);
+    options.ranks.future = *knobs.pick(&[
         FutureRanks::Measured,
         FutureRanks::Measured,
         FutureRanks::Off,
@@ -52,9 +53,9 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
     ]);
     if options.mutant.is_none() {
         // A stream of its own, so that worlds with planted faults stay as they were found.
-        options.idle_heartbeat_ns = *Rng::new(seed).fork("rest").pick(&[None, Some(50 * unit)]);
+        options.heartbeats.idle_every_ns = *Rng::new(seed).fork("rest").pick(&[None, Some(50 * unit)]);
     }
-    options.lower_bounds = knobs.chance(0.8) || options.mutant.is_some();
+    options.ranks.lower_bounds = knobs.chance(0.8) || options.mutant.is_some();
     let wan = Wan::uniform("test", &["a", "b", "c"][..regions], 2 * unit, 100 * unit);
     let mut topology = Topology::one_node_per_region(wan, partitions);
     let clock_bound_ns = if unbounded_clocks { 0 } else { clock_bound_ns };
@@ -68,11 +69,11 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
         topology.partitions[partitions as usize - 1].node = node;
     }
     let mut rounds = Rng::new(seed).fork("rounds");
-    options.agreement = *rounds.pick(&[Agreement::StandingLeader, Agreement::PaxosPerEntry]);
-    options.hold_percent = *rounds.pick(&[0, 100, 100, 200]);
+    options.replication.agreement = *rounds.pick(&[Agreement::StandingLeader, Agreement::PaxosPerEntry]);
+    options.append_delay_percent = *rounds.pick(&[0, 100, 100, 200]);
     if partitions == 3 && rounds.chance(0.7) {
         // Three nodes in each region, and its sequence on all of them.
-        options.machines_inside = 3;
+        options.replication.machines_inside = 3;
         let subscribes = topology.nodes[0].subscribes.clone();
         topology.nodes.clear();
         for (n, partition) in topology.partitions.iter_mut().enumerate() {
@@ -207,7 +208,10 @@ fn a_reader_that_went_away_is_not_answered() {
 
 #[test]
 fn one_hot_key_in_all_regions_drains_and_the_graph_stays_bounded() {
-    let options = Options { outstanding_max: 50, unordered_max: 100, ..Options::default() };
+    let options = Options {
+        admission: Admission { outstanding_max: 50, unordered_max: 100, ..Admission::default() },
+        ..Options::default()
+    };
     let mut world = World::new(5, 3, 1, 0, options);
     world.faults = Faults { loss: 0.01, duplication: 0.05, jitter_ns: 20 * MS };
     let mut unordered_max = 0;

@@ -3,6 +3,7 @@
 use super::World;
 use super::judge::judge;
 use crate::caerus::Options;
+use crate::caerus::options::{Collection, Heartbeats};
 use base::order::CloseTicket;
 use base::time::MS;
 use base::topology::{NodeSpec, Topology};
@@ -19,7 +20,10 @@ fn world_with_a_reader() -> World {
     }
     topology.partitions[1].node = NodeId(2);
     // Nothing but questions tells the second node how far the sequence is.
-    let options = Options { heartbeat_ns: 40 * MS, ..Options::default() };
+    let options = Options {
+        heartbeats: Heartbeats { every_ns: 40 * MS, ..Heartbeats::default() },
+        ..Options::default()
+    };
     World::with(1, topology.replicated(), options)
 }
 
@@ -54,7 +58,7 @@ fn one_cut_is_hastened_once() {
     for _ in 0..5 {
         world.will_close(3, PartitionId(1), rank);
     }
-    // What the leader itself keeps needs nobody's low.
+    // What the leader itself keeps needs nobody's closed timestamp.
     world.will_close(3, PartitionId(0), rank);
     assert_eq!(world.messages - before, 1);
 }
@@ -78,7 +82,11 @@ fn a_reader_that_is_silent_holds_up_collection_for_its_lease_and_no_longer() {
 
 #[test]
 fn a_lost_region_holds_up_collection_no_longer_either_and_catches_up_before_it_forgets() {
-    let options = Options { copies_elsewhere: 1, silence_ns: 2_000 * MS, ..Options::default() };
+    let options = Options {
+        copies_elsewhere: 1,
+        collection: Collection { silence_ns: 2_000 * MS, ..Collection::default() },
+        ..Options::default()
+    };
     let mut world = World::new(3, 3, 1, MS, options);
     world.run_for_ms(1000);
     world.kill(2);

@@ -5,6 +5,7 @@ use super::{Faults, World, access};
 use crate::baseline::{calvin, slog};
 use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
+use crate::caerus::options::{Batching, Collection, Heartbeats, Replication};
 use crate::caerus::{Agreement, Mutant, Options, Routing};
 use crate::trial::TABLE;
 use crate::trial::panics;
@@ -214,14 +215,14 @@ fn a_reader_waits_while_a_sequence_has_no_leader_and_misses_nothing() {
     assert!(world.closed.contains_key(&CloseTicket(2)), "another sequence goes on");
     assert!(!world.closed.contains_key(&CloseTicket(1)), "nobody guesses");
     world.run_for_ms(TAKE_OVER_MS);
-    assert!(world.closed.contains_key(&CloseTicket(1)), "the next leader tells its low");
-    let lows = |world: &World| world.nodes[1].logs.of(SequenceId(0)).low();
-    let before = lows(&world);
+    assert!(world.closed.contains_key(&CloseTicket(1)), "the next leader tells its closed timestamp");
+    let closed = |world: &World| world.nodes[1].logs.of(SequenceId(0)).closed();
+    let before = closed(&world);
     assert!(before >= cut);
     world.heal();
     world.run_for_ms(20_000);
     assert!(
-        leader(&world, 1, 0) == NodeId(0) && lows(&world) > before,
+        leader(&world, 1, 0) == NodeId(0) && closed(&world) > before,
         "from leader to leader it only grows"
     );
     judge(&world);
@@ -368,16 +369,20 @@ pub fn turmoil_in(seed: u64, routing: Routing, mutant: Option<Mutant>, unbounded
     let options = Options {
         routing,
         copies_elsewhere: if routing == Routing::Direct { copies_elsewhere } else { 0 },
-        batch_ns: *draw.pick(&[0, 2 * MS]),
-        heartbeat_ns: 5 * MS,
-        suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
-        lease_ns: draw.pick(&[None, Some(50 * MS), Some(400 * MS)]).to_owned(),
-        collect_every_ns: 50 * MS,
+        batching: Batching { interval_ns: *draw.pick(&[0, 2 * MS]), ..Batching::default() },
+        heartbeats: Heartbeats {
+            every_ns: 5 * MS,
+            idle_every_ns: mutant.is_none().then(|| 5 * MS << Rng::new(seed).fork("rest").below(4)),
+        },
+        replication: Replication {
+            suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
+            lease_ns: draw.pick(&[None, Some(50 * MS), Some(400 * MS)]).to_owned(),
+            agreement: if seed % 2 == 0 { Agreement::StandingLeader } else { Agreement::PaxosPerEntry },
+            ..Replication::default()
+        },
         // Regions are lost for longer, and shorter.
-        silence_ns: 300 * MS,
-        idle_heartbeat_ns: mutant.is_none().then(|| 5 * MS << Rng::new(seed).fork("rest").below(4)),
-        agreement: if seed % 2 == 0 { Agreement::StandingLeader } else { Agreement::PaxosPerEntry },
-        hold_percent: seed % 3 * 100,
+        collection: Collection { silence_ns: 300 * MS, ..Collection::default() },
+        append_delay_percent: seed % 3 * 100,
         mutant,
         ..Options::default()
     };

@@ -3,6 +3,7 @@
 use super::judge::judge;
 use super::{Event, World, access};
 use crate::caerus::message::Message;
+use crate::caerus::options::{Batching, Collection, Heartbeats, Replication};
 use crate::caerus::{Mutant, Options};
 use crate::caerus::{SequenceId, comes_back};
 use crate::engine::Engine;
@@ -20,7 +21,8 @@ use std::rc::Rc;
 fn world(regions: usize, copies_elsewhere: usize, mutant: Option<Mutant>) -> World {
     let wan = Wan::uniform("test", &["a", "b", "c", "d", "e"][..regions], MS, 100 * MS);
     let topology = Topology::one_node_per_region(wan, 1).replicated();
-    let options = Options { copies_elsewhere, heartbeat_ns: 10 * MS, mutant, ..Options::default() };
+    let heartbeats = Heartbeats { every_ns: 10 * MS, ..Heartbeats::default() };
+    let options = Options { copies_elsewhere, heartbeats, mutant, ..Options::default() };
     World::with(1, topology, options)
 }
 
@@ -162,7 +164,8 @@ fn a_node_that_orders_nothing_takes_a_later_copy_if_what_it_lacks_is_gone() {
         partitions.push(PartitionSpec { region, node, copies });
     }
     let topology = Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false };
-    let options = Options { copies_elsewhere: 1, heartbeat_ns: 10 * MS, ..Options::default() };
+    let heartbeats = Heartbeats { every_ns: 10 * MS, ..Heartbeats::default() };
+    let options = Options { copies_elsewhere: 1, heartbeats, ..Options::default() };
     let mut world = World::with(1, topology.replicated(), options);
     let (lost, donor, leader) = (NodeId(1), NodeId(3), NodeId(4));
     world.submit(4, "w5.1");
@@ -495,12 +498,14 @@ pub fn turmoil(seed: u64, mutant: Option<Mutant>) -> World {
     let partitions = topology.partitions.len() as u64;
     let options = Options {
         copies_elsewhere,
-        batch_ns: *draw.pick(&[0, 2 * MS]),
-        heartbeat_ns: 5 * MS,
-        suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
-        lease_ns: draw.pick(&[None, Some(50 * MS), Some(400 * MS)]).to_owned(),
-        collect_every_ns: 50 * MS,
-        silence_ns: *draw.pick(&[300 * MS, 2000 * MS]),
+        batching: Batching { interval_ns: *draw.pick(&[0, 2 * MS]), ..Batching::default() },
+        heartbeats: Heartbeats { every_ns: 5 * MS, ..Heartbeats::default() },
+        replication: Replication {
+            suspect_after_ns: Some(*draw.pick(&[100 * MS, 200 * MS])),
+            lease_ns: draw.pick(&[None, Some(50 * MS), Some(400 * MS)]).to_owned(),
+            ..Replication::default()
+        },
+        collection: Collection { silence_ns: *draw.pick(&[300 * MS, 2000 * MS]), ..Collection::default() },
         mutant,
         ..Options::default()
     };

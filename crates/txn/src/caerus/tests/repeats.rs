@@ -2,6 +2,7 @@
 
 use super::World;
 use super::judge::judge;
+use crate::caerus::options::Collection;
 use crate::caerus::{Mutant, Options};
 use crate::trial::panics;
 use base::SqlState;
@@ -72,7 +73,8 @@ fn a_request_whose_region_is_lost_is_done_once() {
 
 #[test]
 fn a_request_whose_result_may_be_forgotten_is_refused_rather_than_repeated() {
-    let options = Options { keep_results_ns: SECOND, ..Options::default() };
+    let collection = Collection { keep_results_ns: SECOND, ..Collection::default() };
+    let options = Options { collection, ..Options::default() };
     let mut world = World::new(1, 3, 1, 0, options);
     for text in ["w0.1", "w1.1", "w0.1 w1.1"] {
         let request = world.named();

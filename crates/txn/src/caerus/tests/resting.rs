@@ -3,6 +3,7 @@
 use super::World;
 use super::judge::judge;
 use crate::caerus::Options;
+use crate::caerus::options::Heartbeats;
 use base::order::CloseTicket;
 use base::time::MS;
 use base::txn::Granule;
@@ -27,7 +28,8 @@ fn far_close_ms(world: &mut World, ticket: u64) -> f64 {
 #[test]
 fn who_has_nothing_to_do_says_little_and_is_there_at_once() {
     for copies_elsewhere in [0, 1] {
-        let options = Options { idle_heartbeat_ns: Some(IDLE_NS), copies_elsewhere, ..Options::default() };
+        let heartbeats = Heartbeats { idle_every_ns: Some(IDLE_NS), ..Heartbeats::default() };
+        let options = Options { heartbeats, copies_elsewhere, ..Options::default() };
         let mut world = World::new(1, 3, 1, 0, options);
         world.submit(0, "w0.1");
         let begun = said(&mut world);

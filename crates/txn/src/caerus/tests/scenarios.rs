@@ -4,6 +4,7 @@ use super::judge::judge;
 use super::{Event, World, access, planted};
 use crate::caerus::SequenceId;
 use crate::caerus::message::{Append, Entry, Message};
+use crate::caerus::options::{Admission, Ranks};
 use crate::caerus::{Caerus, FutureRanks, Mutant, Options};
 use crate::engine::{Engine, EngineEffect};
 use crate::log;
@@ -53,11 +54,11 @@ impl Merger {
         }];
         self.receive(sequence, first, entries, 0);
     }
-    fn receive(&mut self, sequence: u16, first: u64, entries: Vec<Entry>, low: u64) {
-        let (sequence, low, sent_at) = (SequenceId(sequence), Rank(low), Time::ZERO);
+    fn receive(&mut self, sequence: u16, first: u64, entries: Vec<Entry>, closed: u64) {
+        let (sequence, closed, sent_at) = (SequenceId(sequence), Rank(closed), Time::ZERO);
         let collected = Rank::ZERO;
         let term = u64::from(sequence.0);
-        let said = log::Append { term, first, entries, low, collected, sent_at, ..log::Append::default() };
+        let said = log::Append { term, first, entries, closed, collected, sent_at, ..log::Append::default() };
         let append = Append { sequence, said, ..Append::default() };
         let message = Message::Append(append);
         let from = NodeId(sequence.0);
@@ -181,7 +182,7 @@ fn a_rank_does_not_depend_on_when_the_one_ahead_got_its_place() {
         // The sequence that T1 is in has not passed T0's rank: T0 is kept.
         merger.receive(1, 1, Vec::new(), 9000);
         merger.receive(0, 1, Vec::new(), 6999);
-        merger.engine.collect(Time::from_ms(1));
+        merger.engine.collect();
         merger.append(0, 11, "w0.1", 7001 - 1);
         merger.places()[&11]
     };
@@ -198,7 +199,7 @@ fn a_rank_does_not_depend_on_when_the_one_ahead_got_its_place() {
     merger.append(0, 10, "w0.1 w1.1", 100);
     merger.append(1, 10, "w0.1 w1.1", 7000);
     (0..3).for_each(|s| merger.receive(s, u64::from(s < 2), Vec::new(), 7000));
-    merger.engine.collect(Time::from_ms(1));
+    merger.engine.collect();
     assert_eq!(merger.engine.vertex_count(), 0);
     merger.append(0, 11, "w0.1", 7001);
     assert_eq!(merger.places(), [(11, 7001)].into());
@@ -215,10 +216,14 @@ fn a_gap_in_a_sequence_holds_back_what_is_behind_it() {
     };
     merger.receive(0, 1, vec![entry(2, 20)], 25);
     assert!(merger.places().is_empty());
-    assert_eq!(merger.engine.logs.of(SequenceId(0)).low(), Rank::ZERO, "the low holds behind the gap only");
+    assert_eq!(
+        merger.engine.logs.of(SequenceId(0)).closed(),
+        Rank::ZERO,
+        "the closed timestamp holds behind the gap only"
+    );
     merger.receive(0, 0, vec![entry(1, 10)], 0);
     assert_eq!(merger.places(), [(1, 10), (2, 20)].into());
-    assert_eq!(merger.engine.logs.of(SequenceId(0)).low(), Rank(25));
+    assert_eq!(merger.engine.logs.of(SequenceId(0)).closed(), Rank(25));
 }
 
 #[test]
@@ -432,8 +437,9 @@ fn a_stalled_region_delays_those_who_read_it_and_nobody_else() {
 
 #[test]
 fn local_readers_do_not_wait_for_transactions_that_span_regions() {
-    let wait_ms = |future_ranks, lower_bounds| {
-        let options = Options { future_ranks, lower_bounds, hold_percent: 0, ..Options::default() };
+    let wait_ms = |future, lower_bounds| {
+        let ranks = Ranks { future, lower_bounds, ..Ranks::default() };
+        let options = Options { ranks, append_delay_percent: 0, ..Options::default() };
         let mut world = World::new(1, 2, 1, 0, options);
         world.submit(0, "w0.1 w1.1");
         world.run_for_ms(1);
@@ -454,7 +460,7 @@ fn local_readers_do_not_wait_for_transactions_that_span_regions() {
 #[test]
 fn a_chain_behind_a_transaction_ranked_in_the_future_is_seen_with_it_or_not_at_all() {
     // Held, it would come behind the chain.
-    let mut world = World::new(1, 2, 1, 0, Options { hold_percent: 0, ..Options::default() });
+    let mut world = World::new(1, 2, 1, 0, Options { append_delay_percent: 0, ..Options::default() });
     let ahead = world.submit(0, "w0.1 w1.1");
     world.run_for_ms(1);
     let chain = ["w0.1 w0.2", "w0.2 w0.3", "w0.3"].map(|text| world.submit(0, text));
@@ -482,12 +488,9 @@ fn a_chain_behind_a_transaction_ranked_in_the_future_is_seen_with_it_or_not_at_a
 
 #[test]
 fn a_component_with_one_huge_stamp_is_seen_whole_or_not_at_all() {
-    let options = Options {
-        future_ranks: FutureRanks::Scaled { percent: 200 },
-        future_max_ns: Some(400 * MS),
-        hold_percent: 0,
-        ..Options::default()
-    };
+    let future = FutureRanks::Scaled { percent: 200 };
+    let ranks = Ranks { future, future_max_ns: Some(400 * MS), ..Ranks::default() };
+    let options = Options { ranks, append_delay_percent: 0, ..Options::default() };
     let mut world = World::new(1, 2, 1, 0, options);
     let t1 = world.submit(0, "w0.1 w1.1");
     let t2 = world.submit(1, "w0.1 w1.1");
@@ -520,7 +523,8 @@ fn a_token_or_a_cut_from_the_far_future_is_refused() {
 
 #[test]
 fn a_gateway_refuses_what_it_cannot_queue() {
-    let options = Options { outstanding_max: 1, queue_max: 2, ..Options::default() };
+    let admission = Admission { outstanding_max: 1, queue_max: 2, ..Admission::default() };
+    let options = Options { admission, ..Options::default() };
     let mut world = World::new(1, 2, 1, 0, options);
     let all: Vec<TxnId> = (0..4).map(|_| world.submit(0, "w0.1 w1.1")).collect();
     let Outcome::Aborted(error) = &world.answer(all[3]).outcome else { panic!("it was accepted") };
@@ -588,10 +592,10 @@ fn an_entry_between_the_places_of_a_message_is_not_ours() {
             collected: Rank::ZERO,
             request: None,
         }];
-        let (sequence, low, sent_at) = (SequenceId(sequence), Rank::ZERO, Time::ZERO);
+        let (sequence, closed, sent_at) = (SequenceId(sequence), Rank::ZERO, Time::ZERO);
         let (first, collected) = (0, Rank::ZERO);
         let term = u64::from(sequence.0);
-        let said = log::Append { term, first, entries, low, collected, sent_at, ..log::Append::default() };
+        let said = log::Append { term, first, entries, closed, collected, sent_at, ..log::Append::default() };
         let append = Append { sequence, said, ..Append::default() };
         let message = Message::Append(append);
         merger.engine.message(Time::from_ms(1), NodeId(2), message, &mut merger.rows, &mut out);

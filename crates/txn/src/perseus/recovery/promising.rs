@@ -5,7 +5,8 @@
 
 use super::super::message::{Ballot, Deadline, Decision, Message, Report};
 use super::super::options::Mutant;
-use super::super::state::{Out, Perseus};
+use super::super::state::Perseus;
+use super::super::work::Out;
 use crate::graph::participants::Participants;
 use crate::graph::vertex::{Ref, State};
 use base::txn::{AccessSet, Transaction, TxnProgram};
@@ -55,7 +56,7 @@ impl Perseus {
         ballot: Ballot,
         out: &mut Out,
     ) -> Option<Ref> {
-        if self.collection.seen.contains(txn) {
+        if self.collection.has_collected(txn) {
             self.send(from, Message::Gone { txn }, out);
             return None;
         }

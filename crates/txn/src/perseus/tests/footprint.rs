@@ -18,15 +18,15 @@ fn kept(world: &World) -> [usize; 7] {
             node.granule_count(),
             node.requests.len(),
             node.reminders.deadline_count(),
-            node.collection.seen.words(),
+            node.collection.seen_words(),
             node.inquiries.len()
                 + node.requests.attended_count()
                 + node.recoveries.len()
                 + node.gateway.origin_count(),
-            node.schedule.group_count()
+            node.schedule.turns.group_count()
                 + node.schedule.pending_count()
                 + node.gateway.answer_counts().0
-                + node.collection.learned.len(),
+                + node.collection.learned().count(),
         ];
         for (most, now) in most.iter_mut().zip(now) {
             *most = now.max(*most);

@@ -272,8 +272,12 @@ fn memory_stays_flat_under_load() {
     assert!(vertices_max[2] < 3000, "{vertices_max:?} at 2000 transactions per second");
     let node = &world.nodes[0];
     assert!(node.reminders.deadline_count() < 300, "{} deadlines", node.reminders.deadline_count());
-    assert!(node.collection.seen.words() < 200, "{} words", node.collection.seen.words());
-    let left =
-        (node.schedule.group_count(), node.closes.len(), node.inquiries.len(), node.collection.learned.len());
+    assert!(node.collection.seen_words() < 200, "{} words", node.collection.seen_words());
+    let left = (
+        node.schedule.turns.group_count(),
+        node.closes.len(),
+        node.inquiries.len(),
+        node.collection.learned().count(),
+    );
     assert!(left.0 < 50 && left.1 == 0 && left.2 < 200 && left.3 < 500, "{left:?}");
 }

@@ -3,16 +3,16 @@
 //! It is complete, wherever it was begun, when the entry of its farthest region has come back: a round trip after
 //! it set out. A nearer region that appends it as soon as it arrives makes whoever comes behind it there wait for
 //! most of that round trip; the farthest one makes nobody wait. The nearer one may as well append it later: as long
-//! as its entry is there when the farthest one's is, nothing is answered later. So each region holds it until it is
-//! at the farthest too ([`Options::hold_percent`] = 100): then it is complete in two regions at about the same
+//! as its entry is there when the farthest one's is, nothing is answered later. So each region delays the append until it is
+//! at the farthest too ([`Options::append_delay_percent`] = 100): then it is complete in two regions at about the same
 //! time, half a round trip after both have appended it, and whoever waits behind it waits half as long at most. With K > 0
-//! an entry counts later; by as much less it is held.
+//! an entry counts later; its append is delayed by as much less.
 //!
 //! KEEPS: only when an entry is appended changes, as if its submission had taken longer on the way: stamps are made
-//! when it is, and whoever is heard of from another sequence is appended at once. What is held is in nobody's
+//! when it is, and whoever is heard of from another sequence is appended at once. What is delayed is in nobody's
 //! sequence yet; if this node does not lead any more it is submitted again, like whatever got lost on the way.
 //!
-//! [`Options::hold_percent`]: super::Options::hold_percent
+//! [`Options::append_delay_percent`]: super::Options::append_delay_percent
 
 use super::message::{Named, SequenceId, sequences_in};
 use super::options::Mutant;
@@ -22,9 +22,12 @@ use base::txn::Transaction;
 use base::{NodeId, Time};
 
 impl Caerus {
-    /// How long the leader of one of its `regions`, at `node`, holds a transaction.
-    pub(super) fn hold_ns(&self, node: NodeId, transaction: &Transaction, regions: u64) -> u64 {
-        if self.cluster.options.hold_percent == 0 || !self.cluster.is_direct() || regions.count_ones() == 1 {
+    /// How long the leader of one of its `regions`, at `node`, delays the append of a transaction.
+    pub(super) fn append_delay_ns(&self, node: NodeId, transaction: &Transaction, regions: u64) -> u64 {
+        if self.cluster.options.append_delay_percent == 0
+            || !self.cluster.is_direct()
+            || regions.count_ones() == 1
+        {
             return 0;
         }
         let gateway = transaction.id.coordinator;
@@ -32,37 +35,33 @@ impl Caerus {
         let there_ns = one_way_ns(gateway, node);
         let leaders = || sequences_in(regions).map(|region| self.leader_of(region));
         let farthest_ns = leaders().map(|other| one_way_ns(gateway, other)).max().unwrap_or(0);
-        let held_ns = farthest_ns.saturating_sub(there_ns) * self.cluster.options.hold_percent / 100;
+        let delay_ns = farthest_ns.saturating_sub(there_ns) * self.cluster.options.append_delay_percent / 100;
         // The own entry has to count by the time when the others are here.
         let others = leaders().map(|other| one_way_ns(gateway, other) + one_way_ns(other, node));
         let own = SequenceId(self.cluster.topology.region_of(node).0);
         let counts_ns = self.stable_after_ns(own, node);
         let room_ns = others.max().unwrap_or(0).saturating_sub(there_ns + counts_ns);
         // However wrong what was measured may be.
-        held_ns.min(room_ns).min(self.cluster.topology.wan.widest_ns())
+        delay_ns.min(room_ns).min(self.cluster.topology.wan.widest_ns())
     }
 
     /// A transaction has come to the leader of a sequence from its gateway.
     pub(super) fn arrive(&mut self, now: Time, sequence: SequenceId, named: Named, out: &mut Out) {
         let regions = self.cluster.regions_of(&named.0);
-        let hold_ns = self.hold_ns(self.cluster.me, &named.0, regions);
-        if hold_ns == 0 || self.logs.is_ordered(sequence, named.0.id) {
+        let append_delay_ns = self.append_delay_ns(self.cluster.me, &named.0, regions);
+        if append_delay_ns == 0 || self.logs.is_ordered(sequence, named.0.id) {
             return self.order(now, sequence, named, out);
         }
         let intake = self.logs.intake(sequence).expect("only the leader orders");
-        intake.delayed.insert((now + hold_ns, named.0.id), named);
+        intake.delay(now + append_delay_ns, named);
     }
 
     /// Appends those whose time has come, unless they were heard of from elsewhere.
-    pub(super) fn release_held(&mut self, now: Time, out: &mut Out) {
+    pub(super) fn append_delayed(&mut self, now: Time, out: &mut Out) {
         for sequence in self.logs.led() {
-            while let Some(intake) = self.logs.intake(sequence)
-                && let Some(first) = intake.delayed.first_entry()
-                && first.key().0 <= now
-            {
-                let named = first.remove();
+            while let Some(named) = self.logs.intake(sequence).and_then(|intake| intake.pop_due(now)) {
                 if self.logs.is_ordered(sequence, named.0.id) {
-                    base::sometimes!("what is held is heard of from elsewhere");
+                    base::sometimes!("what is delayed is heard of from elsewhere");
                     if self.cluster.options.planted(Mutant::AppendTwice) {
                         self.place(now, sequence, named, out);
                     }

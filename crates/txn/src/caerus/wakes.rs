@@ -1,17 +1,17 @@
-//! Where nothing happens, nodes look around less often.
+//! When this node does something by itself: its deadlines, and the idle back-off.
 //!
 //! A sequencer tells all mergers every two milliseconds how far its sequence is complete, so that a reader elsewhere
 //! waits no longer for that than it has to. In a cluster that nobody uses this is all that happens: thousands of
-//! messages a second, each an entry in the logs of nodes that keep one. KEEPS:
+//! messages a second, each an entry in the logs of nodes that keep one. So an idle node ticks less often. KEEPS:
 //! 1. while anything is under way that a tick would have to look after, there is one every heartbeat;
-//! 2. there is always a tick to come;
-//! 3. nobody is taken for lost because it rests: where others take over it rests for a part of that time only, and
-//!    elsewhere its silence is borne for longer than it rests (see `availability`).
+//! 2. there is always a tick to come, and one deadline of each other kind at most;
+//! 3. no node is taken for lost because it backs off: where others take over it does so for a part of that time only, and
+//!    elsewhere its silence is borne for longer (see `availability`).
 
+use super::cluster::Cluster;
 use super::message::Timer;
 use super::options::Options;
 use super::pacing::Pace;
-use super::state::Caerus;
 use crate::timers::{Mark, Timers};
 use base::Time;
 
@@ -64,6 +64,45 @@ impl Wakes {
         self.rest.due = at;
         self.timers.set(at, Timer::Tick);
     }
+
+    /// A tick has come and was worked off: the next one.
+    pub fn ticked(&mut self, now: Time, is_busy: bool, cluster: &Cluster) {
+        self.rest.set -= 1;
+        if self.rest.set == 0 {
+            // What stood before it in the node's queue made it wait.
+            self.pace.late(now.since(self.rest.due), &cluster.options);
+        }
+        if is_busy {
+            self.rest.busy_at = now;
+        }
+        if self.rest.set > 0 {
+            return; // The one that was set before something happened.
+        }
+        let heartbeat_ns = cluster.options.heartbeats.every_ns;
+        let interval_ns = match cluster.options.heartbeats.idle_every_ns {
+            Some(idle_ns) if now.since(self.rest.busy_at) > LINGER * heartbeat_ns => {
+                let bound_ns = match cluster.survives() {
+                    true => cluster.options.suspect_after_ns(&cluster.topology) / 8,
+                    false => u64::MAX,
+                };
+                idle_ns.min(bound_ns).max(heartbeat_ns)
+            }
+            _ => heartbeat_ns,
+        };
+        self.rest.is_long = interval_ns > heartbeat_ns;
+        self.tick_at(now + interval_ns);
+    }
+    /// The next tick is later than a heartbeat.
+    pub fn rests(&self) -> bool {
+        self.rest.is_long
+    }
+    /// Something happens: the next tick comes after a heartbeat.
+    pub fn rouse(&mut self, now: Time, cluster: &Cluster) {
+        base::sometimes!("a node that rested is roused");
+        self.rest.is_long = false;
+        self.rest.busy_at = now;
+        self.tick_at(now + cluster.options.heartbeats.every_ns);
+    }
 }
 
 /// When to look around next.
@@ -76,56 +115,4 @@ struct Rest {
     busy_at: Time,
     /// When the one that was set last is due.
     due: Time,
-}
-
-impl Caerus {
-    /// A tick has come and was worked off: the next one.
-    pub(super) fn ticked(&mut self, now: Time) {
-        self.wakes.rest.set -= 1;
-        if self.wakes.rest.set == 0 {
-            // What stood before it in the node's queue made it wait.
-            self.wakes.pace.late(now.since(self.wakes.rest.due), &self.cluster.options);
-        }
-        if self.is_busy() {
-            self.wakes.rest.busy_at = now;
-        }
-        if self.wakes.rest.set > 0 {
-            return; // The one that was set before something happened.
-        }
-        let heartbeat_ns = self.cluster.options.heartbeat_ns;
-        let interval_ns = match self.cluster.options.idle_heartbeat_ns {
-            Some(idle_ns) if now.since(self.wakes.rest.busy_at) > LINGER * heartbeat_ns => {
-                let bound_ns = match self.cluster.survives() {
-                    true => self.cluster.options.suspect_after_ns(&self.cluster.topology) / 8,
-                    false => u64::MAX,
-                };
-                idle_ns.min(bound_ns).max(heartbeat_ns)
-            }
-            _ => heartbeat_ns,
-        };
-        self.wakes.rest.is_long = interval_ns > heartbeat_ns;
-        self.wakes.tick_at(now + interval_ns);
-    }
-
-    /// Something may have happened: whoever rests looks around soon.
-    pub(super) fn rouse(&mut self, now: Time) {
-        if self.wakes.rest.is_long && self.is_busy() {
-            base::sometimes!("a node that rested is roused");
-            self.wakes.rest.is_long = false;
-            self.wakes.rest.busy_at = now;
-            self.wakes.tick_at(now + self.cluster.options.heartbeat_ns);
-        }
-    }
-
-    /// Whether something is under way here. Readers that wait do not count: there are always some that follow
-    /// the streams.
-    fn is_busy(&self) -> bool {
-        !(self.life.is_running()
-            && self.life.donor.is_idle()
-            && self.gateway.is_settled()
-            && self.merger.is_settled()
-            && self.scheduler.is_settled()
-            && self.readers.is_settled()
-            && self.logs.is_settled())
-    }
 }
