@@ -121,7 +121,9 @@ fn plan_now(
             let for_catalog = analytics.system.rewrite(&rewritten);
             let asks_catalog = for_catalog.is_some();
             if !asks_catalog {
-                super::rewrite::rewrite_shapes(&mut rewritten, context, analytics)?;
+                let columns = super::rewrite::rewrite_shapes(&mut rewritten, context, analytics)?;
+                let bytes = bytes.saturating_add(super::complexity::of_joins(columns));
+                planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
                 super::rewrite::tell_casts_apart(&mut rewritten, &analytics.state);
             }
             let rewritten = for_catalog.unwrap_or(rewritten);

@@ -70,6 +70,8 @@ pub(super) struct Resolver<'a> {
     is_correlated: bool,
     /// How many relations were made for subqueries that depend on what is around them.
     gathered: usize,
+    /// Columns of all joins: each has those of both its sides.
+    joined_columns: u64,
 }
 
 impl<'a> Resolver<'a> {
@@ -81,7 +83,13 @@ impl<'a> Resolver<'a> {
             is_aggregate,
             is_correlated: false,
             gathered: 0,
+            joined_columns: 0,
         }
+    }
+
+    /// Columns of all joins that were found.
+    pub fn joined_columns(&self) -> u64 {
+        self.joined_columns
     }
 
     /// Rewrites a query and answers the names of its columns. Errors: 42702 and 42703 of names, 42P20 and
@@ -159,6 +167,7 @@ impl<'a> Resolver<'a> {
         let mut offer = Offer::empty();
         for from in &mut select.from {
             offer.add(self.joined(from)?);
+            self.joined_columns += offer.width();
         }
         let has_subquery = correlated::has_subquery(&select.projection)
             || correlated::has_subquery(&select.selection)
@@ -251,6 +260,7 @@ impl<'a> Resolver<'a> {
         for join in &mut from.joins {
             let right = self.factor(&mut join.relation)?;
             left = self.join(left, right, &mut join.join_operator)?;
+            self.joined_columns += left.width();
         }
         Ok(left)
     }

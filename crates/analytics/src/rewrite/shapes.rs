@@ -8,19 +8,21 @@ use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{Query, Statement, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
-/// Rewrites a query in place. Errors: names, windows and recursions that PostgreSQL refuses.
+/// Rewrites a query in place, and answers how many columns its joins have together. Errors: names, windows and recursions that PostgreSQL refuses.
 pub(crate) fn rewrite(
     statement: &mut Statement,
     context: &Context<'_>,
     analytics: &Analytics,
-) -> SqlResult<()> {
+) -> SqlResult<u64> {
     let is_aggregate = |name: &str| analytics.state.aggregate_functions().contains_key(name);
     if let ControlFlow::Break(error) = statement.visit(&mut Recursions { is_aggregate: &is_aggregate }) {
         return Err(error);
     }
-    let Statement::Query(query) = statement else { return Ok(()) };
+    let Statement::Query(query) = statement else { return Ok(0) };
     let tables = Tables { catalog: context.catalog, search_path: context.search_path };
-    Resolver::new(tables, &is_aggregate).query(query, Place::Top).map(|_| ())
+    let mut resolver = Resolver::new(tables, &is_aggregate);
+    resolver.query(query, Place::Top)?;
+    Ok(resolver.joined_columns())
 }
 
 /// Checks every WITH RECURSIVE.

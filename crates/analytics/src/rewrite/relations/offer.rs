@@ -66,6 +66,10 @@ impl Offer {
             (outputs, _) => *outputs = None,
         }
     }
+    /// How many columns there are, as far as is known.
+    pub fn width(&self) -> u64 {
+        self.outputs.as_ref().map_or(self.relations.len(), Vec::len) as u64
+    }
     pub fn has_merged(&self) -> bool {
         self.outputs.iter().flatten().any(|o| o.is_merged)
     }
