@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn what_is_no_frame_is_said() {
         let mut pending = b"HTTP/1.1 200".to_vec();
-        let end = take_frames(&mut pending, Until::Ready, &mut reply());
+        let end = take_frames(&mut pending, Until::Ready, &mut Reply::new());
         assert!(matches!(end, Some(End::Malformed(_))));
     }
 
