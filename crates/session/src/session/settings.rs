@@ -7,6 +7,7 @@ use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
 use base::{Rank, SqlError, Token};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Settings and what they mean for statements.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Settings {
     pub epoch: u64,
     /// As they were before the transaction, the text or the pipeline that has changed them.
     before: Option<Box<undo::Before>>,
+    /// A copy of what they are, until they change.
+    marked: Option<Arc<Settings>>,
 }
 
 /// A setting's name, default, whether clients are told of changes, and whether SET may change it.
@@ -143,6 +146,7 @@ impl Settings {
             read_only: false,
             epoch: 0,
             before: None,
+            marked: None,
         }
     }
 

@@ -10,6 +10,7 @@ mod entries;
 mod tests;
 
 use super::catalog::OwnCatalog;
+use super::settings::Settings;
 use super::turns::ROWS_AT_ONCE;
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
@@ -27,6 +28,16 @@ use node::request::PinId;
 use sql::lower::access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// What ROLLBACK TO goes back to.
+#[derive(Clone, Debug)]
+struct Savepoint {
+    name: String,
+    /// Lengths of the undo log and of the changes to the schema.
+    undo: usize,
+    schema: usize,
+    settings: Arc<Settings>,
+}
 
 /// One transaction in progress.
 pub struct Transaction {
@@ -52,7 +63,7 @@ pub struct Transaction {
     entries: Entries,
     /// What the buffer said before, and the bytes that each write has reserved.
     undo: Vec<((TableId, Key), Option<Buffered>, usize)>,
-    savepoints: Vec<(String, usize, usize)>,
+    savepoints: Vec<Savepoint>,
     /// What buffered rows and recorded reads take; `None`: nobody counts.
     pub memory: Option<RowsMemory>,
     /// There was no memory for what was read.
@@ -359,19 +370,21 @@ impl Transaction {
         }
     }
 
-    pub fn savepoint(&mut self, name: String) {
-        self.savepoints.push((name, self.undo.len(), self.schema.len()));
+    pub fn savepoint(&mut self, name: String, settings: Arc<Settings>) {
+        let (undo, schema) = (self.undo.len(), self.schema.len());
+        self.savepoints.push(Savepoint { name, undo, schema, settings });
     }
     /// Forgets a savepoint and those after it; false if there is none of this name.
     pub fn release(&mut self, name: &str) -> bool {
-        let Some(at) = self.savepoints.iter().rposition(|(n, ..)| n == name) else { return false };
+        let Some(at) = self.savepoints.iter().rposition(|s| s.name == name) else { return false };
         self.savepoints.truncate(at);
         true
     }
-    /// Undoes what was written since a savepoint, which stays; false if there is none of this name.
-    pub fn rollback_to(&mut self, name: &str) -> bool {
-        let Some(at) = self.savepoints.iter().rposition(|(n, ..)| n == name) else { return false };
-        let (_, undo, schema) = self.savepoints[at].clone();
+    /// Undoes what was written since a savepoint, which stays. Answers its settings; `None` if there is none of this name.
+    pub fn rollback_to(&mut self, name: &str) -> Option<Arc<Settings>> {
+        let at = self.savepoints.iter().rposition(|s| s.name == name)?;
+        let Savepoint { undo, schema, ref settings, .. } = self.savepoints[at];
+        let settings = settings.clone();
         self.savepoints.truncate(at + 1);
         while self.undo.len() > undo {
             let (key, before, bytes) = self.undo.pop().expect("longer than the mark");
@@ -390,7 +403,7 @@ impl Transaction {
             }
         }
         self.has_failed = false;
-        true
+        Some(settings)
     }
 
     /// The program of COMMIT and its access set.

@@ -162,13 +162,13 @@ impl Session {
             Statement::Rollback { savepoint: Some(name), .. } => {
                 let name = names::fold(name);
                 let block = self.block("ROLLBACK TO SAVEPOINT")?;
-                if !block.rollback_to(&name) {
-                    return Err(no_savepoint(&name));
-                }
+                let settings = block.rollback_to(&name).ok_or_else(|| no_savepoint(&name))?;
+                self.settings.go_back(&settings).into_iter().for_each(|name| self.report(name));
                 done("ROLLBACK")
             }
             Statement::Savepoint { name } => {
-                self.block("SAVEPOINT")?.savepoint(names::fold(name));
+                let settings = self.settings.mark();
+                self.block("SAVEPOINT")?.savepoint(names::fold(name), settings);
                 done("SAVEPOINT")
             }
             Statement::ReleaseSavepoint { name } => {

@@ -432,7 +432,6 @@ pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datu
     .constraint(name)
 }
 
-/// Whether a statement of its own may succeed when it is executed again: it met another transaction.
 /// How an UPDATE or DELETE finds its rows and when it is ordered, for EXPLAIN.
 pub(super) fn way(plan: &ModifyPlan, in_transaction: bool) -> String {
     match (plan.must_read, &plan.index) {
@@ -451,6 +450,7 @@ fn looks_for_rows(plan: &ModifyPlan) -> bool {
     plan.path.is_whole() && plan.path.residual.is_some()
 }
 
+/// Whether a statement of its own may succeed when it is executed again: it met another transaction.
 fn is_transient(error: &SqlError) -> bool {
     (is_conflict(error) && !is_stale(error)) || error.state == SqlState::DEADLOCK_DETECTED
 }

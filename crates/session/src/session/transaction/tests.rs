@@ -40,21 +40,25 @@ fn seen(t: &Transaction, at_cut: &[(i64, i64)]) -> Vec<i64> {
     rows.iter().map(|r| r.values[1].int()).collect()
 }
 
+fn settings() -> Arc<Settings> {
+    Arc::new(Settings::new("m", "caerus", "us"))
+}
+
 #[test]
 fn the_buffer_covers_the_cut_and_savepoints_uncover_it() {
     let table = table();
     let cut = [(1, 10), (2, 20), (3, 30)];
     let mut t = Transaction::new(false, false, 0);
     t.change(&table, key(2), &Arc::new(row(2, 20)), Some(row(2, 21))).unwrap();
-    t.savepoint("s".into());
+    t.savepoint("s".into(), settings());
     t.change(&table, key(1), &Arc::new(row(1, 10)), None).unwrap();
     t.insert(&table, key(4), row(4, 40)).unwrap();
     assert_eq!(seen(&t, &cut), [21, 30, 40]);
     t.change(&table, key(4), &Arc::new(row(4, 40)), None).unwrap();
     assert_eq!(seen(&t, &cut), [21, 30]);
-    assert!(t.rollback_to("s"));
+    assert!(t.rollback_to("s").is_some());
     assert_eq!(seen(&t, &cut), [10, 21, 30]);
-    assert!(t.release("s") && !t.rollback_to("s"));
+    assert!(t.release("s") && t.rollback_to("s").is_none());
 }
 
 #[test]
@@ -89,12 +93,12 @@ fn an_entry_of_a_unique_index_leads_to_the_own_row_that_has_it() {
     t.insert(&table, key(1), row(1, 10)).unwrap();
     t.insert(&table, key(2), row(2, 20)).unwrap();
     assert_eq!((owner(&t, 10), owner(&t, 20), owner(&t, 30)), (Some((key(1), 10)), Some((key(2), 20)), None));
-    t.savepoint("s".into());
+    t.savepoint("s".into(), settings());
     // The first row's entry goes to the second one, and back.
     t.change(&table, key(1), &Arc::new(row(1, 10)), Some(row(1, 30))).unwrap();
     t.change(&table, key(2), &Arc::new(row(2, 20)), Some(row(2, 10))).unwrap();
     assert_eq!((owner(&t, 10), owner(&t, 20), owner(&t, 30)), (Some((key(2), 10)), None, Some((key(1), 30))));
-    assert!(t.rollback_to("s"));
+    assert!(t.rollback_to("s").is_some());
     assert_eq!((owner(&t, 10), owner(&t, 20), owner(&t, 30)), (Some((key(1), 10)), Some((key(2), 20)), None));
     t.change(&table, key(1), &Arc::new(row(1, 10)), None).unwrap();
     assert_eq!(owner(&t, 10), None);
