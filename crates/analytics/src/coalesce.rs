@@ -3,7 +3,7 @@
 //! The planner's library writes `COALESCE(a, b)` as `CASE WHEN a IS NOT NULL THEN a ELSE b END`: `a` is computed twice, and
 //! of n such calls inside each other the innermost one is there 2^n times. Here a call stays one call wherever computing
 //! `b` for all rows can do no harm. KEEPS: an argument that may fail is computed for no row that an earlier one has a
-//! value for; one that changes something is computed once.
+//! value for, unless that one is volatile; a volatile one is computed once.
 
 use base::{SqlError, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, Datum};
@@ -14,12 +14,15 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::functions::core::coalesce::CoalesceFunc;
+use datafusion::logical_expr::conditional_expressions::CaseBuilder;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
+use std::sync::Arc;
 
-/// What may be written twice: beyond this many expressions a call is refused.
+/// What may be written twice: arguments of more expressions together are refused.
 const COPIED_MAX: usize = 1_000;
 
 /// The function for a planner.
@@ -56,20 +59,27 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let (first, later) = match args.as_slice() {
-            [] | [_] => return self.inner.simplify(args, info),
-            [first, later @ ..] => (first, later),
-        };
-        let is_harmless = later.iter().all(|e| cannot_fail(e, info));
-        let is_plain = cannot_fail(first, info) && is_harmless;
-        let copied = &args[..args.len() - 1];
-        if !is_plain && (is_harmless || copied.iter().any(Expr::is_volatile)) {
+        if args.len() < 2 {
+            return self.inner.simplify(args, info);
+        }
+        // From here on all are computed for a row, or none.
+        let harmless = args.iter().rev().take_while(|e| cannot_fail(e, info)).count();
+        let together = args.iter().position(Expr::is_volatile).unwrap_or(args.len());
+        let together = together.min((args.len() - harmless).saturating_sub(1));
+        if together == 0 {
             return Ok(ExprSimplifyResult::Original(args));
         }
+        let (copied, rest) = args.split_at(together);
         if copied.iter().map(size).sum::<usize>() > COPIED_MAX {
-            return Err(too_complex());
+            return Err(too_long());
         }
-        self.inner.simplify(args, info)
+        let rest = match rest {
+            [last] => last.clone(),
+            several => Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function()), several.to_vec())),
+        };
+        let tests = copied.iter().map(|e| e.clone().is_not_null()).collect();
+        let case = CaseBuilder::new(None, tests, copied.to_vec(), Some(Box::new(rest))).end()?;
+        Ok(ExprSimplifyResult::Simplified(case))
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -138,9 +148,10 @@ fn size(e: &Expr) -> usize {
     count
 }
 
-fn too_complex() -> DataFusionError {
-    let error = SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "COALESCE is nested too deeply")
-        .hint("Compute inner parts in a subquery.");
+fn too_long() -> DataFusionError {
+    let told = "arguments of COALESCE are too long to be computed twice";
+    let error =
+        SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, told).hint("Compute inner parts in a subquery.");
     DataFusionError::External(Box::new(error))
 }
 
@@ -149,7 +160,6 @@ mod tests {
     use super::*;
     use datafusion::arrow::array::Int64Array;
     use datafusion::arrow::datatypes::Field;
-    use std::sync::Arc;
 
     fn coalesced(args: Vec<ColumnarValue>) -> Vec<Option<i64>> {
         let field = || Arc::new(Field::new("", DataType::Int64, true));

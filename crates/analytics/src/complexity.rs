@@ -83,6 +83,11 @@ pub(super) fn check_statement(statement: &Statement) -> SqlResult<u64> {
     Ok(relations.most * OPERATOR_BYTES)
 }
 
+/// Errors: 54011 for a result of too many columns.
+pub(super) fn check_width(columns: usize) -> SqlResult<()> {
+    if columns > ENTRIES_MAX { Err(too_many_entries()) } else { Ok(()) }
+}
+
 /// Errors: 54011 for a list of columns that is too long.
 pub fn check_columns(select: &ast::Select) -> SqlResult<()> {
     match select.projection.len() > ENTRIES_MAX {

@@ -126,7 +126,8 @@ fn plan_now(
                 planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
                 super::rewrite::tell_casts_apart(&mut rewritten, &analytics.state);
             }
-            let rewritten = for_catalog.unwrap_or(rewritten);
+            let mut rewritten = for_catalog.unwrap_or(rewritten);
+            super::rewrite::call_by_first_names(&mut rewritten, &analytics.state);
             let names = Names { analytics, context, with_hidden, asks_catalog };
             let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
             let planner = SqlToRel::new_with_options(&names, options);
@@ -158,6 +159,7 @@ fn plan_now(
     };
     let shape = optimized.as_ref().unwrap_or(&written).schema();
     let fields: Vec<_> = shape.fields().iter().cloned().collect();
+    super::complexity::check_width(fields.len())?;
     let mut shown = shown_names(statement, fields.len()).into_iter();
     let columns = fields
         .iter()

@@ -47,7 +47,6 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
             && !analytics.state.window_functions().contains_key(name)
     };
     let outcome = visit_expressions_mut(statement, |e| {
-        call_by_first_name(e, &analytics.state);
         match refuse_clauses(e, &is_scalar).and_then(|()| replacement(e)) {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(new)) => {
@@ -63,21 +62,32 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
     }
 }
 
-/// Calls a function that has several names by its first one. The planner keeps what a call by another name says beside
-/// what it is, and says both where such calls are nested: each level doubled the text.
-fn call_by_first_name(e: &mut Expr, state: &SessionState) {
-    let Expr::Function(call) = e else { return };
-    let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_mut_slice() else { return };
-    let folded = sql::names::fold(name);
-    if folded == "ceiling" {
-        *name = ast::Ident::new("ceil");
-        return;
-    }
-    if let Some(function) = state.scalar_functions().get(&folded)
-        && function.name() != folded
-        && !super::system::has_function(&folded)
-    {
-        *name = ast::Ident::new(function.name());
+/// Calls functions that have several names by their first one, once columns have their names. The planner keeps what a
+/// call by another name says beside what it is, and says both where such calls are nested: each level doubled the text.
+pub(super) fn call_by_first_names(statement: &mut Statement, state: &SessionState) {
+    let _: ControlFlow<()> = visit_expressions_mut(statement, |e| {
+        if let Expr::Function(call) = e
+            && let ast::FunctionArguments::List(_) = call.args
+            && let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_mut_slice()
+            && let folded = sql::names::fold(name)
+            && let Some(first) = first_name(&folded, state)
+        {
+            *name = ast::Ident::new(first);
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+fn first_name(name: &str, state: &SessionState) -> Option<String> {
+    match name {
+        // There are few of them inside each other.
+        "row" => None,
+        "ceiling" => Some("ceil".into()),
+        name if super::system::has_function(name) => None,
+        name => {
+            let function = state.scalar_functions().get(name)?;
+            (function.name() != name).then(|| function.name().to_string())
+        }
     }
 }
 

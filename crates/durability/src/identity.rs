@@ -1,10 +1,12 @@
-//! Whose directory this is, and how often it was opened.
+//! Whose directory this is, how often it was opened, and where its log ended then.
 //!
-//! KEEPS: the incarnation that an opening answers was on disk before, and is greater than any before it.
+//! KEEPS: the incarnation that an opening answers was on disk before, and is greater than any before it; a log that
+//! ends earlier than an opening has answered is refused.
 
 use crate::disk::{Disk, Op};
 use crate::options::{Options, planted};
-use crate::paths::{CHECKPOINTS, IDENTITY, LOG, NEW_IDENTITY, ROOT};
+use crate::paths::{CHECKPOINTS, IDENTITY, LOG, NEW_IDENTITY, NUMBER_MAX, ROOT};
+use crate::record::Sequence;
 use crate::refused::{Difference, Refused};
 use crate::sealed::{Broken, seal, unseal};
 use base::NodeId;
@@ -61,16 +63,25 @@ impl Identity {
 #[derive(Serialize, Deserialize)]
 struct Written {
     identity: Identity,
-    incarnation: u64,
+    opening: Opening,
 }
 
-/// Compares the directory with `wanted`, or makes it `wanted`'s if it is empty. Answers the incarnation that begins.
-pub(crate) fn take(disk: &mut dyn Disk, wanted: &Identity, options: &Options) -> Result<u64, Refused> {
-    let incarnation = match disk.length(IDENTITY)? {
+/// What an opening found, written down before it is answered.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Opening {
+    /// How many openings there were, with this one.
+    pub incarnation: u64,
+    /// The end of the log: a later opening finds nothing less.
+    pub end: Sequence,
+}
+
+/// Compares the directory with `wanted`, or makes its directories if it is empty. Answers the opening before.
+pub(crate) fn check(disk: &mut dyn Disk, wanted: &Identity) -> Result<Opening, Refused> {
+    let before = match disk.length(IDENTITY)? {
         Some(_) => {
             let found = read(disk)?;
             wanted.compare(IDENTITY, &found.identity)?;
-            found.incarnation + 1
+            found.opening
         }
         None => {
             let why = |what: &str| format!("{what} holds files; restore it from a copy");
@@ -79,13 +90,24 @@ pub(crate) fn take(disk: &mut dyn Disk, wanted: &Identity, options: &Options) ->
                     return Err(Refused::Missing { path: IDENTITY.into(), why: why(directory) });
                 }
             }
-            1
+            Opening { incarnation: 0, end: Sequence(0) }
         }
     };
     for directory in [LOG, CHECKPOINTS] {
         disk.perform(&Op::MakeDirectory { path: directory.into() })?;
     }
-    let body = postcard::to_stdvec(&Written { identity: *wanted, incarnation }).expect("memory takes all");
+    Ok(before)
+}
+
+/// Writes an opening down.
+pub(crate) fn write(
+    disk: &mut dyn Disk,
+    identity: &Identity,
+    opening: Opening,
+    options: &Options,
+) -> Result<(), Refused> {
+    let written = Written { identity: *identity, opening };
+    let body = postcard::to_stdvec(&written).expect("memory takes all");
     let (new, bytes) = (NEW_IDENTITY.to_string(), seal(MAGIC, FORMAT, &body));
     disk.perform(&Op::Create { path: new.clone() })?;
     disk.perform(&Op::Write { path: new.clone(), at: 0, bytes })?;
@@ -94,7 +116,7 @@ pub(crate) fn take(disk: &mut dyn Disk, wanted: &Identity, options: &Options) ->
     if !planted!(options, ForgetsIncarnation) {
         disk.perform(&Op::SyncDirectory { path: ROOT.into() })?;
     }
-    Ok(incarnation)
+    Ok(())
 }
 
 fn read(disk: &mut dyn Disk) -> Result<Written, Refused> {
@@ -104,5 +126,10 @@ fn read(disk: &mut dyn Disk) -> Result<Written, Refused> {
         Broken::Damaged => damaged("its checksum is wrong"),
         Broken::Format { found } => Refused::Format { path: IDENTITY.into(), found, reads: FORMAT },
     })?;
-    postcard::from_bytes(body).map_err(|_| damaged("its content cannot be read"))
+    let written: Written = postcard::from_bytes(body).map_err(|_| damaged("its content cannot be read"))?;
+    let Opening { incarnation, end } = written.opening;
+    if incarnation.max(end.0) > NUMBER_MAX {
+        return Err(damaged("its numbers are none that are written"));
+    }
+    Ok(written)
 }

@@ -17,8 +17,9 @@
 //! - *refusals name what differs*: damage is refused with file and offset, another identity with each difference,
 //!   another format with both versions.
 //!
-//! Limit: damage inside the last batch of the log looks like a write that was torn by a crash, and is cut off like
-//! one. A node that has to survive that too needs its records on several machines.
+//! Limit: damage inside the last batch of the log, or the loss of its last segment, looks like a crash if it was written
+//! since the last opening, and is cut off like what a crash tore. A node that has to survive that too needs its records on
+//! several machines.
 //!
 //! Suggested reading order: [`disk`] (what a host does), [`record`] and [`segment`] (bytes of the log), `log`
 //! (group commit), [`checkpoint`] (its format), `writer` (how one is written), [`store`] (both together),

@@ -8,7 +8,7 @@
 
 use crate::checkpoint::{Checkpoint, Found};
 use crate::disk::{Disk, Op};
-use crate::identity::{self, Identity};
+use crate::identity::{self, Identity, Opening};
 use crate::log::RecordLog;
 use crate::options::{Options, planted};
 use crate::paths::{self, CHECKPOINTS, LOG, ROOT};
@@ -24,9 +24,9 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// What an operator should know of an opening that succeeded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// A crash tore the last batch; what was cut off was never stable.
+    /// A crash tore the last batch, as far as can be told: it is cut off from its first incomplete record on.
     TornTailCut { path: String, at: u64, bytes: u64 },
-    /// A checkpoint was not finished, or is damaged; it will be deleted.
+    /// A checkpoint was not finished, is damaged or is older than two others; it will be deleted.
     CheckpointSkipped { number: u64, why: &'static str },
 }
 
@@ -55,7 +55,7 @@ pub struct Opened {
 
 /// Checks a directory, or makes one, and makes its tail durable.
 pub fn open(disk: &mut dyn Disk, identity: Identity, options: Options) -> Result<Opened, Refused> {
-    let incarnation = identity::take(disk, &identity, &options)?;
+    let before = identity::check(disk, &identity)?;
     // Names that were in the page cache only are made durable before they are believed.
     let directories =
         if planted!(options, ForgetsIncarnation) { &[LOG][..] } else { &[ROOT, LOG, CHECKPOINTS] };
@@ -72,7 +72,8 @@ pub fn open(disk: &mut dyn Disk, identity: Identity, options: Options) -> Result
     let (index, tail) = match segments.iter().rposition(|first| *first <= base.next()) {
         Some(index) => {
             let last = *segments.last().expect("one was found");
-            (index, secure_tail(disk, &identity, &options, last, &mut notes)?)
+            let known = before.end.max(base);
+            (index, secure_tail(disk, &identity, &options, (last, known), &mut notes)?)
         }
         None if segments.is_empty() && base == Sequence(0) => (0, Tail { end: base, bytes: 0 }),
         None => {
@@ -85,10 +86,16 @@ pub fn open(disk: &mut dyn Disk, identity: Identity, options: Options) -> Result
             return Err(Refused::Missing { path: paths::segment(base.next()), why });
         }
     };
+    if tail.end < before.end {
+        let why = format!("the log ends at record {}, and once ended at {}", tail.end, before.end);
+        return Err(Refused::Missing { path: paths::segment(tail.end.next()), why });
+    }
     if tail.end < base {
         let why = format!("the log ends at record {}, and a checkpoint is at record {base}", tail.end);
         return Err(Refused::Missing { path: paths::segment(tail.end.next()), why });
     }
+    let incarnation = before.incarnation + 1;
+    identity::write(disk, &identity, Opening { incarnation, end: tail.end }, &options)?;
     let reader = None;
     let replay =
         Replay { identity, options, incarnation, segments, index, reader, read: base, tail, checkpoints };
@@ -160,7 +167,7 @@ fn secure_tail(
     disk: &mut dyn Disk,
     identity: &Identity,
     options: &Options,
-    first: Sequence,
+    (first, known): (Sequence, Sequence),
     notes: &mut Vec<Note>,
 ) -> Result<Tail, Refused> {
     let mut reader = Reader::open(disk, identity, first)?;
@@ -173,7 +180,8 @@ fn secure_tail(
         return Err(Refused::Damaged { path, at: 0, why: "its header is not what was synced" });
     }
     if !reader.is_at_end() {
-        if reader.is_damaged(disk, options)? {
+        // What an opening has answered before, or a checkpoint covers, was synced.
+        if reader.next_sequence() <= known || reader.is_damaged(disk, options)? {
             return Err(damaged(path, at));
         }
         notes.push(Note::TornTailCut { path: path.clone(), at, bytes: reader.length() - at });

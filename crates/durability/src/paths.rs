@@ -17,7 +17,7 @@ pub(crate) const NEW_IDENTITY: &str = "identity.new";
 pub(crate) const MANIFEST: &str = "manifest";
 
 /// Greater numbers in names were not written by a store. So every number has a next one.
-const NUMBER_MAX: u64 = 1 << 60;
+pub(crate) const NUMBER_MAX: u64 = 1 << 60;
 
 /// Twenty digits, so that names sort as numbers do.
 pub fn segment(first: Sequence) -> String {
@@ -26,13 +26,14 @@ pub fn segment(first: Sequence) -> String {
 
 /// The first sequence number that a segment's name tells.
 pub(crate) fn first_of(name: &str) -> Option<Sequence> {
-    let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 20)?;
+    let is_number = |digits: &&str| digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    let digits = name.strip_suffix(".seg").filter(is_number)?;
     digits.parse().ok().filter(|first| *first <= NUMBER_MAX).map(Sequence)
 }
 
 /// The number that a checkpoint's name tells.
 pub(crate) fn checkpoint_of(name: &str) -> Option<u64> {
-    name.parse().ok().filter(|number| *number <= NUMBER_MAX)
+    name.parse().ok().filter(|number: &u64| *number <= NUMBER_MAX && number.to_string() == name)
 }
 
 pub fn checkpoint(number: u64) -> String {

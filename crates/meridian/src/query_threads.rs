@@ -10,7 +10,7 @@
 //! what has just begun ([`overseer`]), so that short queries stay short beside long ones.
 //!
 //! KEEPS: threads are handed to the next query only once nothing of the one before runs on them, and only if their
-//! priority is still what it was.
+//! priority is still what it was, unless queries have to share. There is always a crew.
 
 mod overseer;
 
@@ -18,8 +18,9 @@ use anyhow::Context;
 use overseer::{NICENESS, Overseer, Threads, Watch};
 use runtime::threads::current_thread;
 use session::{Places, QueryThreads, QueryThreadsLease};
+use std::panic::catch_unwind;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -65,7 +66,9 @@ impl Crew {
     /// Errors: no more threads to be had.
     fn start(id: u64, threads: usize) -> std::io::Result<Crew> {
         let started = Threads::default();
-        let runtime = start_runtime(threads, started.clone())?;
+        // The library panics where the system has no more threads.
+        let runtime = catch_unwind(|| start_runtime(threads, started.clone()))
+            .unwrap_or_else(|_| Err(std::io::Error::other("no more threads")))?;
         Ok(Crew { runtime, id, users: 0, threads, started, watch: None, is_lowered: false })
     }
 }
@@ -93,7 +96,7 @@ impl QueryThreadsPool {
     }
 
     fn crews(&self) -> MutexGuard<'_, Vec<Crew>> {
-        self.0.all.lock().expect("nothing panics while it holds the pool")
+        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -179,8 +182,9 @@ impl QueryThreads for QueryThreadsPool {
                     }
                     // As many as there may be, or as the system has: queries share.
                     _ => {
-                        let least = crews.iter().enumerate().min_by_key(|(_, crew)| crew.users);
-                        least.expect("a pool starts with a crew, and keeps the idle ones up to IDLE_MAX").0
+                        let all = crews.iter().enumerate();
+                        let least = all.min_by_key(|(_, crew)| (crew.is_lowered, crew.users));
+                        least.expect("the last crew is not dismissed").0
                     }
                 }
             }
@@ -237,7 +241,8 @@ impl Drop for Lease {
             crews[at].is_lowered |= !may_go_on;
         }
         let idle = crews.iter().filter(|crew| crew.users == 0).count();
-        if idle > IDLE_MAX || crews[at].is_lowered {
+        let is_over = crews[at].users == 0 && crews[at].is_lowered;
+        if (idle > IDLE_MAX || is_over) && crews.len() > 1 {
             let crew = crews.swap_remove(at);
             if crew.users == 0 {
                 // A runtime may not wait for its threads inside another one.

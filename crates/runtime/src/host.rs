@@ -277,9 +277,14 @@ impl<P: Process + Send + 'static> Host<P> {
                     .name(format!("node-{}-log", self.id.0))
                     .spawn(move || {
                         let safe = |token| host.deliver(Time::ZERO, Event::Persisted(token));
-                        if let Err(error) = log.serve(records, safe) {
-                            tracing::error!(node = %host.id, "stopped: {error}");
-                            host.fail();
+                        match catch_unwind(AssertUnwindSafe(|| log.serve(records, safe))) {
+                            Ok(Ok(())) => {}
+                            Ok(Err(error)) => {
+                                tracing::error!(node = %host.id, "stopped: {error}");
+                                host.fail();
+                            }
+                            // The panic itself is in the log already.
+                            Err(_) => host.fail(),
                         }
                     })
                     .expect("a thread can be started");
@@ -292,7 +297,10 @@ impl<P: Process + Send + 'static> Host<P> {
     /// The node can do nothing more; every waiting client is told.
     fn fail(&self) {
         self.failed.store(true, Relaxed);
-        self.running.lock().pending.clear();
+        let mut running = self.running.lock();
+        running.pending.clear();
+        // Others may have left work behind while this thread had the node.
+        self.let_go(running);
     }
 
     pub fn stop(&self) {

@@ -24,7 +24,7 @@ pub fn give_way(niceness: i32) {
     lower(current_thread(), niceness);
 }
 
-/// The same for another thread of this process. One that has ended is left alone.
+/// The same for another thread of this process, which has not ended: its id may be another thread's then.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "the standard library has no call for a thread's niceness")]
 pub fn lower(thread: ThreadId, niceness: i32) {

@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub(super) const CONCAT: &str = "text_concat";
 
 /// Planned anew by DataFusion under their names, or looked for by type.
-const LEFT_ALONE: &[&str] = &["coalesce", "nvl", "nvl2", "nullif", "get_field", "named_struct", "struct"];
+const LEFT_ALONE: &[&str] = &["nullif", "get_field", "named_struct", "struct"];
 
 /// Replaces calls whose results can be long by calls that are accounted. Runs after types are settled.
 #[derive(Debug)]

@@ -53,7 +53,7 @@ fn growth(name: &str) -> (Growth, bool) {
         "upper" | "lower" | "initcap" => (Growth::Linear(3), false),
         "translate" => (Growth::Linear(4), false),
         "substr" | "left" | "right" | "btrim" | "ltrim" | "rtrim" | "split_part" | "reverse"
-        | "substr_index" => (Growth::Linear(1), false),
+        | "substr_index" | "coalesce" => (Growth::Linear(1), false),
         _ => (Growth::Linear(2), false),
     }
 }

@@ -4,6 +4,7 @@ use super::aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};
+use std::ops::ControlFlow;
 
 /// Grouping sets of a query, as in PostgreSQL.
 const SETS_MAX: usize = 4096;
@@ -11,14 +12,14 @@ const SETS_MAX: usize = 4096;
 /// Elements of a CUBE, as in PostgreSQL.
 const CUBE_MAX: usize = 12;
 
-/// Expressions in all grouping sets of a query: each set is a list of its own, and rows are grouped by all of them.
+/// Expressions in all grouping sets of a query, with those inside them: each set is a list of its own.
 const GROUPED_MAX: usize = 100_000;
 
 /// Writes out what the planner does not know. Errors: 54001, 54011 for more sets than there may be.
 pub(super) fn write_out(select: &mut Select) -> SqlResult<()> {
     let projection = &select.projection;
     let GroupByExpr::Expressions(terms, _) = &mut select.group_by else { return Ok(()) };
-    refuse_too_many(terms)?;
+    refuse_too_many(terms, projection)?;
     for term in terms.iter_mut() {
         if let Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) = term {
             sets.iter_mut().flatten().for_each(|e| resolve_position(e, projection));
@@ -42,48 +43,76 @@ pub(super) fn write_out(select: &mut Select) -> SqlResult<()> {
 }
 
 /// Counts grouping sets before any is written out. Errors: 54001; 54011 for a CUBE of too many elements.
-fn refuse_too_many(terms: &[Expr]) -> SqlResult<()> {
+fn refuse_too_many(terms: &[Expr], projection: &[SelectItem]) -> SqlResult<()> {
     let too_many = |told: String| Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, told));
-    let (mut sets, mut grouped) = (1usize, 0);
+    let weight = |e: &Expr| expressions(at_position(e, projection).unwrap_or(e));
+    let mut all = Sets { count: 1, weight: 0 };
     for term in terms {
-        let (its_sets, elements) = counted(std::slice::from_ref(term))?;
-        sets = sets.saturating_mul(its_sets);
-        grouped += elements;
+        let own = counted(std::slice::from_ref(term), &weight)?;
+        // Each set of one goes with each set of the other.
+        all.weight =
+            (all.weight.saturating_mul(own.count)).saturating_add(own.weight.saturating_mul(all.count));
+        all.count = all.count.saturating_mul(own.count);
     }
-    if sets > SETS_MAX {
+    if all.count > SETS_MAX {
         return too_many(format!("too many grouping sets present (maximum {SETS_MAX})"));
     }
-    if sets.saturating_mul(grouped) > GROUPED_MAX {
+    if all.count > 1 && all.weight > GROUPED_MAX {
         return too_many(format!("grouping sets have more than {GROUPED_MAX} expressions together"));
     }
     Ok(())
 }
 
-/// How many sets a set stands for, and how many expressions it names. Errors: 54011.
-fn counted(set: &[Expr]) -> SqlResult<(usize, usize)> {
-    let all = |sets: &[Vec<Expr>]| -> usize { sets.iter().map(Vec::len).sum() };
-    let cubed = |elements: usize| match elements {
-        elements if elements <= CUBE_MAX => Ok(1 << elements),
-        _ => {
-            let told = format!("CUBE is limited to {CUBE_MAX} elements");
-            Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, told))
+/// Grouping sets, and how many expressions they have together.
+#[derive(Clone, Copy)]
+struct Sets {
+    count: usize,
+    weight: usize,
+}
+
+/// The sets that one stands for. Errors: 54011.
+fn counted(set: &[Expr], weight: &dyn Fn(&Expr) -> usize) -> SqlResult<Sets> {
+    let one = |set: &Vec<Expr>| -> usize { set.iter().map(weight).sum() };
+    let rolled = |sets: &[Vec<Expr>]| {
+        let kept = (1..=sets.len()).rev();
+        Sets {
+            count: sets.len() + 1,
+            weight: sets.iter().zip(kept).map(|(set, times)| one(set) * times).sum(),
         }
     };
+    let cubed = |sets: &[Vec<Expr>]| {
+        if sets.len() > CUBE_MAX {
+            let told = format!("CUBE is limited to {CUBE_MAX} elements");
+            return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, told));
+        }
+        let count = 1 << sets.len();
+        Ok(Sets { count, weight: sets.iter().map(one).sum::<usize>() * count / 2 })
+    };
     match set {
-        [Expr::Rollup(sets)] => Ok((sets.len() + 1, all(sets))),
-        [Expr::Cube(sets)] => Ok((cubed(sets.len())?, all(sets))),
-        [Expr::GroupingSets(sets)] => sets.iter().try_fold((0, 0), |(sets, elements), set| {
-            let (more_sets, more_elements) = counted(set)?;
-            Ok((sets + more_sets, elements.max(more_elements)))
+        [Expr::Rollup(sets)] => Ok(rolled(sets)),
+        [Expr::Cube(sets)] => cubed(sets),
+        [Expr::GroupingSets(sets)] => sets.iter().try_fold(Sets { count: 0, weight: 0 }, |all, set| {
+            let more = counted(set, weight)?;
+            Ok(Sets { count: all.count + more.count, weight: all.weight + more.weight })
         }),
         // Inside GROUPING SETS the parser takes them for functions.
         [Expr::Function(call)] => match called(call) {
-            Some(("rollup", sets)) => Ok((sets.len() + 1, all(&sets))),
-            Some((_, sets)) => Ok((cubed(sets.len())?, all(&sets))),
-            None => Ok((1, 1)),
+            Some(("rollup", sets)) => Ok(rolled(&sets)),
+            Some((_, sets)) => cubed(&sets),
+            None => Ok(Sets { count: 1, weight: weight(&set[0]) }),
         },
-        _ => Ok((1, set.len())),
+        _ => Ok(Sets { count: 1, weight: set.iter().map(weight).sum() }),
     }
+}
+
+/// The expressions that an expression is made of.
+fn expressions(e: &Expr) -> usize {
+    let mut count = 0;
+    let _: ControlFlow<()> = ast::visit_expressions(e, |_| {
+        count += 1;
+        ControlFlow::Continue(())
+    });
+    count
 }
 
 /// Errors: 42803 for a group that is an aggregate, by itself or by its position.

@@ -8,7 +8,8 @@ use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{Query, Statement, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
-/// Rewrites a query in place, and answers how many columns its joins have together. Errors: names, windows and recursions that PostgreSQL refuses.
+/// Rewrites a query in place, and answers how many columns its joins have together. Errors: names, windows and
+/// recursions that PostgreSQL refuses.
 pub(crate) fn rewrite(
     statement: &mut Statement,
     context: &Context<'_>,

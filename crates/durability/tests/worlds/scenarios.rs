@@ -273,6 +273,14 @@ fn a_segment_that_is_damaged_or_gone_is_refused() {
         assert!(said.starts_with(&format!("{path} is missing: ")), "{said}");
     }
     let (mut store, _) = start(&mut disk);
+    // The newest one too, and a record in it: the opening before knew of them.
+    let newest = paths::segment(Sequence(4));
+    let mut cut = disk.clone();
+    cut.perform(&Op::Delete { path: newest.clone() }).unwrap();
+    assert!(refusal(&mut cut).ends_with("the log ends at record 3, and once ended at 4"));
+    let mut damaged = disk.clone();
+    damaged.flip(&newest, Some(durability::segment::HEADER_BYTES as usize + 30));
+    assert!(refusal(&mut damaged).starts_with(&format!("{newest} is damaged at offset ")));
     checkpoint(&mut store, &mut disk, 4);
     for number in [1, 2, 3, 4] {
         disk.perform(&Op::Delete { path: paths::segment(Sequence(number)) }).unwrap();

@@ -1,8 +1,9 @@
 //! Threads that have computed for long give way to those of statements that have just begun.
 //!
 //! IN: which threads compute for a statement, and the time that each has had on a core. OUT: lower priorities.
-//! KEEPS: a thread whose priority was lowered is told of ([`Watch::end`]) and serves no further statement, for the system
-//! lets an ordinary user lower priorities only.
+//! KEEPS: [`Watch::end`] says whether threads are as they were; those of a lower priority serve no further statement,
+//! unless statements have to share, because the system lets an ordinary user lower priorities only. A watch ends before
+//! its threads do, so that no id stands for another thread.
 
 use runtime::threads::{ThreadId, cpu_time, lower};
 use std::collections::BTreeMap;
@@ -73,8 +74,10 @@ impl Overseer {
         let mut state = self.shared.state();
         let id = state.watches;
         state.watches += 1;
+        if state.watched.values().all(|watched| watched.is_lowered) {
+            self.shared.changed.notify_one();
+        }
         state.watched.insert(id, Watched { threads, before, is_lowered: false });
-        self.shared.changed.notify_one();
         Watch { shared: self.shared.clone(), id }
     }
 }
@@ -93,7 +96,8 @@ impl Drop for Overseer {
 impl Watch {
     /// The statement is over. Answers whether its threads may serve another one.
     pub fn end(self) -> bool {
-        self.shared.state().watched.get(&self.id).is_some_and(|watched| !watched.is_lowered)
+        // Nobody lowers them from now on.
+        self.shared.state().watched.remove(&self.id).is_some_and(|watched| !watched.is_lowered)
     }
 }
 
@@ -111,19 +115,29 @@ impl Shared {
     fn oversee(&self) {
         let mut state = self.state();
         while !state.is_over {
-            let has_work = state.watched.values().any(|watched| !watched.is_lowered);
-            state = if has_work {
-                let woken = self.changed.wait_timeout(state, LOOK_EVERY);
-                woken.unwrap_or_else(PoisonError::into_inner).0
-            } else {
-                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-            };
-            for watched in state.watched.values_mut().filter(|watched| !watched.is_lowered) {
-                if computed(&watched.threads).saturating_sub(watched.before) >= LONG {
-                    watched.is_lowered = true;
-                    let threads = watched.threads.lock().unwrap_or_else(PoisonError::into_inner);
-                    threads.iter().for_each(|thread| lower(*thread, NICENESS_WHEN_LONG));
-                }
+            if state.watched.values().all(|watched| watched.is_lowered) {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let woken = self.changed.wait_timeout(state, LOOK_EVERY);
+            let (now, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            state = now;
+            if !timeout.timed_out() {
+                continue;
+            }
+            let watched = state.watched.iter().filter(|(_, watched)| !watched.is_lowered);
+            let watched: Vec<(u64, Threads, Duration)> =
+                watched.map(|(id, watched)| (*id, watched.threads.clone(), watched.before)).collect();
+            // Statements begin and end while the system is asked.
+            drop(state);
+            let is_long = |(_, threads, before): &_| computed(threads).saturating_sub(*before) >= LONG;
+            let long: Vec<u64> = watched.into_iter().filter(is_long).map(|(id, ..)| id).collect();
+            state = self.state();
+            for id in long {
+                let Some(watched) = state.watched.get_mut(&id) else { continue };
+                watched.is_lowered = true;
+                let threads = watched.threads.lock().unwrap_or_else(PoisonError::into_inner);
+                threads.iter().for_each(|thread| lower(*thread, NICENESS_WHEN_LONG));
             }
         }
     }
