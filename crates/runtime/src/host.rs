@@ -21,6 +21,7 @@
 //! and comes back with what its disk has: a durable node's state is what it stepped, no more and no less.
 
 mod vanishing;
+mod writing;
 
 use crate::clock::Clock;
 use crate::node_log::NodeLog;
@@ -264,43 +265,6 @@ impl<P: Process + Send + 'static> Host<P> {
             .stack_size(crate::STACK_BYTES)
             .spawn(move || host.drive())
             .expect("a thread can be started")
-    }
-
-    /// Starts the thread that writes, if there is a log.
-    fn start_writing(self: &Arc<Self>) {
-        let mut disk = self.disk.lock();
-        *disk = match std::mem::replace(&mut *disk, Disk::None) {
-            Disk::Waiting(log) => {
-                let (sender, records) = mpsc::channel();
-                let host = self.clone();
-                std::thread::Builder::new()
-                    .name(format!("node-{}-log", self.id.0))
-                    .spawn(move || {
-                        let safe = |token| host.deliver(Time::ZERO, Event::Persisted(token));
-                        match catch_unwind(AssertUnwindSafe(|| log.serve(records, safe))) {
-                            Ok(Ok(())) => {}
-                            Ok(Err(error)) => {
-                                tracing::error!(node = %host.id, "stopped: {error}");
-                                host.fail();
-                            }
-                            // The panic itself is in the log already.
-                            Err(_) => host.fail(),
-                        }
-                    })
-                    .expect("a thread can be started");
-                Disk::Served(sender)
-            }
-            other => other,
-        };
-    }
-
-    /// The node can do nothing more; every waiting client is told.
-    fn fail(&self) {
-        self.failed.store(true, Relaxed);
-        let mut running = self.running.lock();
-        running.pending.clear();
-        // Others may have left work behind while this thread had the node.
-        self.let_go(running);
     }
 
     pub fn stop(&self) {
