@@ -202,19 +202,32 @@ mod tests {
     #[test]
     fn what_was_appended_is_there_and_a_torn_end_is_cut_anywhere() {
         let scratch = Scratch::new();
-        let path = scratch.0.join("node");
-        write(&path, &[b"one", b"two", b"three"]);
-        assert_eq!(open(&path).unwrap().1, [&b"one"[..], b"two", b"three"]);
-        let whole = std::fs::read(segment(&path)).unwrap();
         let two = HEADER_BYTES + 2 * (24 + 3);
-        for cut in two..whole.len() {
+        for cut in two..=two + 24 + 5 {
+            let path = scratch.0.join(format!("node-{cut}"));
+            write(&path, &[b"one", b"two", b"three"]);
+            let whole = std::fs::read(segment(&path)).unwrap();
+            assert_eq!(whole.len(), two + 24 + 5);
             std::fs::write(segment(&path), &whole[..cut]).unwrap();
-            assert_eq!(open(&path).unwrap().1.len(), 2, "cut at {cut}");
+            let (_, records) = open(&path).unwrap();
+            if cut == whole.len() {
+                assert_eq!(records, [&b"one"[..], b"two", b"three"]);
+                continue;
+            }
+            assert_eq!(records.len(), 2, "cut at {cut}");
             assert_eq!(std::fs::metadata(segment(&path)).unwrap().len(), two as u64);
             // What comes next stands where the torn record stood.
             write(&path, &[b"four"]);
             assert_eq!(open(&path).unwrap().1, [&b"one"[..], b"two", b"four"]);
         }
+        // Less than an opening has found is no torn end.
+        let path = scratch.0.join("node");
+        write(&path, &[b"one", b"two", b"three"]);
+        open(&path).unwrap();
+        let whole = std::fs::read(segment(&path)).unwrap();
+        std::fs::write(segment(&path), &whole[..two]).unwrap();
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.contains("the log ends at record 2, and once ended at 3"), "{error}");
     }
 
     #[test]
