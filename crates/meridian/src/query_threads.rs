@@ -122,9 +122,15 @@ fn start_planner(planners: &Arc<Planners>) -> Option<Planner> {
             work();
             let may_go_on = watch.end();
             crate::freed_memory::collect();
+            if !may_go_on {
+                // Its plan is still in use elsewhere: what it took is given back before the thread ends.
+                drop(planner);
+                std::thread::sleep(IDLE_LOOK);
+                return crate::freed_memory::collect();
+            }
             let Some(planners) = planners.upgrade() else { return };
             let mut idle = planners.idle.lock().expect("nothing panics while it holds the list");
-            if may_go_on && idle.len() < IDLE_MAX {
+            if idle.len() < IDLE_MAX {
                 idle.push(planner);
             }
         }
@@ -150,6 +156,7 @@ fn start_runtime(threads: usize, started: Threads) -> std::io::Result<Runtime> {
         .on_thread_stop(move || {
             let mut alive = alive.lock().expect("nothing panics while it holds the list");
             alive.retain(|thread| *thread != current_thread());
+            crate::freed_memory::collect();
         })
         .on_thread_park(crate::freed_memory::collect_now_and_then)
         .enable_time()
