@@ -1,7 +1,7 @@
 //! A segment: a file of records with consecutive sequence numbers, which its name and its header begin.
 //!
-//! KEEPS: a reader answers the whole records from the beginning up to the first that is not whole, and holds one
-//! record and one piece of the file in memory, however long the file is.
+//! KEEPS: a reader answers the valid records from the beginning up to the first one that is incomplete or whose checksum
+//! is wrong, and holds one record and one piece of the file in memory, however long the file is.
 
 use crate::disk::{Disk, Failed};
 use crate::identity::{ClusterId, Identity};
@@ -94,7 +94,7 @@ impl Reader {
     pub fn is_header_good(&self) -> bool {
         self.is_header_good
     }
-    /// Where the first record that is not whole begins.
+    /// Offset of the first byte behind the last valid record, in bytes.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -112,7 +112,7 @@ impl Reader {
         self.length <= self.at
     }
 
-    /// The next whole record; `None` at the end, or where the next record is not whole.
+    /// The next valid record; `None` at the end, or if the next record is incomplete or its checksum is wrong.
     pub fn next(&mut self, disk: &mut dyn Disk) -> Result<Option<Record>, Failed> {
         let Some(found) = self.header_at(disk, self.at)? else { return Ok(None) };
         let begins = found.in_batch == 0;
@@ -140,8 +140,8 @@ impl Reader {
         Ok(Some(record))
     }
 
-    /// Whether a whole record of a later batch lies behind the place where the next record is not whole: then that
-    /// one had been synced, and is damaged.
+    /// Whether a valid record of a later batch follows the one at which reading ended. If so, that one had been synced
+    /// before the later batch was written, and is damaged.
     pub fn is_damaged(&mut self, disk: &mut dyn Disk, options: &Options) -> Result<bool, Failed> {
         let mut at = self.at + 1;
         while at + record::HEADER_BYTES as u64 <= self.length {

@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// The operator `||` of texts as a function.
 pub(super) const CONCAT: &str = "text_concat";
 
-/// Planned anew by DataFusion under their names, or looked for by type.
+/// Functions that DataFusion plans by their names or looks for by type: an accounted call would not be found.
 const LEFT_ALONE: &[&str] = &["nullif", "get_field", "named_struct", "struct"];
 
 /// Replaces calls whose results can be long by calls that are accounted. Runs after types are settled.
