@@ -123,11 +123,11 @@ fn check_import(from: &str, dependency: &Dependency, out: &mut Vec<Violation>) {
             EXCEPTIONS.iter().any(|e| e.from == from && e.to == to && e.section == dependency.section);
         if from == "history" {
             out.push(broken(from, to, "history judges every engine, so it knows no crate of the house"));
-        } else if from == "attack" {
+        } else if from == "attack" || from == "backup" {
             out.push(broken(
                 from,
                 to,
-                "attack knows a server by its address only, so it knows no crate of the house",
+                "it knows a server by its address only, so it knows no crate of the house",
             ));
         } else if target.floor >= floor(from) && !excepted {
             let section = match dependency.section {

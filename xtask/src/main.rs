@@ -6,6 +6,7 @@ mod features;
 mod floors;
 mod house;
 mod lint;
+mod packaging;
 mod shape;
 mod tidy;
 
@@ -19,6 +20,7 @@ cargo xtask tidy            what a reader may rely on in every file
 cargo xtask shape           the largest structs, files, functions and import circles, against their ceilings
 cargo xtask shape record    today's figures become the ceilings
 cargo xtask lint [pure|host]  clippy with the lint set of each kind of crate
+cargo xtask packaging       the files of packaging/ fit together and fit the program
 cargo xtask docs            rustdoc of the pure crates, links checked
 ";
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["lint", "pure"] => lint::run(&[house::Kind::Pure]),
         ["lint", "host"] => lint::run(&[house::Kind::Host]),
         ["docs"] => docs::run(),
+        ["packaging"] => packaging::run(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)

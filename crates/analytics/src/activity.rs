@@ -121,14 +121,43 @@ impl Activity {
     }
 }
 
-/// A statement's text as it is kept to be looked at.
+/// A statement's text as it is kept to be looked at: its start, without passwords.
 pub fn kept_text(sql: &str) -> Arc<str> {
-    Arc::from(&sql[..sql.floor_char_boundary(QUERY_BYTES - 1)])
+    let kept = &sql[..sql.floor_char_boundary(QUERY_BYTES - 1)];
+    match secret_at(kept) {
+        Some(at) => Arc::from(format!("{} <not shown>", kept[..at].trim_end())),
+        None => Arc::from(kept),
+    }
+}
+
+/// Where a password may begin: behind the word in a text that creates or alters a role.
+fn secret_at(text: &str) -> Option<usize> {
+    const WORD: &[u8] = b"password";
+    let at = text.as_bytes().windows(WORD.len()).position(|word| word.eq_ignore_ascii_case(WORD))?;
+    let head = text[..at].to_ascii_lowercase();
+    let has = |words: [&str; 2]| words.iter().any(|word| head.contains(word));
+    (has(["create", "alter"]) && has(["role", "user"])).then_some(at + WORD.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_is_not_kept() {
+        for (sql, shown) in [
+            ("ALTER USER ann PASSWORD 'pencil'", "ALTER USER ann PASSWORD <not shown>"),
+            (
+                "select 1; create role x login password$$pencil$$",
+                "select 1; create role x login password <not shown>",
+            ),
+            ("SELECT password FROM users", "SELECT password FROM users"),
+        ] {
+            assert_eq!(&*kept_text(sql), shown);
+        }
+        let long = format!("create role {} password 'pencil'", "x".repeat(1_000));
+        assert!(!kept_text(&long).contains("pencil"));
+    }
 
     #[test]
     fn process_ids_are_given_once() {

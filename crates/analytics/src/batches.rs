@@ -14,10 +14,19 @@ const PORTION_ROWS: usize = 1_024;
 /// Values of a batch that are handed on at once, in bytes; one row at least.
 pub const PORTION_BYTES: usize = 1 << 20;
 
+/// What a long row may take on its way out, in times of its values: the message that carries it, in which each byte of
+/// a bytea and each backslash of COPY is two, and room for that to grow.
+pub const MESSAGE_GROWTH: usize = 4;
+
+/// The same where elements of lists are quoted within it.
+const GROWTH_OF_LISTS: usize = 8;
+
 /// Arrow batches, with the types their columns are shown as.
 pub struct BatchStream {
     batches: BoxStream<'static, SqlResult<RecordBatch>>,
     types: Vec<DataType>,
+    /// Columns that are shown with blanks up to a length.
+    padded: Vec<(usize, usize)>,
     /// Ends the query when it is canceled or out of time.
     guard: Option<Guard>,
     /// What is left of a batch, from a row on.
@@ -38,7 +47,11 @@ impl BatchStream {
         types: Vec<DataType>,
         memory: RowsMemory,
     ) -> BatchStream {
-        BatchStream { batches, types, guard: None, rest: None, memory }
+        let padded = types.iter().enumerate().filter_map(|(column, data_type)| match data_type {
+            DataType::Char { length } => Some((column, *length as usize)),
+            _ => None,
+        });
+        BatchStream { batches, padded: padded.collect(), types, guard: None, rest: None, memory }
     }
 
     /// Something may end the query between its batches; `None`: nothing may.
@@ -64,11 +77,13 @@ impl BatchStream {
                 self.rest = None;
                 continue;
             }
-            let (count, bytes) = rows_within(batch, *first, limit.clamp(1, PORTION_ROWS), PORTION_BYTES);
+            let rows_max = limit.clamp(1, PORTION_ROWS);
+            let (count, bytes) = rows_within(batch, &self.padded, *first, rows_max, PORTION_BYTES);
             self.memory.clear();
             if bytes > PORTION_BYTES {
-                // The message that carries it, where bytes are twice as long, and room for it to grow.
-                self.memory.grow(bytes.saturating_mul(3))?;
+                let has_lists = batch.columns().iter().any(|column| column.data_type().is_nested());
+                let growth = if has_lists { GROWTH_OF_LISTS } else { MESSAGE_GROWTH };
+                self.memory.grow(bytes.saturating_mul(growth))?;
             }
             let portion = batch.slice(*first, count);
             *first += count;

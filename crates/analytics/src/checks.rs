@@ -123,8 +123,7 @@ impl ScalarUDFImpl for Checked {
 }
 
 /// Functions that mean something else in DataFusion.
-const OTHER_MEANING: &[&str] =
-    &["to_char", "to_date", "to_timestamp", "date_format", "range", "generate_series", "named_struct"];
+const OTHER_MEANING: &[&str] = &["range", "generate_series", "named_struct"];
 
 /// Refuses what would be answered wrongly. Errors: 0A000.
 pub(super) fn refuse_misread(plan: &LogicalPlan) -> Result<()> {

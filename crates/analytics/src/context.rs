@@ -2,8 +2,11 @@
 
 use super::engine::Analytics;
 use crate::cluster::Cluster;
+use base::TableId;
+use base::roles::{Object, Privileges, Standing};
 use base::schema::{Catalog, Placement, Table};
 use sql::cancel::CancelHandle;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What planning depends on beside the statement.
@@ -12,12 +15,18 @@ pub struct Context<'a> {
     pub catalog: &'a Arc<Catalog>,
     pub search_path: &'a [String],
     pub database: &'a str,
+    /// The name of the role that acts.
     pub user: &'a str,
+    pub session_user: &'a str,
+    /// What it may do.
+    pub standing: Arc<Standing>,
     pub process_id: i32,
     /// Ends the statement, its planning too.
     pub cancel: &'a CancelHandle,
     /// Rows that are kept elsewhere are read from the columns here: what is complete here will do.
     pub reads_here: bool,
+    /// Tables that the statement reads with the rights of views' owners.
+    pub through_views: BTreeSet<TableId>,
 }
 
 /// The same for what outlives the call: a function that asks for it, a thread that the statement may not wait for.
@@ -27,14 +36,34 @@ pub struct OwnedContext {
     pub search_path: Vec<String>,
     pub database: String,
     pub user: String,
+    pub session_user: String,
+    pub standing: Arc<Standing>,
     pub process_id: i32,
     pub cancel: CancelHandle,
     pub reads_here: bool,
+    /// Tables that the statement reads with the rights of views' owners.
+    pub through_views: BTreeSet<TableId>,
 }
 
 impl Context<'_> {
     pub fn cluster(&self) -> &Arc<dyn Cluster> {
         &self.analytics.node.cluster
+    }
+
+    /// Whether the acting role may look at rows of a table, if only at some columns.
+    pub fn has_some_right(&self, table: &Table) -> bool {
+        let (roles, standing) = (&self.catalog.roles, &self.standing);
+        let to_look = Privileges::SELECT | Privileges::UPDATE | Privileges::DELETE;
+        let holds = |object: Object| !(roles.rights(standing, &object).held & to_look).is_empty();
+        standing.is_superuser
+            || self.through_views.contains(&table.id)
+            || holds(Object::Relation(table.id))
+            || (0..table.columns.len()).any(|column| holds(Object::Column(table.id, column as u32)))
+    }
+
+    /// The same for a statement that reads these tables through views.
+    pub fn through_views(&self, tables: BTreeSet<TableId>) -> Context<'_> {
+        Context { standing: self.standing.clone(), through_views: tables, ..*self }
     }
 
     pub fn to_owned(&self) -> OwnedContext {
@@ -44,9 +73,12 @@ impl Context<'_> {
             search_path: self.search_path.to_vec(),
             database: self.database.to_string(),
             user: self.user.to_string(),
+            session_user: self.session_user.to_string(),
+            standing: self.standing.clone(),
             process_id: self.process_id,
             cancel: self.cancel.clone(),
             reads_here: self.reads_here,
+            through_views: self.through_views.clone(),
         }
     }
 
@@ -75,9 +107,12 @@ impl OwnedContext {
             search_path: &self.search_path,
             database: &self.database,
             user: &self.user,
+            session_user: &self.session_user,
+            standing: self.standing.clone(),
             process_id: self.process_id,
             cancel: &self.cancel,
             reads_here: self.reads_here,
+            through_views: self.through_views.clone(),
         }
     }
 }

@@ -157,17 +157,7 @@ fn planning(what: &str) -> SqlError {
 /// Functions that PostgreSQL has, we have not, and clients ask for: refused rather than unknown.
 fn is_postgresql_function(name: &str) -> bool {
     let families = ["pg_", "json", "txid_", "regexp_", "xml", "to_ts", "lo_", "inet_", "range_"];
-    let others = [
-        "age",
-        "currval",
-        "lastval",
-        "setval",
-        "set_config",
-        "to_number",
-        "to_regclass",
-        "make_date",
-        "format",
-    ];
+    let others = ["age", "currval", "lastval", "setval", "set_config", "to_regclass", "make_date"];
     families.iter().any(|f| name.starts_with(f)) || others.contains(&name)
 }
 

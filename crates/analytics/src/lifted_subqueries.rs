@@ -1,5 +1,9 @@
 //! Subqueries as values where the planner has no join for them: in arguments of aggregates and windows, and in keys
 //! of a sort. They are computed by a projection below.
+//!
+//! What a window is partitioned and ordered by is computed there as a whole if it has a subquery or is volatile. The
+//! planner computes such a key wherever it needs it: to deal out rows, to sort them, to find where a partition ends;
+//! `random()` would be another number each time, and over a table of which no column is read it fails.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result};
@@ -8,12 +12,11 @@ use std::sync::Arc;
 
 /// The plan with such subqueries below. Its schema and names are what they were.
 pub(super) fn lift(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut number = 0;
     plan.transform_up_with_subqueries(|node| {
         let lifted = match &node {
-            LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate, &mut number)?,
-            LogicalPlan::Window(window) => of_window(window, &mut number)?,
-            LogicalPlan::Sort(sort) => of_sort(sort, &mut number)?,
+            LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate)?,
+            LogicalPlan::Window(window) => of_window(window)?,
+            LogicalPlan::Sort(sort) => of_sort(sort)?,
             _ => None,
         };
         Ok(lifted.map_or_else(|| Transformed::no(node), Transformed::yes))
@@ -26,14 +29,42 @@ fn has_subquery(e: &Expr) -> bool {
 }
 
 /// Columns of subqueries that were found, and the input that has them.
-struct Lifted<'n> {
+struct Lifted {
     input: Arc<LogicalPlan>,
     found: Vec<(Expr, String)>,
-    number: &'n mut usize,
 }
 
-impl Lifted<'_> {
-    /// The expression with columns in the place of its subqueries, under its old name.
+impl Lifted {
+    /// The column that stands for an expression.
+    fn column(&mut self, e: Expr) -> Expr {
+        let known = self.found.iter().find(|(found, _)| *found == e).map(|(_, name)| name.clone());
+        let name = known.unwrap_or_else(|| {
+            // Numbered within their node, above which nobody sees them: subqueries that are equal remain so when some
+            // of theirs are lifted.
+            let name = format!("lifted {}", self.found.len() + 1);
+            self.found.push((e, name.clone()));
+            name
+        });
+        Expr::Column(Column::new_unqualified(name))
+    }
+
+    /// The window with columns for the keys that have to be computed below it.
+    fn with_keys_below(&mut self, window: &Expr) -> Result<Expr> {
+        let settled = window.clone().transform_down(|e| {
+            let Expr::WindowFunction(mut function) = e else { return Ok(Transformed::no(e)) };
+            let params = &mut function.params;
+            let order_by = params.order_by.iter_mut().map(|term| &mut term.expr);
+            for key in params.partition_by.iter_mut().chain(order_by) {
+                if has_subquery(key) || key.is_volatile() {
+                    *key = self.column(key.clone());
+                }
+            }
+            Ok(Transformed::yes(Expr::WindowFunction(function)))
+        });
+        settled.map(|t| t.data)
+    }
+
+    /// The expression with columns in the place of its subqueries.
     fn without_subqueries(&mut self, e: &Expr) -> Result<Expr> {
         if !has_subquery(e) {
             return Ok(e.clone());
@@ -43,15 +74,7 @@ impl Lifted<'_> {
                 if !matches!(e, Expr::ScalarSubquery(_)) {
                     return Ok(Transformed::no(e));
                 }
-                let known =
-                    self.found.iter().find(|(subquery, _)| *subquery == e).map(|(_, name)| name.clone());
-                let name = known.unwrap_or_else(|| {
-                    *self.number += 1;
-                    let name = format!("lifted {}", self.number);
-                    self.found.push((e, name.clone()));
-                    name
-                });
-                Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
+                Ok(Transformed::yes(self.column(e)))
             })
             .map(|t| t.data)
     }
@@ -68,11 +91,11 @@ pub(super) fn columns(plan: &LogicalPlan) -> Vec<Expr> {
     plan.schema().iter().map(|field| Expr::Column(Column::from(field))).collect()
 }
 
-fn of_aggregate(aggregate: &Aggregate, number: &mut usize) -> Result<Option<LogicalPlan>> {
+fn of_aggregate(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     if !aggregate.aggr_expr.iter().any(has_subquery) {
         return Ok(None);
     }
-    let mut lifted = Lifted { input: aggregate.input.clone(), found: Vec::new(), number };
+    let mut lifted = Lifted { input: aggregate.input.clone(), found: Vec::new() };
     let mut exprs = Vec::with_capacity(aggregate.aggr_expr.len());
     for e in &aggregate.aggr_expr {
         let name = e.schema_name().to_string();
@@ -83,27 +106,32 @@ fn of_aggregate(aggregate: &Aggregate, number: &mut usize) -> Result<Option<Logi
     Ok(Some(LogicalPlan::Aggregate(Aggregate::try_new(input, aggregate.group_expr.clone(), exprs)?)))
 }
 
-fn of_window(window: &Window, number: &mut usize) -> Result<Option<LogicalPlan>> {
-    if !window.window_expr.iter().any(has_subquery) {
+fn of_window(window: &Window) -> Result<Option<LogicalPlan>> {
+    let is_lifted = |e: &Expr| has_subquery(e) || e.is_volatile();
+    if !window.window_expr.iter().any(is_lifted) {
         return Ok(None);
     }
-    let mut lifted = Lifted { input: window.input.clone(), found: Vec::new(), number };
+    let mut lifted = Lifted { input: window.input.clone(), found: Vec::new() };
     let mut exprs = Vec::with_capacity(window.window_expr.len());
     for e in &window.window_expr {
         let name = e.schema_name().to_string();
-        let new = lifted.without_subqueries(e)?;
+        let new = lifted.with_keys_below(e)?;
+        let new = lifted.without_subqueries(&new)?;
         exprs.push(if new == *e { new } else { new.alias(name) });
+    }
+    if lifted.found.is_empty() {
+        return Ok(None);
     }
     let shown = window.schema.iter().map(|field| Expr::Column(Column::from(field))).collect();
     let windows = LogicalPlan::Window(Window::try_new(exprs, lifted.projection()?)?);
     Ok(Some(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(windows))?)))
 }
 
-fn of_sort(sort: &Sort, number: &mut usize) -> Result<Option<LogicalPlan>> {
+fn of_sort(sort: &Sort) -> Result<Option<LogicalPlan>> {
     if !sort.expr.iter().any(|key| has_subquery(&key.expr)) {
         return Ok(None);
     }
-    let mut lifted = Lifted { input: sort.input.clone(), found: Vec::new(), number };
+    let mut lifted = Lifted { input: sort.input.clone(), found: Vec::new() };
     let mut keys = Vec::with_capacity(sort.expr.len());
     for key in &sort.expr {
         keys.push(SortExpr { expr: lifted.without_subqueries(&key.expr)?, ..key.clone() });

@@ -31,6 +31,11 @@ impl Names<'_> {
             None => path.iter().find_map(|schema| catalog.table_named(schema, name.table())),
         };
         if let Some(table) = found {
+            // The statement was held against its privileges already; a name that was read otherwise there is not here.
+            if !self.context.has_some_right(table) {
+                let error = sql::privileges::denied("table", &table.name);
+                return Err(DataFusionError::External(Box::new(error)));
+            }
             let statistics = self.analytics.statistics.lock().expect("no panic while counting");
             let known = statistics.get(&table.id).map(|k| k.figures.clone());
             return Ok(provider_as_source(Arc::new(ColumnTable::new(

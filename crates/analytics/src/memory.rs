@@ -193,8 +193,14 @@ pub fn row_bytes(values: &[Datum]) -> usize {
 }
 
 /// How many rows of a batch, from one on, have at most so many bytes as values, and how many bytes those have; one
-/// row at least, `rows_max` at most.
-pub fn rows_within(batch: &RecordBatch, first: usize, rows_max: usize, bytes_max: usize) -> (usize, usize) {
+/// row at least, `rows_max` at most. `padded`: columns that are shown with blanks up to a length.
+pub fn rows_within(
+    batch: &RecordBatch,
+    padded: &[(usize, usize)],
+    first: usize,
+    rows_max: usize,
+    bytes_max: usize,
+) -> (usize, usize) {
     let fixed = size_of::<Datum>() * batch.num_columns() + size_of::<Vec<Datum>>();
     let long: Vec<&ArrayRef> =
         batch.columns().iter().filter(|column| functions::is_long(column.data_type())).collect();
@@ -202,7 +208,11 @@ pub fn rows_within(batch: &RecordBatch, first: usize, rows_max: usize, bytes_max
     let rows = rows_max.min(batch.num_rows() - first);
     while count < rows {
         let values = long.iter().map(|column| growth::bytes_at(column.as_ref(), first + count) as usize);
-        let row = fixed + values.sum::<usize>();
+        let blanks = padded
+            .iter()
+            .filter(|(column, _)| batch.column(*column).is_valid(first + count))
+            .map(|(_, length)| *length);
+        let row = fixed + values.sum::<usize>() + blanks.sum::<usize>();
         if count > 0 && bytes + row > bytes_max {
             break;
         }

@@ -109,6 +109,8 @@ fn plan_now(
     with_hidden: bool,
 ) -> SqlResult<QueryPlan> {
     let analytics = context.analytics;
+    let of_dump = analytics.system.of_dump(statement);
+    let statement = of_dump.as_ref().unwrap_or(statement);
     let bytes = super::complexity::check_statement(statement)?;
     super::row_locks::refuse_row_locks(statement)?;
     // Given back once the plan is there.
@@ -204,6 +206,7 @@ fn find_cast_parameters(statement: &Statement, parameters: &mut ParameterTypes) 
             && let Ok(n) = sql::lower::expr::placeholder(name)
             && let Ok(Some(field)) = types::SqlTypes.plan_type_field(data_type)
             && field.data_type().is_integer()
+            && !data_type.to_string().to_lowercase().contains("reg")
         {
             if parameters.0.len() <= n {
                 parameters.0.resize(n + 1, None);

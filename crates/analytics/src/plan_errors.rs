@@ -308,6 +308,9 @@ fn specific(message: &str) -> Option<SqlError> {
 /// Operators that are missing, and types that do not meet.
 fn of_types(message: &str) -> Option<SqlError> {
     let with = |state: SqlState, message: String| Some(SqlError::new(state, message));
+    if message.contains("subquery can only be used in Projection, Filter") {
+        return Some(SqlError::unsupported("IN, EXISTS or ANY with a subquery in this place"));
+    }
     if let Some(operator) = between(message, "Operator ", " is not yet supported") {
         return Some(SqlError::unsupported(format!("operator {operator}")));
     }
@@ -376,6 +379,7 @@ fn operation(message: &str) -> Option<&str> {
         "Cannot infer common array element type for arguments ",
         "Cannot get result type for decimal operation ",
         "Cannot get result type for arithmetic operation ",
+        "Cannot get result type for temporal operation ",
     ] {
         if let Some((_, rest)) = message.split_once(mark) {
             let line = rest.lines().next().unwrap_or_default();

@@ -244,6 +244,7 @@ impl VisitorMut for CallsInFrom<'_> {
             TableFactor::Table { sample: Some(_), .. } => {
                 return ControlFlow::Break(SqlError::unsupported("TABLESAMPLE"));
             }
+            TableFactor::UNNEST { array_exprs, .. } if array_exprs.iter().all(super::system::is_vector) => {}
             TableFactor::Table { with_ordinality: true, .. }
             | TableFactor::Function { with_ordinality: true, .. }
             | TableFactor::UNNEST { with_ordinality: true, .. } => {

@@ -17,6 +17,7 @@ mod rule;
 mod typing;
 mod written;
 
+pub(super) use kinds::{arrow_span, span};
 pub(super) use rule::{Operators, settle};
 pub(super) use written::{cast_to_interval, power_of_negative};
 

@@ -6,11 +6,16 @@
 //! planned, because clients ask such queries in ways DataFusion cannot plan.
 
 mod activity;
+mod definitions;
+mod descriptions;
+mod dump;
 mod functions;
 mod pg_tables;
+mod privileges;
 mod questions;
 mod vectors;
 mod views;
+mod views_of_users;
 
 use super::context::Context;
 use base::{DataType, Datum};
@@ -23,6 +28,7 @@ use futures::FutureExt;
 use std::sync::Arc;
 
 pub(super) use questions::SystemTables;
+pub(super) use vectors::is_vector;
 
 /// A made table: column names with types, and rows.
 pub(super) struct Made {
@@ -34,10 +40,12 @@ pub(super) struct Made {
 pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Option<Arc<dyn TableProvider>>> {
     let table = name.table();
     if table == "pg_stat_activity" && matches!(name.schema(), None | Some("pg_catalog")) {
-        return Ok(Some(Arc::new(activity::ActivityTable::new(&context.analytics.node)?)));
+        return Ok(Some(Arc::new(activity::ActivityTable::new(context)?)));
     }
     let made = match name.schema() {
-        None | Some("pg_catalog") => pg_tables::make(context, table),
+        None | Some("pg_catalog") => pg_tables::make(context, table)
+            .or_else(|| descriptions::make(context, table))
+            .or_else(|| dump::tables::make(context, table)),
         Some("information_schema") => views::information_schema(context, table),
         Some("meridian") => views::meridian(context, table),
         Some(_) => return Ok(None),

@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod codec;
+pub mod comments;
 pub mod commit;
 pub mod convert;
 pub mod cut;
@@ -21,6 +22,7 @@ pub mod order;
 pub mod patience;
 pub mod process;
 pub mod rng;
+pub mod roles;
 pub mod row;
 pub mod schema;
 pub mod text;
@@ -28,6 +30,7 @@ pub mod text_functions;
 pub mod time;
 pub mod topology;
 pub mod txn;
+pub mod views;
 pub mod wan;
 pub mod write_set;
 

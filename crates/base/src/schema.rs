@@ -3,11 +3,17 @@
 //! Every partition holds the whole catalog. A change is an ordered transaction that takes part in all
 //! of them, so at any place in the serial order every partition has the same catalog.
 
+pub mod foreign;
+
+use crate::comments::{Commented, Comments};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expr::Expr;
 use crate::rng::fnv1a;
+use crate::roles::{RoleChange, Roles};
 use crate::topology::Topology;
+use crate::views::View;
 use crate::{DataType, Datum, Key, PartitionId, RegionId, Row, TableId};
+pub use foreign::{ForeignKey, ForeignKeys};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +30,9 @@ pub struct Catalog {
     pub sequences: BTreeMap<TableId, Arc<Sequence>>,
     /// Tables that are ordered in this region, wherever the partitions lie that hold their rows.
     pub homes: BTreeMap<TableId, RegionId>,
+    pub roles: Arc<Roles>,
+    pub views: BTreeMap<TableId, Arc<View>>,
+    pub comments: Arc<Comments>,
 }
 
 /// A table. Columns are never renumbered; a dropped one keeps its place.
@@ -41,6 +50,7 @@ pub struct Table {
     pub primary_key_name: String,
     pub indexes: Vec<Index>,
     pub checks: Vec<Check>,
+    pub foreign: ForeignKeys,
     pub placement: Placement,
 }
 
@@ -54,7 +64,7 @@ pub struct Column {
     /// Value of rows that were written before the column was added.
     pub missing: Datum,
     pub identity: Identity,
-    /// Not part of `SELECT *`.
+    /// Not part of `SELECT *`: a row id, if it is in the primary key, or else a column that was dropped.
     pub hidden: bool,
 }
 
@@ -85,6 +95,8 @@ pub struct Check {
     /// As written.
     pub sql: String,
     pub expr: Expr,
+    /// False after NOT VALID: rows that were there before are not known to keep it.
+    pub is_validated: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,6 +161,13 @@ pub enum SchemaAction {
     /// The table is ordered in another region from here on; its rows stay where they are. Applies at any version,
     /// also after the table is gone: an engine acts on it when it orders it.
     MoveHome(MoveHome),
+    /// Roles, owners and privileges.
+    Roles(RoleChange),
+    /// A new view, or what has become of one.
+    PutView(View),
+    DropView(TableId),
+    /// None takes a comment away.
+    Comment(Commented, Option<String>),
 }
 
 /// A table's way to another region.
@@ -184,6 +203,9 @@ impl Default for Catalog {
             tables: BTreeMap::new(),
             sequences: BTreeMap::new(),
             homes: BTreeMap::new(),
+            roles: Arc::default(),
+            views: BTreeMap::new(),
+            comments: Arc::default(),
         }
     }
 }
@@ -233,6 +255,8 @@ impl Catalog {
         for action in &change.actions {
             next.apply_one(action)?;
         }
+        next.follow_foreign_keys(self);
+        next.forget_comments();
         *self = next;
         Ok(())
     }
@@ -249,7 +273,10 @@ impl Catalog {
                 }
                 self.schemas.push(name.clone());
             }
-            SchemaAction::DropSchema(name) => self.schemas.retain(|s| s != name),
+            SchemaAction::DropSchema(name) => {
+                self.schemas.retain(|s| s != name);
+                Arc::make_mut(&mut self.roles).forget_schema(name);
+            }
             SchemaAction::CreateTable(table) => {
                 if self.table_named(&table.schema, &table.name).is_some() {
                     return Err(SqlError::new(
@@ -270,7 +297,15 @@ impl Catalog {
             SchemaAction::DropTable(id) => {
                 self.tables.remove(id).ok_or_else(stale_schema)?;
                 self.homes.remove(id);
-                self.sequences.retain(|_, s| s.owner.is_none_or(|(table, _)| table != *id));
+                let roles = Arc::make_mut(&mut self.roles);
+                roles.forget_relation(*id);
+                self.sequences.retain(|sequence, s| {
+                    let stays = s.owner.is_none_or(|(table, _)| table != *id);
+                    if !stays {
+                        roles.forget_relation(*sequence);
+                    }
+                    stays
+                });
             }
             SchemaAction::CreateSequence(sequence) => {
                 self.next_id = self.next_id.max(sequence.id.0 + 1);
@@ -278,6 +313,13 @@ impl Catalog {
             }
             SchemaAction::DropSequence(id) => {
                 self.sequences.remove(id).ok_or_else(stale_schema)?;
+                Arc::make_mut(&mut self.roles).forget_relation(*id);
+            }
+            SchemaAction::Roles(change) => Arc::make_mut(&mut self.roles).apply(change)?,
+            SchemaAction::PutView(view) => self.put_view(view)?,
+            SchemaAction::DropView(id) => self.drop_view(*id)?,
+            SchemaAction::Comment(what, text) => {
+                Arc::make_mut(&mut self.comments).set(what.clone(), text.as_deref());
             }
             SchemaAction::MoveHome(moved) => {
                 if self.tables.contains_key(&moved.table) && moved.ids.contains(&moved.table) {
@@ -303,6 +345,12 @@ pub fn stale_schema() -> SqlError {
 impl Table {
     pub fn column_named(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
+    }
+    pub fn checks_mut(&mut self) -> impl Iterator<Item = &mut Check> {
+        self.checks.iter_mut()
+    }
+    pub fn drop_checks(&mut self, is_dropped: impl Fn(&Check) -> bool) {
+        self.checks.retain(|check| !is_dropped(check));
     }
     /// Columns that `SELECT *` shows, with their numbers.
     pub fn visible_columns(&self) -> impl Iterator<Item = (usize, &Column)> {

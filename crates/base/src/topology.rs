@@ -76,6 +76,20 @@ impl Topology {
         }
         self
     }
+    /// The same cluster with so many more nodes in each region, which run nothing and follow every partition: read-only
+    /// replicas. They come behind all other nodes.
+    pub fn with_replicas(mut self, per_region: u16) -> Topology {
+        let all: Vec<PartitionId> = self.partition_ids().collect();
+        for region in (0..self.wan.region_count() as u16).map(RegionId) {
+            let replica = || NodeSpec { region, subscribes: all.clone() };
+            self.nodes.extend((0..per_region).map(|_| replica()));
+        }
+        self
+    }
+    /// Whether a node runs no partition and has no copy of any.
+    pub fn is_replica(&self, node: NodeId) -> bool {
+        self.copies_at(node).next().is_none()
+    }
     /// Whether some partition has more than one copy.
     pub fn is_replicated(&self) -> bool {
         self.partitions.iter().any(|p| !p.copies.is_empty())
@@ -169,6 +183,20 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replicas_come_last_and_run_nothing() {
+        let wan = Wan::preset("perseus3").unwrap();
+        let topology = Topology::one_node_per_region(wan, 2).replicated().with_replicas(2);
+        topology.check();
+        let replicas: Vec<NodeId> = topology.node_ids().filter(|node| topology.is_replica(*node)).collect();
+        assert_eq!(replicas, (3..9).map(NodeId).collect::<Vec<_>>());
+        for replica in replicas {
+            let feeds = topology.partition_ids().map(|p| topology.copy_near(p, replica));
+            let region = topology.region_of(replica);
+            assert!(feeds.into_iter().all(|node| node != replica && topology.region_of(node) == region));
+        }
+    }
 
     #[test]
     fn a_replicated_cluster_keeps_a_copy_of_everything_in_every_region() {

@@ -350,6 +350,37 @@ pub struct Submission {
     pub token: Token,
     /// Present if the client may repeat it, here or at another gateway, and wants it done once.
     pub request: Option<ClientRequest>,
+    /// What it asks for; an engine may give more. All but `geogauss` give serializable.
+    pub isolation: Isolation,
+}
+
+/// What a transaction is promised about what it read, from the weakest on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Isolation {
+    /// Everything that it read was committed. Of two updates of a row in different epochs the later one wins, whatever
+    /// it has read.
+    ReadCommitted,
+    /// First committer wins: nothing that it writes has changed since its snapshot.
+    Snapshot,
+    /// The same, and nothing that it read has changed before its epoch.
+    RepeatableRead,
+    /// The same, and nothing that it read is written by who commits ahead of it in its epoch.
+    #[default]
+    Serializable,
+}
+
+impl Isolation {
+    pub const ALL: [Isolation; 4] =
+        [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::RepeatableRead, Isolation::Serializable];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "read committed",
+            Isolation::Snapshot => "snapshot",
+            Isolation::RepeatableRead => "repeatable read",
+            Isolation::Serializable => "serializable",
+        }
+    }
 }
 
 /// How [`TxnProgram::GiveUp`] ends, and attempts that come behind it.

@@ -254,7 +254,8 @@ fn skew(text: &str) -> Result<f64, String> {
     }
 }
 
-fn queries(text: &str) -> Result<QueryList, String> {
+/// Reads `1,3-5,22`.
+pub fn queries(text: &str) -> Result<QueryList, String> {
     let number = |text: &str| match text.trim().parse::<usize>() {
         Ok(number) if workload::ch::QUERIES.contains(&number) => Ok(number),
         _ => Err(format!("'{text}' is not a query: they are numbered 1 to 22")),

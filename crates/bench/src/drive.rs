@@ -106,6 +106,8 @@ async fn slice(
         tokio::select! {
             joined = tasks.join_next() => match joined {
                 None => break,
+                // Ended because of another client's error, which is the outcome.
+                Some(Err(error)) if error.is_cancelled() && outcome.is_err() => {}
                 Some(result) => match result.context("a client's task broke down")? {
                     Ok(worker) => workers.push(worker),
                     // One client's lost connection ends the run: its figures would be of fewer clients.
@@ -179,4 +181,34 @@ fn line(recorder: &mut Recorder, lasted: Duration, name: Option<&str>) {
 
 fn lock(recorder: &Mutex<Recorder>) -> MutexGuard<'_, Recorder> {
     recorder.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Loses its connection at once, or waits for ever.
+    struct Client {
+        is_lost: bool,
+    }
+
+    impl Worker for Client {
+        fn next(&mut self) -> BoxFuture<'_, anyhow::Result<Option<Done>>> {
+            Box::pin(async {
+                match self.is_lost {
+                    true => anyhow::bail!("the connection is lost"),
+                    false => std::future::pending().await,
+                }
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_that_ends_early_says_why_and_not_that_others_were_ended() {
+        let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+        workers.extend([false, true, false].map(|is_lost| Box::new(Client { is_lost }) as Box<dyn Worker>));
+        let recorder = Arc::new(Mutex::new(Recorder::new(&[])));
+        let outcome = slice(&mut workers, &recorder, Duration::from_secs(5), None, None).await;
+        assert_eq!(outcome.unwrap_err().to_string(), "the connection is lost");
+    }
 }

@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use tokio_postgres::{Client, error::SqlState};
 use workload::copy::write_row;
-use workload::table::{Placement, TableSpec};
+use workload::table::{Home, Placement, TableSpec};
 use workload::tpcc::Tpcc;
+use workload::vodka::{self, Vodka};
 use workload::{accounts, ch, tpcc, ycsb};
 
 /// Seconds from 1970 to 2000, PostgreSQL's epoch.
@@ -34,6 +35,8 @@ pub struct Loading {
     pub rows_per_copy: u32,
     /// Drop tables of these names before.
     pub drop: bool,
+    /// Go on with a load that was interrupted: tables that are there keep their rows.
+    pub resume: bool,
     /// Draw a progress bar (lines every tenth if standard error is no terminal).
     pub show_progress: bool,
 }
@@ -45,6 +48,7 @@ impl Loading {
             loaders: common.loaders,
             rows_per_copy: common.copy_rows,
             drop: common.drop,
+            resume: false,
             show_progress: true,
         }
     }
@@ -54,20 +58,38 @@ fn placement(common: &Common) -> Placement {
     if common.regions.is_empty() { Placement::Plain } else { Placement::RoundRobin(common.regions.clone()) }
 }
 
-/// Some rows of one table, made when their turn comes.
+/// Some rows of one table. One connection writes them in their order, a COPY after the other: an interrupted load has
+/// written the first of them.
 struct Part {
-    copy_in: String,
-    rows: Rows,
+    table: &'static TableSpec,
+    /// The value of the table's home column, if that tells this part from others of the table.
+    home: Option<i32>,
+    /// Made when their turn comes.
+    make_rows: Box<dyn FnOnce() -> Rows + Send>,
 }
 
-type MakePart = Box<dyn FnOnce() -> Part + Send>;
 type Rows = Box<dyn Iterator<Item = Vec<base::Datum>> + Send>;
+
+impl Part {
+    /// How many of its rows are there.
+    fn count(&self) -> String {
+        let table = self.table.name;
+        match (self.table.home, self.home) {
+            (Home::By(column), Some(value)) => {
+                format!("SELECT count(*) FROM {table} WHERE {column} = {value}")
+            }
+            _ => format!("SELECT count(*) FROM {table}"),
+        }
+    }
+}
 
 /// A schema and its rows.
 pub struct Job {
     tables: Vec<&'static TableSpec>,
     create: Vec<String>,
-    parts: VecDeque<MakePart>,
+    /// Run before anything is loaded, but not when a load goes on.
+    begin: Option<String>,
+    parts: VecDeque<Part>,
     rows_expected: u64,
 }
 
@@ -84,12 +106,13 @@ impl Job {
                 .chain(ch::Table::ALL.iter().map(|t| t.spec()))
                 .collect(),
             create,
+            begin: None,
             parts: VecDeque::new(),
             rows_expected: 0,
         };
         for table in ch::Table::ALL {
             let seed = sizes.seed;
-            job.add(table.spec(), table.rows_count(), move || table.rows(seed));
+            job.add(table.spec(), None, table.rows_count(), move || table.rows(seed));
         }
         for warehouse in 1..=sizes.warehouses {
             for table in tpcc::Table::ALL {
@@ -97,7 +120,28 @@ impl Job {
                     continue;
                 }
                 let (of, count) = (sizes.clone(), sizes.rows_count(table));
-                job.add(table.spec(), count, move || of.rows(table, warehouse));
+                job.add(table.spec(), Some(warehouse), count, move || of.rows(table, warehouse));
+            }
+        }
+        job
+    }
+    /// Vodka's tables, and the row that tells what they are to hold.
+    pub fn vodka(sizes: &Vodka, placement: &Placement) -> Job {
+        let mut job = Job {
+            tables: vodka::Table::ALL.iter().map(|t| t.spec()).chain([&vodka::tables::LOADED]).collect(),
+            create: vodka::tables::create(placement, sizes.tpcc.warehouses as u32),
+            begin: Some(sizes.note_begin()),
+            parts: VecDeque::new(),
+            rows_expected: 0,
+        };
+        for warehouse in 1..=sizes.tpcc.warehouses {
+            for table in vodka::Table::ALL {
+                if table.is_shared() && warehouse > 1 {
+                    continue;
+                }
+                let (of, count) = (sizes.clone(), sizes.rows_count(table));
+                let home = (!table.is_shared()).then_some(warehouse);
+                job.add(table.spec(), home, count, move || of.rows(table, warehouse));
             }
         }
         job
@@ -107,13 +151,15 @@ impl Job {
         for first in (0..records).step_by(50_000) {
             let keys = first..records.min(first + 50_000);
             let count = (keys.end - keys.start) as u64;
-            job.add(&ycsb::USERTABLE, count, move || Box::new(keys.map(move |key| ycsb::row(seed, key))));
+            job.add(&ycsb::USERTABLE, None, count, move || {
+                Box::new(keys.map(move |key| ycsb::row(seed, key)))
+            });
         }
         job
     }
     pub fn accounts(count: i64, placement: &Placement) -> Job {
         let mut job = Job::single(&accounts::ACCOUNTS, placement);
-        job.add(&accounts::ACCOUNTS, count as u64, move || Box::new(accounts::rows(count)));
+        job.add(&accounts::ACCOUNTS, None, count as u64, move || Box::new(accounts::rows(count)));
         job
     }
 
@@ -123,17 +169,24 @@ impl Job {
         Job {
             tables: vec![table],
             create: vec![table.create_table(&placement, 0)],
+            begin: None,
             parts: VecDeque::new(),
             rows_expected: 0,
         }
     }
-    fn add(&mut self, table: &'static TableSpec, count: u64, rows: impl FnOnce() -> Rows + Send + 'static) {
+    fn add(
+        &mut self,
+        table: &'static TableSpec,
+        home: Option<i32>,
+        count: u64,
+        rows: impl FnOnce() -> Rows + Send + 'static,
+    ) {
         self.rows_expected += count;
-        self.parts.push_back(Box::new(move || Part { copy_in: table.copy_in(), rows: rows() }));
+        self.parts.push_back(Part { table, home, make_rows: Box::new(rows) });
     }
 }
 
-/// Makes the tables and fills them; returns the number of rows.
+/// Makes the tables and fills them; returns the number of rows that it wrote.
 pub async fn load(server: &Server, job: Job, loading: &Loading) -> anyhow::Result<u64> {
     let begin = Instant::now();
     let client = server.connect().await?;
@@ -147,18 +200,24 @@ pub async fn load(server: &Server, job: Job, loading: &Loading) -> anyhow::Resul
     for sql in &job.create {
         if let Err(error) = client.batch_execute(sql).await {
             let exists = error.code() == Some(&SqlState::DUPLICATE_TABLE);
+            if exists && loading.resume {
+                continue;
+            }
             let hint =
                 if exists { "\nLeave --load out to use it, or add --drop to make it anew." } else { "" };
             let first_line = sql.lines().next().unwrap_or_default().trim_end_matches(" (");
             return Err(anyhow!("{first_line}: {:#}{hint}", explain(error)));
         }
     }
+    if let Some(sql) = job.begin.filter(|_| !loading.resume) {
+        client.batch_execute(&sql).await.map_err(explain).with_context(|| sql.clone())?;
+    }
     let progress = Arc::new(Progress::new(job.rows_expected, loading.show_progress, &server.short_name()));
     let parts = Arc::new(Mutex::new(job.parts));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..loading.loaders {
         let client = server.connect().await?;
-        tasks.spawn(loader(client, parts.clone(), loading.rows_per_copy, progress.clone()));
+        tasks.spawn(loader(client, parts.clone(), loading.clone(), progress.clone()));
     }
     let mut rows = 0;
     while let Some(result) = tasks.join_next().await {
@@ -183,18 +242,28 @@ pub async fn load(server: &Server, job: Job, loading: &Loading) -> anyhow::Resul
 /// Loads parts until none is left.
 async fn loader(
     client: Client,
-    parts: Arc<Mutex<VecDeque<MakePart>>>,
-    rows_per_copy: u32,
+    parts: Arc<Mutex<VecDeque<Part>>>,
+    loading: Loading,
     progress: Arc<Progress>,
 ) -> anyhow::Result<u64> {
     let mut total = 0;
     loop {
         let next = parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front();
         let Some(part) = next else { return Ok(total) };
-        let Part { copy_in, rows } = part();
-        let mut rows = rows.peekable();
+        let copy_in = part.table.copy_in();
+        let mut there = 0;
+        if loading.resume {
+            let count = part.count();
+            let row = client.query_one(&count, &[]).await.map_err(explain).with_context(|| count.clone())?;
+            there = row.try_get::<_, i64>(0)? as u64;
+        }
+        let mut rows = (part.make_rows)().peekable();
+        for _ in 0..there {
+            rows.next().with_context(|| format!("{} holds more than was loaded", part.table.name))?;
+        }
+        progress.add(there);
         while rows.peek().is_some() {
-            let written = copy(&client, &copy_in, &mut rows, rows_per_copy)
+            let written = copy(&client, &copy_in, &mut rows, loading.rows_per_copy)
                 .await
                 .map_err(explain)
                 .with_context(|| copy_in.clone())?;

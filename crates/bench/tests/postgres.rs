@@ -33,6 +33,7 @@ async fn loaded(url: &str, tpcc: &Tpcc) -> (Server, Client) {
         loaders: 2,
         rows_per_copy: 1000,
         drop: true,
+        resume: false,
         show_progress: false,
     };
     load(&server, Job::tpcc(tpcc, &loading.placement), &loading).await.unwrap();

@@ -91,6 +91,7 @@ fn table(id: u32, name: &str, key: usize, columns: &[(&str, DataType)]) -> Table
         primary_key_name: format!("{name}_pkey"),
         indexes: vec![],
         checks: vec![],
+        foreign: Default::default(),
         placement: Placement::Home(RegionId(0)),
     }
 }

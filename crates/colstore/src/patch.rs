@@ -99,6 +99,7 @@ mod tests {
             primary_key_name: "t_pkey".into(),
             indexes: vec![],
             checks: vec![],
+            foreign: Default::default(),
             placement: Placement::Replicated,
         })
     }

@@ -129,27 +129,41 @@ impl Checkpoint {
         Ok(Found::Complete(Checkpoint { number, manifest }))
     }
 
-    /// Whether each file is what was written, read in pieces.
-    pub(crate) fn is_intact(&self, disk: &mut dyn Disk) -> Result<bool, Failed> {
+    /// Where a file differs from what was written, as a sentence's end; files are read in pieces.
+    pub(crate) fn damage(&self, disk: &mut dyn Disk) -> Result<Option<String>, Failed> {
         for file in &self.manifest.files {
             let path = paths::data(self.number, &file.name);
-            if disk.length(&path)? != Some(file.bytes) {
-                return Ok(false);
+            let length = disk.length(&path)?;
+            if length != Some(file.bytes) {
+                let found = length.map_or("is missing".into(), |length| format!("has {length} bytes"));
+                return Ok(Some(format!("{path} {found}, and {} were written", file.bytes)));
             }
             let (mut at, mut sum) = (0, 0);
             while at < file.bytes {
                 let piece = disk.read(&path, at, PIECE_BYTES)?;
                 if piece.is_empty() {
-                    return Ok(false);
+                    return Ok(Some(format!("{path} ends at offset {at}")));
                 }
                 sum = crc32c::crc32c_append(sum, &piece);
                 at += piece.len() as u64;
             }
             if sum != file.sum {
-                return Ok(false);
+                let at = self.first_bad_block(disk, file)?;
+                return Ok(Some(format!("{path} is damaged at offset {at}")));
             }
         }
-        Ok(true)
+        Ok(None)
+    }
+
+    fn first_bad_block(&self, disk: &mut dyn Disk, file: &DataFile) -> Result<u64, Failed> {
+        let mut blocks = self.blocks(file);
+        loop {
+            match blocks.next(disk) {
+                Ok(Some(_)) => {}
+                Err(Refused::Disk(failed)) => return Err(failed),
+                Ok(None) | Err(_) => return Ok(blocks.at),
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ pub enum Op {
     Cut { path: String, bytes: u64 },
     /// Content and length of a file reach the disk.
     Sync { path: String },
-    /// Names in a directory reach the disk: new, renamed and deleted ones.
+    /// Names in a directory reach the disk: new, renamed and deleted ones. Does nothing if it is not there.
     SyncDirectory { path: String },
     /// A file of the new name is replaced, atomically.
     Rename { from: String, to: String },

@@ -27,7 +27,7 @@ pub enum Note {
     /// A crash tore the last batch, as far as can be told: it is cut off from its first incomplete record on.
     TornTailCut { path: String, at: u64, bytes: u64 },
     /// A checkpoint was not finished, is damaged or is older than two others; it will be deleted.
-    CheckpointSkipped { number: u64, why: &'static str },
+    CheckpointSkipped { number: u64, why: String },
 }
 
 impl std::fmt::Display for Note {
@@ -77,12 +77,13 @@ pub fn open(disk: &mut dyn Disk, identity: Identity, options: Options) -> Result
         }
         None if segments.is_empty() && base == Sequence(0) => (0, Tail { end: base, bytes: 0 }),
         None => {
-            let why = match segments.first() {
+            let mut why = match segments.first() {
                 Some(first) => {
                     format!("the log begins at record {first}, and no checkpoint covers what was before")
                 }
                 None => format!("there is no segment, but a checkpoint at record {base}"),
             };
+            notes.iter().for_each(|note| why.push_str(&format!("; {note}")));
             return Err(Refused::Missing { path: paths::segment(base.next()), why });
         }
     };
@@ -126,15 +127,17 @@ fn choose(
     let mut found = Checkpoints { kept: VecDeque::new(), next_number, cleaning: VecDeque::new() };
     for number in numbers.into_iter().rev() {
         let why = match Checkpoint::read(disk, identity, number)? {
-            Found::Unusable(why) => why,
-            Found::Complete(_) if found.kept.len() == 2 => "it is older than two others",
+            Found::Unusable(why) => why.to_string(),
+            Found::Complete(_) if found.kept.len() == 2 => "it is older than two others".to_string(),
             Found::Complete(checkpoint) => {
                 let is_newest = found.kept.is_empty() && !planted!(options, SkipsVerification);
-                if !is_newest || checkpoint.is_intact(disk)? {
-                    found.kept.push_front(checkpoint);
-                    continue;
+                match if is_newest { checkpoint.damage(disk)? } else { None } {
+                    Some(why) => why,
+                    None => {
+                        found.kept.push_front(checkpoint);
+                        continue;
+                    }
                 }
-                "one of its files is damaged"
             }
         };
         notes.push(Note::CheckpointSkipped { number, why });

@@ -2,7 +2,8 @@
 //!
 //! IN: records, blocks, and jobs that are done. OUT: jobs. KEEPS: two checkpoints once there were two; segments are
 //! deleted when the older of the two covers them, and only then; a checkpoint covers stable records only. The first
-//! failure on either lane ends all work.
+//! failure on either lane ends all work, but for one: a checkpoint that finds no room is given up, and what is there of it
+//! is deleted, because the log can do without it.
 
 use crate::checkpoint::{Checkpoint, Description};
 use crate::disk::{Failed, Failure, Job, Lane, Op};
@@ -153,6 +154,17 @@ impl Store {
         writer.add_block(file, block, &self.options, &mut self.background);
     }
 
+    /// The checkpoint that is being written will not be finished: what is there of it goes.
+    pub fn abandon_checkpoint(&mut self) {
+        let abandoned = self.writer.take().expect("a checkpoint was begun").into_checkpoint();
+        let directory = paths::checkpoint(abandoned.number);
+        let is_inside =
+            |path: &str| path.strip_prefix(&directory).is_some_and(|p| p.is_empty() || p.starts_with('/'));
+        self.background.retain(|op| !is_inside(op.path()));
+        let names = abandoned.files().iter().map(|file| file.name.clone()).collect::<Vec<_>>();
+        delete_checkpoint(abandoned.number, &names, &mut self.background);
+    }
+
     /// All blocks were added.
     pub fn finish_checkpoint(&mut self) {
         let writer = self.writer.as_mut().expect("a checkpoint was begun");
@@ -203,9 +215,19 @@ impl Store {
             Err(failed) if planted!(self.options, IgnoresFailedSync) && failed.doing == "sync" => Ok(()),
             result => result,
         };
-        if let Err(failed) = result {
-            self.stopped = Some(Stopped(failed));
-            return;
+        match result {
+            Err(failed) if lane == Lane::Background && failed.why == Failure::Full => {
+                self.is_background_busy = false;
+                if self.writer.is_some() {
+                    self.abandon_checkpoint();
+                }
+                return;
+            }
+            Err(failed) => {
+                self.stopped = Some(Stopped(failed));
+                return;
+            }
+            Ok(()) => {}
         }
         match lane {
             Lane::Log => self.log.synced(),

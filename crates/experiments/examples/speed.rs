@@ -1,11 +1,9 @@
-//! How many messages a second the world carries on one core: with a handler that does nothing, and with real
-//! nodes at the load of `perseus-table3`: `cargo run -p experiments --release --example speed [-- small|paper]`. Seconds
-//! are those that this thread had a core, so that others on the machine do not count (where /proc tells; they do
-//! count for what they take of its caches).
+//! How many transactions a second the simulator carries, of real nodes at the load of `perseus-table3`, and how many
+//! messages between nodes that do nothing: `cargo run -p experiments --release --example speed [-- small|paper [THREADS]]`.
 //!
-//! A message is one that a node sends to another node. What clients ask and hear, timers, merges of columns and what a
-//! node tells itself are not counted, but take their time: at scale paper nine transactions in ten send no message
-//! before they are answered, and a message stands for a sixth of a TPC-C transaction with its columns.
+//! Seconds are those of a clock on the wall, and those that the program's threads together had a core (where /proc tells):
+//! on a machine with other work the latter are the steadier ones. Loading and warm-up are not counted. Nine transactions
+//! in ten send no message before they are answered, so messages a second say little about real nodes.
 
 #![allow(
     clippy::disallowed_types,
@@ -47,15 +45,20 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() {
     empty_handler();
     let scale = std::env::args().nth(1).as_deref().and_then(Scale::parse).unwrap_or(Scale::Small);
-    real_nodes(scale);
+    let threads = std::env::args().nth(2).map_or(1, |count| count.parse().expect("a number of threads"));
+    real_nodes(scale, threads);
 }
 
-/// How long this thread has had a core.
+/// How long this program's threads have had a core, together.
 fn cpu_s() -> f64 {
-    thread_local!(static BEGIN_AT: std::time::Instant = std::time::Instant::now());
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let told = told.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    told.map_or_else(|| BEGIN_AT.with(|at| at.elapsed().as_secs_f64()), |ns| ns / 1e9)
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let told = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("schedstat")).ok());
+    let ns = told.filter_map(|text| text.split_whitespace().next()?.parse::<f64>().ok()).sum::<f64>();
+    if ns > 0.0 { ns / 1e9 } else { wall_s() }
+}
+fn wall_s() -> f64 {
+    static BEGIN_AT: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    BEGIN_AT.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
 }
 
 fn empty_handler() {
@@ -71,30 +74,27 @@ fn empty_handler() {
     println!("empty handler: {} messages, {rate:.0} a second", world.counters().messages());
 }
 
-/// The part of the table that reads at level `rss`; loading and warm-up are not counted.
-fn real_nodes(scale: Scale) {
+/// The part of the table that reads at level `rss`.
+fn real_nodes(scale: Scale, threads: usize) {
     let experiment = table3::EXPERIMENT;
     let part = (experiment.parts)(scale).iter().position(|name| name == "PERSEUS, rss").unwrap();
-    let (mut times, mut measured_s) = (Vec::new(), 0.0);
-    let found = (experiment.run)(scale, 1, part, &mut |done| times.push((done, cpu_s())));
+    let mut times = Vec::new();
+    let found = table3::run_on(threads, scale, 1, part, &mut |done| times.push((done, wall_s(), cpu_s())));
     let figure = |column| number(&found.rows[0], column).unwrap();
     let seconds = found.conditions.iter().find(|(name, _)| name.starts_with("seconds measured"));
     let seconds = seconds.and_then(|(_, value)| value.as_f64()).unwrap();
-    let messages = figure("messages_per_txn") * figure("tp_per_s") * seconds;
-    let end = times.last().unwrap().1;
-    // The window is the end of what is told; it begins where the warm-up ends.
-    for (done, at) in times.iter().rev() {
-        if 1.0 - done >= seconds / (seconds + table3::warm_up_s(scale)) {
-            measured_s = end - *at;
-            break;
-        }
-    }
     let transactions = figure("tp_per_s") * seconds;
+    // The window is the end of what is told; it begins where the warm-up ends.
+    let window = seconds / (seconds + table3::warm_up_s(scale));
+    let (_, end_wall_s, end_cpu_s) = *times.last().unwrap();
+    let (_, begin_wall_s, begin_cpu_s) = *times.iter().rfind(|(done, ..)| 1.0 - done >= window).unwrap();
+    let (wall_s, cpu_s) = (end_wall_s - begin_wall_s, end_cpu_s - begin_cpu_s);
     println!(
-        "perseus-table3, rss, scale {}: {messages:.0} messages, {:.0} a second, and {:.0} transactions a second \
-         ({measured_s:.1} s for {seconds} virtual s)",
+        "perseus-table3, rss, scale {}, threads {threads}: {transactions:.0} transactions ({seconds} virtual s) in \
+         {wall_s:.2} s, {cpu_s:.2} s of CPU: {:.0} a second, {:.0} a second of CPU; {:.0} messages",
         scale.name(),
-        messages / measured_s,
-        transactions / measured_s
+        transactions / wall_s,
+        transactions / cpu_s,
+        figure("messages_per_txn") * transactions
     );
 }

@@ -9,11 +9,13 @@
 pub mod caerus;
 pub mod deterministic;
 pub mod files;
+pub mod geogauss;
 pub mod latency;
 pub mod mixed;
 pub mod perseus;
 pub mod plot;
 pub mod populate;
+pub mod scc;
 pub mod tpcc;
 
 use plot::Plot;
@@ -83,6 +85,24 @@ pub const ALL: &[Experiment] = &[
     deterministic::figures::FIG9,
     deterministic::figures::FIG10,
     deterministic::fault::EXPERIMENT,
+    geogauss::figures::FIG5,
+    geogauss::figures::FIG6,
+    geogauss::figures::FIG7,
+    geogauss::figures::FIG8,
+    geogauss::figures::FIG9,
+    geogauss::figures::FIG10,
+    geogauss::figures::FIG11,
+    geogauss::figures::FIG12,
+    geogauss::figures::DISTANCES,
+    scc::TABLE1,
+    scc::TABLE2,
+    scc::TABLE3,
+    scc::FIG8,
+    scc::FIG13,
+    scc::FIG14,
+    scc::FIG15,
+    scc::FIG16,
+    scc::FIG17,
 ];
 
 impl Experiment {
@@ -167,6 +187,10 @@ impl Claim {
 }
 
 impl Report {
+    /// Adds a plot.
+    pub fn show(&mut self, plot: Plot) {
+        self.plots.push(plot);
+    }
     /// A number of the first row in which these columns have these values.
     pub fn figure(&self, of: &[(&str, &str)], column: &str) -> Option<f64> {
         let matches = |line: &&Line| of.iter().all(|(name, value)| cell(line, name) == *value);

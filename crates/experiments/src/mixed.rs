@@ -27,6 +27,7 @@ pub const COST: Cost = Cost {
     kilobyte_ns: 2 * US,
     computation_ns: 5 * MS,
     send_ns: 0,
+    load_ns: 0,
     encode_kilobyte_ns: 0,
     send_kilobyte_ns: 0,
     cores: 1,
@@ -168,9 +169,9 @@ pub fn measure<E: Engine + 'static>(
         }
     }
     world.run_until(begin);
-    let before = world.counters().clone();
+    let before = world.counters();
     world.run_until(until);
-    let after = world.counters().clone();
+    let after = world.counters();
     world.run_to_rest(until + 30 * SECOND).unwrap_or_else(|stuck| panic!("{name}: {stuck}"));
     let asked =
         |log: &RefCell<Vec<Asked>>| log.borrow().iter().copied().filter(|a| begin <= a.asked_at).collect();

@@ -5,10 +5,10 @@ use base::schema::{Catalog, Location, SchemaAction, SchemaChange};
 use base::time::SECOND;
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Outcome, Statement, Submission, TxnProgram};
-use base::{Datum, NodeId, PartitionId, Row, TableId, Token};
-use node::request::{Reply, Request, Submitted};
-use sim::cluster::script_client::ScriptClient;
+use base::{Datum, NodeId, PartitionId, Row, TableId, Time, Token};
+use node::request::{Reply, Request};
 use sim::world::World;
+use sim::world::client::{Client, ClientEffects, ClientEvent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use workload::table::{Placement, TableSpec};
@@ -110,7 +110,13 @@ impl Batch {
 pub fn submission(program: TxnProgram, mut access: AccessSet) -> Submission {
     access.normalize();
     let token = Token::default();
-    Submission { program: Arc::new(program), access: Arc::new(access), token, request: None }
+    Submission {
+        program: Arc::new(program),
+        access: Arc::new(access),
+        token,
+        request: None,
+        isolation: Default::default(),
+    }
 }
 
 /// Submits each gateway's transactions one after another, all gateways side by side; panics unless all commit.
@@ -119,18 +125,34 @@ where
     P: Process<Request = Request, Reply = Reply> + 'static,
 {
     for (gateway, submissions) in work {
-        let mut left = submissions.into_iter();
-        let (client, _) = ScriptClient::<P>::new(move |replies| {
-            if let Some(Reply::Submitted(
-                Ok(Submitted { outcome: Outcome::Aborted(error), .. }) | Err(error),
-            )) = replies.last()
-            {
-                panic!("loading: {error}");
-            }
-            left.next().map(|submission| (gateway, Request::Submit(submission)))
-        });
-        world.client(client);
+        let region = world.topology().region_of(gateway);
+        world.client_in(region, Loader { gateway, left: submissions.into_iter(), is_done: false });
     }
     let limit = world.now() + 600 * SECOND;
     world.run_to_rest(limit).unwrap_or_else(|stuck| panic!("loading: {stuck}"));
+}
+
+/// Submits transactions one after another.
+struct Loader {
+    gateway: NodeId,
+    left: std::vec::IntoIter<Submission>,
+    is_done: bool,
+}
+
+impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Loader {
+    fn step(&mut self, _: Time, event: ClientEvent<P>, out: &mut ClientEffects<P>) {
+        if let ClientEvent::Reply { reply: Reply::Submitted(answer), .. } = event {
+            let outcome = answer.map(|answer| answer.outcome);
+            if let Ok(Outcome::Aborted(error)) | Err(error) = outcome {
+                panic!("loading: {error}");
+            }
+        }
+        match self.left.next() {
+            Some(submission) => _ = out.ask(self.gateway, Request::Submit(submission)),
+            None => self.is_done = true,
+        }
+    }
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
 }

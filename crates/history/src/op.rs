@@ -60,6 +60,23 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The same where keys have other ids.
+    fn with_keys(&self, ids: &[KeyId]) -> Event {
+        let id = |key: &KeyId| ids[key.0 as usize];
+        match self {
+            Event::Read { key, seen } => Event::Read { key: id(key), seen: seen.clone() },
+            Event::Scan { low, high, rows } => {
+                let rows = rows.iter().map(|(key, seen)| (id(key), seen.clone())).collect();
+                Event::Scan { low: low.clone(), high: high.clone(), rows }
+            }
+            Event::Write { key, value } => Event::Write { key: id(key), value: *value },
+            Event::Append { key, value } => Event::Append { key: id(key), value: *value },
+            Event::Delete { key } => Event::Delete { key: id(key) },
+        }
+    }
+}
+
 /// How an operation ended, as its client knows it. Instants are nanoseconds of one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -111,6 +128,26 @@ pub struct History {
 }
 
 impl History {
+    /// One history of several that different clients have recorded by the same clock.
+    pub fn merged<'a>(parts: impl IntoIterator<Item = &'a History>) -> History {
+        let mut merged = History::default();
+        let mut ops: Vec<(usize, u32, &Op)> = Vec::new();
+        let mut keys: Vec<Vec<KeyId>> = Vec::new();
+        for (part, history) in parts.into_iter().enumerate() {
+            keys.push(history.keys.iter().map(|key| merged.intern(key)).collect());
+            merged.loaded.extend(history.loaded.iter().map(|key| keys[part][key.0 as usize]));
+            ops.extend(history.ops.iter().zip(0..).map(|(op, nth)| (part, nth, op)));
+        }
+        ops.sort_by_key(|(part, nth, op)| (op.invoked_ns, *part, *nth));
+        let ids: BTreeMap<(usize, u32), OpId> =
+            ops.iter().zip(0..).map(|((part, nth, _), id)| ((*part, *nth), OpId(id))).collect();
+        for (part, _, op) in ops {
+            let tokens = op.tokens.iter().map(|from| ids[&(part, from.0)]).collect();
+            let events = op.events.iter().map(|event| event.with_keys(&keys[part])).collect();
+            merged.ops.push(Op { tokens, events, ..op.clone() });
+        }
+        merged
+    }
     pub fn ops(&self) -> &[Op] {
         &self.ops
     }
@@ -144,5 +181,37 @@ impl fmt::Display for OpId {
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "s{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recorder;
+
+    #[test]
+    fn what_several_recorded_is_one_history_by_time() {
+        // The same three operations, by one recorder and by two; both begin with another key.
+        let (mut one, mut two, mut whole) = (Recorder::new(), Recorder::new(), Recorder::new());
+        whole.loaded("x");
+        one.loaded("x");
+        let record = |recorder: &mut Recorder, session, now_ns, after: Option<OpId>, key: &str, value| {
+            let op = recorder.begin(SessionId(session), now_ns);
+            after.into_iter().for_each(|from| recorder.token(op, from));
+            recorder.read(op, "x", 0);
+            recorder.write(op, key, value);
+            recorder.commit(op, now_ns + 5);
+            op
+        };
+        let first = record(&mut one, 1, 10, None, "x", 7);
+        let second = record(&mut two, 2, 20, None, "y", 8);
+        record(&mut one, 1, 20, Some(first), "y", 9);
+        record(&mut two, 2, 30, Some(second), "x", 10);
+        record(&mut whole, 1, 10, None, "x", 7);
+        // Of two at one instant, that of the part that was named first.
+        record(&mut whole, 1, 20, Some(OpId(0)), "y", 9);
+        record(&mut whole, 2, 20, None, "y", 8);
+        record(&mut whole, 2, 30, Some(OpId(2)), "x", 10);
+        assert_eq!(History::merged([one.history(), two.history()]), *whole.history());
     }
 }

@@ -26,6 +26,11 @@ pub fn parse(mut command: Command, arguments: &[OsString]) -> anyhow::Result<Arg
     let values = read(&path)?;
     let known = command.find_subcommand(name).map(settable).unwrap_or_default();
     for (key, value) in values {
+        // Rules stay in the file, which is read again when they change.
+        let (key, value) = match key.as_str() {
+            "hba" => ("hba-file".to_string(), toml::Value::String(path.display().to_string())),
+            _ => (key, value),
+        };
         let flag = key.replace('_', "-");
         let Some(id) = known.iter().find(|(long, _)| *long == flag).map(|(_, id)| id.clone()) else {
             let names: Vec<&str> = known.iter().map(|(long, _)| long.as_str()).collect();

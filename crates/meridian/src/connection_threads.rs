@@ -4,6 +4,7 @@
 //! taken delays no connection of another one.
 
 use anyhow::Context;
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// The threads of one region. Dropping them ends its connections.
@@ -15,6 +16,9 @@ pub struct ConnectionThreads {
 /// Connections of which one computes aside, each on a thread of its own (`tokio::task::block_in_place`).
 const ASIDE_MAX: usize = 2048;
 
+/// How long such a thread waits for the next computation.
+const STAND_IN_KEPT: Duration = Duration::from_millis(500);
+
 impl ConnectionThreads {
     /// One thread per core. Errors: no more threads to be had.
     pub fn start(region: &str) -> anyhow::Result<ConnectionThreads> {
@@ -23,6 +27,9 @@ impl ConnectionThreads {
             .max_blocking_threads(ASIDE_MAX)
             .thread_name(format!("clients-{region}"))
             .thread_stack_size(runtime::STACK_BYTES)
+            // A thread that another one stood in for ends soon, and its stack with it.
+            .thread_keep_alive(STAND_IN_KEPT)
+            .on_thread_park(crate::freed_memory::collect_now_and_then)
             .enable_all()
             .build()
             .with_context(|| format!("start the threads of region {region}"))?;

@@ -1,24 +1,25 @@
 //! A whole database in this process: nodes, gateways, front ends; in memory, or kept in a directory.
 
 use crate::connection_threads::ConnectionThreads;
-use crate::member::{DatabaseNode, Member, PublishedCatalog, Served};
-use crate::query_threads::QueryThreadsPool;
+use crate::directory;
+use crate::front_end::{Front, FrontEnd, bind};
+use crate::member::{DatabaseNode, Served};
+use crate::replicas::{self, Make, ReplicaSet};
 use anyhow::{Context, anyhow, bail};
 use base::cut::Incarnation;
-use base::rng::Rng;
 use base::time::MS;
 use base::topology::Topology;
-use base::txn::procedure::Procedures;
 use base::wan::Wan;
 use base::{NodeId, RegionId};
 use node::clocks::ClockOptions;
-use node::durable::{self, Durable, Groups};
+use node::durable::Durable;
 use node::{Node, Options};
 use runtime::{DataDir, Host, LocalCluster};
-use session::{Gateway, GatewayConfig, OldVersions};
+use server::auth::Authenticator;
+use session::{Gateway, OldVersions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -35,8 +36,8 @@ pub struct DatabaseArgs {
     /// Only these regions of --wan, e.g. us or us,eu; the first one listens on --port
     #[arg(long, env = "MERIDIAN_REGIONS", value_delimiter = ',', value_name = "REGION,…")]
     pub regions: Vec<String>,
-    /// Engine that orders transactions. caerus: a full copy in every region, one WAN round trip for a transaction
-    /// that spans regions; perseus: one copy of each partition, two round trips; slog, calvin: baselines
+    /// Engine that orders transactions. caerus: a full copy in every region, one WAN round trip for a transaction that
+    /// spans regions; perseus: one copy of each partition, two; geogauss: a full copy, epochs; slog, calvin: baselines
     #[arg(
         long,
         env = "MERIDIAN_ENGINE",
@@ -54,17 +55,15 @@ pub struct DatabaseArgs {
     pub clock_bound: Duration,
     /// Whether the clocks' error has a bound. Without one a query asks each region that it reads how far its order
     /// has come, a round trip, and level rss is refused: the order of transactions that do not conflict need not
-    /// follow real time (engines caerus, slog, calvin)
+    /// follow real time (engines caerus, slog, calvin, geogauss)
     #[arg(long, env = "MERIDIAN_CLOCKS", value_enum, default_value_t = Clocks::Bounded)]
     pub clocks: Clocks,
     /// Partitions per region
     #[arg(long, env = "MERIDIAN_PARTITIONS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub partitions: u16,
-    /// Columns that a region keeps: of all partitions, or of its own. With own, a query over other regions' data
-    /// becomes a distributed scan at one cut
-    #[arg(long, env = "MERIDIAN_COLUMNS", value_enum, default_value_t = Columns::All)]
-    pub columns: Columns,
-    /// Address to listen on; there is no authentication yet
+    #[command(flatten)]
+    pub copies: CopiesArgs,
+    /// Address to listen on. Beyond this machine, start asks for TLS and passwords; demo lets everybody in
     #[arg(long, env = "MERIDIAN_LISTEN", default_value = "127.0.0.1")]
     pub listen: IpAddr,
     /// Port of the first region; the others follow
@@ -73,7 +72,7 @@ pub struct DatabaseArgs {
     /// Connections that a region serves at once; one more is refused (53300)
     #[arg(long, env = "MERIDIAN_MAX_CONNECTIONS", value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
-    /// Connections of these that are reserved for user root
+    /// Connections of these that are reserved for superusers
     #[arg(long, env = "MERIDIAN_RESERVED_CONNECTIONS", value_name = "N", default_value_t = 3)]
     pub reserved_connections: u32,
     /// Connections of one address to a region, an IPv6 /64 counting as one. The default is four fifths of those
@@ -95,6 +94,18 @@ pub struct DatabaseArgs {
     pub old_versions_age: u64,
 }
 
+/// What a region keeps beside the rows that it runs.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CopiesArgs {
+    /// Read-only replicas of rows in each region: reads outside transactions go there (SET meridian.read_policy)
+    #[arg(long, env = "MERIDIAN_REPLICAS", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=16))]
+    pub replicas: u16,
+    /// Columns that a region keeps: of all partitions, or of its own. With own, a query over other regions' data
+    /// becomes a distributed scan at one cut
+    #[arg(long, env = "MERIDIAN_COLUMNS", value_enum, default_value_t = Columns::All)]
+    pub columns: Columns,
+}
+
 /// What is known of clocks.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
@@ -114,7 +125,7 @@ fn wan(name: &str) -> Result<Wan, String> {
 }
 
 /// `10s` or `500ms`, up to an hour.
-fn short_time(text: &str) -> Result<Duration, String> {
+pub fn short_time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no time from 1ms to 1h; give e.g. 10s or 500ms");
     let (number, unit) = text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
     let number: u64 = number.trim().parse().map_err(|_| wrong())?;
@@ -136,18 +147,18 @@ fn clock_bound(text: &str) -> Result<Duration, String> {
 }
 
 impl DatabaseArgs {
-    fn engine(&self) -> anyhow::Result<EngineKind> {
+    pub fn engine(&self) -> anyhow::Result<EngineKind> {
         EngineKind::parse(&self.engine).ok_or_else(|| anyhow!("no engine {:?}", self.engine))
     }
     /// Errors: more regions to survive than the engine can in this cluster.
-    fn engine_options(&self, topology: &Topology) -> anyhow::Result<EngineOptions> {
+    pub fn engine_options(&self, topology: &Topology) -> anyhow::Result<EngineOptions> {
         let survive = usize::from(self.survive);
         self.engine()?.options().surviving(survive, topology).map_err(|error| {
             let more = [&error.detail, &error.hint].map(|text| text.clone().unwrap_or_default()).join(" ");
             anyhow!("--survive {survive}: {}. {}", error.message, more.trim())
         })
     }
-    fn limits(&self) -> anyhow::Result<server::Limits> {
+    pub fn limits(&self) -> anyhow::Result<server::Limits> {
         if self.reserved_connections >= self.max_connections {
             bail!(
                 "--reserved-connections {} leaves no place of --max-connections {} to other users",
@@ -164,14 +175,14 @@ impl DatabaseArgs {
         })
     }
     /// Who is where. Errors: a region that `--wan` does not have.
-    fn topology(&self) -> anyhow::Result<Topology> {
+    pub fn topology(&self) -> anyhow::Result<Topology> {
         let mut wan = self.wan.clone();
         if !self.regions.is_empty() {
             let names: Vec<&str> = self.regions.iter().map(String::as_str).collect();
             wan = wan.only(&names).map_err(|e| anyhow!("--regions {}: {e}", self.regions.join(",")))?;
         }
         let mut topology = Topology::one_node_per_region(wan, self.partitions);
-        if self.columns == Columns::Own {
+        if self.copies.columns == Columns::Own {
             for id in topology.node_ids() {
                 topology.nodes[id.0 as usize].subscribes = topology.partitions_at(id).collect();
             }
@@ -185,7 +196,30 @@ impl DatabaseArgs {
         engine.check_clocks(&topology).map_err(|error| {
             anyhow!("--clocks unbounded: {}. {}", error.message, error.hint.clone().unwrap_or_default())
         })?;
-        Ok(engine.layout(topology))
+        self.check_replicas(engine)?;
+        Ok(engine.layout(topology).with_replicas(self.copies.replicas))
+    }
+
+    /// Errors: replicas with what they do not go with.
+    fn check_replicas(&self, engine: EngineKind) -> anyhow::Result<()> {
+        let is = |kind: &str| engine.name() == kind;
+        match self.copies.replicas {
+            0 => Ok(()),
+            _ if is("geogauss") => {
+                bail!("--replicas: with engine geogauss every node executes; choose another engine")
+            }
+            _ if self.copies.columns == Columns::Own => {
+                bail!(
+                    "--replicas and --columns own: a replica would be taken for a reader of columns; leave one out"
+                )
+            }
+            _ if self.clocks == Clocks::Unbounded => {
+                bail!(
+                    "--replicas and --clocks unbounded: every read would go to the region's node; leave one out"
+                )
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -195,31 +229,27 @@ pub struct DataArgs {
     /// Keep data in this directory: what was answered survives the process. Without it data is in memory only
     #[arg(long, env = "MERIDIAN_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Open a directory that another build of meridian wrote. Its log is replayed by this one, which may give
-    /// other results than were answered
+    /// Write a checkpoint after so much of the log, in MiB: with it what was logged before is not needed. Smaller ones
+    /// make restarts shorter and cost more writes (not with engine perseus)
+    #[arg(long, env = "MERIDIAN_CHECKPOINT_MIB", value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
+    pub checkpoint_mib: u64,
+    /// Open a directory that another build of meridian wrote with engine perseus. Its log is replayed by this one,
+    /// which may give other results than were answered. Other engines need no flag: their logs do not depend on a build
     #[arg(long, env = "MERIDIAN_ANY_BUILD")]
     pub any_build: bool,
 }
 
-/// Makes a node, in its how-manyth life. One that had another before has lost what it knew.
-type Make = Box<dyn Fn(NodeId, u32) -> DatabaseNode + Send + Sync>;
-
 /// The nodes of this process.
 enum Nodes {
-    Memory {
-        cluster: LocalCluster<DatabaseNode>,
-        make: Make,
-    },
-    /// The directory is locked as long as the nodes run.
-    Kept {
-        cluster: LocalCluster<Durable<DatabaseNode>>,
-        _directory: DataDir,
-    },
+    /// In memory only (then a node that is lost can be made anew), or in a directory, which is locked as long as they run.
+    Plain { cluster: LocalCluster<DatabaseNode>, make: Option<Make>, _directory: Option<DataDir> },
+    /// Nodes whose inputs are logged.
+    Kept { cluster: LocalCluster<Durable<DatabaseNode>>, _directory: DataDir },
 }
 
 /// How often nodes of a database that nobody uses look around; the same where all that happens is written to a log.
-const IDLE_NS: u64 = 20 * MS;
-const QUIET_IDLE_NS: u64 = 250 * MS;
+pub const IDLE_NS: u64 = 20 * MS;
+pub const QUIET_IDLE_NS: u64 = 250 * MS;
 
 /// A running database; dropping it stops every node.
 pub struct Database {
@@ -237,35 +267,21 @@ pub struct Database {
     pub regions: Vec<Region>,
 }
 
-/// Where one node's clients come in.
-struct FrontEnd {
-    server: Arc<server::Server>,
-    gateway: Arc<Gateway>,
-    address: SocketAddr,
-    region: RegionId,
-    /// Accepts and serves connections; nobody listens while it is empty.
-    serving: JoinSet<std::io::Result<()>>,
-    /// What it runs on.
-    threads: ConnectionThreads,
-    /// Ends queries under way when it is dropped.
-    _query_threads: QueryThreadsPool,
-}
-
-impl FrontEnd {
-    fn open(&mut self, listener: TcpListener) {
-        self.serving.spawn_on(self.server.clone().serve(listener), self.threads.handle());
-        let gateway = self.gateway.clone();
-        let serves_locks = async move {
-            gateway.serve_locks().await;
-            Ok(())
-        };
-        self.serving.spawn_on(serves_locks, self.threads.handle());
+/// A listener for each node, with the threads of its region.
+async fn listen(
+    args: &DatabaseArgs,
+    topology: &Topology,
+) -> anyhow::Result<Vec<(ConnectionThreads, TcpListener)>> {
+    let mut listeners = Vec::new();
+    for node in topology.node_ids().filter(|node| !topology.is_replica(*node)) {
+        let address = SocketAddr::new(args.listen, port(args.port, node)?);
+        let threads = ConnectionThreads::start(topology.region_name(topology.region_of(node)))?;
+        let listener = bind(&threads, address)
+            .await
+            .with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
+        listeners.push((threads, listener));
     }
-}
-
-/// Listens with the threads of a region: who accepts has to be who listens.
-async fn bind(threads: &ConnectionThreads, address: SocketAddr) -> std::io::Result<TcpListener> {
-    threads.handle().spawn(server::Server::bind(address)).await?
+    Ok(listeners)
 }
 
 /// One region's way in.
@@ -288,7 +304,11 @@ impl Region {
 impl Database {
     /// Starts nodes and front ends; call it inside a tokio runtime. Errors: a port in use, a listen
     /// address that is not ours, a directory that cannot be used.
-    pub async fn start(args: &DatabaseArgs, data: &DataArgs) -> anyhow::Result<Database> {
+    pub async fn start(
+        args: &DatabaseArgs,
+        data: &DataArgs,
+        authenticator: &Arc<Authenticator>,
+    ) -> anyhow::Result<Database> {
         let topology = Arc::new(args.topology()?);
         args.limits()?;
         let engine = args.engine_options(&topology)?;
@@ -297,64 +317,50 @@ impl Database {
         }
         let procedures = Arc::new(workload::procedures());
         // Ports first: nothing is started if one is taken.
-        let mut listeners = Vec::new();
-        for node in topology.node_ids() {
-            let address = SocketAddr::new(args.listen, port(args.port, node)?);
-            let threads = ConnectionThreads::start(topology.region_name(topology.region_of(node)))?;
-            let listener = bind(&threads, address)
-                .await
-                .with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
-            listeners.push((threads, listener));
-        }
-        let idle_ns = if data.data.is_some() { QUIET_IDLE_NS } else { IDLE_NS };
-        let engine = engine.resting(idle_ns);
+        let listeners = listen(args, &topology).await?;
+        let logs_inputs = data.data.is_some() && !engine.clone().recorded().keeps_records();
+        let engine = if data.data.is_some() { engine.recorded() } else { engine };
+        let engine = engine.resting(if logs_inputs { QUIET_IDLE_NS } else { IDLE_NS });
         let nodes_of = (topology.clone(), procedures.clone());
+        let is_recorded = engine.keeps_records();
         let node = move |id, life, options: Options| {
             let (topology, procedures) = nodes_of.clone();
-            let make = if life == 1 { AnyEngine::new } else { AnyEngine::rejoining };
+            // A replica promises nothing that it could have forgotten.
+            let knows_all = life == 1 || is_recorded || topology.is_replica(id);
+            let make = if knows_all { AnyEngine::new } else { AnyEngine::rejoining };
+            let options = replicas::options(&topology, id, options);
             let engine = make(topology.clone(), id, life, engine.clone());
             Node::new(id, topology, procedures, engine, options)
         };
         // Delays are emulated: no message is faster. Asked so often, a clock that runs off is found in time.
         let clocks = ClockOptions { every_ns: 250 * MS, least_delays: true, ..ClockOptions::default() };
         let clocks = Some(clocks);
-        let front = Front { args, procedures: &procedures };
+        let front = Front { args, procedures: &procedures, authenticator, data: data.data.as_deref() };
         let (nodes, front_ends) = match &data.data {
             None => {
                 // Empty logs: a life of its own.
                 let incarnation = Incarnation(runtime::clock::Clock::new().now().0);
                 let options = Options { incarnation, clocks, ..Options::default() };
-                let make: Make = Box::new(move |id, life| node(id, life, options.clone()));
+                let make: Make = Arc::new(move |id, life| node(id, life, options.clone()));
                 let cluster = LocalCluster::start(topology.clone(), |id| make(id, 1));
-                let front_ends = front.open(&cluster, incarnation, listeners)?;
-                (Nodes::Memory { cluster, make }, front_ends)
+                let anew = make.clone();
+                let serving = |region| ReplicaSet::of(&cluster, region, anew.clone());
+                let front_ends = front.open(&cluster, incarnation, listeners, &serving)?;
+                (Nodes::Plain { cluster, make: Some(make), _directory: None }, front_ends)
+            }
+            Some(path) if is_recorded => {
+                let node = move |id, life, options| node(id, life, Options { clocks, ..options });
+                let (cluster, directory) = directory::with_records(path, args, data, &topology, &node)?;
+                let options = Options { incarnation: directory.incarnation(), ..Options::default() };
+                let anew: Make = Arc::new(move |id, life| node(id, life, options.clone()));
+                let serving = |region| ReplicaSet::of(&cluster, region, anew.clone());
+                let front_ends = front.open(&cluster, directory.incarnation(), listeners, &serving)?;
+                (Nodes::Plain { cluster, make: None, _directory: Some(directory) }, front_ends)
             }
             Some(path) => {
-                let directory = open_directory(path, args, data.any_build)?;
-                directory.check_complete(topology.node_ids()).map_err(|error| anyhow!("{error}"))?;
-                let incarnation = directory.incarnation();
-                // Whatever happens at a node is written to its log, so little happens by itself.
-                let quiet = Options {
-                    low_interval_ns: 100 * MS,
-                    maintain_interval_ns: 250 * MS,
-                    incarnation,
-                    clocks,
-                    ..Options::default()
-                };
-                let groups = Arc::new(Groups::of(topology.nodes.len(), 1));
-                let mut kept = Vec::new();
-                for id in topology.node_ids() {
-                    let (log, records) = directory.log(id)?;
-                    let rng = Rng::new(u64::from(id.0));
-                    let options = durable::Options::default();
-                    let node = node(id, 1, quiet.clone());
-                    let durable = Durable::new(id, groups.clone(), options, rng, &records, node)
-                        .with_context(|| log.path().display().to_string())?;
-                    kept.push((durable, log));
-                }
-                let cluster = LocalCluster::start_with_logs(topology.clone(), kept);
-                replayed(&cluster).await?;
-                let front_ends = front.open(&cluster, incarnation, listeners)?;
+                let node = |id, life, options| node(id, life, Options { clocks, ..options });
+                let (cluster, directory) = directory::with_inputs(path, args, data, &topology, node).await?;
+                let front_ends = front.open(&cluster, directory.incarnation(), listeners, &|_| None)?;
                 (Nodes::Kept { cluster, _directory: directory }, front_ends)
             }
         };
@@ -379,10 +385,15 @@ impl Database {
         })
     }
 
+    /// What sessions of the first region share.
+    pub fn gateway(&self) -> anyhow::Result<Arc<Gateway>> {
+        Ok(self.front_ends.first().context("a database has a front end")?.gateway.clone())
+    }
+
     /// Takes a region's power: its nodes stand still, connections break, nobody listens.
     pub async fn kill(&mut self, region: RegionId) {
         match &self.nodes {
-            Nodes::Memory { cluster, .. } => cluster.kill(region),
+            Nodes::Plain { cluster, .. } => cluster.kill(region),
             Nodes::Kept { cluster, .. } => cluster.kill(region),
         }
         for end in self.front_ends.iter_mut().filter(|end| end.region == region) {
@@ -397,10 +408,11 @@ impl Database {
     }
     /// Whether a region can lose its memory and come back ([`Database::lose`]). Errors: it cannot, and why.
     pub fn check_lose(&self, region: RegionId) -> anyhow::Result<()> {
-        let Nodes::Memory { cluster, .. } = &self.nodes else {
+        let Nodes::Plain { cluster, make: Some(_), .. } = &self.nodes else {
             bail!("what is kept in a directory is not lost here");
         };
-        for host in cluster.hosts_of(region) {
+        let topology = cluster.topology();
+        for host in cluster.hosts_of(region).filter(|host| !topology.is_replica(host.id())) {
             let checked = host.inspect(|node| node.engine().check_rejoins());
             checked.map_err(|error| {
                 let more = [&error.detail, &error.hint].into_iter().flatten().map(|text| format!(" {text}"));
@@ -415,14 +427,14 @@ impl Database {
     pub async fn heal(&mut self, region: RegionId) -> anyhow::Result<bool> {
         let is_forgetful = self.forgetful.remove(&region);
         match &self.nodes {
-            Nodes::Memory { cluster, make } if is_forgetful => {
+            Nodes::Plain { cluster, make: Some(make), .. } if is_forgetful => {
                 self.lives += 1;
                 let life = self.lives;
                 cluster.begin_again(region, |id| make(id, life));
                 self.returning.insert(region);
                 return Ok(false);
             }
-            Nodes::Memory { cluster, .. } => cluster.heal(region),
+            Nodes::Plain { cluster, .. } => cluster.heal(region),
             Nodes::Kept { cluster, .. } => cluster.heal(region),
         }
         self.listen(region).await?;
@@ -433,9 +445,9 @@ impl Database {
     /// many bytes the copy had. Errors: as of [`Database::heal`].
     pub async fn returned(&mut self) -> anyhow::Result<Vec<(RegionId, Duration, u64)>> {
         let mut returned = Vec::new();
-        let Nodes::Memory { cluster, .. } = &self.nodes else { return Ok(returned) };
+        let Nodes::Plain { cluster, .. } = &self.nodes else { return Ok(returned) };
         for &region in &self.returning {
-            let mut hosts = cluster.hosts_of(region);
+            let mut hosts = cluster.hosts_of(region).filter(|host| !cluster.topology().is_replica(host.id()));
             let is_whole = hosts.all(|host| host.inspect(|node| node.engine().absent().is_none()));
             if is_whole {
                 let came_back =
@@ -463,14 +475,14 @@ impl Database {
     /// Leads the clocks of a region's nodes astray by so many ns, ahead or behind; 0 leads them back.
     pub fn skew(&self, region: RegionId, offset_ns: i64) {
         match &self.nodes {
-            Nodes::Memory { cluster, .. } => cluster.skew(region, offset_ns),
+            Nodes::Plain { cluster, .. } => cluster.skew(region, offset_ns),
             Nodes::Kept { cluster, .. } => cluster.skew(region, offset_ns),
         }
     }
 
     pub fn topology(&self) -> &Arc<Topology> {
         match &self.nodes {
-            Nodes::Memory { cluster, .. } => cluster.topology(),
+            Nodes::Plain { cluster, .. } => cluster.topology(),
             Nodes::Kept { cluster, .. } => cluster.topology(),
         }
     }
@@ -479,24 +491,25 @@ impl Database {
     pub fn log_refusals(&self) {
         let mut known = self.refusals.lock().expect("nobody fails while holding it");
         match &self.nodes {
-            Nodes::Memory { cluster, .. } => log_refusals(cluster, &mut known),
-            Nodes::Kept { cluster, .. } => log_refusals(cluster, &mut known),
+            Nodes::Plain { cluster, .. } => log_refusals(cluster.hosts(), &mut known),
+            Nodes::Kept { cluster, .. } => log_refusals(cluster.hosts(), &mut known),
         }
     }
 
     /// The first node that has stopped, if any.
     pub fn stopped(&self) -> Option<NodeId> {
         match &self.nodes {
-            Nodes::Memory { cluster, .. } => first_stopped(cluster),
+            Nodes::Plain { cluster, .. } => first_stopped(cluster),
             Nodes::Kept { cluster, .. } => first_stopped(cluster),
         }
     }
 }
 
-type Refusals = BTreeMap<(NodeId, NodeId, &'static str), u64>;
+/// How many messages of whom nodes had refused and why, when it was last told.
+pub type Refusals = BTreeMap<(NodeId, NodeId, &'static str), u64>;
 
-fn log_refusals<P: Served>(cluster: &LocalCluster<P>, known: &mut Refusals) {
-    for host in cluster.hosts().iter().filter(|host| !host.is_gone()) {
+pub fn log_refusals<P: Served>(hosts: &[Arc<Host<P>>], known: &mut Refusals) {
+    for host in hosts.iter().filter(|host| !host.is_gone()) {
         for ((from, reason), count) in host.inspect(|served| served.node().refused_messages()) {
             // Each time that there are twice as many.
             let told = known.entry((host.id(), from, reason)).or_default();
@@ -510,104 +523,6 @@ fn log_refusals<P: Served>(cluster: &LocalCluster<P>, known: &mut Refusals) {
 
 fn first_stopped<P: Served>(cluster: &LocalCluster<P>) -> Option<NodeId> {
     cluster.hosts().iter().find(|h| h.is_gone()).map(|h| h.id())
-}
-
-/// Takes a directory for this cluster.
-fn open_directory(path: &Path, args: &DatabaseArgs, any_build: bool) -> anyhow::Result<DataDir> {
-    let topology = args.topology()?;
-    let regions: Vec<&str> =
-        topology.node_ids().map(|id| topology.region_name(topology.region_of(id))).collect();
-    let made_with = [
-        ("--engine", args.engine.clone()),
-        ("--wan and --regions", regions.join(",")),
-        ("--partitions", args.partitions.to_string()),
-        ("--survive", args.survive.to_string()),
-        ("--clocks", format!("{:?}", args.clocks).to_lowercase()),
-        ("--clock-bound", format!("{:?}", args.clock_bound)),
-        ("--columns", format!("{:?}", args.columns).to_lowercase()),
-        (BUILD, build()?),
-    ];
-    let may_differ: &[&str] = if any_build { &[BUILD] } else { &[] };
-    DataDir::open(path, &made_with, may_differ).map_err(|error| match error {
-        runtime::DiskError::Differs { ref name, .. } if name == BUILD => anyhow!(
-            "{error}. A log holds what happened, and only the program that wrote it is known to answer the same \
-             again. Start that build, or try this one with --any-build on a copy of the directory"
-        ),
-        error => anyhow!("{error}"),
-    })
-}
-
-/// Setting of a directory: what wrote it.
-const BUILD: &str = "build";
-
-/// Tells this program from every other.
-fn build() -> anyhow::Result<String> {
-    let path = std::env::current_exe().context("cannot tell which program this is")?;
-    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(format!("{}-{:016x}", env!("CARGO_PKG_VERSION"), base::hash::digest(&bytes)))
-}
-
-/// Waits until every node has gone through its log.
-async fn replayed(cluster: &LocalCluster<Durable<DatabaseNode>>) -> anyhow::Result<()> {
-    for host in cluster.hosts() {
-        while !host.inspect(|node| node.is_ready()) {
-            if host.is_gone() {
-                bail!("node {} could not replay its log; the lines above say why", host.id());
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    }
-    Ok(())
-}
-
-/// What every front end needs.
-struct Front<'a> {
-    args: &'a DatabaseArgs,
-    procedures: &'a Arc<Procedures>,
-}
-
-impl Front<'_> {
-    /// A front end for each node.
-    fn open<P: Served>(
-        &self,
-        cluster: &LocalCluster<P>,
-        incarnation: Incarnation,
-        listeners: Vec<(ConnectionThreads, TcpListener)>,
-    ) -> anyhow::Result<Vec<FrontEnd>> {
-        let topology = cluster.topology();
-        let mut front_ends = Vec::new();
-        for (host, (threads, listener)) in cluster.hosts().iter().zip(listeners) {
-            let address = listener.local_addr()?;
-            let member = Member {
-                host: host.clone(),
-                topology: topology.clone(),
-                procedures: self.procedures.clone(),
-                engine: self.args.engine.clone(),
-                copies_elsewhere: usize::from(self.args.survive),
-                incarnation,
-                catalog: PublishedCatalog::of(host),
-            };
-            let query_threads = QueryThreadsPool::start()?;
-            let config = GatewayConfig {
-                query_memory_bytes: (self.args.query_memory_mib as usize) << 20,
-                query_threads_pool: Some(Arc::new(query_threads.clone())),
-                ..Default::default()
-            };
-            let gateway = Gateway::new(Arc::new(member), config);
-            let mut front_end = FrontEnd {
-                server: server::Server::new(gateway.clone(), self.args.limits()?),
-                gateway,
-                address,
-                region: topology.region_of(host.id()),
-                serving: JoinSet::new(),
-                threads,
-                _query_threads: query_threads,
-            };
-            front_end.open(listener);
-            front_ends.push(front_end);
-        }
-        Ok(front_ends)
-    }
 }
 
 fn port(first: u16, node: NodeId) -> anyhow::Result<u16> {

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 /// Between two looks at what has been free for long enough.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Memory of the allocator's arenas is given back once it has been free for ten times this. What a load uses again and
-/// again is used again sooner.
+/// Memory is given back once it has been free for this long. What a load uses again and again is used again sooner.
 const PURGE_DELAY_MS: i64 = 20;
 
 /// The allocator's number for that setting, which stands before this one.
@@ -46,10 +45,15 @@ fn set_purge_delay() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, PURGE_DELAY_MS) };
 }
 
-/// Gives back what the calling thread has allocated and others have freed. A thread that waits for work calls it
-/// first: nobody else can do it for the thread.
-#[allow(unsafe_code, reason = "the allocator gives memory back by a call of its own")]
+/// Gives back what the calling thread has allocated and others have freed, and what its stack took when it was deeper.
+/// A thread that waits for work calls it first: nobody else can do it for the thread.
 pub fn collect() {
+    runtime::give_back_stack();
+    collect_heap();
+}
+
+#[allow(unsafe_code, reason = "the allocator gives memory back by a call of its own")]
+fn collect_heap() {
     // SAFETY: frees only what nobody has allocated; any thread may call it at any time.
     unsafe { libmimalloc_sys::mi_collect(false) };
 }

@@ -1,14 +1,23 @@
 //! The `meridian` command.
 
+mod cert;
+mod cluster;
 mod config;
 mod connection_threads;
 mod database;
 mod demo;
+mod directory;
+mod drill;
 mod freed_memory;
+mod front_end;
 mod member;
 mod query_threads;
+mod replicas;
+mod security;
+mod sequence_counts;
 mod sim;
 mod start;
+mod unread_output;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
@@ -33,21 +42,46 @@ Examples:
   meridian start --port 26257                      an empty three-region database
   meridian start --wan local --regions us --data d one region, its data kept in directory d
   meridian start --config meridian.toml            flags from a file: port = 26257
+  meridian cluster init c                          files of three processes, one a region, on this machine
+  meridian start --config c/us.toml                one of them
   psql -h 127.0.0.1 -p 26257 -U root meridian      talk to its first region
-  meridian bench tpcc --load --url postgres://root@127.0.0.1:26257/meridian";
+  meridian bench tpcc --load --url postgres://root@127.0.0.1:26257/meridian
+  meridian bench vodka --tp postgres://root@127.0.0.1:26257/meridian --shrink 10 --tps 100";
 
 #[derive(Subcommand)]
 enum Command {
     /// Start three regions in one process, with an emulated WAN, a TPC-C load and analytical queries
     Demo(demo::DemoArgs),
-    /// Start a database: one node per region in one process, data in memory or in a directory
+    /// Start a database: one node per region in one process, data in memory or in a directory; or one node of a
+    /// cluster of processes
     Start(start::StartArgs),
-    /// Measure a server: TPC-C, CH-benCHmark, YCSB, point reads and writes
+    /// Make the files of a cluster of processes, or ask its nodes how they are
     #[command(subcommand)]
-    Bench(bench::Command),
+    Cluster(cluster::ClusterCommand),
+    /// Make certificates by which nodes trust each other
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
+    /// Kill and restart the processes of a scratch cluster under load; exit code 1 if an answered transfer is lost
+    Drill(drill::DrillArgs),
+    /// Back up a running cluster, verify a backup, restore one into an empty cluster
+    #[command(subcommand)]
+    Backup(backup::Command),
+    /// Measure a server: TPC-C, CH-benCHmark, Vodka, YCSB, point reads and writes
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// The simulator: repeat a seed, run seeds for hours, run an experiment
     #[command(subcommand)]
     Sim(sim::SimCommand),
+}
+
+#[derive(Subcommand)]
+enum BenchCommand {
+    #[command(flatten)]
+    Load(bench::Command),
+    /// Vodka: transactions and queries side by side; how fresh answers are, and how soon writes are visible
+    Vodka(Box<vodka::VodkaArgs>),
+    /// Set two runs of Vodka side by side, their queries at equal size
+    Compare(vodka::CompareArgs),
 }
 
 fn main() -> ExitCode {
@@ -81,6 +115,9 @@ fn run_command() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     sql::panics::install();
+    if !matches!(arguments.command, Command::Start(_)) {
+        unread_output::end_quietly();
+    }
     let _giving_back = match freed_memory::GivingBack::start() {
         Ok(giving_back) => giving_back,
         Err(error) => {
@@ -91,7 +128,13 @@ fn run_command() -> ExitCode {
     let result = match arguments.command {
         Command::Demo(args) => demo::run(args),
         Command::Start(args) => start::run(args),
-        Command::Bench(command) => run_async(bench::run(command)),
+        Command::Cluster(command) => cluster::run(command),
+        Command::Cert(command) => cert::run(command),
+        Command::Drill(args) => drill::run(args),
+        Command::Backup(command) => run_async(backup::run(command)),
+        Command::Bench(BenchCommand::Load(command)) => run_async(bench::run(command)),
+        Command::Bench(BenchCommand::Vodka(args)) => run_async(vodka::run(*args)),
+        Command::Bench(BenchCommand::Compare(args)) => vodka::compare(&args),
         Command::Sim(command) => sim::run(command),
     };
     match result {
@@ -103,7 +146,7 @@ fn run_command() -> ExitCode {
     }
 }
 
-fn run_async(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn run_async<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(runtime::STACK_BYTES)
         .enable_all()

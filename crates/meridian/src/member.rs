@@ -8,13 +8,16 @@ use base::error::{SqlError, SqlResult, SqlState};
 use base::process::Process;
 use base::schema::Catalog;
 use base::topology::Topology;
+use base::txn::AccessMode;
 use base::txn::procedure::Procedures;
 use base::{NodeId, Time};
 use node::Node;
+use node::ReadPolicy;
 use node::durable::Durable;
-use node::request::{RegionHealth, Reply, Request};
+use node::request::{ReadRows, RegionHealth, Reply, Request, Rows};
 use runtime::Host;
-use session::Cluster;
+use session::{Cluster, NotAtReplica, ReplicaCommand, ReplicaHealth};
+use std::path::Path;
 use std::sync::{Arc, RwLock};
 use txn::any::AnyEngine;
 
@@ -35,6 +38,16 @@ impl Served for Durable<DatabaseNode> {
     }
 }
 
+/// The read-only replicas of a region.
+#[async_trait]
+pub trait Replicas: Send + Sync {
+    /// Reads rows at one of them.
+    async fn read(&self, policy: ReadPolicy, read: &ReadRows) -> Result<(NodeId, Rows), NotAtReplica>;
+    fn health(&self) -> Vec<ReplicaHealth>;
+    /// Errors: 22023, no such replica.
+    fn command(&self, node: NodeId, command: ReplicaCommand) -> SqlResult<()>;
+}
+
 /// A node as its sessions see it.
 pub struct Member<P: Served> {
     pub host: Arc<Host<P>>,
@@ -44,6 +57,26 @@ pub struct Member<P: Served> {
     pub copies_elsewhere: usize,
     pub incarnation: Incarnation,
     pub catalog: PublishedCatalog,
+    /// Of its region.
+    pub replicas: Option<Arc<dyn Replicas>>,
+}
+
+/// Whether a request asks for something that has to be recorded before it is answered, and may be large.
+fn writes(request: &Request) -> bool {
+    match request {
+        Request::Submit(submission) => {
+            let accesses = submission.access.by_partition.values().flatten();
+            accesses.into_iter().any(|access| access.mode == AccessMode::Write)
+        }
+        Request::MoveHome { .. } => true,
+        _ => false,
+    }
+}
+
+fn disk_full(directory: &Path, node: NodeId) -> SqlError {
+    SqlError::new(SqlState::DISK_FULL, format!("the disk of node {node} is full"))
+        .detail(format!("Nothing was written. The directory is {}.", directory.display()))
+        .hint("Make room on that disk; statements that only read go on, and writing goes on by itself.")
 }
 
 /// A node's catalog as of its last step, for its sessions: each statement looks it up, and none of them waits until
@@ -74,6 +107,11 @@ impl PublishedCatalog {
 #[async_trait]
 impl<P: Served> Cluster for Member<P> {
     async fn request(&self, request: Request) -> SqlResult<Reply> {
+        if writes(&request)
+            && let Some(room) = self.host.full_disk()
+        {
+            return Err(disk_full(room.directory(), self.host.id()));
+        }
         self.host.request(request).await.map_err(|_| {
             if self.host.is_halted() {
                 return SqlError::new(SqlState::ADMIN_SHUTDOWN, "the region has been stopped")
@@ -115,5 +153,28 @@ impl<P: Served> Cluster for Member<P> {
     }
     fn copies_elsewhere(&self) -> usize {
         self.copies_elsewhere
+    }
+    fn has_replicas(&self) -> bool {
+        self.replicas.is_some()
+    }
+    async fn read_at_replica(
+        &self,
+        policy: ReadPolicy,
+        read: &ReadRows,
+    ) -> Result<(NodeId, Rows), NotAtReplica> {
+        match &self.replicas {
+            Some(replicas) => replicas.read(policy, read).await,
+            None => Err(NotAtReplica::NoneServes),
+        }
+    }
+    fn replicas(&self) -> Vec<ReplicaHealth> {
+        self.replicas.as_ref().map_or_else(Vec::new, |replicas| replicas.health())
+    }
+    fn command_replica(&self, node: NodeId, command: ReplicaCommand) -> SqlResult<()> {
+        let unknown = || {
+            let message = format!("{node} is no replica of this region");
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        };
+        self.replicas.as_ref().ok_or_else(unknown)?.command(node, command)
     }
 }

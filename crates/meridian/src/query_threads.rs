@@ -230,6 +230,10 @@ impl QueryThreads for QueryThreadsPool {
         let sender = planner.0.clone();
         sender.send(Job { work, planner }).is_ok()
     }
+
+    fn has_computed(&self) {
+        crate::freed_memory::collect_now_and_then();
+    }
 }
 
 impl QueryThreadsLease for Lease {

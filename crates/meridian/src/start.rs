@@ -1,7 +1,11 @@
-//! `meridian start`: a database that runs until it is told to stop.
+//! `meridian start`: a database that runs until it is told to stop; all regions in this process, or one node of several.
 
+use crate::cluster;
+use crate::cluster::plan::ClusterArgs;
 use crate::database::{DataArgs, Database, DatabaseArgs};
+use crate::security::{self, SecurityArgs};
 use anyhow::bail;
+use server::auth::Authenticator;
 use std::time::Duration;
 
 #[derive(clap::Args, Debug)]
@@ -10,11 +14,31 @@ pub struct StartArgs {
     pub database: DatabaseArgs,
     #[command(flatten)]
     pub data: DataArgs,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    #[command(flatten)]
+    pub security: SecurityArgs,
 }
 
 pub fn run(args: StartArgs) -> anyhow::Result<()> {
+    if !args.cluster.nodes.is_empty() {
+        if args.database.copies.replicas > 0 {
+            bail!("--replicas is for regions in one process; it does not go with --nodes yet");
+        }
+        let plan = args.cluster.plan(&args.database)?;
+        return crate::run_async(async move { cluster::node::run(plan, &args.data, &args.security).await });
+    }
+    if let Some(flag) = args.cluster.given_without_nodes() {
+        bail!("{flag} is for one node of several; --nodes is missing");
+    }
     crate::run_async(async move {
-        let database = Database::start(&args.database, &args.data).await?;
+        let authenticator = Authenticator::new(args.security.settings(args.database.listen)?);
+        let root_password = args.security.root_password()?;
+        let database = Database::start(&args.database, &args.data, &authenticator).await?;
+        if let Some(password) = root_password {
+            security::give_root(database.gateway()?, &password).await?;
+        }
+        let _rereads = security::reread_on_hangup(&authenticator, &args.security, args.database.listen)?;
         match &args.data.data {
             None => println!("Data is kept in memory only. Ctrl-C ends the database."),
             Some(path) => println!("Data is kept in {}. Ctrl-C ends the process.", path.display()),

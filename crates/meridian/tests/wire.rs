@@ -2,6 +2,10 @@
 
 #[path = "wire/admission.rs"]
 mod admission;
+#[path = "wire/authentication.rs"]
+mod authentication;
+#[path = "wire/backups.rs"]
+mod backups;
 #[path = "wire/bytes.rs"]
 mod bytes;
 #[path = "wire/clients.rs"]
@@ -24,25 +28,39 @@ mod durable;
 mod engines;
 #[path = "wire/expressions.rs"]
 mod expressions;
+#[path = "wire/full_disk.rs"]
+mod full_disk;
 #[path = "wire/memory.rs"]
 mod memory;
 #[path = "wire/named.rs"]
 mod named;
 #[path = "wire/pipelines.rs"]
 mod pipelines;
+#[path = "wire/processes.rs"]
+mod processes;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/raw.rs"]
 mod raw;
 #[path = "wire/reads.rs"]
 mod reads;
+#[path = "wire/receive_goods.rs"]
+mod receive_goods;
 #[path = "wire/regions.rs"]
 mod regions;
+#[path = "wire/replicas.rs"]
+mod replicas;
+#[path = "wire/roles.rs"]
+mod roles;
 #[path = "wire/scripts.rs"]
 mod scripts;
 #[path = "wire/server.rs"]
 mod server;
 #[path = "wire/shapes.rs"]
 mod shapes;
+#[path = "wire/tls.rs"]
+mod tls;
 #[path = "wire/vanishing.rs"]
 mod vanishing;
+#[path = "wire/vodka.rs"]
+mod vodka;

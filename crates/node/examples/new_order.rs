@@ -129,6 +129,7 @@ impl Target for Alone {
             access: Arc::new(access),
             token: Token::default(),
             request: None,
+            isolation: Default::default(),
         };
         self.host.request(Request::Submit(submission));
         self.pass(PACE_NS);

@@ -104,6 +104,7 @@ impl Pair {
             access: Arc::new(access),
             token: Token::default(),
             request: None,
+            isolation: Default::default(),
         };
         self.timed(|p| &mut p.steps, 1, |p| _ = p.writer.request(Request::Submit(submission)));
         self.pass(PACE_NS);

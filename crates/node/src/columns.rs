@@ -59,7 +59,7 @@ impl Columns {
         let store = ColumnStore::with_options(
             subscribes.iter().copied(),
             Arc::default(),
-            colstore::Options { follows_only: !options.keeps_columns, ..colstore::Options::default() },
+            colstore::Options { follows_only: !options.kept.columns, ..colstore::Options::default() },
         );
         let others = topology.partition_ids().filter(|p| hears_of_all && !subscribes.contains(p));
         let nominal_ns =

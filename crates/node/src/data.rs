@@ -1,10 +1,12 @@
 //! The rows of this node's partitions, as its engine and its readers reach them.
 
 use crate::locks::RowName;
+use crate::replicas::Replicas;
+use base::commit::CommitRecord;
 use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
-use base::txn::{AccessMode, Applied, Gathered, Granule, Transaction};
+use base::txn::{AccessMode, Applied, Gathered, Granule, ReadGranule, Transaction};
 use base::write_set::{Evaluated, WriteSet};
 use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, SqlState, TableId, TxnId};
 use rowstore::{Begun, CopyOutdated, CopyPlan, Counters, LiveRows, Store};
@@ -25,6 +27,8 @@ pub struct Data {
     copies: BTreeMap<NodeId, OpenCopy>,
     /// Copies of rows that fill columns, here or at a subscriber. Nor are versions collected meanwhile.
     row_copies: BTreeMap<(PartitionId, NodeId), RowCopy>,
+    /// Rows of partitions that run elsewhere.
+    pub replicas: Replicas,
 }
 
 /// A copy under way, and what was applied since it began.
@@ -68,7 +72,15 @@ impl Data {
             written: Vec::new(),
             copies: BTreeMap::new(),
             row_copies: BTreeMap::new(),
+            replicas: Replicas::none(),
         }
+    }
+    pub fn following(self, replicas: Replicas) -> Data {
+        Data { replicas, ..self }
+    }
+    /// A commit record of a partition here goes out.
+    pub fn track(&mut self, record: &CommitRecord) {
+        self.replicas.trackers.record(record, &self.stores[&record.partition]);
     }
 
     pub fn store(&self, partition: PartitionId) -> &Store {
@@ -87,7 +99,8 @@ impl Data {
 
     /// The rank of the last change of these tables in [`Data::catalog`], if it is above this one.
     pub fn changed_above(&self, rank: Rank, is_wanted: impl Fn(TableId) -> bool) -> Option<Rank> {
-        self.stores.values().next().and_then(|store| store.changed_above(rank, is_wanted))
+        let store = self.stores.values().next().or_else(|| self.replicas.any_store());
+        store.and_then(|store| store.changed_above(rank, is_wanted))
     }
 
     /// Whether the catalog is still this one.
@@ -118,6 +131,7 @@ impl Data {
 
     /// A bounded amount of collection.
     pub fn maintain(&mut self) {
+        self.replicas.maintain();
         if !self.copies.is_empty() || !self.row_copies.is_empty() {
             return;
         }
@@ -244,6 +258,13 @@ impl Executor for Data {
         }
         self.leave_out(partition, place.txn);
         Ok(applied)
+    }
+
+    fn is_unchanged(&self, read: &ReadGranule) -> bool {
+        self.store(read.partition).is_unchanged(read)
+    }
+    fn has_row(&self, partition: PartitionId, table: TableId, key: &Key) -> bool {
+        self.store(partition).has_row(table, key)
     }
 
     fn begin_copy(&mut self, to: NodeId, partitions: &[PartitionId]) {

@@ -70,8 +70,8 @@ impl Default for Options {
 pub enum Message<M> {
     /// Among the members of a group.
     Log(consensus::Message),
-    /// From node to node. `hops`: how often it was passed on.
-    Node { from: NodeId, to: NodeId, hops: u8, message: M },
+    /// From a node to the receiver's. `hops`: how often it was passed on.
+    Node { from: NodeId, hops: u8, message: M },
     /// A member's client wants this; sent again until it is entered.
     Client(ClientItem),
     /// The sender leads this node's group.
@@ -283,14 +283,15 @@ impl<P: Replicable> Process for Durable<P> {
             Event::Message { from, message: Message::Log(message) } => {
                 self.log.message(now, from, message, &mut self.outputs);
             }
-            Event::Message { from: machine, message: Message::Node { from, to, hops, message } } => {
+            Event::Message { from: machine, message: Message::Node { from, hops, message } } => {
+                if !self.routes.may_say(machine, from) {
+                    return;
+                }
                 self.routes.heard(machine, from);
-                if to == self.node && self.is_ready() {
+                if self.is_ready() {
                     self.enter(now, &Input::Message { from, message });
-                } else if to == self.node
-                    && let Some(leader) = self.log.leader().filter(|l| *l != self.machine && hops < 2)
-                {
-                    out.send(leader, Message::Node { from, to, hops: hops + 1, message });
+                } else if let Some(leader) = self.log.leader().filter(|l| *l != self.machine && hops < 2) {
+                    out.send(leader, Message::Node { from, hops: hops + 1, message });
                 }
             }
             Event::Message { message: Message::Client(item), .. } => {
@@ -322,6 +323,7 @@ impl<P: Replicable> Process for Durable<P> {
                     self.clients.all(now).into_iter().for_each(|item| self.forward(now, item, out));
                 }
             }
+            Event::Stable { .. } => {}
             Event::Computed((number, computed)) => {
                 let is_news = self.state.computed(number, computed);
                 if is_news && self.is_ready() {

@@ -14,6 +14,7 @@ pub mod request;
 pub mod clocks;
 pub mod durable;
 
+mod board;
 mod columns;
 mod data;
 mod gateway;
@@ -21,7 +22,9 @@ pub mod locks;
 mod printed;
 mod questions;
 mod read;
+mod replicas;
 pub mod streams;
 
-pub use node::{Node, Options, choice_at, rests_on_clocks};
+pub use node::{Kept, Node, Options, choice_at, rests_on_clocks};
+pub use reads::replica::ReadPolicy;
 pub use request::{Reply, Request};

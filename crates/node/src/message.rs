@@ -18,7 +18,7 @@ use crate::streams::{Ack, Feed};
 use base::order::{Calibration, Close, Closed};
 use base::schema::Catalog;
 use base::txn::{Access, Granule, RowRead};
-use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId, Time, TxnId};
+use base::{Datum, Key, LogPosition, PartitionId, Rank, Row, SqlError, TableId, Time, TxnId};
 use colstore::{TableStatistics, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,6 +172,16 @@ pub enum Question {
         at: Rank,
         call: Call,
     },
+    /// Close `at` for `closed`; the last writers of these, and of `watched`, then. For reads at replicas.
+    Fetch {
+        at: Rank,
+        /// What is published may answer, with another cut that is not below this one; `None`: one cut for several
+        /// partitions is wanted.
+        least: Option<Rank>,
+        closed: Vec<Granule>,
+        /// Entries of indexes.
+        watched: Vec<Granule>,
+    },
 }
 
 /// A call of a registered procedure that only reads.
@@ -199,6 +209,13 @@ pub enum AnswerBody {
     Streamed,
     /// Per read, rows in its order.
     Rows(Vec<Vec<(Key, Row)>>),
+    /// Positions of the commit records that wrote these last, or later ones; in the order of the question.
+    Fetched(Vec<LogPosition>),
+    /// The same from what the partition publishes: it is closed at this rank.
+    Loaded {
+        at: Rank,
+        positions: Vec<LogPosition>,
+    },
 }
 
 /// Every timer of a node.
@@ -216,6 +233,10 @@ pub enum Timer {
     StreamOn,
     /// Ask for a calibration for the queries that came soon after the last time.
     Calibrate { partition: PartitionId },
+    /// Ask for the reads at replicas that came soon after the last time.
+    Fetch { partitions: Vec<PartitionId> },
+    /// Some read at a replica may have waited for long.
+    FallBack,
     /// Send what has gathered for remote subscribers.
     Flush,
     /// Acknowledge what has arrived on streams meanwhile.

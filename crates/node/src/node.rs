@@ -8,12 +8,13 @@
 //! |---|---|
 //! | [`Reads`] | reads under way, pins, floors, the rule of each level |
 //! | [`Columns`] | column copies, the dependency graph, how far each copy is |
-//! | [`Data`] | rows |
+//! | [`Data`] | rows, of its partitions and of replicas |
 //! | [`Streams`] | order streams to and from other nodes |
 //! | [`Questions`] | what was asked, here and elsewhere, and is not answered |
 //! | [`Gateway`] | transactions of local clients |
 //! | [`RemoteLocks`] | row locks between regions |
 //! | `Watch` | this node's clock beside others' |
+//! | `Told` | what the engine has said of itself, a checkpoint that is written or taken |
 //!
 //! The files here join them: each says what one kind of event leads to.
 
@@ -27,12 +28,14 @@ mod locking;
 mod options;
 mod ordering;
 mod reading;
+mod recording;
 mod rejoining;
+mod replicating;
 mod scanning;
 mod status;
 mod streaming;
 
-pub use options::Options;
+pub use options::{Kept, Options};
 pub use reads::rule::levels::{choice_at, rests_on_clocks};
 
 use crate::clocks::ClockMonitor;
@@ -46,9 +49,10 @@ use crate::questions::Questions;
 use crate::read::goal::Goal;
 use crate::read::under_way::Reads;
 use crate::read::{Read, ReadId};
+use crate::replicas::Replicas;
 use crate::request::*;
 use crate::streams::{Outgoing, Streams};
-use base::process::{Effects, Event, Process};
+use base::process::{Effects, Event, Process, Published};
 use base::time::MS;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
@@ -59,6 +63,7 @@ use reads::graph::DependencyGraph;
 use reads::protocol::ReadProtocol;
 use reads::rule::levels::Levels;
 use reads::rule::{Mutant, View};
+use reads::share::Reuse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::engine::{Answer, Engine, EngineEffect, EngineEffects};
@@ -98,8 +103,13 @@ impl<E: Engine> Node<E> {
         let planted = options.planted();
         let levels = Levels::new(&topology, options.dynamic, planted);
         let monitor = options.clocks.and_then(|clocks| ClockMonitor::new(&topology, id, clocks));
+        let reuse = match planted {
+            Some(Mutant::JoinFetchUnderWay) => Reuse::LateArrivals,
+            _ => Reuse::Strict,
+        };
+        let replicas = Replicas::new(id, &topology, &procedures, options.kept.rows, reuse);
         Node {
-            data: Data::new(topology.clone(), procedures, topology.copies_at(id)),
+            data: Data::new(topology.clone(), procedures, topology.copies_at(id)).following(replicas),
             columns: Columns::new(id, &topology, &options, protocol.hears_of_all()),
             streams: Streams::new(id, &topology),
             questions: Questions::default(),
@@ -126,6 +136,18 @@ impl<E: Engine> Node<E> {
     /// The rows of a partition of this node, for replica agreement checks.
     pub fn store(&self, partition: PartitionId) -> &rowstore::Store {
         self.data.store(partition)
+    }
+    /// The rows that are kept here of a partition that runs elsewhere.
+    pub fn replica(&self, partition: PartitionId) -> Option<&rowstore::Store> {
+        self.data.replicas.store(partition)
+    }
+    /// Questions that reads at replicas of this node have asked partitions so far.
+    pub fn fetches_sent(&self) -> u64 {
+        self.data.replicas.fetches_sent
+    }
+    /// Those of them that were answered by what partitions have published, without a step of theirs.
+    pub fn fetches_loaded(&self) -> u64 {
+        self.data.replicas.fetches_loaded
     }
     /// The catalog as of the last change executed here.
     pub fn catalog(&self) -> Arc<base::schema::Catalog> {
@@ -175,7 +197,8 @@ impl<E: Engine> Node<E> {
         match request {
             Request::Submit(submission) => self.submit(now, id, submission, out),
             Request::MoveHome { partition, to } => self.move_home(now, id, (partition, to), out),
-            Request::ReadRows(read) => self.read(now, id, Goal::Rows(read), out),
+            Request::ReadRows(read) => self.read_rows(now, id, read, self.options.kept.policy, out),
+            Request::ReadRowsUnder { policy, read } => self.read_rows(now, id, read, policy, out),
             Request::Call(call) => self.read(now, id, Goal::Call(call), out),
             Request::OpenSnapshot(open) => self.read(now, id, Goal::Columns(open), out),
             Request::Pin { consistency, token } => {
@@ -195,6 +218,7 @@ impl<E: Engine> Node<E> {
                 self.unlock_rows(home, owner, out);
                 out.reply(id, Reply::Noted);
             }
+            Request::HandOver => self.hand_over(now, id, out),
             Request::ServeLocks { begins } => self.serve_locks(id, begins, out),
             Request::LockServed { name, result } => {
                 self.lock_served(now, name, result, out);
@@ -241,6 +265,8 @@ impl<E: Engine> Node<E> {
             Timer::Scan { scan } => self.repeat_scan(now, scan, out),
             Timer::ReadOn => self.read_on(now, out),
             Timer::StreamOn => self.stream_on(now, out),
+            Timer::Fetch { partitions } => self.fetch_again(now, partitions, out),
+            Timer::FallBack => self.fall_back_late(now, out),
             Timer::Calibrate { partition } => self.calibrate_again(now, partition, out),
             Timer::Flush => {
                 self.streams.flush_armed = false;
@@ -341,7 +367,14 @@ impl<E: Engine> Process for Node<E> {
                 self.columns.merged(merged);
                 self.merge(out);
             }
+            Event::Stable { records } => self.records_are_stable(now, records, out),
             Event::Persisted(_) => {}
         }
+        self.publish(now, out);
+    }
+
+    fn published(&self) -> Option<Arc<dyn Published<Self::Message>>> {
+        let board = &self.data.replicas.trackers.board;
+        (!board.is_empty()).then(|| board.clone() as Arc<dyn Published<Self::Message>>)
     }
 }

@@ -6,6 +6,7 @@ use crate::request::PinId;
 use base::order::CloseTicket;
 use base::time::US;
 use base::{NodeId, PartitionId, Rank, RequestId, Time, TxnId};
+use reads::share::Stamp;
 use rowstore::Reading;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,8 +24,10 @@ pub enum Owner {
     Read(ReadId),
     /// A transaction that is answered once every copy has it.
     Copies(TxnId),
-    /// Every query that wanted this partition's calibration in time. Sent at this instant.
-    Calibration(Time),
+    /// Every query that wanted this partition's calibration in time: the question, and when it was sent.
+    Calibration(Stamp, Time),
+    /// Reads at replicas.
+    Fetch(Stamp),
 }
 
 /// Being answered by this node: a close is under way.
@@ -47,6 +50,8 @@ pub enum Purpose {
     },
     /// The partition's own heartbeat.
     Low(Rank),
+    /// For whoever looks at what is published.
+    Publish(Rank),
 }
 
 /// Being answered by this node: its rows are closed, and read a bounded number of keys at a time.
@@ -78,7 +83,10 @@ impl Owner {
     pub fn request(self) -> Option<RequestId> {
         match self {
             Owner::Read(ReadId::Client(id)) => Some(id),
-            Owner::Read(ReadId::Part { .. }) | Owner::Copies(_) | Owner::Calibration(_) => None,
+            Owner::Read(ReadId::Part { .. })
+            | Owner::Copies(_)
+            | Owner::Calibration(..)
+            | Owner::Fetch(_) => None,
         }
     }
 }
@@ -126,10 +134,13 @@ impl Questions {
         });
         long_reads.pop_front()
     }
-    /// Nobody waits for the calibration of this partition that was asked for at this time.
-    pub fn forget_calibration(&mut self, partition: PartitionId, sent_at: Time) {
-        let is_it = |owner: Owner| matches!(owner, Owner::Calibration(at) if at == sent_at);
-        self.asked.retain(|_, asked| asked.partition != partition || !is_it(asked.owner));
+    /// Nobody waits for this calibration.
+    pub fn forget_calibration(&mut self, sent: Stamp) {
+        self.asked.retain(|_, asked| !matches!(asked.owner, Owner::Calibration(of, _) if of == sent));
+    }
+    /// Nor for this question of reads at replicas.
+    pub fn forget_fetch(&mut self, sent: Stamp) {
+        self.asked.retain(|_, asked| !matches!(asked.owner, Owner::Fetch(of) if of == sent));
     }
     /// Another node is asked on behalf of a request.
     pub fn note_asked(&mut self, request: RequestId, node: NodeId) {

@@ -25,7 +25,7 @@ pub mod under_way;
 mod tests;
 
 use crate::message::{AnswerBody, QuestionId, ScanPart};
-use crate::request::OpenSnapshot;
+use crate::request::{OpenSnapshot, ReadRows};
 use base::{LogPosition, NodeId, PartitionId, Rank, RequestId, SqlError, Time};
 use gather::Gather;
 use goal::Goal;
@@ -68,9 +68,10 @@ enum Stage {
     Shipping(Shipment),
 }
 
-/// For whom columns of this node are read.
+/// For whom columns of this node are read, or rows of its replicas.
 pub enum Target {
     Client(OpenSnapshot),
+    Rows(ReadRows),
     Coordinator(ScanPart),
 }
 
@@ -158,6 +159,13 @@ impl Read {
         }
     }
 
+    /// Its rule learns something that no single partition has said.
+    pub fn tell(&mut self, now: Time, told: Told) {
+        if let Stage::Columns { rule, .. } = &mut self.stage {
+            rule.told(now, told);
+        }
+    }
+
     /// How it goes on.
     pub fn advance(&mut self, now: Time, view: &dyn View) -> Result<Step, SqlError> {
         match &mut self.stage {
@@ -182,6 +190,23 @@ impl Read {
     pub fn part(&self) -> Option<&ScanPart> {
         match &self.stage {
             Stage::Columns { target: Target::Coordinator(part), .. } => Some(part),
+            _ => None,
+        }
+    }
+    /// Whether it waits for replicas of rows here.
+    pub fn is_over_replicas(&self) -> bool {
+        self.row_read().is_some()
+    }
+    /// The rows that it reads at replicas.
+    pub fn row_read(&self) -> Option<&ReadRows> {
+        match &self.stage {
+            Stage::Columns { target: Target::Rows(read), .. } => Some(read),
+            _ => None,
+        }
+    }
+    pub fn into_row_read(self) -> Option<ReadRows> {
+        match self.stage {
+            Stage::Columns { target: Target::Rows(read), .. } => Some(read),
             _ => None,
         }
     }
@@ -226,7 +251,7 @@ impl Read {
     pub fn refused(&self, error: SqlError) -> crate::Reply {
         match &self.stage {
             Stage::Choosing { goal, .. } => goal.refused(error),
-            Stage::Rows(_) => crate::Reply::Rows(Err(error)),
+            Stage::Rows(_) | Stage::Columns { target: Target::Rows(_), .. } => crate::Reply::Rows(Err(error)),
             Stage::Columns { .. } | Stage::Pieces(_) | Stage::Shipping(_) => {
                 crate::Reply::Snapshot(Err(error))
             }
@@ -244,6 +269,10 @@ fn told_of(partition: PartitionId, waited_ns: u64, body: AnswerBody) -> Option<T
         AnswerBody::Latest(rank) => Some(Told::Latest { partition, rank }),
         AnswerBody::Timestamp(rank) => Some(Told::Timestamp { rank }),
         AnswerBody::Batches(published) => Some(Told::Batches { published }),
-        AnswerBody::Rows(_) | AnswerBody::Replicated | AnswerBody::Streamed => None,
+        AnswerBody::Rows(_)
+        | AnswerBody::Replicated
+        | AnswerBody::Streamed
+        | AnswerBody::Fetched(_)
+        | AnswerBody::Loaded { .. } => None,
     }
 }

@@ -11,6 +11,7 @@ use base::{
     Cut, Key, LogPosition, NodeId, PartitionId, Rank, RegionId, Row, SqlError, TableId, Time, Token, TxnId,
 };
 use colstore::{TableSnapshot, Wanted};
+use reads::replica::ReadPolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -65,6 +66,13 @@ pub enum Request {
         name: WishName,
         result: Result<bool, SqlError>,
     },
+    /// As [`Request::ReadRows`], under another policy than the node's own where it keeps replicas of the rows.
+    ReadRowsUnder {
+        policy: ReadPolicy,
+        read: ReadRows,
+    },
+    /// The process is about to end: other nodes are to lead what this one leads.
+    HandOver,
 }
 
 /// Rows to lock together at their home.
@@ -95,7 +103,8 @@ pub struct PinId(pub u64);
 pub struct ReadRows {
     /// A pinned cut; `None` chooses one by `consistency` and `token`.
     pub at: Option<Rank>,
-    /// As for [`Request::Pin`]. Rows are read at the nearest copy, whatever the level.
+    /// As for [`Request::Pin`]. Rows are read at the nearest copy, whatever the level,
+    /// or at a replica that this node keeps of them, as [`crate::node::Kept::policy`] says.
     pub consistency: Consistency,
     pub token: Token,
     pub reads: Vec<RowRead>,
@@ -192,6 +201,17 @@ pub struct Source {
     /// From the query's arrival until the part was readable, and how long the reader itself had waited.
     pub opened_ns: u64,
     pub waited_ns: u64,
+}
+
+/// How a node's replicas of rows are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaReport {
+    /// Everything at or below it is applied; `None`: a copy is arriving.
+    pub complete: Option<Rank>,
+    pub rows: u64,
+    /// Questions to partitions, and how many of them what was published answered.
+    pub fetches_sent: u64,
+    pub fetches_loaded: u64,
 }
 
 /// A node's counters and gauges.

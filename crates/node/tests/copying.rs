@@ -124,7 +124,13 @@ impl Cluster {
         let mut access = AccessSet::default();
         self.topology.partition_ids().for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
         let (program, access) = (Arc::new(program), Arc::new(access));
-        let submission = Submission { program, access, token: Token::default(), request: None };
+        let submission = Submission {
+            program,
+            access,
+            token: Token::default(),
+            request: None,
+            isolation: Default::default(),
+        };
         self.step(NodeId(0), |host| _ = host.request(Request::Submit(submission)));
     }
     /// Of the table's description.
@@ -165,6 +171,7 @@ impl Cluster {
             primary_key_name: "t_pkey".into(),
             indexes: Vec::new(),
             checks: Vec::new(),
+            foreign: Default::default(),
             placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
         };
         let actions = vec![SchemaAction::CreateTable(table)];

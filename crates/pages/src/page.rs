@@ -6,6 +6,7 @@ pub const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem au
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse;margin:.6rem 0}\
 td,th{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #e6e6e6}\
 td:first-child,th:first-child{text-align:left}tr.total{font-weight:600}\
+@media(max-width:48rem){table{display:block;overflow-x:auto}}\
 .note{color:#666;font-size:.9rem}.bad{color:#b00020}figure{margin:1rem 0}svg{max-width:100%;height:auto}";
 
 /// A page that needs nothing beside itself.
@@ -15,7 +16,8 @@ impl Page {
     pub fn new(title: &str) -> Page {
         let title = escaped(title);
         Page(format!(
-            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
              <style>{STYLE}</style></head><body><h1>{title}</h1>"
         ))
     }

@@ -9,8 +9,9 @@
 //! well closed under dependencies) loses that: see [`rule::perseus`].
 
 pub mod batches;
-pub mod calibration;
 pub mod estimate;
 pub mod graph;
 pub mod protocol;
+pub mod replica;
 pub mod rule;
+pub mod share;

@@ -41,6 +41,9 @@ pub enum Ask {
     Timestamp,
     /// The last barrier below which every partition is complete.
     Batches,
+    /// A rank that these close for what is read, and up to where their logs have to be applied for it
+    /// ([`crate::replica`]); shared with other reads of the same partitions.
+    Fetch(Vec<PartitionId>),
 }
 
 impl Ask {
@@ -49,6 +52,7 @@ impl Ask {
             Ask::Close(close) => close.partition,
             Ask::Calibrate(partition) | Ask::Latest(partition, _) | Ask::Record(partition, _) => *partition,
             Ask::Timestamp | Ask::Batches => PartitionId(0),
+            Ask::Fetch(partitions) => partitions[0],
         }
     }
 }
@@ -77,6 +81,12 @@ pub enum Told {
     Batches {
         published: Rank,
     },
+    /// By all that are read: positions up to which their logs have to be applied.
+    Fetched {
+        rank: Rank,
+        needs: BTreeMap<PartitionId, LogPosition>,
+        waited_ns: u64,
+    },
 }
 
 impl Told {
@@ -85,7 +95,7 @@ impl Told {
             Told::Closed { partition, .. }
             | Told::Calibrated { partition, .. }
             | Told::Latest { partition, .. } => *partition,
-            Told::Timestamp { .. } | Told::Batches { .. } => PartitionId(0),
+            Told::Timestamp { .. } | Told::Batches { .. } | Told::Fetched { .. } => PartitionId(0),
         }
     }
 }
@@ -170,10 +180,14 @@ pub enum Mutant {
     OwnCutAtEachReader,
     /// A reader whose lease is over goes on with what it has.
     ReadAfterLease,
+    /// A read at a replica of rows is served with a question that was under way when it arrived.
+    JoinFetchUnderWay,
+    /// The tracker does not learn what is written.
+    ForgetWrites,
 }
 
 impl Mutant {
-    /// All of them.
+    /// Those that a campaign's runs reach: nodes keep no replicas of rows there (`sim/tests/replicas.rs` does).
     pub const ALL: [Mutant; 8] = [
         Mutant::KeepDescendants,
         Mutant::TokenWithoutAncestors,

@@ -23,6 +23,8 @@ mod copy;
 
 mod live;
 
+mod follow;
+
 mod execute;
 
 mod invariants;

@@ -164,6 +164,11 @@ impl Store {
         self.tables.get(&table).map_or(0, |table| table.live)
     }
 
+    /// Whether a table has such a row, as of now.
+    pub fn has_row(&self, table: TableId, key: &Key) -> bool {
+        self.tables.get(&table).is_some_and(|table| table.rows.latest(key).is_some())
+    }
+
     /// Refuses a cut whose versions may be gone.
     pub(crate) fn check_cut(&self, cut: Rank) -> SqlResult<()> {
         if cut < self.collected_below {

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How fast a clock goes astray and comes back: a nanosecond in so many.
 const SLEW: i64 = 4;
 
+/// The closest of so many readings counts.
+const READINGS: usize = 8;
+
 /// ns since 1970 that never run backwards. All nodes of one process share it, so between them ε = 0, unless some
 /// are led astray ([`Clock::lead_astray`]).
 #[derive(Clone, Debug)]
@@ -46,9 +49,34 @@ impl Way {
 }
 
 impl Clock {
+    /// Reads the time of day, between two readings of the monotonic clock that lie close together: a thread that is
+    /// interrupted between them would set the clock wrong by that long, for the life of the process.
     pub fn new() -> Clock {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Clock { origin: Instant::now(), origin_ns: since_epoch.as_nanos() as u64, astray: Arc::default() }
+        let reading = || {
+            let before = Instant::now();
+            let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let took = before.elapsed();
+            (took, before + took / 2, since_epoch.as_nanos() as u64)
+        };
+        let closest = (0..READINGS).map(|_| reading()).min_by_key(|(took, ..)| *took);
+        let (_, origin, origin_ns) = closest.expect("there are readings");
+        Clock { origin, origin_ns, astray: Arc::default() }
+    }
+    /// One that shows more than `least` from its beginning: waits until it does, or, if that would take longer than
+    /// `patience`, is ahead of the machine's clock from now on.
+    pub fn after(least: Time, patience: Duration) -> Clock {
+        let mut clock = Clock::new();
+        let lacking = Duration::from_nanos((least.0 + 1).saturating_sub(clock.now().0));
+        match lacking <= patience {
+            true => std::thread::sleep(lacking),
+            false => {
+                tracing::warn!(
+                    "the machine's clock was set back by {lacking:?}; nodes go on where they were"
+                );
+                clock.origin_ns += lacking.as_nanos() as u64;
+            }
+        }
+        clock
     }
     /// One that shows the same, and can be led astray by itself.
     pub fn another(&self) -> Clock {
@@ -93,6 +121,15 @@ impl Default for Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_shows_more_than_it_may_have_shown_before() {
+        let now = Clock::new().now();
+        for ahead_ms in [0, 20, 60_000] {
+            let least = now + ahead_ms * 1_000_000;
+            assert!(Clock::after(least, Duration::from_millis(100)).now() > least, "{ahead_ms} ms");
+        }
+    }
 
     #[test]
     fn a_clock_goes_astray_and_back_and_never_backwards() {

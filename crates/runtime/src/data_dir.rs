@@ -2,22 +2,31 @@
 //!
 //! A directory is one life of its logs, named by when it was made ([`DataDir::incarnation`]). Inside: `lock` (locked by
 //! the process that uses it), `made-with` (settings, one `name value` a line, which must be the same for ever), and one
-//! directory per node ([`NodeLog`]). KEEPS: one process at a time; a directory that holds
-//! anything else is left alone.
+//! directory per node ([`NodeLog`], [`RecordLog`]). KEEPS: one process at a time; a directory that holds
+//! anything else is left alone; once every node has begun, a node whose directory is gone is refused.
 
 use crate::files::{make_directory, sync_directory};
 use crate::node_log::{DiskError, NodeLog, io};
+use crate::record_log::{RecordLog, Recovered};
+use crate::room::{RESERVE_BYTES, Room};
 use base::NodeId;
 use base::cut::Incarnation;
+use base::process::Recorded;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A directory of this process.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
     incarnation: Incarnation,
+    /// What it was made with.
+    settings: Vec<(String, String)>,
+    /// Every node has been opened once: none of them may be missing.
+    has_begun: bool,
+    room: Arc<Room>,
     /// Released when the process ends, however it does.
     _lock: File,
 }
@@ -26,6 +35,11 @@ const LOCK: &str = "lock";
 const MADE_WITH: &str = "made-with";
 /// The line that names the life of the logs.
 const INCARNATION: &str = "incarnation";
+/// The line that says that every node has been opened.
+const BEGUN: &str = "begun";
+/// The line that names the format of `made-with`, and the one that is read and written. A file without it has format 1.
+const FORMAT: &str = "format";
+const FORMAT_NUMBER: u32 = 1;
 
 impl DataDir {
     /// Takes a directory, made if it is not there. `settings` have to be what it was made with, except those
@@ -37,7 +51,13 @@ impl DataDir {
             let others = std::fs::read_dir(path).map_err(io(path, "read"))?;
             let others = others.filter_map(Result::ok).map(|entry| entry.file_name());
             // A first start may have been cut short before it wrote anything down.
-            let is_known = |name: &std::ffi::OsStr| name == LOCK || name == temporary().as_str();
+            // One that replaces a lost one was prepared.
+            let is_known = |name: &std::ffi::OsStr| {
+                name == LOCK
+                    || name == temporary().as_str()
+                    || name == crate::tcp::lives::FILE
+                    || Room::is_own(name)
+            };
             if let Some(other) = others.filter(|name| !is_known(name)).min() {
                 let why = format!("holds {} but no database; choose an empty directory", other.display());
                 return Err(DiskError::Foreign { path: path.to_path_buf(), why });
@@ -53,22 +73,51 @@ impl DataDir {
             TryLockError::WouldBlock => DiskError::InUse { path: path.to_path_buf() },
             TryLockError::Error(error) => io(&lock_path, "lock")(error),
         })?;
-        let incarnation = Incarnation(crate::clock::Clock::new().now().0);
-        let mut directory = DataDir { path: path.to_path_buf(), incarnation, _lock: lock };
+        let room = Arc::new(Room::open(path, RESERVE_BYTES).map_err(io(path, "write to"))?);
+        let mut directory = DataDir {
+            path: path.to_path_buf(),
+            incarnation: Incarnation(crate::clock::Clock::new().now().0),
+            settings: settings.iter().map(|(name, value)| (name.to_string(), value.clone())).collect(),
+            has_begun: false,
+            room,
+            _lock: lock,
+        };
         if !path.join(MADE_WITH).exists() {
-            directory.write_down(settings)?;
+            directory.write_down()?;
             return Ok(directory);
         }
+        directory.check_format()?;
         let has_changed = directory.compare(settings, may_differ)?;
+        directory.has_begun = directory.value(BEGUN)?.is_some();
         match directory.value(INCARNATION)?.and_then(|text| text.parse().ok()) {
             Some(known) => directory.incarnation = Incarnation(known),
             // Made before lives had names: this one is named now.
-            None => return directory.write_down(settings).map(|()| directory),
+            None => return directory.write_down().map(|()| directory),
         }
         if has_changed {
-            directory.write_down(settings)?;
+            directory.write_down()?;
         }
         Ok(directory)
+    }
+
+    fn check_format(&self) -> Result<(), DiskError> {
+        let found = self.value(FORMAT)?.unwrap_or_else(|| FORMAT_NUMBER.to_string());
+        if found == FORMAT_NUMBER.to_string() {
+            return Ok(());
+        }
+        let why = format!(
+            "has format {found}; this program reads format {FORMAT_NUMBER}. Start the build that wrote it"
+        );
+        Err(DiskError::Foreign { path: self.path.join(MADE_WITH), why })
+    }
+
+    /// Every node has been opened. From now on a node whose directory is not there has lost what it had.
+    pub fn begin(&mut self) -> Result<(), DiskError> {
+        if self.has_begun {
+            return Ok(());
+        }
+        self.has_begun = true;
+        self.write_down()
     }
 
     /// The life of these logs: the same for as long as the directory is.
@@ -105,9 +154,13 @@ impl DataDir {
         Ok(has_changed)
     }
 
-    fn write_down(&self, settings: &[(&str, String)]) -> Result<(), DiskError> {
-        let mut text: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    fn write_down(&self) -> Result<(), DiskError> {
+        let mut text = format!("{FORMAT} {FORMAT_NUMBER}\n");
+        self.settings.iter().for_each(|(name, value)| text.push_str(&format!("{name} {value}\n")));
         text.push_str(&format!("{INCARNATION} {}\n", self.incarnation.0));
+        if self.has_begun {
+            text.push_str(&format!("{BEGUN} yes\n"));
+        }
         let (path, new) = (self.path.join(MADE_WITH), self.path.join(temporary()));
         let mut file = File::create(&new).map_err(io(&new, "make"))?;
         file.write_all(text.as_bytes()).map_err(io(&new, "write"))?;
@@ -130,21 +183,34 @@ impl DataDir {
                 Some(false) => {}
             }
         }
-        match (missing, written) {
-            (Some(missing), Some(written)) => {
-                let why = format!("is not there, but {} is; restore it from a copy", written.display());
-                Err(DiskError::Foreign { path: missing, why })
-            }
-            _ => Ok(()),
-        }
+        let Some(missing) = missing else { return Ok(()) };
+        let why = match written {
+            Some(written) => format!("is not there, but {} is; {RESTORE}", written.display()),
+            None if self.has_begun => format!("is not there, and it was once; {RESTORE}"),
+            None => return Ok(()),
+        };
+        Err(DiskError::Foreign { path: missing, why })
     }
 
     fn log_path(&self, node: NodeId) -> PathBuf {
         self.path.join(format!("node-{}", node.0))
     }
 
+    /// A node that has come back with its records, or a new one; see [`RecordLog::open`].
+    pub fn records<P: Recorded>(
+        &self,
+        node: NodeId,
+        checkpoint_bytes: u64,
+        make: impl FnOnce(u32) -> P,
+    ) -> Result<Recovered<P>, DiskError> {
+        self.check_complete(std::iter::once(node))?;
+        let (path, room) = (self.log_path(node), self.room.clone());
+        RecordLog::open(&path, room, node, self.incarnation, checkpoint_bytes, make)
+    }
+
     /// The log of one node, and what it holds.
     pub fn log(&self, node: NodeId) -> Result<(NodeLog, Vec<Vec<u8>>), DiskError> {
+        self.check_complete(std::iter::once(node))?;
         let path = self.log_path(node);
         let former = path.with_extension("log");
         if former.exists() {
@@ -154,6 +220,9 @@ impl DataDir {
         NodeLog::open(&path, node, self.incarnation)
     }
 }
+
+/// What to do about what is missing.
+const RESTORE: &str = "restore the whole directory from a copy, or the database from a backup";
 
 fn temporary() -> String {
     format!("{MADE_WITH}.new")
@@ -248,6 +317,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_directory_of_something_else_is_left_alone() {
+        let scratch = Scratch::new();
+        // Of a first start that was cut short.
+        std::fs::write(scratch.0.join("reserve"), "").unwrap();
+        drop(DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap());
         let scratch = Scratch::new();
         std::fs::write(scratch.0.join("thesis.tex"), "").unwrap();
         let error = DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap_err().to_string();

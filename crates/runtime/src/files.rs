@@ -92,7 +92,7 @@ impl Disk for Files {
             Op::Write { path, at, bytes } => self.write(path, *at, bytes),
             Op::Cut { path, bytes } => self.file(path).and_then(|file| file.set_len(*bytes)),
             Op::Sync { path } => self.file(path).and_then(|file| file.sync_data()),
-            Op::SyncDirectory { path } => sync_directory(&self.path(path)),
+            Op::SyncDirectory { path } => absent_is(sync_directory(&self.path(path)), ()),
             Op::Rename { from, to } => {
                 self.open = None;
                 std::fs::rename(self.path(from), self.path(to))
@@ -139,10 +139,7 @@ fn absent_is<T>(result: std::io::Result<T>, absent: T) -> std::io::Result<T> {
 }
 
 fn failed(doing: &'static str, path: &str, error: Error) -> Failed {
-    let why = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Failure::Full,
-        _ => Failure::Other(error.to_string()),
-    };
+    let why = if crate::room::is_full(&error) { Failure::Full } else { Failure::Other(error.to_string()) };
     Failed { doing, path: path.to_string(), why }
 }
 

@@ -20,16 +20,21 @@
 //! that had come and were not stepped; its clients are told. To the others it is a machine that lost its power
 //! and comes back with what its disk has: a durable node's state is what it stepped, no more and no less.
 
+mod inbox;
+mod links;
+mod recording;
 mod vanishing;
 mod writing;
 
 use crate::clock::Clock;
 use crate::node_log::NodeLog;
-use base::process::{Computation, Effect, Effects, Event, PersistToken, Process};
+use base::process::{Computation, Effect, Effects, Event, PersistToken, Process, Published};
 use base::{NodeId, RequestId, Time};
+use inbox::{Due, Inbox};
+pub use links::Links;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use recording::{Recording, Writers};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -46,11 +51,6 @@ impl std::fmt::Display for Gone {
     }
 }
 impl std::error::Error for Gone {}
-
-/// Where a host's messages go.
-pub trait Links<P: Process>: Send + Sync {
-    fn send(&self, now: Time, from: NodeId, to: NodeId, message: P::Message);
-}
 
 /// Niceness of background threads: a third of the weight of threads at 0 when they compete, so that what
 /// they do is done in the end, however busy the clients are.
@@ -78,7 +78,16 @@ pub struct Host<P: Process> {
     /// Where long computations go; `None` before the start and after the end.
     workbench: Mutex<Option<mpsc::Sender<(u32, Computation<P>)>>>,
     disk: Mutex<Disk>,
+    /// The threads that write records.
+    writers: Mutex<Writers<P>>,
+    shown: Shown<P>,
+}
+
+/// What others see of the node without waiting for it.
+struct Shown<P: Process> {
     watcher: OnceLock<Watcher<P>>,
+    /// For whoever can reach this process's memory.
+    published: Mutex<Option<Arc<dyn Published<P::Message>>>>,
 }
 
 /// Looks at a node between two steps; must be quick.
@@ -101,6 +110,8 @@ struct Running<P: Process> {
     pending: BTreeMap<RequestId, oneshot::Sender<P::Reply>>,
     links: Option<Arc<dyn Links<P>>>,
     effects: Effects<P>,
+    /// Of a node that records what it has to remember.
+    recording: Option<Recording<P>>,
 }
 
 /// A request that waits to be stepped, and who waits for its reply.
@@ -108,36 +119,6 @@ struct Left<P: Process> {
     id: RequestId,
     request: P::Request,
     sender: oneshot::Sender<P::Reply>,
-}
-
-struct Inbox<P: Process> {
-    due: BinaryHeap<Due<P>>,
-    sequence: u64,
-}
-
-/// Something that happens at a time; ties in the order of arrival.
-struct Due<P: Process> {
-    at: Time,
-    sequence: u64,
-    event: Event<P>,
-}
-
-impl<P: Process> PartialEq for Due<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl<P: Process> Eq for Due<P> {}
-impl<P: Process> PartialOrd for Due<P> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<P: Process> Ord for Due<P> {
-    /// Reversed: the heap's greatest is the earliest.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
 }
 
 impl<P: Process + Send + 'static> Host<P> {
@@ -152,6 +133,7 @@ impl<P: Process + Send + 'static> Host<P> {
     }
 
     fn on(disk: Disk, id: NodeId, process: P, clock: Clock) -> Arc<Host<P>> {
+        let published = process.published();
         Arc::new(Host {
             id,
             clock,
@@ -160,9 +142,10 @@ impl<P: Process + Send + 'static> Host<P> {
                 pending: BTreeMap::new(),
                 links: None,
                 effects: Effects::new(),
+                recording: None,
             }),
             left: Mutex::new(VecDeque::new()),
-            inbox: Mutex::new(Inbox { due: BinaryHeap::new(), sequence: 0 }),
+            inbox: Mutex::default(),
             life: AtomicU32::new(0),
             wake: Condvar::new(),
             failed: AtomicBool::new(false),
@@ -171,7 +154,8 @@ impl<P: Process + Send + 'static> Host<P> {
             next_request: AtomicU64::new(1),
             workbench: Mutex::new(None),
             disk: Mutex::new(disk),
-            watcher: OnceLock::new(),
+            writers: Mutex::default(),
+            shown: Shown { watcher: OnceLock::new(), published: Mutex::new(published) },
         })
     }
 
@@ -179,7 +163,7 @@ impl<P: Process + Send + 'static> Host<P> {
     /// one: later ones are ignored.
     pub fn watch(&self, watcher: impl Fn(&P) + Send + Sync + 'static) {
         let running = self.running.lock();
-        self.watcher.get_or_init(|| Box::new(watcher))(&running.process);
+        self.shown.watcher.get_or_init(|| Box::new(watcher))(&running.process);
         self.let_go(running);
     }
 
@@ -234,6 +218,7 @@ impl<P: Process + Send + 'static> Host<P> {
             self.life.fetch_add(1, Relaxed);
             inbox.due.clear();
         }
+        *self.shown.published.lock() = process.published();
         running.process = process;
         running.effects = Effects::new();
         running.pending.clear();
@@ -253,6 +238,7 @@ impl<P: Process + Send + 'static> Host<P> {
             .spawn(move || labourer.labour(work))
             .expect("a thread can be started");
         self.start_writing();
+        self.start_recording();
         {
             let mut running = self.running.lock();
             running.links = Some(links);
@@ -274,6 +260,11 @@ impl<P: Process + Send + 'static> Host<P> {
         let inbox = self.inbox.lock();
         self.wake.notify_all();
         drop(inbox);
+    }
+
+    /// Events that wait for the driver, timers included.
+    pub fn backlog(&self) -> usize {
+        self.inbox.lock().due.len()
     }
 
     /// Puts an event into the inbox, to be stepped at `at`.
@@ -403,8 +394,12 @@ impl<P: Process + Send + 'static> Host<P> {
         let mut effects = std::mem::take(&mut running.effects);
         while let Some(event) = next.pop_front() {
             let now = self.clock.now();
+            if let Event::Stable { records } = &event {
+                self.release(running, now, *records);
+            }
+            let mut has_recorded = false;
             running.process.step(now, event, &mut effects);
-            if let Some(watcher) = self.watcher.get() {
+            if let Some(watcher) = self.shown.watcher.get() {
                 watcher(&running.process);
             }
             for effect in effects.drain() {
@@ -412,34 +407,32 @@ impl<P: Process + Send + 'static> Host<P> {
                     Effect::Send { to, message } if to == self.id => {
                         next.push_back(Event::Message { from: self.id, message });
                     }
-                    Effect::Send { to, message } => {
-                        let links = running.links.as_ref().expect("a started node has links");
-                        links.send(now, self.id, to, message);
+                    Effect::Send { to, message } => self.send(running, now, to, message),
+                    Effect::Load { of, message } => {
+                        match running.links.as_ref().and_then(|links| links.load(self.id, of, &message)) {
+                            Some(message) => next.push_back(Event::Message { from: of, message }),
+                            None => self.send(running, now, of, message),
+                        }
                     }
                     Effect::SendAll { to, message } => {
-                        let links = running.links.as_ref().expect("a started node has links");
-                        for to in to {
-                            match to == self.id {
-                                true => {
-                                    next.push_back(Event::Message { from: self.id, message: message.clone() })
-                                }
-                                false => links.send(now, self.id, to, message.clone()),
-                            }
+                        for _ in to.iter().filter(|to| **to == self.id) {
+                            next.push_back(Event::Message { from: self.id, message: message.clone() });
                         }
+                        self.send_all(running, now, to, message);
                     }
                     Effect::Timer { at, timer } if at <= self.clock.now() => {
                         next.push_back(Event::Timer(timer))
                     }
                     Effect::Timer { at, timer } => self.deliver(at, Event::Timer(timer)),
                     Effect::GiveWay { timer } => self.deliver(now, Event::Timer(timer)),
+                    Effect::Reply { id, reply } if has_recorded => self.reply_later(running, id, reply),
                     Effect::Reply { id, reply } if Some(id) == own => own_reply = Some(reply),
-                    Effect::Reply { id, reply } => {
-                        if let Some(sender) = running.pending.remove(&id) {
-                            // The client may have gone meanwhile.
-                            _ = sender.send(reply);
-                        }
-                    }
+                    Effect::Reply { id, reply } => running.reply(id, reply),
                     Effect::Compute(work) => self.compute(work),
+                    Effect::Record(record) => {
+                        has_recorded = true;
+                        running.record(record);
+                    }
                     Effect::Persist { token, record } => match &*self.disk.lock() {
                         // A writer that has failed has stopped the node.
                         Disk::Served(writer) => _ = writer.send((token, record)),
@@ -522,8 +515,9 @@ impl<P: Process + Send + 'static> Host<P> {
             }
             self.let_go(running);
         }
-        // Waiting clients learn that the node is gone.
+        // Waiting clients learn that the node is gone, and the log that nothing comes any more.
         let mut running = self.running.lock();
+        running.recording = None;
         running.pending.clear();
         self.let_go(running);
     }

@@ -8,11 +8,16 @@
 use crate::clock::Clock;
 use crate::host::{Host, Links};
 use crate::node_log::NodeLog;
-use base::process::{Event, Process};
+use crate::record_log::Recovered;
+use base::process::{Event, Process, Recorded};
 use base::topology::Topology;
 use base::{NodeId, RegionId, Time};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A node's clock is recorded a second ahead.
+const WAITS_FOR_CLOCK: Duration = Duration::from_millis(1_500);
 
 /// A running cluster; dropping it stops every node.
 pub struct LocalCluster<P: Process + Send + 'static> {
@@ -35,6 +40,13 @@ impl<P: Process + Send + 'static> Links<P> for Wires<P> {
         let at = Time(at.0.saturating_add_signed(host.clock_offset_ns() - own_ns));
         host.deliver(at, Event::Message { from, message });
     }
+    /// Nodes of one region share their memory; between regions there is a distance.
+    fn load(&self, by: NodeId, of: NodeId, message: &P::Message) -> Option<P::Message> {
+        if self.topology.region_of(by) != self.topology.region_of(of) {
+            return None;
+        }
+        self.hosts[usize::from(of.0)].upgrade()?.load(message)
+    }
 }
 
 impl<P: Process + Send + 'static> LocalCluster<P> {
@@ -50,6 +62,22 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
         assert_eq!(nodes.len(), topology.nodes.len(), "one log per node");
         let clock = Clock::new();
         let host = |(id, (node, log))| Host::with_log(id, node, clock.another(), log);
+        let hosts = topology.node_ids().zip(nodes).map(host).collect();
+        LocalCluster::run(topology, hosts)
+    }
+
+    /// The same, where each node keeps records. Their clocks show more than they may have shown before: for a moment that
+    /// is waited for, and beyond it, where the machine's clock was set back, they are ahead of it from now on.
+    pub fn start_with_records(topology: Arc<Topology>, nodes: Vec<Recovered<P>>) -> LocalCluster<P>
+    where
+        P: Recorded,
+    {
+        assert_eq!(nodes.len(), topology.nodes.len(), "one log per node");
+        let least = nodes.iter().map(|node| node.clock).max().unwrap_or(Time::ZERO);
+        let clock = Clock::after(least, WAITS_FOR_CLOCK);
+        let host = |(id, node): (NodeId, Recovered<P>)| {
+            Host::with_records(id, node.process, clock.another(), node.log)
+        };
         let hosts = topology.node_ids().zip(nodes).map(host).collect();
         LocalCluster::run(topology, hosts)
     }
@@ -99,6 +127,7 @@ impl<P: Process + Send + 'static> Drop for LocalCluster<P> {
             // A driver never panics: steps are fenced.
             _ = thread.join();
         }
+        self.hosts.iter().for_each(|host| host.join_writers());
     }
 }
 

@@ -46,10 +46,20 @@ impl fmt::Display for DiskError {
             DiskError::Refused { directory, why } => {
                 write!(f, "in {}: {why}", directory.display())?;
                 match why {
-                    Refused::Damaged { .. } | Refused::Missing { .. } => {
-                        f.write_str(". Data that was synced is lost; restore the directory from a copy")
+                    Refused::Damaged { .. } | Refused::Missing { .. } => f.write_str(
+                        ". Data that was synced is lost; restore the directory from a copy, or the database from a backup",
+                    ),
+                    Refused::Format { found, reads, .. } if found > reads => {
+                        f.write_str(". A later build wrote it; start that one")
                     }
-                    _ => Ok(()),
+                    Refused::Format { .. } => f.write_str(". An earlier build wrote it; start that one"),
+                    Refused::Differs { .. } => {
+                        f.write_str(". Put the directory back where it was, or name another one with --data")
+                    }
+                    Refused::Disk(failed) if failed.why == durability::Failure::Full => {
+                        f.write_str(". Make room on it and start again; nothing that was answered is lost")
+                    }
+                    Refused::Disk(_) => Ok(()),
                 }
             }
             DiskError::Stopped { directory, why } => write!(f, "in {}: {why}", directory.display()),
@@ -251,7 +261,10 @@ mod tests {
         let path = scratch.0.join("node");
         write(&path, &[b"one"]);
         let error = NodeLog::open(&path, NodeId(3), MADE).unwrap_err().to_string();
-        assert!(error.ends_with("identity belongs elsewhere: node is n2, not n3"), "{error}");
+        assert!(
+            error.contains("identity belongs elsewhere: node is n2, not n3. Put the directory back"),
+            "{error}"
+        );
         let error = NodeLog::open(&path, NodeId(2), Incarnation(6)).unwrap_err().to_string();
         assert!(error.contains("cluster is 00000000000000000000000000000005, not 0"), "{error}");
         let (mut log, _) = open(&path).unwrap();

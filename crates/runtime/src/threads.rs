@@ -1,10 +1,68 @@
 //! What threads are given: stacks, and priorities. Background work runs where a node or a connection leaves a core idle.
+//!
+//! A stack's pages stay with the process once they were touched. A thread that has walked a deep tree would keep tens of
+//! MiB for as long as it lives, so threads that live on give them back ([`give_back_stack`]).
 
+#[cfg(target_os = "linux")]
+use std::cell::Cell;
 use std::time::Duration;
 
 /// Stack of every thread that walks statements, plans or expressions, which is done by recursion. Their depth is bounded
 /// where texts are parsed, so that what a statement needs is far below. Only what is touched takes memory.
 pub const STACK_BYTES: usize = 256 << 20;
+
+/// What is left of a stack below the caller: enough for the calls that follow on most statements.
+#[cfg(target_os = "linux")]
+const STACK_KEPT_BYTES: usize = 256 << 10;
+
+/// Gives the pages of the calling thread's stack that lie below the caller's frame back to the system. They read as zero
+/// when they are used again. Nothing is done on a thread whose stack the system does not tell.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the standard library has no call for a thread's stack")]
+pub fn give_back_stack() {
+    let Some((lowest, highest)) = stack_bounds() else { return };
+    let here = (&raw const lowest).addr();
+    let end = (here.saturating_sub(STACK_KEPT_BYTES)) & !(ALIGNMENT_BYTES - 1);
+    if here > highest || end <= lowest {
+        return;
+    }
+    // SAFETY: [lowest, end) lies in this thread's own stack, more than `STACK_KEPT_BYTES` below this frame. Stacks grow
+    // downwards on every system of this kind, so no frame is there and nothing may point to it.
+    unsafe { libc::madvise(lowest as *mut libc::c_void, end - lowest, libc::MADV_DONTNEED) };
+}
+
+/// A multiple of the page size of every system of this kind: `madvise` takes whole pages.
+#[cfg(target_os = "linux")]
+const ALIGNMENT_BYTES: usize = 64 << 10;
+
+/// Lowest and highest address of the calling thread's stack. The process' first thread has none: its stack grows.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the standard library has no call for a thread's stack")]
+fn stack_bounds() -> Option<(usize, usize)> {
+    thread_local!(static KNOWN: Cell<Option<Option<(usize, usize)>>> = const { Cell::new(None) });
+    if let Some(known) = KNOWN.get() {
+        return known;
+    }
+    // SAFETY: these take and return integers.
+    let is_first = unsafe { libc::gettid() == libc::getpid() };
+    let mut bounds = None;
+    if !is_first {
+        let mut attributes = std::mem::MaybeUninit::uninit();
+        let (mut lowest, mut bytes) = (std::ptr::null_mut(), 0);
+        // SAFETY: the first call fills the attributes in when it answers 0; the others only read and end them.
+        unsafe {
+            if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) == 0 {
+                if libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut bytes) == 0 {
+                    let first_aligned = (lowest.addr() + ALIGNMENT_BYTES - 1) & !(ALIGNMENT_BYTES - 1);
+                    bounds = Some((first_aligned, lowest.addr() + bytes));
+                }
+                libc::pthread_attr_destroy(attributes.as_mut_ptr());
+            }
+        }
+    }
+    KNOWN.set(Some(bounds));
+    bounds
+}
 
 /// A thread, as the system knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,12 +94,24 @@ pub fn lower(thread: ThreadId, niceness: i32) {
     }
 }
 
+/// A thread's niceness, as the system tells it. Panics if the thread has ended.
+#[cfg(target_os = "linux")]
+pub fn niceness(thread: ThreadId) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.0)).expect("it runs");
+    // The name in brackets may contain anything; niceness is the seventeenth number behind it.
+    let behind = &stat[stat.rfind(')').expect("a name in brackets") + 1..];
+    behind.split_whitespace().nth(16).and_then(|n| n.parse().ok()).expect("a number")
+}
+
 /// The time that a thread of this process has had on a core; `None` if it has ended or the system does not tell.
 #[cfg(target_os = "linux")]
 pub fn cpu_time(thread: ThreadId) -> Option<Duration> {
     let told = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", thread.0)).ok()?;
     Some(Duration::from_nanos(told.split(' ').next()?.parse().ok()?))
 }
+
+#[cfg(not(target_os = "linux"))]
+pub fn give_back_stack() {}
 
 #[cfg(not(target_os = "linux"))]
 pub fn current_thread() -> ThreadId {
@@ -54,4 +124,48 @@ pub fn lower(_: ThreadId, _: i32) {}
 #[cfg(not(target_os = "linux"))]
 pub fn cpu_time(_: ThreadId) -> Option<Duration> {
     None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Touches about 1 KiB of stack a level.
+    #[inline(never)]
+    fn recurse(levels: usize) -> u64 {
+        let mut frame = [levels as u64; 128];
+        std::hint::black_box(&mut frame);
+        let below = if levels == 0 { 0 } else { recurse(levels - 1) };
+        below + frame[levels % 128]
+    }
+
+    /// Pages of this thread's stack that are in memory.
+    #[allow(unsafe_code, reason = "asks the system which pages of the stack are there")]
+    fn resident_bytes() -> usize {
+        let (lowest, highest) = stack_bounds().unwrap();
+        let page_bytes = 4096;
+        let pages = (highest - lowest) / page_bytes;
+        let mut is_resident = vec![0_u8; pages];
+        // SAFETY: the range is this thread's stack, and the vector has an entry for each of its pages.
+        let told = unsafe {
+            libc::mincore(lowest as *mut libc::c_void, pages * page_bytes, is_resident.as_mut_ptr())
+        };
+        assert_eq!(told, 0, "{}", std::io::Error::last_os_error());
+        is_resident.iter().filter(|page| **page & 1 == 1).count() * page_bytes
+    }
+
+    #[test]
+    fn a_stack_that_was_deep_is_given_back_and_used_again() {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let work = || {
+            let sum = recurse(20_000);
+            let deep = resident_bytes();
+            give_back_stack();
+            let after = resident_bytes();
+            assert!(deep > 16 << 20, "{deep}");
+            assert!(after < 1 << 20, "{after}");
+            assert_eq!(recurse(20_000), sum);
+        };
+        thread.spawn(work).unwrap().join().unwrap();
+    }
 }

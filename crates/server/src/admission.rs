@@ -1,7 +1,6 @@
 //! Who may connect: places of a front end, and the seats in which newcomers say who they are.
 //!
-//! KEEPS: a place is taken only by a client that has named its user and database, so silent connections hold
-//! none; seats are bounded, and when all are taken the longest-seated newcomer of the address that has most of
+//! KEEPS: a place is taken only by a client that has proved who it is, so silent connections hold none; seats are bounded, and when all are taken the longest-seated newcomer of the address that has most of
 //! them goes; the last places are the operator's; places and seats are given back when dropped.
 
 use base::error::{SqlError, SqlState};
@@ -11,15 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The user whose connections may take the reserved places.
-pub const OPERATOR: &str = "root";
-
 /// Limits of a front end.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections served at once; one more is refused with 53300.
     pub connections_max: usize,
-    /// Of these, places that only [`OPERATOR`] may take.
+    /// Of these, places that only superusers may take.
     pub connections_reserved: usize,
     /// Places that one address may take, an IPv6 network of 64 bits counting as one. `None`: four of five of those
     /// that are not reserved, and all of them for connections from the machine itself.
@@ -75,6 +71,8 @@ struct State {
     places: usize,
     /// Places by address.
     addresses: BTreeMap<IpAddr, usize>,
+    /// Places by user.
+    users: BTreeMap<Arc<str>, usize>,
     /// Newcomers in the order of their coming.
     seats: BTreeMap<u64, (IpAddr, Arc<Notify>)>,
     next_seat: u64,
@@ -108,12 +106,22 @@ impl Admissions {
         self.state().unseat_one();
     }
 
-    /// A place for a client that has named its user. Errors: 53300.
-    pub fn admit(self: &Arc<Self>, address: IpAddr, user: &str) -> Result<Place, SqlError> {
+    /// Clients that have a place.
+    pub fn places_taken(&self) -> usize {
+        self.state().places
+    }
+
+    /// A place for a client that is this user, who may have `user_max` of them. Errors: 53300.
+    pub fn admit(
+        self: &Arc<Self>,
+        address: IpAddr,
+        user: &str,
+        is_operator: bool,
+        user_max: Option<u32>,
+    ) -> Result<Place, SqlError> {
         let limits = &self.limits;
         let full = |message: &str| SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message);
         let from = counted_as(address);
-        let is_operator = user == OPERATOR;
         let mut state = self.state();
         if state.places >= limits.connections_max {
             return Err(full("sorry, too many clients already")
@@ -124,7 +132,7 @@ impl Admissions {
                 "remaining connection slots are reserved for non-replication superuser connections",
             )
             .detail(format!(
-                "Of {} connections {} are kept for user \"{OPERATOR}\".",
+                "Of {} connections {} are kept for superusers.",
                 limits.connections_max, limits.connections_reserved
             )));
         }
@@ -134,9 +142,15 @@ impl Admissions {
                 .detail(format!("One address may have {} connections.", limits.per_address(address)))
                 .hint("Start the server with a higher --max-connections-per-address."));
         }
+        let of_user = state.users.get(user).copied().unwrap_or(0);
+        if !is_operator && user_max.is_some_and(|most| of_user >= most as usize) {
+            return Err(full(&format!("too many connections for role \"{user}\"")));
+        }
         state.places += 1;
         state.addresses.insert(from, here + 1);
-        Ok(Place { admissions: self.clone(), address: from })
+        let user: Arc<str> = user.into();
+        state.users.insert(user.clone(), of_user + 1);
+        Ok(Place { admissions: self.clone(), address: from, user })
     }
 }
 
@@ -189,17 +203,23 @@ impl Drop for Seat {
 pub struct Place {
     admissions: Arc<Admissions>,
     address: IpAddr,
+    user: Arc<str>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.admissions.state();
         state.places -= 1;
-        let here = state.addresses.get_mut(&self.address).expect("a place was counted at its address");
-        *here -= 1;
-        if *here == 0 {
-            state.addresses.remove(&self.address);
-        }
+        give_back(&mut state.addresses, &self.address);
+        give_back(&mut state.users, &self.user);
+    }
+}
+
+fn give_back<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    let count = counts.get_mut(key).expect("a place was counted when it was taken");
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(key);
     }
 }
 
@@ -209,6 +229,8 @@ mod tests {
     use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Waker};
+
+    const OPERATOR: &str = "root";
 
     fn admissions(limits: Limits) -> Arc<Admissions> {
         Admissions::new(limits)
@@ -221,11 +243,12 @@ mod tests {
     fn the_last_places_are_the_operator_s_and_all_come_back() {
         let all = admissions(Limits { connections_max: 3, connections_reserved: 1, ..Limits::default() });
         let home = address("127.0.0.1");
-        let refused = |user: &str| all.admit(home, user).err().map(|e| (e.state, e.message.clone()));
-        let first = all.admit(home, "a").unwrap();
-        let _second = all.admit(home, "b").unwrap();
+        let take = |user: &str| all.admit(home, user, user == OPERATOR, None);
+        let refused = |user: &str| take(user).err().map(|e| (e.state, e.message.clone()));
+        let first = take("a").unwrap();
+        let _second = take("b").unwrap();
         assert!(refused("c").unwrap().1.starts_with("remaining connection slots are reserved"));
-        let _operator = all.admit(home, OPERATOR).unwrap();
+        let _operator = take(OPERATOR).unwrap();
         assert_eq!(refused(OPERATOR).unwrap().0, SqlState::TOO_MANY_CONNECTIONS);
         assert_eq!(refused("c").unwrap().1, "sorry, too many clients already");
         drop(first);
@@ -236,18 +259,37 @@ mod tests {
     fn an_address_has_its_share() {
         let limits = Limits { connections_max: 13, connections_reserved: 3, ..Limits::default() };
         let all = admissions(limits.clone());
-        let take = |from: &str| all.admit(address(from), "a");
+        let take = |from: &str| all.admit(address(from), "a", false, None);
         let held: Vec<Place> = (0..8).map(|n| take(&format!("2001:db8::{n}")).unwrap()).collect();
         assert!(take("2001:db8::9").err().unwrap().message.starts_with("too many connections from address"));
-        assert!(all.admit(address("2001:db8::9"), OPERATOR).is_ok());
+        assert!(all.admit(address("2001:db8::9"), OPERATOR, true, None).is_ok());
         assert!(take("2001:db8:1::1").is_ok());
         drop(held);
         let local: Vec<_> = (0..10).map(|_| take("127.0.0.1")).collect();
         assert!(local.iter().all(Result::is_ok), "the machine itself may take all");
         let all = admissions(Limits { connections_per_address_max: Some(1), ..limits });
-        let _one = all.admit(address("127.0.0.1"), "a").unwrap();
-        assert!(all.admit(address("::ffff:127.0.0.1"), "a").is_err());
-        assert!(all.admit(address("127.0.0.2"), "a").is_ok());
+        let _one = take_from(&all, "127.0.0.1").unwrap();
+        assert!(take_from(&all, "::ffff:127.0.0.1").is_err());
+        assert!(take_from(&all, "127.0.0.2").is_ok());
+    }
+    fn take_from(all: &Arc<Admissions>, from: &str) -> Result<Place, SqlError> {
+        all.admit(address(from), "a", false, None)
+    }
+
+    #[test]
+    fn a_role_has_no_more_connections_than_it_may() {
+        let all = admissions(Limits::default());
+        let take = |user: &str| all.admit(address("127.0.0.1"), user, false, Some(1));
+        let first = take("a").unwrap();
+        let error = take("a").err().unwrap();
+        assert_eq!(
+            (error.state, error.message.as_str()),
+            (SqlState::TOO_MANY_CONNECTIONS, "too many connections for role \"a\"")
+        );
+        assert!(take("b").is_ok());
+        assert!(all.admit(address("127.0.0.1"), "a", true, Some(1)).is_ok(), "a superuser");
+        drop(first);
+        assert!(take("a").is_ok());
     }
 
     #[test]

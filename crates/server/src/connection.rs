@@ -10,13 +10,13 @@ use crate::extended::Portals;
 use crate::frames::{Ended, Stream};
 use crate::messages::Message;
 use crate::responses::{row_description, send_copy, send_rows};
-use crate::{Registered, Server, copy_in, startup};
+use crate::{Registered, Server, auth, copy_in, startup};
 use base::error::{SqlError, SqlResult, SqlState};
 use futures::FutureExt;
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use pgwire::messages::startup::ParameterStatus;
-use session::{Deadline, Response, Session};
+use session::{Deadline, Response, Session, TransactionStatus};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -54,15 +54,20 @@ async fn begin(
     let late = SqlError::new(SqlState::QUERY_CANCELED, "canceling authentication due to timeout");
     stream.deadline = Some(Deadline { at: Instant::now() + timeout, error: late });
     let welcome = async {
-        let Some(wish) = startup::hear(server, stream).await? else { return Ok(None) };
-        let admitted = server.admissions.admit(peer.ip(), &wish.user);
+        let settings = server.authenticator.current();
+        let Some(wish) = startup::hear(server, &settings, stream).await? else { return Ok(None) };
+        server.drain.check_open().map_err(Ended::Refused)?;
+        auth::authenticate(server, &settings, stream, &wish, peer).await?;
+        let admitted = server.admit(peer.ip(), &wish.user);
         let opened = admitted.and_then(|place| Ok((place, startup::open(server, &wish, peer)?)));
         let (place, mut session) = opened.map_err(Ended::Refused)?;
         let (secret, registered) = server.register(session.process_id(), session.cancel_handle());
         startup::greet(stream, &wish, &mut session, secret).await?;
         Ok(Some(Conversation {
+            server: server.clone(),
             session,
             portals: Portals::default(),
+            is_in_sequence: false,
             skipping: false,
             _place: place,
             _registered: registered,
@@ -96,8 +101,11 @@ async fn begin(
 
 /// A session and its open portals.
 struct Conversation {
+    server: Arc<Server>,
     session: Session,
     portals: Portals,
+    /// Messages of the extended protocol have come, and not their Sync.
+    is_in_sequence: bool,
     /// After an error in the extended protocol: everything up to the next Sync is thrown away.
     skipping: bool,
     _place: Place,
@@ -130,7 +138,13 @@ impl Conversation {
     async fn run(&mut self, stream: &mut Stream) -> Result<(), Ended> {
         loop {
             stream.deadline = self.session.idle_deadline();
-            let frame = stream.receive().await?;
+            let is_open = self.is_in_sequence || self.session.transaction_status() != TransactionStatus::Idle;
+            let frame = tokio::select! {
+                biased;
+                frame = stream.receive() => frame?,
+                error = self.server.drain.ends(is_open) => return Err(Ended::Refused(error)),
+            };
+            self.is_in_sequence = frame.is_extended() && frame.kind != b'S';
             if self.skipping && !matches!(frame.kind, b'S' | b'X') {
                 continue;
             }

@@ -6,10 +6,11 @@
 
 use crate::errors::error_response;
 use crate::messages::{Frame, OPENING_BYTES_MAX, Opening, SMALL_BYTES_MAX, may_be_long};
+use crate::socket::Socket;
 use base::error::{SqlError, SqlResult, SqlState};
 use bytes::{Buf, BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Out;
-use pgwire::messages::response::{ReadyForQuery, TransactionStatus as WireStatus};
+use pgwire::messages::response::{ReadyForQuery, SslResponse, TransactionStatus as WireStatus};
 use session::{Deadline, TransactionStatus};
 use std::future::Future;
 use std::io;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
 
 /// Why a connection is over.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl From<io::Error> for Ended {
 
 /// Frames on a socket. Output gathers until [`Stream::flush`].
 pub struct Stream {
-    socket: TcpStream,
+    socket: Socket,
     input: BytesMut,
     output: BytesMut,
     message_bytes_max: usize,
@@ -78,7 +80,41 @@ pub enum Follows {
 impl Stream {
     pub fn new(socket: TcpStream, message_bytes_max: usize, large: Arc<LargeInputs>) -> Stream {
         let (input, output) = (BytesMut::new(), BytesMut::new());
+        let socket = Socket::Plain(socket);
         Stream { socket, input, output, message_bytes_max, large, counted: 0, deadline: None }
+    }
+
+    /// Says that TLS may begin, and lets it. Errors: 08P01 if bytes came before it, which would be taken for what
+    /// the client says behind it.
+    pub async fn encrypt(&mut self, acceptor: &TlsAcceptor) -> Result<(), Ended> {
+        if !self.input.is_empty() {
+            return Err(Ended::Refused(
+                SqlError::new(SqlState::PROTOCOL_VIOLATION, "received unencrypted data after SSL request")
+                    .detail(
+                        "This could be either a client-software bug or evidence of an attempted \
+                         man-in-the-middle attack.",
+                    ),
+            ));
+        }
+        self.send(Out::SslResponse(SslResponse::Accept))?;
+        self.flush().await?;
+        tokio::select! {
+            biased;
+            done = self.socket.encrypt(acceptor) => Ok(done?),
+            // Nothing can be said before there is encryption.
+            error = passed(self.deadline.as_ref()) => {
+                Err(Ended::Io(io::Error::new(io::ErrorKind::TimedOut, error.to_string())))
+            }
+        }
+    }
+
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self.socket, Socket::Tls(_))
+    }
+
+    /// The common name in the certificate that the client has proved to be its own.
+    pub fn common_name(&self) -> Option<String> {
+        self.socket.client_certificate().and_then(crate::auth::common_name)
     }
 
     /// The next frame of a conversation that has started. May be dropped without losing input.
@@ -217,7 +253,7 @@ impl Stream {
         let Stream { socket, output, deadline, .. } = self;
         tokio::select! {
             biased;
-            written = socket.write_all(&output[..]) => written?,
+            written = socket.write_out(&output[..]) => written?,
             // Part of a message may be written: nothing more can be said.
             error = passed(deadline.as_ref()) => {
                 return Err(Ended::Io(io::Error::new(io::ErrorKind::TimedOut, error.to_string())));
@@ -273,13 +309,14 @@ impl Stream {
     /// stops asking look alike.
     async fn closed(&self) {
         let mut byte = [0u8; 1];
-        if !matches!(self.socket.peek(&mut byte).await, Ok(1)) {
+        let Some(socket) = self.socket.tcp() else { return };
+        if !matches!(socket.peek(&mut byte).await, Ok(1)) {
             return;
         }
         // Data that it sent ahead hides the end from a read, and keeps the socket ready: look now and then.
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            match self.socket.ready(Interest::READABLE).await {
+            match socket.ready(Interest::READABLE).await {
                 Ok(ready) if !ready.is_read_closed() => {}
                 _ => return,
             }

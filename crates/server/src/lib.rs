@@ -4,13 +4,15 @@
 //! conversation itself (who may say what when) is here, because a client that vanishes, cancels or
 //! sends garbage must cost nobody else anything.
 //!
-//! Suggested reading order: [`Server`], `admission`, `frames`, `messages`, `startup`, `connection`, `extended`,
+//! Suggested reading order: [`Server`], `admission`, `socket`, `frames`, `messages`, `auth`, `startup`, `connection`, `drain`, `extended`,
 //! `responses`, `values`, `copy`.
 
 mod admission;
+pub mod auth;
 mod connection;
 mod copy;
 mod copy_in;
+mod drain;
 mod errors;
 mod extended;
 mod frames;
@@ -18,18 +20,22 @@ mod listener;
 mod messages;
 mod options;
 mod responses;
+mod socket;
 mod startup;
 mod values;
 
-pub use admission::{Limits, OPERATOR};
+pub use admission::Limits;
 
-use admission::Admissions;
+use admission::{Admissions, Place};
+use auth::Authenticator;
+use base::error::SqlResult;
 use frames::LargeInputs;
 use session::{CancelHandle, Gateway};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// One node's front end.
@@ -37,16 +43,27 @@ pub struct Server {
     gateway: Arc<Gateway>,
     limits: Limits,
     admissions: Arc<Admissions>,
+    authenticator: Arc<Authenticator>,
     large_inputs: Arc<LargeInputs>,
+    drain: drain::Drain,
     /// By process id: the secret that a cancel request must name, and what it cancels.
     cancels: Mutex<BTreeMap<i32, (i32, CancelHandle)>>,
 }
 
 impl Server {
-    pub fn new(gateway: Arc<Gateway>, limits: Limits) -> Arc<Server> {
+    pub fn new(gateway: Arc<Gateway>, limits: Limits, authenticator: Arc<Authenticator>) -> Arc<Server> {
         let admissions = Admissions::new(limits.clone());
         let large_inputs = LargeInputs::new(limits.input_bytes_max);
-        Arc::new(Server { gateway, limits, admissions, large_inputs, cancels: Mutex::default() })
+        let (cancels, drain) = (Mutex::default(), drain::Drain::default());
+        Arc::new(Server { gateway, limits, admissions, authenticator, large_inputs, drain, cancels })
+    }
+
+    /// A place for a user that has proved who it is. Errors: 53300.
+    fn admit(&self, address: IpAddr, user: &str) -> SqlResult<Place> {
+        let catalog = self.gateway.catalog();
+        let role = catalog.roles.named(user);
+        let is_operator = role.is_some_and(|role| role.is_superuser);
+        self.admissions.admit(address, user, is_operator, role.and_then(|role| role.connections_max))
     }
 
     /// Listens on an address. Errors: the port is in use, or not ours to use.
@@ -58,6 +75,12 @@ impl Server {
     /// all of them.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
         listener::serve(self, listener).await
+    }
+
+    /// Lets nobody in any more and ends all sessions: those in a transaction after it, or after so long at the end of
+    /// their statement. Waits as long again at most; answers how many sessions are left.
+    pub async fn drain(&self, patience: Duration) -> usize {
+        self.drain.run(patience, || self.admissions.places_taken()).await
     }
 
     /// Cancels what a process is doing; silence if the secret is wrong, as PostgreSQL does.

@@ -46,7 +46,7 @@ pub enum Message {
     CopyDone,
     CopyFail(String),
     FunctionCall,
-    /// An answer to a question about passwords, which is not asked.
+    /// An answer to a question about passwords, which is asked before the conversation only.
     Password,
 }
 

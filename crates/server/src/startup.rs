@@ -1,11 +1,11 @@
-//! The start of a conversation: encryption refused, parameters agreed, session opened.
+//! The start of a conversation: encryption agreed or refused, parameters agreed, session opened.
 //!
-//! No authentication yet: whoever can connect is let in under the name it gives, so a server should
-//! listen on loopback only. KEEPS: a client that asks for a database that is not there, or for settings that
+//! Between the parameters and the session the client proves who it is ([`crate::auth`]). KEEPS: a client that asks for a database that is not there, or for settings that
 //! cannot be, is told so and has no session.
 
 use crate::Server;
 use crate::admission::Limits;
+use crate::auth::Settings;
 use crate::frames::{Ended, Stream};
 use crate::messages::Opening;
 use base::error::{SqlError, SqlResult, SqlState};
@@ -43,20 +43,28 @@ pub struct Wish {
 }
 
 /// Listens until the client has said who it is; `None` if it only wanted to cancel something.
-pub async fn hear(server: &Arc<Server>, stream: &mut Stream) -> Result<Option<Wish>, Ended> {
+pub async fn hear(
+    server: &Arc<Server>,
+    settings: &Settings,
+    stream: &mut Stream,
+) -> Result<Option<Wish>, Ended> {
     let (mut has_asked_ssl, mut has_asked_gss) = (false, false);
     loop {
         match stream.receive_opening().await? {
-            Opening::Ssl if !std::mem::replace(&mut has_asked_ssl, true) => {
-                stream.send(Out::SslResponse(SslResponse::Refuse))?;
-                stream.flush().await?;
-            }
+            Opening::Ssl if !std::mem::replace(&mut has_asked_ssl, true) => match &settings.tls {
+                Some(tls) => stream.encrypt(&tls.acceptor).await?,
+                None => {
+                    stream.send(Out::SslResponse(SslResponse::Refuse))?;
+                    stream.flush().await?;
+                }
+            },
             Opening::Gss if !std::mem::replace(&mut has_asked_gss, true) => {
                 stream.send(Out::GssEncResponse(GssEncResponse::Refuse))?;
                 stream.flush().await?;
             }
             Opening::Ssl | Opening::Gss => {
-                return Err(Ended::violation("encryption was refused already"));
+                let answered = if stream.is_encrypted() { "agreed" } else { "refused" };
+                return Err(Ended::violation(format!("encryption was {answered} already")));
             }
             Opening::Cancel { process, secret } => {
                 server.cancel(process, secret);

@@ -5,7 +5,7 @@ use crate::remote_locks::Contention;
 use analytics::Cluster;
 use analytics::{Analytics, NodeContext, RowsMemory};
 use base::schema::Catalog;
-use sql::generators::Generators;
+use sql::generators::{Generators, KeptCounts};
 use sql::interrupt::QueryThreads;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,11 +20,18 @@ pub struct GatewayConfig {
     pub query_memory_bytes: usize,
     /// Where analytical queries run; `None`: where the session runs.
     pub query_threads_pool: Option<Arc<dyn QueryThreads>>,
+    /// Where counts of sequences outlive the process; `None` where nothing does.
+    pub kept_counts: Option<Arc<dyn KeptCounts>>,
 }
 
 impl Default for GatewayConfig {
     fn default() -> Self {
-        GatewayConfig { query_threads: 2, query_memory_bytes: 1 << 30, query_threads_pool: None }
+        GatewayConfig {
+            query_threads: 2,
+            query_memory_bytes: 1 << 30,
+            query_threads_pool: None,
+            kept_counts: None,
+        }
     }
 }
 
@@ -46,6 +53,7 @@ impl Gateway {
         // Counting on from the clock keeps names of a gateway's next life apart from this one's.
         let start_us = (cluster.now().0 / base::time::US) as i64;
         let generators = Generators::new(cluster.node(), cluster.topology().nodes.len(), start_us);
+        let generators = generators.kept_in(config.kept_counts);
         let node = Arc::new(NodeContext::new(cluster.clone(), config.query_threads_pool, generators));
         let analytics = Analytics::new(node.clone(), config.query_threads, config.query_memory_bytes);
         Arc::new(Gateway {
@@ -78,8 +86,13 @@ impl Gateway {
         RowsMemory::new(&self.analytics.memory, "the buffer of a transaction", bytes_max, hint)
     }
 
+    /// The catalog as the node knows it now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.cluster.catalog()
+    }
+
     /// The node's clock in µs since 2000-01-01 UTC.
-    pub(crate) fn now_us(&self) -> i64 {
+    pub fn now_us(&self) -> i64 {
         (self.cluster.now().0 / base::time::US) as i64 - wire::EPOCH_US
     }
 

@@ -11,7 +11,7 @@ mod remote_locks;
 pub mod response;
 pub mod session;
 
-pub use analytics::{BatchStream, Cluster};
+pub use analytics::{BatchStream, Cluster, NotAtReplica, ReplicaCommand, ReplicaHealth};
 pub use gateway::{Gateway, GatewayConfig};
 pub use old_versions::{OldVersions, limit_old_versions};
 pub use response::{CopyFormat, CopyOut, Notice, Response, RowStream, Rows, TransactionStatus};

@@ -6,7 +6,7 @@
 
 use crate::copy::{write_header, write_line};
 use crate::gateway::Gateway;
-use analytics::{BatchStream, PORTION_BYTES, RowsMemory, row_bytes};
+use analytics::{BatchStream, MESSAGE_GROWTH, PORTION_BYTES, RowsMemory, row_bytes};
 use base::error::SqlResult;
 use base::{DataType, Datum};
 use bytes::BytesMut;
@@ -34,7 +34,13 @@ impl Response {
         let Response::Rows(Rows { columns, stream: RowStream::Values(rows, before), tag }) = self else {
             return Ok(self);
         };
-        let bytes: usize = rows.as_slice().iter().map(|row| row_bytes(row)).sum();
+        let sizes = || rows.as_slice().iter().map(|row| row_bytes(row));
+        // One message at a time is made of a row.
+        let message = match sizes().max().map_or(0, |longest| longest + blanks(&columns)) {
+            long if long > PORTION_BYTES => long.saturating_mul(MESSAGE_GROWTH),
+            _ => 0,
+        };
+        let bytes = sizes().sum::<usize>().saturating_add(message);
         let memory = match reading.or(before) {
             None if bytes < PORTION_BYTES => None,
             memory => {
@@ -47,6 +53,15 @@ impl Response {
         };
         Ok(Response::Rows(Rows { columns, stream: RowStream::Values(rows, memory), tag }))
     }
+}
+
+/// Blanks that values of a row may be shown with.
+fn blanks(columns: &[Column]) -> usize {
+    let padded = columns.iter().map(|column| match column.data_type {
+        DataType::Char { length } => length as usize,
+        _ => 0,
+    });
+    padded.sum()
 }
 
 /// Rows on their way, and the tag that follows them.

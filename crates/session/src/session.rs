@@ -13,6 +13,7 @@ mod create_as;
 mod cursor;
 mod ddl;
 mod explain;
+mod foreign_keys;
 mod inserting;
 mod join;
 mod locking;
@@ -23,12 +24,16 @@ mod plan;
 mod prepared;
 mod query;
 mod read;
+mod replicas;
 mod returning;
 mod rich;
+mod roles;
+mod set_config;
 mod settings;
 mod shapes;
 mod simple;
 mod stored;
+mod tables;
 mod timeouts;
 mod transaction;
 mod turns;
@@ -50,9 +55,8 @@ use base::{Datum, SqlError, Token};
 use node::request::{Reply, Request, Submitted};
 use plan::Plan;
 use settings::Settings;
-use sql::cancel::CancelHandle;
-use sql::interrupt;
 use sql::types::ParameterType;
+use sql::{cancel::CancelHandle, interrupt};
 use sqlparser::ast::Statement;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -61,7 +65,7 @@ use transaction::Transaction;
 /// One client's session.
 pub struct Session {
     gateway: Arc<Gateway>,
-    user: String,
+    login: roles::Login,
     database: String,
     settings: Settings,
     /// What this session has seen.
@@ -114,7 +118,7 @@ impl Session {
             settings = settings.without_clocks();
         }
         Session {
-            user: user.into(),
+            login: roles::Login::new(user, &cluster.catalog().roles),
             database: database.into(),
             settings,
             token: Token::default(),
@@ -228,6 +232,7 @@ impl Session {
     async fn run(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
         match plan {
             Plan::Constant(projection) => self.run_constant(projection, parameters),
+            Plan::SetConfig(plan) => self.run_set_config(plan, parameters),
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,
             Plan::Join(plan) => Box::pin(self.run_join(plan, parameters)).await,
             // Boxed, all of these: a future is moved at every level above, whole, whatever branch it takes.
@@ -379,10 +384,13 @@ impl Session {
             catalog,
             search_path: &self.settings.search_path,
             database: &self.database,
-            user: &self.user,
+            user: self.current_user(),
+            session_user: self.settings.get(roles::SESSION_USER),
+            standing: self.standing(),
             process_id: self.activity.process,
             cancel: &self.cancel,
             reads_here: self.reads_here(),
+            through_views: Default::default(),
         }
     }
 
@@ -441,11 +449,12 @@ impl Session {
             access: Arc::new(access),
             token: self.token.clone(),
             request: None,
+            isolation: Default::default(),
         };
         self.name_submission(&mut submission);
         self.in_doubt = true;
         let reply = self.gateway.cluster.request(Request::Submit(submission)).await;
-        self.in_doubt = reply.is_err();
+        self.in_doubt = reply.as_ref().is_err_and(|e| e.state != SqlState::DISK_FULL); // Refused unsent.
         let submitted = match reply? {
             Reply::Submitted(submitted) => submitted?,
             _ => return Err(wrong_reply()),

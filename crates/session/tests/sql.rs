@@ -14,6 +14,8 @@ mod cursors;
 mod ddl;
 #[path = "sql/dml.rs"]
 mod dml;
+#[path = "sql/foreign_keys.rs"]
+mod foreign_keys;
 #[path = "sql/homes.rs"]
 mod homes;
 #[path = "sql/migrations.rs"]

@@ -19,8 +19,26 @@ use std::fmt::Write;
 use txn::any::EngineKind;
 
 /// Engines whose every level keeps its promise, each taken as often as it stands here.
-const ENGINES: [&str; 8] =
-    ["caerus", "perseus", "caerus", "caerus+unbounded-clocks", "caerus", "perseus", "slog", "calvin"];
+const ENGINES: [&str; 11] = [
+    "caerus",
+    "perseus",
+    "caerus",
+    "caerus+unbounded-clocks",
+    GEOGAUSS,
+    "caerus",
+    "perseus",
+    "slog",
+    "calvin",
+    RECORDS,
+    GEOGAUSS,
+];
+/// Stands for one of these.
+const GEOGAUSS: &str = "geogauss";
+const OF_GEOGAUSS: [&str; 5] =
+    [GEOGAUSS, GEOGAUSS, "geogauss+unbounded-clocks", "geogauss+snapshot", "geogauss+repeatable-read"];
+/// Nodes that keep what they record, and come back with it: all of a cluster may crash together.
+const RECORDS: &str = "caerus+records";
+const OF_RECORDS: [&str; 4] = [RECORDS, RECORDS, "slog+records", "calvin+records"];
 const DISTANCES: [&str; 8] = ["wan3", "wan3", "wan4", "wan3", "wan5", "wan3", "azure6", "wan2"];
 /// A region that has lost its memory needs two others.
 const DISTANCES_OF_LOST: [&str; 5] = ["wan3", "wan5", "wan3", "wan4", "azure6"];
@@ -29,7 +47,7 @@ const DISTANCES_OF_TAKE_OVERS: [&str; 6] = ["azure6", "wan3", "wan5", "azure6", 
 /// A home far away has executed a move, and answers, long before a region hears of it that is near the former home.
 const DISTANCES_OF_MOVES: [&str; 4] = ["azure6", "wan3", "azure6", "china3"];
 /// Durable nodes, each with how many machines, where the case may choose.
-const DURABLE_ENGINES: [&str; 6] = ["perseus", "caerus", "perseus", "slog", "caerus", "calvin"];
+const DURABLE_ENGINES: [&str; 7] = ["perseus", "caerus", "perseus", "slog", "caerus", "calvin", "geogauss"];
 const DURABLE_DISTANCES: [&str; 4] = ["wan3", "wan4", "wan2", "wan3"];
 
 /// A long run as far as it has come.
@@ -84,9 +102,16 @@ impl Run {
             let plan = format!("{}-{}", DURABLE_DISTANCES[next(DURABLE_DISTANCES.len())], mix.name());
             return Run::Durable { engine, plan, level, copies, crashes };
         }
-        let engine = ENGINES[kind];
+        let engine = match ENGINES[kind] {
+            GEOGAUSS => OF_GEOGAUSS[next(OF_GEOGAUSS.len())],
+            RECORDS => OF_RECORDS[next(OF_RECORDS.len())],
+            engine => engine,
+        };
         let mix = match engine {
             "caerus" => mixes[next(mixes.len())],
+            // For half of the seeds nodes with partitions crash.
+            _ if OF_RECORDS.contains(&engine) && next(2) == 0 => Mix::REPLICATED[next(Mix::REPLICATED.len())],
+            _ if OF_GEOGAUSS.contains(&engine) => Mix::ALL_MEMBERS[next(Mix::ALL_MEMBERS.len())],
             // Clocks that have no bound cannot leave it.
             "caerus+unbounded-clocks" => {
                 [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::Mixed, Mix::Forgets][next(6)]
@@ -94,10 +119,14 @@ impl Run {
             _ => Mix::ALL[next(Mix::ALL.len())],
         };
         let levels = match engine {
-            "caerus+unbounded-clocks" => &Consistency::ALL[1..],
+            "caerus+unbounded-clocks" | "geogauss+unbounded-clocks" => &Consistency::ALL[1..],
             _ => &Consistency::ALL[..],
         };
-        let level = levels[next(levels.len())];
+        let level = match (engine, mix) {
+            // Only there do cuts name transactions, and rest on what is collected.
+            ("perseus", Mix::SilentReaders) if next(2) == 0 => Consistency::Regular,
+            _ => levels[next(levels.len())],
+        };
         let distances = match mix {
             Mix::TakeOvers => DISTANCES_OF_TAKE_OVERS[next(DISTANCES_OF_TAKE_OVERS.len())],
             Mix::Moves => DISTANCES_OF_MOVES[next(DISTANCES_OF_MOVES.len())],
@@ -113,7 +142,8 @@ impl Run {
             Run::Durable { engine: "perseus", .. } => "perseus, durable",
             Run::Durable { engine: "caerus", .. } => "caerus, durable",
             Run::Durable { engine: "slog", .. } => "slog, durable",
-            Run::Durable { .. } => "calvin, durable",
+            Run::Durable { engine: "calvin", .. } => "calvin, durable",
+            Run::Durable { .. } => "geogauss, durable",
         }
     }
     fn plan(&self) -> &str {
@@ -280,7 +310,7 @@ mod tests {
             Plan::named(plan).unwrap_or_else(|e| panic!("{e}"));
         }
         let engines: BTreeSet<&str> = runs.iter().map(Run::engine).collect();
-        assert_eq!(engines.len(), 9);
+        assert_eq!(engines.len(), 17);
         let mut campaign = Campaign::default();
         (0..4).for_each(|_| campaign.step().unwrap());
         let mut again = Campaign::from_json(&campaign.to_json()).unwrap();

@@ -14,16 +14,25 @@ use reads::rule::printed::Printed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use txn::any::EngineKind;
+use txn::geogauss::Isolation;
 use txn::perseus::printed::{self as order, Majority, Rule};
 
 /// The engines there are, and after a plus sign how queries are read instead of by levels: by PERSEUS' algorithm
-/// as it was published, which promises nothing, or as a baseline does; or that clocks have no bound.
-pub const ENGINES: [&str; 11] = [
+/// as it was published, which promises nothing, or as a baseline does; that clocks have no bound; that nodes keep what they
+/// record, and come back with it; or at which level transactions commit.
+pub const ENGINES: [&str; 18] = [
     "perseus",
     "caerus",
     "slog",
     "calvin",
+    "geogauss",
     "caerus+unbounded-clocks",
+    "geogauss+unbounded-clocks",
+    "geogauss+snapshot",
+    "geogauss+repeatable-read",
+    "caerus+records",
+    "slog+records",
+    "calvin+records",
     "perseus+printed",
     PRINTED_ORDER,
     "perseus+safe-timestamp",
@@ -133,7 +142,11 @@ pub fn soak(
     tell: &mut dyn FnMut(&str),
 ) -> Result<String, Trouble> {
     let plans: Vec<String> = match options.plans.is_empty() {
-        true => Mix::ALL.iter().map(|mix| format!("wan3-{}", mix.name())).collect(),
+        true => {
+            let mixes: &[Mix] =
+                if options.engine.starts_with("geogauss") { &Mix::ALL_MEMBERS } else { &Mix::ALL };
+            mixes.iter().map(|mix| format!("wan3-{}", mix.name())).collect()
+        }
         false => options.plans.clone(),
     };
     let mut levels =
@@ -168,26 +181,42 @@ pub fn soak(
     Ok(text)
 }
 
-pub(crate) fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
+/// The case of a seed: a plan by its name ([`Plan::named`]), an engine by its name ([`ENGINES`]).
+pub fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<Case, Trouble> {
     let unknown = || Trouble::Usage(format!("no engine {engine:?}; there is {}", ENGINES.join(", ")));
     if engine == PRINTED_ORDER {
         return Err(Trouble::Usage(format!("{engine} runs in a world of its own: with `sim run` only")));
     }
-    let (name, printed, baseline, unbounded_clocks) = match engine.split_once('+') {
-        None => (engine, None, None, false),
-        Some((name, "printed")) => (name, Some(Printed::default()), None, false),
-        Some((name, "unbounded-clocks")) => (name, None, None, true),
-        Some((name, baseline)) => (name, None, Some(Baseline::parse(baseline).ok_or_else(unknown)?), false),
-    };
-    let engine = EngineKind::parse(name).ok_or_else(unknown)?;
-    if unbounded_clocks && (engine == EngineKind::Perseus || level == Consistency::Rss) {
+    let plan = Plan::named(plan).map_err(Trouble::Usage)?;
+    let mut case = Case::new(seed, plan, level);
+    let (name, variant) = engine.split_once('+').unwrap_or((engine, ""));
+    case.engine = EngineKind::parse(name).ok_or_else(unknown)?;
+    match variant {
+        "" => {}
+        _ if !ENGINES.contains(&engine) => return Err(unknown()),
+        "printed" => case.printed = Some(Printed::default()),
+        "unbounded-clocks" => case.unbounded_clocks = true,
+        "records" => case.records = true,
+        "snapshot" => case.isolation = Isolation::Snapshot,
+        "repeatable-read" => case.isolation = Isolation::RepeatableRead,
+        baseline => case.baseline = Some(Baseline::parse(baseline).ok_or_else(unknown)?),
+    }
+    let Case { plan, engine, unbounded_clocks, .. } = &case;
+    if *unbounded_clocks && (*engine == EngineKind::Perseus || level == Consistency::Rss) {
         return Err(Trouble::Usage(
-            "without a bound of clocks run engine caerus and not at level rss".into(),
+            "without a bound of clocks run engine caerus or geogauss and not at level rss".into(),
         ));
     }
-    let plan = Plan::named(plan).map_err(Trouble::Usage)?;
+    if *engine == EngineKind::Geogauss && !Mix::ALL_MEMBERS.contains(&plan.mix) {
+        let mixes = Mix::ALL_MEMBERS.map(Mix::name).join(", ");
+        return Err(Trouble::Usage(format!(
+            "engine geogauss needs every node, with its memory and a clock within its bound: plan {} is not for it; \
+             of each distance there are {mixes}",
+            plan.name()
+        )));
+    }
     if plan.mix.loses_regions() {
-        if engine != EngineKind::Caerus {
+        if *engine != EngineKind::Caerus && !case.records {
             return Err(Trouble::Usage(format!(
                 "a region that loses its memory comes back with engine caerus only: plan {} is not for {name}",
                 plan.name()
@@ -202,7 +231,7 @@ pub(crate) fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> R
             )));
         }
     }
-    Ok(Case { engine, printed, baseline, unbounded_clocks, ..Case::new(seed, plan, level) })
+    Ok(case)
 }
 
 /// Runs under [`guard`], with the line that repeats it.
@@ -218,6 +247,17 @@ pub fn guarded(
         consistency: case.consistency.name(),
     };
     guard(&replay, run).map_err(|failure| Trouble::Failed(Box::new(failure)))
+}
+
+/// Runs cases and adds up what their clients did; panics with the first that fails.
+pub fn tally(cases: impl Iterator<Item = Case>) -> BTreeMap<&'static str, u64> {
+    let mut tally = BTreeMap::new();
+    for case in cases {
+        let run = guarded(&case, case.engine.name(), || cluster::run(&case));
+        let summary = run.unwrap_or_else(|trouble| panic!("{trouble}"));
+        summary.tally.into_iter().for_each(|(what, n)| *tally.entry(what).or_default() += n);
+    }
+    tally
 }
 
 /// Faults of PERSEUS' Alg. 1 as it was published, in each of its cases, by both readings of its majority.
@@ -287,7 +327,7 @@ mod tests {
     #[test]
     fn probes_are_listed_from_the_sources() {
         let known = |probe: &str| PROBES.iter().any(|(name, _)| *name == probe);
-        assert!(known("a calibration serves several queries") && known("a stream is sent again"));
+        assert!(known("a fetch serves several reads") && known("a stream is sent again"));
         assert!(!known("…"), "not those in documentation");
     }
 }

@@ -89,6 +89,10 @@ impl Mix {
     pub const REPLICATED: [Mix; 6] =
         [Mix::Forgets, Mix::DriftForgets, Mix::MixedForgets, Mix::Everything, Mix::TakeOvers, Mix::Moves];
 
+    /// What an engine may be put to that goes on with all its nodes, or waits for them: engine `geogauss`.
+    pub const ALL_MEMBERS: [Mix; 6] =
+        [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::ClockSkew, Mix::Mixed];
+
     pub fn name(self) -> &'static str {
         match self {
             Mix::Calm => "calm",

@@ -66,18 +66,21 @@ impl Planted {
             Planted::Perseus(_) => *engine == "perseus",
             Planted::Caerus(mutant) => {
                 use caerus::Mutant::*;
+                // Those come back with what they recorded.
+                let forgets = engine.starts_with("caerus") && *engine != "caerus+records";
                 match mutant {
+                    NoCeiling | UnrecordedTerms | CountBeforeSync => {
+                        *engine == "caerus+records" && has(Mix::loses_regions)
+                    }
                     PiecesAsTheyCome => *engine == "slog",
                     ActBeforeAgreement => matches!(*engine, "slog" | "calvin"),
                     CalibrateBeforeArrival | CalibrateHere | UnconfirmedEnd | RanksNotAwaited => {
                         *engine == "caerus+unbounded-clocks"
                     }
-                    AckBeforeWhole | VoteBeforeWhole => {
-                        engine.starts_with("caerus") && has(Mix::loses_regions)
-                    }
+                    AckBeforeWhole | VoteBeforeWhole => forgets && has(Mix::loses_regions),
                     // Others need an accident that the other plans have no time for.
                     StandWithOne | StandUnbound | StandWithFirst | CountFormerLives => {
-                        engine.starts_with("caerus") && has(|mix| mix == Mix::TakeOvers)
+                        forgets && has(|mix| mix == Mix::TakeOvers)
                     }
                     CloseAtOldHome => *engine == "caerus" && has(|mix| mix == Mix::Moves),
                     ForgetPromises | LeadAlone | KeepOwnLog | NoLease | ForgetGrants | ReleaseWhenMerged => {
@@ -98,11 +101,11 @@ impl Planted {
 
     fn plant(self, case: &mut Case) {
         match self {
-            Planted::Perseus(mutant) => case.mutant = Some(mutant),
-            Planted::Caerus(mutant) => case.caerus_mutant = Some(mutant),
-            Planted::Reads(mutant) => case.reads_mutant = Some(mutant),
+            Planted::Perseus(mutant) => case.mutants.perseus = Some(mutant),
+            Planted::Caerus(mutant) => case.mutants.caerus = Some(mutant),
+            Planted::Reads(mutant) => case.mutants.reads = Some(mutant),
             Planted::Log(_) => {}
-            Planted::UnwatchedClocks(_) => case.unwatched = true,
+            Planted::UnwatchedClocks(_) => case.mutants.unwatched = true,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use base::cut::Consistency;
 use sim::cluster::run::{self, Case};
-use sim::command::guarded;
+use sim::command::{guarded, tally};
 use sim::plan::{Mix, Plan};
 use sim::replay::run_twice;
 use std::collections::BTreeMap;
@@ -15,13 +15,7 @@ fn case(seed: u64, plan: &str, level: Consistency) -> Case {
 
 /// Runs seeds and adds up what the clients did; the first that fails is the test's failure.
 fn seeds(plan: &str, level: Consistency, seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
-    let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for seed in seeds {
-        let case = case(seed, plan, level);
-        let summary = guarded(&case, "caerus", || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
-        summary.tally.into_iter().for_each(|(what, n)| *tally.entry(what).or_default() += n);
-    }
-    tally
+    tally(seeds.map(|seed| case(seed, plan, level)))
 }
 
 #[test]
@@ -115,6 +109,8 @@ fn what_few_regions_hold_or_have_promised_outlives_a_change_of_leaders() {
     seeds("wan5-take-overs", Consistency::Rss, 25..27);
     seeds("wan3-take-overs", Consistency::Session, 43..45);
     seeds("azure6-take-overs", Consistency::Regular, 1..3);
+    // Its last region loses its memory just before everything is healed.
+    seeds("azure6-take-overs", Consistency::Rss, 3725..3726);
 }
 
 #[test]
@@ -127,4 +123,23 @@ fn homes_that_move_all_the_time_are_read_as_they_are() {
 #[test]
 fn a_leader_tells_no_closed_timestamp_before_what_it_took_over_is_safe() {
     seeds("wan5-everything", Consistency::Session, 900_011..900_012);
+}
+
+/// Crashed nodes come back with what they had recorded: all regions may lose their processes together, and with K = 0 there
+/// is nobody else to ask.
+#[test]
+fn nodes_that_crash_come_back_with_what_they_recorded() {
+    let mut records = 0;
+    // MERIDIAN_SEEDS=1000 for a night.
+    let seeds = std::env::var("MERIDIAN_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let plans = ["wan3-forgets", "wan3-take-overs", "wan3-drift-forgets", "wan5-forgets"];
+    for (nth, plan) in (0..).zip(plans) {
+        for seed in 500 + nth..500 + nth + seeds / (1 + nth) {
+            let case = Case { records: true, ..case(seed, plan, Consistency::Rss) };
+            let summary = guarded(&case, "caerus", || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
+            records += summary.counters.records_persisted;
+            assert!(summary.counters.crashes > 0);
+        }
+    }
+    assert!(records > 1_000, "{records}");
 }

@@ -3,7 +3,7 @@
 use base::cut::Consistency;
 use history::{Anomaly, Guarantee, check};
 use sim::cluster::run::{self, Case, promised, record};
-use sim::command::guarded;
+use sim::command::tally;
 use sim::plan::{Mix, Plan};
 use sim::replay::run_twice;
 use std::collections::BTreeMap;
@@ -11,13 +11,7 @@ use std::collections::BTreeMap;
 /// Runs seeds and adds up what the clients did; the first that fails is the test's failure.
 fn seeds(plan: &str, level: Consistency, seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
     let plan = Plan::named(plan).unwrap();
-    let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for seed in seeds {
-        let case = Case::new(seed, plan.clone(), level);
-        let summary = guarded(&case, "perseus", || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
-        summary.tally.into_iter().for_each(|(what, n)| *tally.entry(what).or_default() += n);
-    }
-    tally
+    tally(seeds.map(|seed| Case::new(seed, plan.clone(), level)))
 }
 
 /// That something was done at all, and not only seldom.

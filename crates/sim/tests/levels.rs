@@ -50,8 +50,7 @@ impl Scene {
         self.world.run_until(until);
     }
     fn begin(&mut self, node: NodeId, request: Request) -> Replies {
-        let mut request = Some(request);
-        let (client, replies) = ScriptClient::<Subject>::new(move |_| request.take().map(|r| (node, r)));
+        let (client, replies) = ScriptClient::<Subject>::once(node, request);
         self.world.client(client);
         replies
     }

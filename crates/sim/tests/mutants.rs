@@ -1,6 +1,6 @@
 //! The checks bite: each fault that can be planted in the engine, and in how cuts are chosen, is found by
-//! some seed. (Two are too rare for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive
-//! tests, `NoSessionEdges` by a scenario.)
+//! some seed. (Three are too rare for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive
+//! tests, `NoSessionEdges` and `NoopForgetsDependencies` by scenarios.)
 
 use base::cut::Consistency;
 use sim::cluster::run::{self, Case};
@@ -40,14 +40,13 @@ fn every_fault_planted_in_recovery_is_found_where_gateways_die() {
         Mutant::RecoverFromMajority,
         Mutant::BallotNotPromised,
         Mutant::UnknownIsEmpty,
-        Mutant::NoopForgetsDependencies,
         Mutant::ForgetRequests,
     ];
     let mut missed = Vec::new();
     for mutant in faults {
         let plans = ["wan3-deaths", "wan3-mixed", "wan2-deaths"];
         let plant = |case: &mut Case| {
-            case.mutant = Some(mutant);
+            case.mutants.perseus = Some(mutant);
             // How queries read is not looked at here.
             case.stays_home = true;
         };
@@ -80,7 +79,7 @@ fn every_fault_planted_in_the_engine_is_found() {
     let mut missed = Vec::new();
     for mutant in faults {
         let plant = |case: &mut Case| {
-            case.mutant = Some(mutant);
+            case.mutants.perseus = Some(mutant);
             case.stays_home = true;
         };
         match finds(plant, &[Rss, Rss, Rss, Rss, Regular], SEEDS) {
@@ -108,7 +107,7 @@ fn every_fault_planted_in_the_choice_of_cuts_is_found() {
     for (mutant, level) in faults {
         let of_several = matches!(mutant, Mutant::CloseAtCoordinatorOnly | Mutant::OwnCutAtEachReader);
         let plant = |case: &mut Case| {
-            case.reads_mutant = Some(mutant);
+            case.mutants.reads = Some(mutant);
             case.stays_home = !of_several;
         };
         match finds(plant, &[level], SEEDS) {
@@ -128,7 +127,7 @@ fn faults_planted_in_calibration_are_found() {
     for mutant in faults {
         let plant = |case: &mut Case| {
             (case.engine, case.unbounded_clocks) = (EngineKind::Caerus, true);
-            case.caerus_mutant = Some(mutant);
+            case.mutants.caerus = Some(mutant);
         };
         let plans = ["wan3-partitions", "wan3-mixed", "wan3-calm", "wan3-jittery"];
         match finds_in(&plans, plant, &[Consistency::Regular], SEEDS) {
@@ -142,7 +141,7 @@ fn faults_planted_in_calibration_are_found() {
 #[test]
 fn a_clock_that_drifts_and_that_nobody_watches_is_found() {
     for engine in [EngineKind::Perseus, EngineKind::Caerus] {
-        let plant = |case: &mut Case| (case.engine, case.unwatched) = (engine, true);
+        let plant = |case: &mut Case| (case.engine, case.mutants.unwatched) = (engine, true);
         let found = finds_in(&["wan3-drift"], plant, &[Consistency::Rss], SEEDS);
         let (seed, how) = found.unwrap_or_else(|| panic!("{SEEDS} seeds of {} found nothing", engine.name()));
         println!("{}: seed {seed}, {how}", engine.name());
@@ -172,29 +171,22 @@ fn a_campaign_finds_what_is_planted_in_its_first_seeds() {
     assert!(missed.is_empty(), "the campaign's first seeds found nothing wrong with {missed:?}");
 }
 
-/// The same of a reader that stays at the home that it began at, by the first of its seeds that finds it.
+/// The same of faults in how a region comes back without its memory, and in the leases of readers, by the first of its seeds
+/// that finds each.
 #[test]
-fn a_campaign_finds_a_reader_that_stays_at_an_old_home() {
-    use sim::planted::Planted;
-    let found = Planted::Caerus(txn::caerus::Mutant::CloseAtOldHome).found_by([6246].into_iter());
-    println!("{found:?}");
-    assert!(found.is_some());
-}
-
-/// The same of faults in how a region comes back without its memory, by the first of its seeds that finds each.
-#[test]
-fn a_campaign_finds_what_is_planted_in_rejoining() {
+fn a_campaign_finds_what_is_planted_in_rejoining_and_in_leases() {
     use sim::planted::Planted;
     use txn::caerus::Mutant;
     let faults = [
-        (Mutant::StandWithOne, 108),
-        (Mutant::StandWithFirst, 108),
-        (Mutant::CountFormerLives, 1053),
-        (Mutant::StandUnbound, 1219),
+        (Planted::Caerus(Mutant::StandWithOne), 108),
+        (Planted::Caerus(Mutant::StandWithFirst), 108),
+        (Planted::Caerus(Mutant::StandUnbound), 2316),
+        (Planted::Caerus(Mutant::CountFormerLives), 13865),
+        (Planted::Reads(reads::rule::Mutant::ReadAfterLease), 6385),
     ];
-    for (mutant, seed) in faults {
-        let found = Planted::Caerus(mutant).found_by([seed].into_iter());
-        println!("{mutant:?}: {found:?}");
-        assert!(found.is_some(), "seed {seed} found nothing wrong with {mutant:?}");
+    for (planted, seed) in faults {
+        let found = planted.found_by([seed].into_iter());
+        println!("{}: {found:?}", planted.name());
+        assert!(found.is_some(), "seed {seed} found nothing wrong with {}", planted.name());
     }
 }

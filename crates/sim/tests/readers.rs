@@ -55,8 +55,7 @@ impl Scene {
     }
     /// The answer, or `None` if there is none within a second.
     fn ask(&mut self, node: NodeId, request: Request) -> Option<Reply> {
-        let mut request = Some(request);
-        let (client, replies) = ScriptClient::<Subject>::new(move |_| request.take().map(|r| (node, r)));
+        let (client, replies) = ScriptClient::<Subject>::once(node, request);
         self.world.client(client);
         self.run(SECOND);
         replies.borrow_mut().pop()
@@ -381,14 +380,14 @@ fn a_reader_that_fails_during_a_query_is_replaced_or_named() {
     assert!(split.scene.world.now().since(begun) < 5 * SECOND);
     // With both gone nobody guesses.
     split.scene.fault(Fault::Crash(FAR));
-    let mut request = Some(Request::OpenSnapshot(OpenSnapshot {
+    let request = Request::OpenSnapshot(OpenSnapshot {
         at: None,
         consistency: Consistency::Rss,
         token: Token::default(),
         tables: [(LISTS, all.iter().copied().collect())].into(),
         wanted: BTreeMap::new(),
-    }));
-    let (client, replies) = ScriptClient::<Subject>::new(move |_| request.take().map(|r| (FIRST, r)));
+    });
+    let (client, replies) = ScriptClient::<Subject>::once(FIRST, request);
     split.scene.world.client(client);
     split.scene.run(8 * SECOND);
     let reply = replies.borrow_mut().pop();

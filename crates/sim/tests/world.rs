@@ -98,6 +98,7 @@ impl Process for Tally {
                 self.tell(out);
                 out.timer((), now + AGAIN_NS);
             }
+            Event::Stable { .. } => unreachable!("it records nothing"),
             Event::Persisted(token) => {
                 if let Some(mine) = self.mine.get_mut(&token.0) {
                     mine.stored = true;
@@ -210,7 +211,7 @@ fn every_plan_replays_and_makes_progress_once_healed() {
                 world.run_until(BEGIN + 61 * SECOND);
                 assert_eq!(sizes(&world), [30, 30, 30], "{plan:?} seed {seed}");
                 assert!(logs.iter().all(|l| l.borrow().answered.len() == 10));
-                (world.trace_hash(), world.counters().clone())
+                (world.trace_hash(), world.counters())
             };
             let (_, counters) = run_twice(run).unwrap();
             if mix == Mix::Calm {

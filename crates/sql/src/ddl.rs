@@ -3,8 +3,19 @@
 //! A change is planned against one version of the catalog and carries it; at any other version it
 //! aborts and is planned anew, so nothing is half applied.
 
+mod alter_table;
+mod comments;
 mod create_table;
+mod foreign_keys;
+mod grants;
 pub mod placement;
+mod roles;
+mod sequences;
+mod views;
+
+pub use foreign_keys::definition as foreign_key_definition;
+pub use roles::Secrets;
+pub use views::Shapes;
 
 use crate::generators::Generators;
 use crate::lower::scope::{ParameterTypes, Scope};
@@ -12,8 +23,10 @@ use crate::lower::{Lowering, Refusal, bind};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
+use base::roles::{Object, Standing};
 use base::schema::{Catalog, Check, Index, SchemaAction, Sequence, Table};
 use base::topology::Topology;
+use base::views::View;
 use base::{Datum, RegionId, SqlError, TableId};
 use sqlparser::ast::{self, Statement};
 use std::sync::Arc;
@@ -28,6 +41,10 @@ pub struct DdlContext<'a> {
     pub region: RegionId,
     pub generators: &'a Generators,
     pub now_us: i64,
+    /// The role that acts.
+    pub standing: &'a Standing,
+    pub secrets: &'a dyn Secrets,
+    pub shapes: &'a dyn Shapes,
 }
 
 /// A planned change.
@@ -38,7 +55,26 @@ pub struct Ddl {
     pub tag: &'static str,
     pub notices: Vec<(SqlState, String)>,
     /// A table whose rows are written into another one, which takes its place.
-    pub rewrites: Option<(Arc<Table>, TableId)>,
+    pub rewrites: Option<Rewrite>,
+    /// Views over a table that is made anew.
+    remade_views: Vec<View>,
+}
+
+/// A table that is made anew, with the rows of another.
+#[derive(Debug)]
+pub struct Rewrite {
+    pub from: Arc<Table>,
+    pub to: TableId,
+    /// Columns that get other values, computed over the old row; the others keep theirs.
+    pub set: Vec<(usize, Expr)>,
+}
+
+/// What a table's columns and constraints bring beside themselves.
+#[derive(Default)]
+struct Extras {
+    sequences: Vec<Sequence>,
+    /// Added when all columns and unique constraints are known.
+    foreign: Vec<ast::ForeignKeyConstraint>,
 }
 
 /// Whether a statement changes the catalog.
@@ -48,18 +84,46 @@ pub fn is_ddl(statement: &Statement) -> bool {
         Statement::CreateTable(_)
             | Statement::CreateIndex(_)
             | Statement::AlterTable(_)
+            | Statement::AlterIndex { .. }
             | Statement::Drop { .. }
             | Statement::CreateSchema { .. }
             | Statement::CreateSequence { .. }
+            | Statement::CreateView(_)
+            | Statement::Comment { .. }
+            | Statement::AlterSchema(_)
+            | Statement::CreateRole(_)
+            | Statement::AlterRole { .. }
+            | Statement::Grant(_)
+            | Statement::Revoke(_)
     )
 }
 
-/// Plans a statement for which [`is_ddl`] holds.
+/// Plans a statement for which [`is_ddl`] holds. Errors: among others 42501.
 pub fn plan(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
+    let permitted = context.permit(plan_change(context, statement)?)?;
+    let mut ddl = context.keep_views(statement, permitted)?;
+    ddl.actions.extend(ddl.remade_views.drain(..).map(SchemaAction::PutView));
+    Ok(ddl)
+}
+
+fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
     match statement {
         Statement::CreateTable(create) => create_table::create_table(context, create),
         Statement::CreateIndex(create) => context.create_index(create),
+        Statement::CreateView(create) => context.create_view(create),
+        Statement::Comment { object_type, object_name, comment, .. } => {
+            context.comment(object_type, object_name, comment.as_deref())
+        }
         Statement::AlterTable(alter) => context.alter_table(alter),
+        Statement::AlterIndex { name, operation } => context.alter_index(name, operation),
+        Statement::Drop { object_type: ast::ObjectType::Role, if_exists, names, .. } => {
+            context.drop_role(*if_exists, names)
+        }
+        Statement::CreateRole(create) => context.create_role(create),
+        Statement::AlterRole { name, operation } => context.alter_role(name, operation),
+        Statement::Grant(grant) => context.grant(grant),
+        Statement::Revoke(revoke) => context.revoke(revoke),
+        Statement::AlterSchema(alter) => context.alter_schema(alter),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
             context.drop(object_type, *if_exists, names, *cascade)
         }
@@ -113,11 +177,13 @@ impl DdlContext<'_> {
     }
 
     fn relation_exists(&self, schema: &str, name: &str) -> bool {
-        self.catalog.table_named(schema, name).is_some()
+        self.catalog.relation_named(schema, name).is_some()
             || self.catalog.index_named(schema, name).is_some()
             || self.catalog.sequences.values().any(|s| s.schema == schema && s.name == name)
             || self.catalog.tables.values().any(|t| {
-                t.schema == schema && t.primary_key_name == name && !t.columns[t.primary_key[0]].hidden
+                t.schema == schema
+                    && t.primary_key_name == name
+                    && !t.primary_key.iter().any(|c| t.columns[*c].hidden)
             })
     }
 
@@ -142,33 +208,18 @@ impl DdlContext<'_> {
         Ok(ddl)
     }
 
-    fn create_sequence(
-        &self,
-        name: &ast::ObjectName,
-        if_not_exists: bool,
-        options: &[ast::SequenceOptions],
-    ) -> SqlResult<Ddl> {
-        let (schema, name) = self.new_name(name)?;
-        let mut ddl = Ddl { tag: "CREATE SEQUENCE", ..Ddl::default() };
-        if self.relation_exists(&schema, &name) {
-            let message = format!("relation \"{name}\" already exists");
-            if !if_not_exists {
-                return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
-            }
-            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
-            return Ok(ddl);
+    fn alter_schema(&self, alter: &ast::AlterSchema) -> SqlResult<Ddl> {
+        let name = names::parts(&alter.name)?.pop().expect("a name has a part");
+        if !self.catalog.schemas.contains(&name) {
+            let message = format!("schema \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
         }
-        let (start, increment) = sequence_options(options)?;
-        let id = TableId(self.catalog.next_id);
-        ddl.actions.push(SchemaAction::CreateSequence(Sequence {
-            id,
-            schema,
-            name,
-            start,
-            increment,
-            owner: None,
-        }));
-        Ok(ddl)
+        match alter.operations.as_slice() {
+            [ast::AlterSchemaOperation::OwnerTo { owner }] => {
+                self.change_owner(Object::Schema(name), owner, "ALTER SCHEMA")
+            }
+            _ => Err(SqlError::unsupported("ALTER SCHEMA other than OWNER TO")),
+        }
     }
 
     fn create_index(&self, create: &ast::CreateIndex) -> SqlResult<Ddl> {
@@ -205,59 +256,6 @@ impl DdlContext<'_> {
         Ok(ddl)
     }
 
-    fn alter_table(&self, alter: &ast::AlterTable) -> SqlResult<Ddl> {
-        let mut ddl = Ddl { tag: "ALTER TABLE", ..Ddl::default() };
-        let table = match self.find_table(&alter.name) {
-            Err(e) if alter.if_exists => {
-                ddl.notices.push((e.state, format!("{}, skipping", e.message)));
-                return Ok(ddl);
-            }
-            found => found?,
-        };
-        if let [ast::AlterTableOperation::SetOptionsParens { options }] = alter.operations.as_slice() {
-            return placement::set_options(self, table, options);
-        }
-        let mut next = table.as_ref().clone();
-        let mut sequences = Vec::new();
-        let mut next_id = self.catalog.next_id;
-        for operation in &alter.operations {
-            match operation {
-                ast::AlterTableOperation::AddColumn {
-                    if_not_exists,
-                    column_def,
-                    column_position: None,
-                    ..
-                } => {
-                    let name = names::fold(&column_def.name);
-                    if next.column_named(&name).is_some() {
-                        let message =
-                            format!("column \"{name}\" of relation \"{}\" already exists", next.name);
-                        if !if_not_exists {
-                            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-                        }
-                        ddl.notices.push((SqlState::DUPLICATE_COLUMN, format!("{message}, skipping")));
-                        continue;
-                    }
-                    create_table::add_column(self, &mut next, column_def, &mut next_id, &mut sequences)?;
-                }
-                ast::AlterTableOperation::AddConstraint { constraint, not_valid: false } => {
-                    create_table::add_constraint(self, &mut next, constraint, &mut next_id)?;
-                }
-                other => {
-                    let text = other.to_string();
-                    let words: Vec<&str> = text.split_whitespace().take(2).collect();
-                    return Err(SqlError::unsupported(format!("ALTER TABLE {}", words.join(" "))));
-                }
-            }
-        }
-        if next == *table.as_ref() {
-            return Ok(ddl);
-        }
-        ddl.actions.extend(sequences.into_iter().map(SchemaAction::CreateSequence));
-        ddl.actions.push(SchemaAction::AlterTable(next));
-        Ok(ddl)
-    }
-
     fn drop(
         &self,
         object_type: &ast::ObjectType,
@@ -273,13 +271,17 @@ impl DdlContext<'_> {
                     ddl.tag = "DROP TABLE";
                     self.drop_table(name)
                 }
+                ast::ObjectType::View => {
+                    ddl.tag = "DROP VIEW";
+                    self.drop_view(name)
+                }
                 ast::ObjectType::Schema => {
                     ddl.tag = "DROP SCHEMA";
                     self.drop_schema(name, cascade)
                 }
                 ast::ObjectType::Index => {
                     ddl.tag = "DROP INDEX";
-                    self.drop_index(name, &mut altered).map(|()| Vec::new())
+                    self.drop_index(name, cascade, &mut altered, &mut ddl).map(|()| Vec::new())
                 }
                 ast::ObjectType::Sequence => {
                     ddl.tag = "DROP SEQUENCE";
@@ -295,6 +297,12 @@ impl DdlContext<'_> {
                 Err(e) => return Err(e),
             }
         }
+        let drops = |action: &SchemaAction| match action {
+            SchemaAction::DropTable(id) => Some(*id),
+            _ => None,
+        };
+        let gone: Vec<TableId> = ddl.actions.iter().filter_map(drops).collect();
+        self.drop_tables(&gone, cascade, &mut altered, &mut ddl)?;
         ddl.actions.extend(altered.into_iter().map(SchemaAction::AlterTable));
         Ok(ddl)
     }
@@ -302,6 +310,10 @@ impl DdlContext<'_> {
     fn drop_table(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {
         match self.find_table(name) {
             Ok(table) => Ok(vec![SchemaAction::DropTable(table.id)]),
+            Err(_) if self.find_relation(name).is_ok() => {
+                let name = names::parts(name)?.pop().expect("a name has a part");
+                Err(views::wrong_kind(&name, "table"))
+            }
             Err(mut e) => {
                 e.message = e.message.replacen("relation", "table", 1);
                 Err(e)
@@ -322,7 +334,9 @@ impl DdlContext<'_> {
         let owned = |s: &Sequence| s.owner.is_some_and(|(table, _)| tables.contains(&table));
         let sequences: Vec<TableId> =
             self.catalog.sequences.values().filter(|s| s.schema == name && !owned(s)).map(|s| s.id).collect();
-        if !cascade && tables.len() + sequences.len() > 0 {
+        let views: Vec<TableId> =
+            self.catalog.views.values().filter(|v| v.shape.schema == name).map(|v| v.shape.id).collect();
+        if !cascade && tables.len() + sequences.len() + views.len() > 0 {
             return Err(SqlError::new(
                 SqlState(*b"2BP01"),
                 format!("cannot drop schema {name} because other objects depend on it"),
@@ -330,48 +344,10 @@ impl DdlContext<'_> {
             .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         let mut actions: Vec<SchemaAction> = tables.into_iter().map(SchemaAction::DropTable).collect();
+        actions.extend(views.into_iter().map(SchemaAction::DropView));
         actions.extend(sequences.into_iter().map(SchemaAction::DropSequence));
         actions.push(SchemaAction::DropSchema(name));
         Ok(actions)
-    }
-
-    fn drop_index(&self, name: &ast::ObjectName, altered: &mut Vec<Table>) -> SqlResult<()> {
-        let (schema, index_name) = names::qualified(name, self.database)?;
-        let schemas = schema.map_or_else(|| self.search_path.to_vec(), |s| vec![s]);
-        let found = schemas.iter().find_map(|s| self.catalog.index_named(s, &index_name));
-        let (table, index) = found.ok_or_else(|| {
-            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{index_name}\" does not exist"))
-        })?;
-        if index.constraint {
-            return Err(SqlError::new(
-                SqlState(*b"2BP01"),
-                format!(
-                    "cannot drop index {index_name} because constraint {index_name} on table {} requires it",
-                    table.name
-                ),
-            ));
-        }
-        let at = match altered.iter().position(|t| t.id == table.id) {
-            Some(at) => at,
-            None => {
-                altered.push(table.as_ref().clone());
-                altered.len() - 1
-            }
-        };
-        altered[at].indexes.retain(|i| i.name != index_name);
-        Ok(())
-    }
-
-    fn drop_sequence(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {
-        let text = names::parts(name)?.join(".");
-        let sequence = crate::catalog::find_sequence(self.catalog, self.search_path, &text)?;
-        if sequence.owner.is_some() {
-            return Err(SqlError::new(
-                SqlState(*b"2BP01"),
-                format!("cannot drop sequence {} because other objects depend on it", sequence.name),
-            ));
-        }
-        Ok(vec![SchemaAction::DropSequence(sequence.id)])
     }
 
     /// Lowers a CHECK over a table's columns.
@@ -388,7 +364,7 @@ impl DdlContext<'_> {
         if has_holes {
             return Err(SqlError::unsupported("a volatile function in CHECK"));
         }
-        Ok(Check { name, sql: expr.to_string(), expr: lowered })
+        Ok(Check { name, sql: expr.to_string(), expr: lowered, is_validated: true })
     }
 
     fn lowering<'b>(&'b self, parameters: &'b mut ParameterTypes) -> Lowering<'b> {
@@ -453,29 +429,4 @@ fn index_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlResult<Vec<u
         numbers.push(number);
     }
     Ok(numbers)
-}
-
-/// START and INCREMENT. Errors: 0A000 for the others that change anything.
-fn sequence_options(options: &[ast::SequenceOptions]) -> SqlResult<(i64, i64)> {
-    let (mut start, mut increment) = (None, 1);
-    let integer = |e: &ast::Expr| {
-        e.to_string()
-            .parse::<i64>()
-            .map_err(|_| SqlError::new(SqlState::SYNTAX_ERROR, format!("\"{e}\" is not an integer")))
-    };
-    for option in options {
-        match option {
-            ast::SequenceOptions::StartWith(e, _) => start = Some(integer(e)?),
-            ast::SequenceOptions::IncrementBy(e, _) => increment = integer(e)?,
-            ast::SequenceOptions::Cache(_)
-            | ast::SequenceOptions::MinValue(None)
-            | ast::SequenceOptions::MaxValue(None)
-            | ast::SequenceOptions::Cycle(true) => {}
-            other => return Err(SqlError::unsupported(format!("sequence option{other}"))),
-        }
-    }
-    if increment == 0 {
-        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "INCREMENT must not be zero"));
-    }
-    Ok((start.unwrap_or(if increment > 0 { 1 } else { -1 }), increment))
 }

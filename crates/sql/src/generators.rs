@@ -2,11 +2,12 @@
 //!
 //! KEEPS: no two gateways of a cluster, nor two lives of one, make the same value of a sequence or the same hidden key.
 
+use base::error::SqlResult;
 use base::schema::Sequence;
 use base::{NodeId, SqlError, SqlState, TableId};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The generators of one gateway.
 pub struct Generators {
@@ -14,8 +15,25 @@ pub struct Generators {
     /// Nodes of the cluster.
     nodes: usize,
     next_row_id: AtomicI64,
-    /// Values given of each sequence.
-    sequences: Mutex<BTreeMap<TableId, i64>>,
+    sequences: Mutex<BTreeMap<TableId, Given>>,
+    /// `None`: this life's data end with it, and values begin again with the next.
+    kept: Option<Arc<dyn KeptCounts>>,
+}
+
+/// Values of one sequence.
+#[derive(Clone, Copy)]
+struct Given {
+    count: i64,
+    /// As many are kept as handed out, whether they are or not.
+    reserved: i64,
+}
+
+/// Where a gateway's counts outlive it.
+pub trait KeptCounts: Send + Sync {
+    /// How many values of a sequence earlier lives may have handed out.
+    fn reserved(&self, sequence: TableId) -> i64;
+    /// Keeps that so many may have been. Errors: 53100, 58030, and nothing is handed out.
+    fn reserve(&self, sequence: TableId, count: i64) -> SqlResult<()>;
 }
 
 /// Values of a sequence that one gateway hands out before it skips the other gateways' blocks.
@@ -28,7 +46,13 @@ impl Generators {
     /// Row ids count on from the clock, in µs, which keeps those of a gateway's next life apart from this one's, as long
     /// as it makes less than one row per µs.
     pub fn new(node: NodeId, nodes: usize, start_us: i64) -> Generators {
-        Generators { node, nodes, next_row_id: AtomicI64::new(start_us), sequences: Mutex::default() }
+        let next_row_id = AtomicI64::new(start_us);
+        Generators { node, nodes, next_row_id, sequences: Mutex::default(), kept: None }
+    }
+
+    /// Sequences go on where earlier lives ended.
+    pub fn kept_in(self, kept: Option<Arc<dyn KeptCounts>>) -> Generators {
+        Generators { kept, ..self }
     }
 
     /// A value for the hidden key of a table without a primary key; unique in the cluster.
@@ -47,16 +71,35 @@ impl Generators {
         *uuid::Uuid::new_v4().as_bytes()
     }
 
+    /// The last value of a sequence that this gateway has handed out.
+    pub fn handed_out(&self, sequence: &Sequence) -> Option<i64> {
+        let given = *self.sequences.lock().expect("no panic while counting").get(&sequence.id)?;
+        self.nth(sequence, given.count.checked_sub(1)?)
+    }
+
+    fn nth(&self, sequence: &Sequence, count: i64) -> Option<i64> {
+        let (block, within) = (count / SEQUENCE_BLOCK, count % SEQUENCE_BLOCK);
+        let nth = (block * self.nodes as i64 + i64::from(self.node.0)) * SEQUENCE_BLOCK + within;
+        nth.checked_mul(sequence.increment)?.checked_add(sequence.start)
+    }
+
     /// The next value of a sequence. Gateways take turns in blocks that follow from the node's
     /// number, so that nothing has to be agreed on; values are unique but not in order across nodes.
+    ///
+    /// Errors: 2200H at the sequence's end; those of keeping the count.
     pub fn next_value(&self, sequence: &Sequence) -> Result<i64, SqlError> {
-        let nodes = self.nodes as i64;
-        let mut counts = self.sequences.lock().expect("no panic while counting");
-        let count = counts.entry(sequence.id).or_default();
-        let (block, within) = (*count / SEQUENCE_BLOCK, *count % SEQUENCE_BLOCK);
-        let nth = (block * nodes + i64::from(self.node.0)) * SEQUENCE_BLOCK + within;
-        *count += 1;
-        nth.checked_mul(sequence.increment).and_then(|n| n.checked_add(sequence.start)).ok_or_else(|| {
+        let mut sequences = self.sequences.lock().expect("no panic while counting");
+        let given = sequences.entry(sequence.id).or_insert_with(|| {
+            let reserved = self.kept.as_ref().map_or(0, |kept| kept.reserved(sequence.id));
+            Given { count: reserved, reserved }
+        });
+        if let Some(kept) = self.kept.as_ref().filter(|_| given.count == given.reserved) {
+            kept.reserve(sequence.id, given.reserved + SEQUENCE_BLOCK)?;
+            given.reserved += SEQUENCE_BLOCK;
+        }
+        let value = self.nth(sequence, given.count);
+        given.count += 1;
+        value.ok_or_else(|| {
             SqlError::new(
                 SqlState(*b"2200H"),
                 format!("nextval: reached maximum value of sequence \"{}\"", sequence.name),

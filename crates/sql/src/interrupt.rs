@@ -38,6 +38,9 @@ pub trait QueryThreads: Send + Sync {
 
     /// Has a thread of its own do `work`, and does not wait. `false`: no more threads to be had, and nothing is done.
     fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool;
+
+    /// A thread that serves connections has walked a statement's tree: what that took may be given back.
+    fn has_computed(&self);
 }
 
 /// Threads that one query has.
@@ -164,7 +167,13 @@ pub fn for_text<T: Send>(
                 on_thread(threads, work)
             })
         }
-        _ => work(),
+        _ => {
+            let made = work();
+            if let Some(threads) = threads {
+                threads.has_computed();
+            }
+            made
+        }
     })
 }
 
@@ -279,6 +288,7 @@ mod tests {
             std::thread::spawn(work);
             true
         }
+        fn has_computed(&self) {}
     }
 
     fn threads() -> Threads {

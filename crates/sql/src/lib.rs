@@ -16,5 +16,7 @@ pub mod names;
 pub mod panics;
 pub mod parse;
 pub mod places;
+pub mod privileges;
 pub mod spans;
 pub mod types;
+pub mod views;

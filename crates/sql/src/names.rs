@@ -1,7 +1,9 @@
 //! Names and types as they are written: identifiers, qualified names, type names.
 
+use crate::types::{OBJECT_ID_OID, ParameterType};
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, Table};
+use base::views::Relation;
 use base::{DataType, SqlError};
 use sqlparser::ast::{
     CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
@@ -49,12 +51,29 @@ pub fn find_table<'c>(
         None => search_path.iter().find_map(|schema| catalog.table_named(schema, &table)),
     };
     found.ok_or_else(|| {
+        if find_relation(catalog, search_path, database, name).is_some() {
+            return SqlError::new(SqlState(*b"42809"), format!("\"{table}\" is not a table"));
+        }
         let shown = schema.map_or_else(|| table.clone(), |s| format!("{s}.{table}"));
         let mut error =
             SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"));
         error.position = position_of(name);
         error
     })
+}
+
+/// Finds a table or a view along the search path.
+pub fn find_relation<'c>(
+    catalog: &'c Catalog,
+    search_path: &[String],
+    database: &str,
+    name: &ObjectName,
+) -> Option<Relation<'c>> {
+    let (schema, relation) = qualified(name, database).ok()?;
+    match &schema {
+        Some(schema) => catalog.relation_named(schema, &relation),
+        None => search_path.iter().find_map(|schema| catalog.relation_named(schema, &relation)),
+    }
 }
 
 /// Where a name stands in a statement of one line; PostgreSQL counts characters of the whole text.
@@ -160,6 +179,16 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
             return Err(error);
         }
     })
+}
+
+/// The type of a parameter that PREPARE declares: an object id beside what [`data_type`] knows.
+pub fn parameter_type(ast: &Ast) -> SqlResult<ParameterType> {
+    match ast.to_string().to_lowercase().as_str() {
+        "oid" | "pg_catalog.oid" => {
+            Ok(ParameterType { announced: Some(OBJECT_ID_OID), ..DataType::BigInt.into() })
+        }
+        _ => data_type(ast).map(ParameterType::from),
+    }
 }
 
 /// Whether a type name asks for a sequence of its own.

@@ -4,14 +4,19 @@
 //! tree of bounded depth.
 
 mod chains;
+mod comments;
 mod complexity;
+mod constraints;
 mod dialect;
 mod groups;
 mod overriding;
+mod roles;
 mod spellings;
 
 pub use chains::balanced;
+pub use comments::constraint_of;
 pub use complexity::too_deep;
+pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
 pub use overriding::{Overriding, overriding};
 pub use spellings::names_of_columns;
 
@@ -41,11 +46,13 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     if tokens.iter().all(|t| blank(&t.token)) {
         return Ok(Vec::new());
     }
+    refuse_wait(&tokens)?;
     complexity::check(&tokens)?;
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
-    let tokens = groups::enclosed(spellings::known(tokens));
+    let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
+    let tokens = groups::enclosed(tokens);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
         Parser::new(dialect)
@@ -61,6 +68,23 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     statements.iter().try_for_each(refuse_wrapped)?;
     statements.iter_mut().for_each(chains::balance);
     Ok(statements)
+}
+
+/// Errors: 0A000 for `WAIT FOR …`, which the parser does not know.
+fn refuse_wait(tokens: &[TokenWithSpan]) -> SqlResult<()> {
+    let is_word = |t: &TokenWithSpan, word: &str| match &t.token {
+        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    let mut words = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+    match (words.next(), words.next()) {
+        (Some(first), Some(second)) if is_word(first, "wait") && is_word(second, "for") => {
+            Err(SqlError::unsupported("WAIT FOR")
+                .detail("Positions of a log mean nothing to clients here; a session's token names what it has seen.")
+                .hint("SET meridian.token = '…', as SHOW meridian.token printed it: reads of this session come after it."))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether EXPLAIN and PREPARE are about statements that they are for. Errors: 42601.
@@ -216,6 +240,7 @@ fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
             "syntax error at end of input".to_string()
         }
         Some(found) => format!("syntax error at or near \"{found}\""),
+        None if said.starts_with("Explain must be root") => "syntax error at or near \"explain\"".into(),
         None => format!("syntax error: {said}"),
     };
     if let Some(statement) = unknown_statement(sql, said) {

@@ -94,8 +94,13 @@ fn measure(name: &str, draw: fn(&mut Rng) -> AccessSet) {
     let start = Instant::now();
     for access in accesses {
         now = now + 50 * US;
-        let submission =
-            Submission { program: program.clone(), access, token: Token::default(), request: None };
+        let submission = Submission {
+            program: program.clone(),
+            access,
+            token: Token::default(),
+            request: None,
+            isolation: Default::default(),
+        };
         engine.submit(now, submission, &mut Nothing, &mut out);
         if engine.next_wake().is_some_and(|at| at <= now) {
             engine.wake(now, &mut Nothing, &mut out);

@@ -8,10 +8,11 @@
 //! An engine is pure: data is reached through [`Executor`], time is an argument.
 
 use base::order::{Calibration, Close, CloseTicket, Closed, StreamItem};
+use base::process::Unreadable;
 pub use base::txn::Applied;
-use base::txn::{Gathered, Granule, Outcome, Submission, Transaction};
+use base::txn::{Gathered, Granule, Outcome, ReadGranule, Submission, Transaction};
 use base::write_set::{Evaluated, WriteSet};
-use base::{NodeId, PartitionId, Place, Rank, RegionId, SqlError, Time, TxnId};
+use base::{Key, NodeId, PartitionId, Place, Rank, RegionId, SqlError, TableId, Time, TxnId};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -47,6 +48,14 @@ pub trait Executor {
     ) -> Result<Applied, SqlError> {
         Err(SqlError::unsupported("installing a write set with this executor"))
     }
+    /// Whether nothing of what was read has changed up to now. Where this executor cannot tell: no.
+    fn is_unchanged(&self, _read: &ReadGranule) -> bool {
+        false
+    }
+    /// Whether there is such a row now.
+    fn has_row(&self, _partition: PartitionId, _table: TableId, _key: &Key) -> bool {
+        false
+    }
     /// Begins a copy of these partitions' rows as they are now, with whatever versions are kept, for a node; one that
     /// was under way for it ends. An executor whose rows nobody copies keeps the defaults.
     fn begin_copy(&mut self, _to: NodeId, _partitions: &[PartitionId]) {}
@@ -66,6 +75,14 @@ pub trait Executor {
 /// A copy under way cannot be finished: another one has to be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyEnded;
+
+/// What an engine has to remember; numbered by it, with the version of its payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub kind: u8,
+    pub version: u8,
+    pub payload: Vec<u8>,
+}
 
 /// A transaction's end as its gateway learns it.
 #[derive(Clone, Debug)]
@@ -103,6 +120,8 @@ pub enum EngineEffect<M> {
         ticket: CloseTicket,
         result: Result<Answered, SqlError>,
     },
+    /// Has to be remembered beyond this process. Whatever the engine sends from now on waits until it is stable.
+    Record(Record),
     /// The node had lost its memory and is whole again: rows are as [`Executor::restore`] has left them, positions of
     /// logs go on from there ([`Question::Calibration`]), and whoever follows them needs a copy.
     Restored,
@@ -316,6 +335,16 @@ pub trait Engine {
     ) -> Result<TxnId, SqlError>
     where
         Self: Sized;
+    /// This node's process is about to end: others are to lead what it leads, as far as they can. It goes on until they do.
+    fn hand_over(&mut self, _now: Time, _executor: &mut dyn Executor, _out: &mut EngineEffects<Self>)
+    where
+        Self: Sized,
+    {
+    }
+    /// How much this node leads that another one could.
+    fn leads(&self) -> usize {
+        0
+    }
     /// Least cut that any current reader of this node uses; `None` if there is none. Needs nothing done at once.
     fn set_floor(&mut self, floor: Option<Rank>);
     /// The node came back and has repeated every call of its former lives, in order. Transactions submitted from now
@@ -323,6 +352,34 @@ pub trait Engine {
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>)
     where
         Self: Sized;
+    /// So many of the records of this life are stable, counted in order.
+    fn stable(
+        &mut self,
+        _now: Time,
+        _records: u64,
+        _executor: &mut dyn Executor,
+        _out: &mut EngineEffects<Self>,
+    ) where
+        Self: Sized,
+    {
+    }
+    /// All that records before this moment add up to, beside rows; of an engine that keeps records.
+    fn image(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    /// Takes an image, before anything else. Errors: it cannot be read.
+    fn restore(&mut self, _image: &[u8]) -> Result<(), Unreadable> {
+        Err(Unreadable("this engine keeps no records".into()))
+    }
+    /// Takes a record behind the image, before the start. Errors: it cannot be read.
+    fn replay(&mut self, _record: Record, _executor: &mut dyn Executor) -> Result<(), Unreadable> {
+        Err(Unreadable("this engine keeps no records".into()))
+    }
+    /// All records have been taken; answers what this node's clock may have shown. What follows from them follows with
+    /// the start.
+    fn recovered(&mut self) -> Time {
+        Time::ZERO
+    }
     /// Why this node answers nobody now; `None`: it does. (It has lost its memory and is not whole again.)
     fn absent(&self) -> Option<SqlError>;
     fn report(&self) -> EngineReport;

@@ -3,7 +3,13 @@
 
 pub mod world;
 
+pub mod disk;
+
 pub mod executor;
+
+pub mod load;
+
+pub mod explore;
 
 use base::txn::{Access, AccessMode, AccessSet, Granule};
 use base::{Datum, Key, PartitionId, TableId};

@@ -17,6 +17,7 @@ pub mod random;
 pub mod table;
 pub mod tpcc;
 pub mod tpce;
+pub mod vodka;
 pub mod whole_rows;
 pub mod ycsb;
 

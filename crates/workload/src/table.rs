@@ -138,6 +138,7 @@ impl TableSpec {
             primary_key_name: format!("{}_pkey", self.name),
             indexes: indexes.collect(),
             checks: vec![],
+            foreign: Default::default(),
             placement,
         }
     }

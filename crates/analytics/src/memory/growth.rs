@@ -51,6 +51,8 @@ fn growth(name: &str) -> (Growth, bool) {
         "regexp_match" => (Growth::Match, false),
         // Characters may get longer.
         "upper" | "lower" | "initcap" => (Growth::Linear(3), false),
+        // The longest field for its letters: `J`, a day's number.
+        "to_char" => (Growth::Linear(12), false),
         "translate" => (Growth::Linear(4), false),
         "substr" | "left" | "right" | "btrim" | "ltrim" | "rtrim" | "split_part" | "reverse"
         | "substr_index" | "coalesce" => (Growth::Linear(1), false),

@@ -9,7 +9,7 @@ use base::expr::{BinaryOperator, Expr as Scalar, Function};
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, cast};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, cast, lit};
 use std::sync::Arc;
 
 /// Functions of texts: anything else as their first argument is no call of theirs.
@@ -108,6 +108,25 @@ pub(super) fn function(
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
         ("date_part", [unit, _]) => date_part(unit, kinds[1]),
+        ("quote_literal" | "quote_nullable" | "format", _) => {
+            let is_text = |k: &Kind| is_text_or_open(*k);
+            if kinds.iter().all(is_text) {
+                return Ok(None);
+            }
+            again(arguments.iter().zip(&kinds).map(|(e, kind)| shown(e, *kind)).collect())
+        }
+        // The library's removes the first one only.
+        ("array_remove", [_, _]) => {
+            let all = datafusion::functions_nested::remove::array_remove_all_udf();
+            Ok(Some(Expr::ScalarFunction(ScalarFunction::new_udf(all, arguments.to_vec()))))
+        }
+        // Of 32 bits, where the library takes every whole number for one of 64.
+        ("to_hex", [number]) if is_integer(number, kinds[0], is_written) => {
+            again(vec![cast(number.clone(), Arrow::Int64) & lit(0xffff_ffff_i64)])
+        }
+        ("pg_typeof", [of]) if is_integer(of, Kind::Unknown, is_written) => Ok(Some(lit("integer"))),
+        ("pg_typeof", [of]) => Ok(Some(lit(type_name(of, kinds[0], schema)))),
+        ("to_char" | "to_date" | "to_timestamp" | "to_number", _) => templated(name, &kinds),
         ("array_to_string", [_, ..]) if !matches!(kinds[0], Kind::Foreign | Kind::Unknown) => {
             Err(no_function(name, &kinds))
         }
@@ -130,24 +149,7 @@ pub(super) fn function(
             if kinds.iter().all(is_text) {
                 return Ok(None);
             }
-            let shown = arguments.iter().zip(&kinds).map(|(e, kind)| match kind {
-                // With its padding.
-                Kind::Known(DataType::Char { length }) => {
-                    let length = Scalar::Constant(base::Datum::Int((*length).into()));
-                    let padded = Scalar::Call(
-                        Function::Text(base::text_functions::TextFunction::PadRight),
-                        vec![Scalar::Column(0), length],
-                    );
-                    call(Computation::Scalar(padded), vec![(e.clone(), *kind)], Kind::Known(DataType::Text))
-                }
-                // As it is shown, not as it is cast: `t`.
-                Kind::Known(DataType::Boolean) => {
-                    let shown = Scalar::Call(Function::Concat, vec![Scalar::Column(0)]);
-                    call(Computation::Scalar(shown), vec![(e.clone(), *kind)], Kind::Known(DataType::Text))
-                }
-                _ => as_text(e.clone(), *kind),
-            });
-            again(shown.collect())
+            again(arguments.iter().zip(&kinds).map(|(e, kind)| shown(e, *kind)).collect())
         }
         // Of texts alone in the planner: it would read bytes as UTF-8.
         ("length" | "char_length" | "character_length", [bytes]) if kinds[0].family() == Family::Bytes => {
@@ -191,6 +193,65 @@ pub(super) fn function(
 
 fn is_text_or_open(kind: Kind) -> bool {
     matches!(kind.family(), Family::Text | Family::Unknown | Family::Foreign)
+}
+
+/// A value as it is shown, not as it is cast: with its padding, and `t` for true.
+fn shown(e: &Expr, kind: Kind) -> Expr {
+    let text = Kind::Known(DataType::Text);
+    match kind {
+        Kind::Known(DataType::Char { length }) => {
+            let length = Scalar::Constant(base::Datum::Int(length.into()));
+            let pad = Function::Text(base::text_functions::TextFunction::PadRight);
+            let padded = Scalar::Call(pad, vec![Scalar::Column(0), length]);
+            call(Computation::Scalar(padded), vec![(e.clone(), kind)], text)
+        }
+        Kind::Known(DataType::Boolean) => {
+            let shown = Scalar::Call(Function::Concat, vec![Scalar::Column(0)]);
+            call(Computation::Scalar(shown), vec![(e.clone(), kind)], text)
+        }
+        _ => as_text(e.clone(), kind),
+    }
+}
+
+/// Whether an expression has at most 32 bits: by its type, or as a whole number of the statement's text.
+fn is_integer(e: &Expr, kind: Kind, is_written: bool) -> bool {
+    match e {
+        _ if matches!(kind, Kind::Known(DataType::SmallInt | DataType::Integer)) => true,
+        Expr::Literal(ScalarValue::Int64(Some(n)), _) => is_written && i32::try_from(*n).is_ok(),
+        Expr::Negative(inner) => is_integer(inner, Kind::Unknown, is_written),
+        _ => false,
+    }
+}
+
+/// What `pg_typeof` says.
+fn type_name(of: &Expr, kind: Kind, schema: &dyn ExprSchema) -> String {
+    match (kind, of.get_type(schema)) {
+        (Kind::Foreign, Ok(Arrow::List(element))) => {
+            let element = super::kinds::kind_of_field(&element);
+            format!("{}[]", element.name())
+        }
+        (Kind::Foreign, Ok(Arrow::Struct(_))) => "record".into(),
+        (kind, _) => kind.name(),
+    }
+}
+
+/// Functions of templates. Errors: 42883, 42725 for a literal without a type.
+fn templated(name: &str, kinds: &[Kind]) -> Settled {
+    let fits = match (name, kinds[0].family()) {
+        (_, Family::Foreign) => true,
+        ("to_char", Family::Unknown) => {
+            let message = format!("function {name}(unknown, unknown) is not unique");
+            return Err(base::SqlError::new(base::SqlState(*b"42725"), message).hint(
+                "Could not choose a best candidate function. You might need to add explicit type casts.",
+            ));
+        }
+        ("to_char", Family::Moment | Family::Date | Family::Span) => true,
+        ("to_char", family) => family.is_number(),
+        ("to_timestamp", family) if kinds.len() == 1 => family.is_number(),
+        (_, family) => matches!(family, Family::Text | Family::Unknown),
+    };
+    let fits = fits && kinds[1..].iter().all(|kind| is_text_or_open(*kind));
+    if fits { Ok(None) } else { Err(no_function(name, kinds)) }
 }
 
 /// `extract(unit from at)`: of moments, days and intervals. Errors: 42883, 42725 for what has no type, 0A000 for the

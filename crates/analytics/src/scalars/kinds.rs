@@ -108,12 +108,12 @@ pub(super) fn field_of(name: &str, kind: Kind) -> Field {
 }
 
 /// Arrow's interval as ours; nanoseconds beyond the microsecond are cut off.
-pub(super) fn span(value: IntervalMonthDayNano) -> Interval {
+pub(in super::super) fn span(value: IntervalMonthDayNano) -> Interval {
     Interval { months: value.months, days: value.days, us: value.nanoseconds / 1_000 }
 }
 
 /// Ours as Arrow's. Errors: 22008 for times beyond 292 years, which nanoseconds have no room for.
-pub(super) fn arrow_span(span: Interval) -> base::error::SqlResult<IntervalMonthDayNano> {
+pub(in super::super) fn arrow_span(span: Interval) -> base::error::SqlResult<IntervalMonthDayNano> {
     let ns = span.us.checked_mul(1_000).ok_or_else(|| {
         base::SqlError::new(base::SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range")
             .detail("The time of an interval over columns is at most 292 years.")

@@ -2,6 +2,7 @@
 
 use super::Made;
 use crate::activity::Activity;
+use crate::context::Context;
 use crate::node_context::NodeContext;
 use async_trait::async_trait;
 use base::{DataType, Datum};
@@ -11,6 +12,7 @@ use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const COLUMNS: &[(&str, DataType)] = &[
@@ -42,11 +44,17 @@ const COLUMNS: &[(&str, DataType)] = &[
 pub(super) struct ActivityTable {
     node: Arc<NodeContext>,
     schema: SchemaRef,
+    /// Users whose sessions may be looked at; `None`: all.
+    users: Option<BTreeSet<String>>,
 }
 
 impl ActivityTable {
-    pub fn new(node: &Arc<NodeContext>) -> Result<ActivityTable> {
-        Ok(ActivityTable { node: node.clone(), schema: Made::new(COLUMNS).into_table()?.schema() })
+    pub fn new(context: &Context<'_>) -> Result<ActivityTable> {
+        let (roles, standing) = (&context.catalog.roles, &context.standing);
+        let names = || standing.has.iter().map(|id| roles.name(*id).to_string()).collect();
+        let users = (!standing.is_superuser).then(names);
+        let schema = Made::new(COLUMNS).into_table()?.schema();
+        Ok(ActivityTable { node: context.analytics.node.clone(), schema, users })
     }
 }
 
@@ -72,9 +80,27 @@ impl TableProvider for ActivityTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut made = Made::new(COLUMNS);
-        made.rows = self.node.sessions.all().iter().map(|session| row(session)).collect();
+        made.rows = (self.node.sessions.all().iter())
+            .map(|session| match &self.users {
+                Some(users) if !users.contains(&session.user) => hidden(session),
+                _ => row(session),
+            })
+            .collect();
         made.into_table()?.scan(state, projection, filters, limit).await
     }
+}
+
+/// What everybody may know of a session: that it is there, and whose it is.
+fn hidden(session: &Activity) -> Vec<Datum> {
+    let shown = ["datid", "datname", "pid", "usesysid", "usename", "backend_type"];
+    let columns = COLUMNS.iter().zip(row(session));
+    columns
+        .map(|((name, _), value)| match *name {
+            "query" => Datum::text("<insufficient privilege>"),
+            name if shown.contains(&name) => value,
+            _ => Datum::Null,
+        })
+        .collect()
 }
 
 fn row(session: &Activity) -> Vec<Datum> {

@@ -1,8 +1,12 @@
 //! Functions over the catalog, made anew for each query that calls one.
 
-use super::pg_tables::{Object, elements, has_primary_key, object};
+use super::definitions::{index_definition, list};
+use super::pg_tables::{Object, elements, object};
+use super::privileges::{self, Named};
+use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
-use base::schema::Table;
+use base::roles::RoleId;
+use base::schema::{Check, Table};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListBuilder,
     StringArray, StringBuilder,
@@ -39,6 +43,7 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("obj_description", DataType::Utf8),
     ("col_description", DataType::Utf8),
     ("shobj_description", DataType::Utf8),
+    ("acldefault", DataType::Utf8),
     ("array_to_string", DataType::Utf8),
     ("pg_size_pretty", DataType::Utf8),
     ("pg_table_size", DataType::Int64),
@@ -47,6 +52,14 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("pg_function_is_visible", DataType::Boolean),
     ("pg_type_is_visible", DataType::Boolean),
     ("pg_is_in_recovery", DataType::Boolean),
+    ("has_table_privilege", DataType::Boolean),
+    ("has_any_column_privilege", DataType::Boolean),
+    ("has_column_privilege", DataType::Boolean),
+    ("has_schema_privilege", DataType::Boolean),
+    ("has_sequence_privilege", DataType::Boolean),
+    ("has_database_privilege", DataType::Boolean),
+    ("pg_has_role", DataType::Boolean),
+    ("meridian_column_privileges", DataType::Utf8),
     ("current_user", DataType::Utf8),
     ("session_user", DataType::Utf8),
     ("current_role", DataType::Utf8),
@@ -58,27 +71,31 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("set_config", DataType::Utf8),
     ("pg_postmaster_start_time", DataType::Utf8),
     ("nextval", DataType::Int64),
+    ("meridian_replica", DataType::Utf8),
     ("pg_backend_pid", DataType::Int32),
+    ("meridian_regclass", DataType::Int64),
     ("to_regtype", DataType::Int64),
     ("meridian_element", DataType::Int64),
     ("gen_random_uuid", DataType::FixedSizeBinary(16)),
 ];
 
-/// Returns names: a list of text.
+/// Return names: lists of text.
 const KEY_NAMES: &str = "meridian_key_names";
+const MEMBER_OF: &str = "meridian_member_of";
 
 pub(super) fn is_one(name: &str) -> bool {
-    name == KEY_NAMES || FUNCTIONS.iter().any(|(known, _)| *known == name)
+    name == KEY_NAMES || name == MEMBER_OF || FUNCTIONS.iter().any(|(known, _)| *known == name)
 }
 
 pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
-    let names = || (KEY_NAMES, DataType::new_list(DataType::Utf8, true));
+    let names = DataType::new_list(DataType::Utf8, true);
     let (name, returns) = match name {
-        KEY_NAMES => names(),
+        KEY_NAMES => (KEY_NAMES, names),
+        MEMBER_OF => (MEMBER_OF, names),
         _ => FUNCTIONS.iter().find(|(n, _)| *n == name)?.clone(),
     };
     let volatility = match name {
-        "nextval" | "gen_random_uuid" => Volatility::Volatile,
+        "nextval" | "gen_random_uuid" | "meridian_replica" => Volatility::Volatile,
         _ => Volatility::Stable,
     };
     Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
@@ -120,6 +137,10 @@ impl ScalarUDFImpl for CatalogFunction {
         let rows = arguments.number_rows;
         let arrays = ColumnarValue::values_to_arrays(&arguments.args)?;
         let array: ArrayRef = match self.returns {
+            DataType::Boolean if self.name.starts_with("has_") || self.name == "pg_has_role" => {
+                let one = |row| self.privilege(&arrays, row);
+                Arc::new((0..rows).map(one).collect::<Result<BooleanArray>>()?)
+            }
             DataType::Boolean => {
                 let visible = self.name.ends_with("_is_visible");
                 Arc::new(
@@ -135,6 +156,11 @@ impl ScalarUDFImpl for CatalogFunction {
             }
             DataType::Int64 if self.name == "to_regtype" => {
                 Arc::new((0..rows).map(|row| type_named(&word(&arrays, 0, row)?)).collect::<Int64Array>())
+            }
+            DataType::Int64 if self.name == "meridian_regclass" => {
+                let context = self.asked.context();
+                let one = |row| super::definitions::relation_named(&context, &word(&arrays, 0, row)?);
+                Arc::new((0..rows).map(one).collect::<Int64Array>())
             }
             DataType::FixedSizeBinary(_) => {
                 let values = (0..rows).map(|_| self.asked.analytics.node.generators.random_uuid());
@@ -163,6 +189,10 @@ impl ScalarUDFImpl for CatalogFunction {
                     match self.name {
                         "current_setting" => self.refuse_unknown_setting(&arrays, row)?,
                         "set_config" => refuse_setting(&arrays, row)?,
+                        "meridian_replica" => {
+                            out.push(self.command_replica(&arrays, row)?);
+                            continue;
+                        }
                         _ => {}
                     }
                     out.push(self.text(&arrays, row));
@@ -175,6 +205,10 @@ impl ScalarUDFImpl for CatalogFunction {
 }
 
 /// An argument as a number; text counts if it holds one.
+fn check_definition(check: &Check) -> String {
+    format!("CHECK ({}){}", check.sql, if check.is_validated { "" } else { " NOT VALID" })
+}
+
 fn number(arrays: &[ArrayRef], at: usize, row: usize) -> Option<i64> {
     let array = cast(arrays.get(at)?, &DataType::Int64).ok()?;
     let row = if array.len() == 1 { 0 } else { row };
@@ -185,6 +219,23 @@ fn word(arrays: &[ArrayRef], at: usize, row: usize) -> Option<String> {
     let array = cast(arrays.get(at)?, &DataType::Utf8).ok()?;
     let row = if array.len() == 1 { 0 } else { row };
     (!array.is_null(row)).then(|| array.as_string::<i32>().value(row).to_string())
+}
+
+/// The first argument as the number of a role.
+fn role_id(arrays: &[ArrayRef], row: usize) -> Option<RoleId> {
+    u32::try_from(number(arrays, 0, row)?).ok().map(RoleId)
+}
+
+/// `array_to_string` of a list, or of an access control list, which is kept as its text.
+fn listed(arrays: &[ArrayRef], row: usize) -> Option<String> {
+    if matches!(arrays.first()?.data_type(), DataType::List(_)) {
+        return joined(arrays, row);
+    }
+    let (list, between) = (word(arrays, 0, row)?, word(arrays, 1, row)?);
+    match list.strip_prefix('{').and_then(|list| list.strip_suffix('}')) {
+        Some(entries) => Some(entries.replace(',', &between)),
+        None => Some(list),
+    }
 }
 
 /// `array_to_string(list, between, null)`: nulls are left out unless they have a text.
@@ -261,22 +312,80 @@ impl CatalogFunction {
             .map_err(|e| DataFusionError::External(Box::new(e)))
     }
 
+    /// `meridian_replica(command, node)`: what was done. Errors: 42501, 22023.
+    fn command_replica(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<String>> {
+        let failed = |error| Err(DataFusionError::External(Box::new(error)));
+        let (Some(command), Some(node)) = (word(arrays, 0, row), number(arrays, 1, row)) else {
+            return Ok(None);
+        };
+        if !self.asked.standing.is_superuser {
+            let message = "permission denied for function meridian_replica";
+            return failed(base::SqlError::new(base::SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        let wrong = |message: String| base::SqlError::new(base::SqlState::INVALID_PARAMETER_VALUE, message);
+        let Some(parsed) = ReplicaCommand::parse(&command.to_ascii_lowercase()) else {
+            let hint = "Commands are drain, undrain, pause, resume and restart.";
+            return failed(wrong(format!("no command \"{command}\" for a replica")).hint(hint));
+        };
+        let Ok(node) = u16::try_from(node).map(base::NodeId) else {
+            return failed(wrong(format!("no node {node}")));
+        };
+        let cluster = &self.asked.analytics.node.cluster;
+        match cluster.command_replica(node, parsed) {
+            Ok(()) => Ok(Some(format!("{command} {node}"))),
+            Err(error) => failed(error),
+        }
+    }
+
+    /// A question about privileges; null if one of its arguments is.
+    fn privilege(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<bool>> {
+        let mut arguments = Vec::with_capacity(arrays.len());
+        for (at, array) in arrays.iter().enumerate() {
+            let argument = match array.data_type().is_integer() {
+                true => number(arrays, at, row).map(Named::Oid),
+                false => word(arrays, at, row).map(Named::Text),
+            };
+            let Some(argument) = argument else { return Ok(None) };
+            arguments.push(argument);
+        }
+        let has = privileges::has(&self.asked.context(), self.name, &arguments);
+        has.map(Some).map_err(|e| DataFusionError::External(Box::new(e)))
+    }
+
     fn is_visible(&self, arrays: &[ArrayRef], row: usize) -> bool {
         if self.name != "pg_table_is_visible" {
             return true;
         }
         let Some(id) = number(arrays, 0, row) else { return false };
         match object(&self.asked.context(), id) {
-            Some(Object::Table(t) | Object::PrimaryKey(t) | Object::Index(t, _) | Object::Check(t, _)) => {
-                self.asked.search_path.contains(&t.schema)
-            }
+            Some(
+                Object::Table(t)
+                | Object::PrimaryKey(t)
+                | Object::Index(t, _)
+                | Object::Check(t, _)
+                | Object::ForeignKey(t, _),
+            ) => self.asked.search_path.contains(&t.schema),
+            Some(Object::View(view)) => self.asked.search_path.contains(&view.shape.schema),
             Some(Object::Sequence) | None => true,
         }
+    }
+
+    fn foreign_key_definition(&self, table: &Table, nth: usize) -> Option<String> {
+        let key = table.foreign.own.get(nth)?;
+        let parent = self.asked.catalog.table(key.table)?;
+        let name = match self.asked.search_path.contains(&parent.schema) {
+            true => parent.name.clone(),
+            false => format!("{}.{}", parent.schema, parent.name),
+        };
+        Some(sql::ddl::foreign_key_definition(table, key, parent, &name))
     }
 
     /// Names of the columns of a constraint.
     fn key_names(&self, arrays: &[ArrayRef], row: usize) -> Option<Vec<String>> {
         let context = self.asked.context();
+        if self.name == MEMBER_OF {
+            return Some(privileges::member_of(&context, role_id(arrays, row)?));
+        }
         let (table, columns) = match object(&context, number(arrays, 0, row)?)? {
             Object::PrimaryKey(t) => (t, &t.primary_key),
             Object::Index(t, i) => (t, &i.columns),
@@ -306,7 +415,8 @@ impl CatalogFunction {
             "pg_get_constraintdef" => match named()? {
                 Object::PrimaryKey(t) => Some(format!("PRIMARY KEY ({})", list(t, &t.primary_key))),
                 Object::Index(t, i) if i.constraint => Some(format!("UNIQUE ({})", list(t, &i.columns))),
-                Object::Check(t, nth) => t.checks.get(nth).map(|c| format!("CHECK ({})", c.sql)),
+                Object::Check(t, nth) => t.checks.get(nth).map(check_definition),
+                Object::ForeignKey(t, nth) => self.foreign_key_definition(t, nth),
                 _ => None,
             },
             "meridian_column_default" => match named()? {
@@ -316,15 +426,32 @@ impl CatalogFunction {
                 }
                 _ => None,
             },
-            // The catalog keeps expressions as their text, and access rights as none.
-            "array_to_string" => match arrays.first()?.data_type() {
-                DataType::List(_) => joined(arrays, row),
-                _ => word(arrays, 0, row),
+            // The catalog keeps expressions as their text.
+            "array_to_string" => listed(arrays, row),
+            "obj_description" | "shobj_description" => {
+                let catalog = word(arrays, 1, row);
+                super::descriptions::of(&context, number(arrays, 0, row)?, 0, catalog.as_deref())
+            }
+            "col_description" => {
+                let (relation, column) = (number(arrays, 0, row)?, number(arrays, 1, row)?);
+                super::descriptions::of(&context, relation, column, Some("pg_class")).filter(|_| column > 0)
+            }
+            "acldefault" => {
+                let owner = u32::try_from(number(arrays, 1, row)?).ok().map(RoleId);
+                privileges::default_list(&context, &word(arrays, 0, row)?, owner?)
+            }
+            "pg_get_viewdef" => match named()? {
+                Object::View(view) => Some(super::views_of_users::definition(view)),
+                _ => None,
+            },
+            "meridian_column_privileges" => match named()? {
+                Object::Table(t) => privileges::of_columns(&context.catalog.roles, t, "\n"),
+                _ => None,
             },
             "pg_get_expr" => word(arrays, 0, row),
-            "pg_get_userbyid" | "current_user" | "session_user" | "current_role" | "user" => {
-                Some(self.asked.user.clone())
-            }
+            "pg_get_userbyid" => privileges::role_name(&context, role_id(arrays, row)?),
+            "current_user" | "current_role" | "user" => Some(self.asked.user.clone()),
+            "session_user" => Some(self.asked.session_user.clone()),
             "current_database" | "current_catalog" => Some(self.asked.database.clone()),
             "current_schema" => {
                 self.asked.search_path.iter().find(|s| self.asked.catalog.schemas.contains(s)).cloned()
@@ -353,20 +480,4 @@ impl CatalogFunction {
             _ => None,
         }
     }
-}
-
-/// `CREATE INDEX …` as PostgreSQL prints it.
-pub(super) fn index_definition(table: &Table, name: &str, columns: &[usize], unique: bool) -> String {
-    debug_assert!(has_primary_key(table) || name != table.primary_key_name);
-    format!(
-        "CREATE {}INDEX {name} ON {}.{} USING btree ({})",
-        if unique { "UNIQUE " } else { "" },
-        table.schema,
-        table.name,
-        list(table, columns)
-    )
-}
-
-fn list(table: &Table, columns: &[usize]) -> String {
-    columns.iter().map(|c| table.columns[*c].name.as_str()).collect::<Vec<_>>().join(", ")
 }

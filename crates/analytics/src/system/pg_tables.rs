@@ -1,13 +1,16 @@
 //! `pg_catalog` tables about what users made.
 
 mod cluster;
+mod depend;
 mod keys;
 
-use super::Made;
+use super::{Made, privileges};
 use crate::context::Context;
+use base::roles::{Object as Owned, Privileges};
 use base::schema::{Identity, Index, Table};
+use base::views::View;
 use base::{DataType, Datum, TableId};
-use cluster::{database, roles, settings, tablespace};
+use cluster::{database, settings, tablespace};
 pub(super) use keys::elements;
 use keys::{constraint, index, keys};
 use sql::lower::{FIRST_OID, oid};
@@ -28,6 +31,7 @@ const MERIDIAN: u32 = 13_001;
 const FIRST_SCHEMA: u32 = 0x2000_0000;
 const FIRST_PRIMARY_KEY: u32 = 0x4000_0000;
 const FIRST_CHECK: u32 = 0x6000_0000;
+const CHECKS_MAX: usize = 128;
 pub(super) const DATABASE: u32 = 16_000;
 pub(super) const OWNER: u32 = 10;
 const BTREE: u32 = 403;
@@ -53,13 +57,13 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "meridian_constraint_keys" => keys(constraint(context), "oid", "conkey"),
         "pg_sequence" => sequence(context),
         "pg_database" => database(context),
-        "pg_roles" | "pg_authid" | "pg_user" => roles(context),
+        "pg_roles" | "pg_authid" | "pg_user" => privileges::roles(context, name),
+        "pg_auth_members" => privileges::members(context),
         "pg_tables" => tables(context),
         "pg_indexes" => indexes(context),
         "pg_settings" => settings(),
-        "pg_views" => {
-            Made::new(&[("schemaname", TEXT), ("viewname", TEXT), ("viewowner", TEXT), ("definition", TEXT)])
-        }
+        "pg_views" => super::views_of_users::pg_views(context),
+        "pg_depend" => depend::depend(context),
         "pg_tablespace" => tablespace(),
         _ => return None,
     })
@@ -86,6 +90,11 @@ pub(super) fn check_oid(table: &Table, nth: usize) -> u32 {
     FIRST_CHECK + table.id.0 * 256 + nth as u32
 }
 
+/// Checks have the first half of a table's numbers, foreign keys the second.
+pub(super) fn foreign_key_oid(table: &Table, nth: usize) -> u32 {
+    check_oid(table, nth + CHECKS_MAX)
+}
+
 /// Whether the primary key was declared.
 pub(super) fn has_primary_key(table: &Table) -> bool {
     !table.primary_key.iter().any(|c| table.columns[*c].hidden)
@@ -97,14 +106,20 @@ pub(super) enum Object<'a> {
     PrimaryKey(&'a Arc<Table>),
     Index(&'a Arc<Table>, &'a Index),
     Check(&'a Arc<Table>, usize),
+    ForeignKey(&'a Arc<Table>, usize),
     Sequence,
+    View(&'a Arc<View>),
 }
 
 pub(super) fn object<'a>(context: &Context<'a>, number: i64) -> Option<Object<'a>> {
     let number = u32::try_from(number).ok()?;
     if number >= FIRST_CHECK {
-        let (table, nth) = ((number - FIRST_CHECK) / 256, (number - FIRST_CHECK) % 256);
-        return context.catalog.table(TableId(table)).map(|t| Object::Check(t, nth as usize));
+        let (table, nth) = ((number - FIRST_CHECK) / 256, (number - FIRST_CHECK) as usize % 256);
+        let table = context.catalog.table(TableId(table))?;
+        return Some(match nth.checked_sub(CHECKS_MAX) {
+            None => Object::Check(table, nth),
+            Some(nth) => Object::ForeignKey(table, nth),
+        });
     }
     if number >= FIRST_PRIMARY_KEY {
         return context.catalog.table(TableId(number - FIRST_PRIMARY_KEY)).map(Object::PrimaryKey);
@@ -116,6 +131,9 @@ pub(super) fn object<'a>(context: &Context<'a>, number: i64) -> Option<Object<'a
     if context.catalog.sequences.contains_key(&id) {
         return Some(Object::Sequence);
     }
+    if let Some(view) = context.catalog.views.get(&id) {
+        return Some(Object::View(view));
+    }
     context.catalog.index(id).map(|(t, i)| Object::Index(t, i))
 }
 
@@ -123,8 +141,14 @@ fn namespace(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[("oid", OID), ("nspname", TEXT), ("nspowner", OID), ("nspacl", TEXT)]);
     let system = ["pg_catalog", "information_schema", "meridian"];
     let names = system.into_iter().chain(context.catalog.schemas.iter().map(String::as_str));
-    made.rows =
-        names.map(|name| vec![int(schema_oid(context, name)), text(name), int(OWNER), Datum::Null]).collect();
+    made.rows = names
+        .map(|name| {
+            let (roles, object) = (&context.catalog.roles, Owned::Schema(name.into()));
+            let owner = roles.owner_of(&object);
+            let list = privileges::list(roles, &object, Privileges::OF_SCHEMA);
+            vec![int(schema_oid(context, name)), text(name), int(owner.0), list]
+        })
+        .collect();
     made
 }
 
@@ -168,6 +192,17 @@ fn class(context: &Context<'_>) -> Made {
                 Some(Object::Table(table)) => text(placed(context, table)),
                 _ => Datum::Null,
             };
+            // An index is its table's.
+            let relation = match object(context, i64::from(number)) {
+                Some(Object::PrimaryKey(table) | Object::Index(table, _)) => table.id,
+                _ => TableId(number.saturating_sub(FIRST_OID)),
+            };
+            let (roles, relation) = (&context.catalog.roles, Owned::Relation(relation));
+            let list = match kind {
+                "r" | "v" => privileges::list(roles, &relation, Privileges::OF_TABLE),
+                "S" => privileges::list(roles, &relation, Privileges::OF_SEQUENCE),
+                _ => Datum::Null,
+            };
             let access = match kind {
                 "r" => HEAP,
                 "i" => BTREE,
@@ -180,7 +215,7 @@ fn class(context: &Context<'_>) -> Made {
                 int(schema_oid(context, schema)),
                 int(0),
                 int(0),
-                int(OWNER),
+                int(roles.owner_of(&relation).0),
                 int(access),
                 int(number),
                 int(0),
@@ -205,7 +240,7 @@ fn class(context: &Context<'_>) -> Made {
                 int(0),
                 options,
                 Datum::Null,
-                Datum::Null,
+                list,
             ]);
         };
     for table in context.catalog.tables.values() {
@@ -222,6 +257,10 @@ fn class(context: &Context<'_>) -> Made {
     }
     for sequence in context.catalog.sequences.values() {
         add(oid(sequence.id), &sequence.name, &sequence.schema, "S", 3, 0, false);
+    }
+    for view in context.catalog.views.values() {
+        let shape = &view.shape;
+        add(oid(shape.id), &shape.name, &shape.schema, "v", shape.columns.len(), 0, false);
     }
     made
 }
@@ -264,13 +303,15 @@ fn attribute(context: &Context<'_>) -> Made {
         ("attcompression", TEXT),
         ("attfdwoptions", TEXT),
     ]);
-    let mut add = |relation: u32, number: usize, column: &base::schema::Column, is_index: bool| {
+    let mut add = |relation: u32, number: usize, column: &base::schema::Column, of: u32, is_index: bool| {
+        let object = Owned::Column(TableId(relation.saturating_sub(FIRST_OID)), number as u32 - 1);
+        let list = privileges::list(&context.catalog.roles, &object, Privileges::NONE);
         let identity = if column.identity == Identity::Always && !is_index { "a" } else { "" };
         let has_default = column.default.is_some() && identity.is_empty() && !is_index;
         made.rows.push(vec![
             int(relation),
             text(&column.name),
-            int(type_oid(column.data_type)),
+            int(of),
             int(-1),
             int(type_length(column.data_type)),
             int(number as i64),
@@ -288,7 +329,7 @@ fn attribute(context: &Context<'_>) -> Made {
             Datum::Bool(true),
             int(0),
             int(0),
-            Datum::Null,
+            if is_index { Datum::Null } else { list },
             Datum::Null,
             text(""),
             Datum::Null,
@@ -296,17 +337,25 @@ fn attribute(context: &Context<'_>) -> Made {
     };
     for table in context.catalog.tables.values() {
         for (number, column) in table.visible_columns() {
-            add(oid(table.id), number + 1, column, false);
+            add(oid(table.id), number + 1, column, type_oid(column.data_type), false);
         }
         if has_primary_key(table) {
             for (at, &c) in table.primary_key.iter().enumerate() {
-                add(primary_key_oid(table), at + 1, &table.columns[c], true);
+                let column = &table.columns[c];
+                add(primary_key_oid(table), at + 1, column, type_oid(column.data_type), true);
             }
         }
         for index in &table.indexes {
             for (at, &c) in index.columns.iter().enumerate() {
-                add(oid(index.id), at + 1, &table.columns[c], true);
+                let column = &table.columns[c];
+                add(oid(index.id), at + 1, column, type_oid(column.data_type), true);
             }
+        }
+    }
+    for view in context.catalog.views.values() {
+        let columns = view.shape.columns.iter().zip(&view.type_oids).enumerate();
+        for (number, (column, of)) in columns {
+            add(oid(view.shape.id), number + 1, column, *of, false);
         }
     }
     made
@@ -391,7 +440,9 @@ fn tables(context: &Context<'_>) -> Made {
         .map(|t| {
             let no = || Datum::Bool(false);
             let indexed = Datum::Bool(has_primary_key(t) || !t.indexes.is_empty());
-            vec![text(&t.schema), text(&t.name), text(context.user), Datum::Null, indexed, no(), no(), no()]
+            let owner = context.catalog.roles.owner_of(&Owned::Relation(t.id));
+            let owner = privileges::role_name(context, owner).unwrap_or_default();
+            vec![text(&t.schema), text(&t.name), text(owner), Datum::Null, indexed, no(), no(), no()]
         })
         .collect();
     made
@@ -407,7 +458,7 @@ fn indexes(context: &Context<'_>) -> Made {
     ]);
     for table in context.catalog.tables.values() {
         let mut add = |name: &str, columns: &[usize], unique: bool| {
-            let definition = super::functions::index_definition(table, name, columns, unique);
+            let definition = super::definitions::index_definition(table, name, columns, unique);
             made.rows.push(vec![
                 text(&table.schema),
                 text(&table.name),

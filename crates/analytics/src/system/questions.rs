@@ -36,8 +36,12 @@ const EMPTY_TABLES: &[&str] = &[
     "pg_partitioned_table",
     "pg_subscription",
     "pg_extension",
-    "pg_description",
     "pg_enum",
+    "pg_transform",
+    "pg_default_acl",
+    "pg_init_privs",
+    "pg_largeobject_metadata",
+    "pg_seclabels",
 ];
 
 impl SystemTables {
@@ -50,11 +54,17 @@ impl SystemTables {
         })
     }
 
+    /// A question of `pg_dump`'s in words that can be planned.
+    pub fn of_dump(&self, statement: &Statement) -> Option<Statement> {
+        super::dump::question(statement)
+    }
+
     /// A statement over the catalog in words that DataFusion knows; `None` for all others.
     pub fn rewrite(&self, statement: &Statement) -> Option<Statement> {
         let text = statement.to_string();
         let asks = [
             "pg_",
+            "has_",
             "information_schema",
             "current_user",
             "session_user",
@@ -75,14 +85,21 @@ impl SystemTables {
         // Correlated subqueries that DataFusion cannot plan, as functions.
         let _: ControlFlow<()> = visit_expressions_mut(&mut rewritten, |e| {
             let replacement = match e {
+                ast::Expr::Cast { expr, data_type, .. } => super::dump::catalog_named(expr, data_type),
                 ast::Expr::Subquery(query) => replaced_subquery(query),
                 ast::Expr::Exists { subquery, .. } => replaced_exists(subquery),
-                // `ARRAY(SELECT …)` gathers a constraint's columns, or role memberships and access rights, of
-                // which there are none.
+                // `ARRAY(SELECT …)` gathers a constraint's columns, a role's memberships, privileges on columns; or
+                // what there is none of.
                 ast::Expr::Function(f) => match &f.args {
-                    ast::FunctionArguments::Subquery(query) => {
-                        vectors::names_of_columns(query).or_else(|| parse("CAST(NULL AS text)"))
+                    // The catalog library's rewrite would take it for session_user.
+                    ast::FunctionArguments::None
+                        if f.name.to_string().eq_ignore_ascii_case("current_user") =>
+                    {
+                        parse("current_role()")
                     }
+                    ast::FunctionArguments::Subquery(query) => vectors::names_of_columns(query)
+                        .or_else(|| of_roles(query))
+                        .or_else(|| parse("CAST(NULL AS text)")),
                     _ => None,
                 },
                 _ => None,
@@ -207,6 +224,24 @@ fn parse(text: &str) -> Option<ast::Expr> {
     sql::parse::parse_expr(text).ok()
 }
 
+/// psql's `\du` asks for a role's memberships, `\dp` for the privileges on a table's columns.
+fn of_roles(query: &ast::Query) -> Option<ast::Expr> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
+    let conditions = select.selection.as_ref()?;
+    match first.as_str() {
+        "pg_auth_members" => {
+            let member = equal_to(conditions, "member")?;
+            parse(&format!("meridian_member_of({member})"))
+        }
+        "pg_attribute" if select.projection.iter().any(|item| item.to_string().contains("attacl")) => {
+            let relation = equal_to(conditions, "attrelid")?;
+            parse(&format!("meridian_column_privileges({relation})"))
+        }
+        _ => None,
+    }
+}
+
 /// psql's `\d` of an index asks for deferrable constraints, of which there are none.
 fn replaced_exists(query: &ast::Query) -> Option<ast::Expr> {
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
@@ -240,12 +275,14 @@ fn is_always_empty(body: &ast::SetExpr) -> bool {
                         | ast::JoinOperator::CrossJoin(_)
                 )
             };
-            no_group
-                && !aggregates.iter().any(|a| text.contains(a))
-                && select.from.iter().any(|from| {
-                    is_empty(&from.relation)
-                        || (from.joins.iter().all(inner) && from.joins.iter().any(|j| is_empty(&j.relation)))
-                })
+            super::dump::is_of_nothing(select)
+                || no_group
+                    && !aggregates.iter().any(|a| text.contains(a))
+                    && select.from.iter().any(|from| {
+                        is_empty(&from.relation)
+                            || (from.joins.iter().all(inner)
+                                && from.joins.iter().any(|j| is_empty(&j.relation)))
+                    })
         }
         ast::SetExpr::SetOperation { op: ast::SetOperator::Union, left, right, .. } => {
             is_always_empty(left) && is_always_empty(right)

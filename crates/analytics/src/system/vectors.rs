@@ -56,6 +56,20 @@ pub(super) fn expand(statement: &mut Statement) {
     let _ = statement.visit(&mut expanding);
 }
 
+/// Whether an expression is a column with a vector's name.
+pub(crate) fn is_vector(e: &Expr) -> bool {
+    let name = match e {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(parts) => match parts.last() {
+            Some(name) => name,
+            None => return false,
+        },
+        _ => return false,
+    };
+    let name = sql::names::fold(name);
+    ["indkey", "indclass", "indoption", "conkey", "confkey"].contains(&name.as_str())
+}
+
 /// The names of a constraint's columns, for `ARRAY(SELECT attname FROM unnest(conkey) …)`.
 pub(super) fn names_of_columns(query: &ast::Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };

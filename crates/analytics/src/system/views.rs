@@ -1,9 +1,11 @@
 //! `information_schema`, and Meridian's own views.
 
-use super::Made;
 use super::pg_tables::has_primary_key;
+use super::{Made, privileges};
 use crate::context::Context;
-use base::schema::{Placement, Table};
+use base::roles::Object;
+use base::schema::foreign::{Action, Timing};
+use base::schema::{ForeignKey, Placement, Table};
 use base::{DataType, Datum, RegionId};
 
 const TEXT: DataType = DataType::Text;
@@ -23,7 +25,11 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                 Made::new(&[("catalog_name", TEXT), ("schema_name", TEXT), ("schema_owner", TEXT)]);
             let system = ["pg_catalog", "information_schema", "meridian"];
             let names = system.into_iter().chain(context.catalog.schemas.iter().map(String::as_str));
-            made.rows = names.map(|s| vec![database(), text(s), text(context.user)]).collect();
+            let owner = |schema: &str| {
+                let owner = context.catalog.roles.owner_of(&Object::Schema(schema.into()));
+                text(privileges::role_name(context, owner).unwrap_or_default())
+            };
+            made.rows = names.map(|s| vec![database(), text(s), owner(s)]).collect();
             made
         }
         "tables" => {
@@ -34,9 +40,18 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                 ("table_type", TEXT),
                 ("is_insertable_into", TEXT),
             ]);
-            made.rows = tables()
-                .map(|t| vec![database(), text(&t.schema), text(&t.name), text("BASE TABLE"), text("YES")])
-                .collect();
+            let row = |t: &Table, kind: &str, is_insertable: bool| {
+                let insertable = if is_insertable { "YES" } else { "NO" };
+                vec![database(), text(&t.schema), text(&t.name), text(kind), text(insertable)]
+            };
+            made.rows = tables().map(|t| row(t, "BASE TABLE", true)).collect();
+            made.rows.extend(
+                context
+                    .catalog
+                    .views
+                    .values()
+                    .map(|view| row(&view.shape, "VIEW", sql::views::is_updatable(&context.catalog, view))),
+            );
             made
         }
         "columns" => columns(context),
@@ -53,6 +68,9 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                 ("initially_deferred", TEXT),
             ]);
             for (table, name, kind, _) in constraints(context) {
+                let key = table.foreign.own.iter().find(|key| key.name == name && kind == "FOREIGN KEY");
+                let timing = key.map_or(Timing::Immediate, |key| key.timing);
+                let yes_or_no = |yes: bool| text(if yes { "YES" } else { "NO" });
                 made.rows.push(vec![
                     database(),
                     text(&table.schema),
@@ -61,8 +79,8 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                     text(&table.schema),
                     text(&table.name),
                     text(kind),
-                    text("NO"),
-                    text("NO"),
+                    yes_or_no(timing.is_deferrable()),
+                    yes_or_no(timing == Timing::Deferred),
                 ]);
             }
             made
@@ -77,9 +95,14 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                 ("table_name", TEXT),
                 ("column_name", TEXT),
                 ("ordinal_position", INT),
+                ("position_in_unique_constraint", INT),
             ]);
-            for (table, name, _, columns) in constraints(context) {
+            for (table, name, kind, columns) in constraints(context) {
+                let key = table.foreign.own.iter().find(|key| key.name == name && kind == "FOREIGN KEY");
+                let unique = key.and_then(|key| unique_columns(context, key));
                 for (at, &column) in columns.iter().enumerate() {
+                    let other = key.map(|key| key.referenced[at]);
+                    let position = unique.and_then(|unique| unique.iter().position(|c| Some(*c) == other));
                     made.rows.push(vec![
                         database(),
                         text(&table.schema),
@@ -89,28 +112,81 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                         text(&table.name),
                         text(&table.columns[column].name),
                         Datum::Int(at as i64 + 1),
+                        position.map_or(Datum::Null, |at| Datum::Int(at as i64 + 1)),
                     ]);
                 }
             }
             made
         }
-        "views" => Made::new(&[
-            ("table_catalog", TEXT),
-            ("table_schema", TEXT),
-            ("table_name", TEXT),
-            ("view_definition", TEXT),
-        ]),
-        "referential_constraints" => Made::new(&[
-            ("constraint_catalog", TEXT),
-            ("constraint_schema", TEXT),
-            ("constraint_name", TEXT),
-            ("unique_constraint_name", TEXT),
-        ]),
+        "table_privileges" | "role_table_grants" => privileges::granted(context, false),
+        "column_privileges" | "role_column_grants" => privileges::granted(context, true),
+        "enabled_roles" => {
+            let mut made = Made::new(&[("role_name", TEXT)]);
+            let names = context.standing.has.iter().filter_map(|id| privileges::role_name(context, *id));
+            made.rows = names.map(|name| vec![text(name)]).collect();
+            made
+        }
+        "views" => super::views_of_users::information_schema(context),
+        "referential_constraints" => referential_constraints(context),
         _ => return None,
     })
 }
 
-/// Primary keys, unique constraints and checks, with their columns.
+/// The columns of the unique constraint that a key references, in their order there.
+fn unique_columns<'a>(context: &Context<'a>, key: &ForeignKey) -> Option<&'a [usize]> {
+    let parent = context.catalog.table(key.table)?;
+    match parent.indexes.iter().find(|index| index.id == key.unique) {
+        Some(index) => Some(&index.columns),
+        None => Some(&parent.primary_key),
+    }
+}
+
+fn referential_constraints(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("constraint_catalog", TEXT),
+        ("constraint_schema", TEXT),
+        ("constraint_name", TEXT),
+        ("unique_constraint_catalog", TEXT),
+        ("unique_constraint_schema", TEXT),
+        ("unique_constraint_name", TEXT),
+        ("match_option", TEXT),
+        ("update_rule", TEXT),
+        ("delete_rule", TEXT),
+    ]);
+    let rule = |action: &Action| match action {
+        Action::NoAction => "NO ACTION",
+        Action::Restrict => "RESTRICT",
+        Action::Cascade => "CASCADE",
+        Action::SetNull(_) => "SET NULL",
+        Action::SetDefault(_) => "SET DEFAULT",
+    };
+    for table in context.catalog.tables.values() {
+        for key in &table.foreign.own {
+            let Some(parent) = context.catalog.table(key.table) else { continue };
+            let index = parent.indexes.iter().find(|index| index.id == key.unique);
+            // A unique index that is no constraint has no name here.
+            let (schema, name) = match index {
+                Some(index) if !index.constraint => (Datum::Null, Datum::Null),
+                Some(index) => (text(&parent.schema), text(&index.name)),
+                None => (text(&parent.schema), text(&parent.primary_key_name)),
+            };
+            made.rows.push(vec![
+                text(context.database),
+                text(&table.schema),
+                text(&key.name),
+                if name.is_null() { Datum::Null } else { text(context.database) },
+                schema,
+                name,
+                text(if key.is_full { "FULL" } else { "NONE" }),
+                text(rule(&key.on_update)),
+                text(rule(&key.on_delete)),
+            ]);
+        }
+    }
+    made
+}
+
+/// Primary keys, unique constraints, foreign keys and checks, with their columns.
 fn constraints<'a>(context: &Context<'a>) -> Vec<(&'a Table, &'a str, &'static str, &'a [usize])> {
     let mut all: Vec<(&Table, &str, &str, &[usize])> = Vec::new();
     for table in context.catalog.tables.values() {
@@ -120,6 +196,8 @@ fn constraints<'a>(context: &Context<'a>) -> Vec<(&'a Table, &'a str, &'static s
         for index in table.indexes.iter().filter(|i| i.constraint) {
             all.push((table, &index.name, "UNIQUE", &index.columns));
         }
+        let keys = table.foreign.own.iter();
+        all.extend(keys.map(|k| (table.as_ref(), k.name.as_str(), "FOREIGN KEY", k.columns.as_slice())));
         all.extend(table.checks.iter().map(|c| (table.as_ref(), c.name.as_str(), "CHECK", &[][..])));
     }
     all
@@ -144,7 +222,7 @@ fn columns(context: &Context<'_>) -> Made {
         ("is_generated", TEXT),
         ("is_updatable", TEXT),
     ]);
-    for table in context.catalog.tables.values() {
+    for table in context.catalog.shapes() {
         for (number, column) in table.visible_columns() {
             let (name, length, precision, scale) = match column.data_type {
                 DataType::Varchar { length } => ("character varying".into(), Some(length), None, None),
@@ -249,6 +327,7 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
             }
             made
         }
+        "replicas" => replicas(context),
         "regions" => {
             let mut made = Made::new(&[
                 ("name", TEXT),
@@ -288,4 +367,38 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
         }
         _ => return None,
     })
+}
+
+/// `meridian.replicas`: those of the region that is asked.
+fn replicas(context: &Context<'_>) -> Made {
+    let topology = context.cluster().topology();
+    let region = |r: RegionId| topology.region_name(r).to_string();
+    let mut made = Made::new(&[
+        ("node", INT),
+        ("region", TEXT),
+        ("state", TEXT),
+        ("behind_ms", DataType::Double),
+        ("rows", DataType::BigInt),
+        ("reads", DataType::BigInt),
+        ("fell_back", DataType::BigInt),
+        ("under_way", DataType::BigInt),
+        ("fetches", DataType::BigInt),
+        ("fetches_loaded", DataType::BigInt),
+    ]);
+    let ms = |ns: u64| Datum::Float(ns as f64 / base::time::MS as f64);
+    for replica in context.cluster().replicas() {
+        made.rows.push(vec![
+            Datum::Int(i64::from(replica.node.0)),
+            text(region(topology.region_of(replica.node))),
+            text(replica.state),
+            replica.behind_ns.map_or(Datum::Null, ms),
+            Datum::Int(replica.rows as i64),
+            Datum::Int(replica.reads as i64),
+            Datum::Int(replica.fell_back as i64),
+            Datum::Int(replica.under_way as i64),
+            Datum::Int(replica.fetches as i64),
+            Datum::Int(replica.fetches_loaded as i64),
+        ]);
+    }
+    made
 }

@@ -30,6 +30,7 @@ pub fn table(id: u32, columns: Vec<Column>, primary_key: Vec<usize>) -> Table {
         primary_key_name: format!("table{id}_pkey"),
         indexes: vec![],
         checks: vec![],
+        foreign: Default::default(),
         placement: Placement::Replicated,
     }
 }

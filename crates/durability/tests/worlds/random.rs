@@ -19,6 +19,8 @@ fn a_store_keeps_its_word_whatever_the_disk_does() {
         all.damaged_checkpoints += one.damaged_checkpoints;
         all.failed_syncs += one.failed_syncs;
         all.full_disks += one.full_disks;
+        all.given_up_checkpoints += one.given_up_checkpoints;
+        all.repeated_writes += one.repeated_writes;
         all.deleted_segments += one.deleted_segments;
     }
     println!("{all:?}");
@@ -27,6 +29,7 @@ fn a_store_keeps_its_word_whatever_the_disk_does() {
     assert!(all.torn_tails > 200 && all.lost_records > 1_000, "{all:?}");
     assert!(all.unfinished_checkpoints > 200 && all.damaged_checkpoints > 100, "{all:?}");
     assert!(all.failed_syncs > 100 && all.full_disks > 100 && all.deleted_segments > 1_000, "{all:?}");
+    assert!(all.given_up_checkpoints > 5 && all.repeated_writes > 200, "{all:?}");
 }
 
 #[test]

@@ -381,6 +381,51 @@ fn a_full_disk_stops_the_store_which_starts_again_when_there_is_room() {
 }
 
 #[test]
+fn a_checkpoint_that_finds_no_room_is_given_up_and_the_log_goes_on() {
+    let mut disk = disk();
+    let (mut store, _) = start(&mut disk);
+    write(&mut store, &mut disk, &["one", "two"]);
+    let first = checkpoint(&mut store, &mut disk, 1);
+    disk.room = Some(100);
+    store.begin_checkpoint(Description { position: Sequence(2), ranks: Vec::new() });
+    store.add_block("rows-0", &[7; 300]);
+    store.add_block("rows-1", &[7; 300]);
+    store.finish_checkpoint();
+    work(&mut store, &mut disk);
+    assert!(!store.is_writing_checkpoint() && store.stopped().is_none());
+    assert_eq!(store.newest_checkpoint(), Some((first, Sequence(1))));
+    assert_eq!(disk.list(paths::CHECKPOINTS).unwrap(), [first.to_string()], "it takes no room");
+    disk.room = Some(60);
+    write(&mut store, &mut disk, &["three"]);
+    disk.room = None;
+    let next = checkpoint(&mut store, &mut disk, 3);
+    assert!(next > first + 1, "numbers are not used again");
+    disk.process_killed();
+    assert_eq!(start(&mut disk).1.len(), 0, "the checkpoint covers all");
+}
+
+#[test]
+fn damage_of_a_checkpoint_is_told_with_its_file_and_offset() {
+    let mut disk = disk();
+    let (mut store, _) = start(&mut disk);
+    write(&mut store, &mut disk, &["one", "two", &"three".repeat(60), "four"]);
+    let numbers = [checkpoint(&mut store, &mut disk, 2), checkpoint(&mut store, &mut disk, 4)];
+    let path = paths::data(numbers[1], "rows-0");
+    // In its first block, behind the header.
+    disk.flip(&path, Some(9));
+    let opened = open(&mut disk, IDENTITY, small()).unwrap();
+    let expected = format!("checkpoint {} is not used: {path} is damaged at offset 0", numbers[1]);
+    assert_eq!(opened.notes.iter().map(Note::to_string).collect::<Vec<_>>(), [expected.clone()]);
+    assert_eq!(opened.checkpoint.map(|found| found.number), Some(numbers[0]));
+    // With the one before gone as well nothing covers the beginning of the log.
+    disk.perform(&Op::Delete { path: paths::manifest(numbers[0]) }).unwrap();
+    let first = segments(&mut disk).into_iter().min().unwrap();
+    disk.perform(&Op::Delete { path: format!("log/{first}") }).unwrap();
+    let said = refusal(&mut disk);
+    assert!(said.contains("no checkpoint covers what was before") && said.contains(&expected), "{said}");
+}
+
+#[test]
 fn what_a_failed_sync_left_in_the_cache_is_written_again() {
     let mut disk = disk();
     let (mut store, _) = start(&mut disk);
@@ -482,4 +527,23 @@ fn an_opening_reads_in_pieces() {
     let (_, records) = start_with(&mut narrow, Options::default()).unwrap();
     assert_eq!(records.len(), 1_999);
     assert!(narrow.widest <= 1 << 20, "{} bytes at a time", narrow.widest);
+}
+
+#[test]
+fn a_checkpoint_that_is_given_up_leaves_nothing_behind_and_another_one_may_begin() {
+    let mut disk = disk();
+    let (mut store, _) = start(&mut disk);
+    write(&mut store, &mut disk, &["one", "two"]);
+    let kept = checkpoint(&mut store, &mut disk, 1);
+    let given_up = store.begin_checkpoint(Description { position: Sequence(2), ranks: Vec::new() });
+    store.add_block("engine", b"half of it");
+    store.add_block("rows-0", b"some");
+    store.abandon_checkpoint();
+    assert!(!store.is_writing_checkpoint());
+    let next = checkpoint(&mut store, &mut disk, 2);
+    assert!(kept < given_up && given_up < next);
+    let names = disk.list(paths::CHECKPOINTS).unwrap();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let Opened { checkpoint, notes, .. } = open(&mut disk, IDENTITY, small()).unwrap();
+    assert_eq!((checkpoint.map(|newest| newest.number), notes.len()), (Some(next), 0));
 }

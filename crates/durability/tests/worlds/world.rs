@@ -7,8 +7,8 @@ use crate::disk::ModelDisk;
 use base::rng::Rng;
 use base::{NodeId, PartitionId, Rank};
 use durability::{
-    ClusterId, Description, Disk, Failure, Identity, Job, Lane, Note, Options, Owner, Record, Refused,
-    Sequence, Store, open,
+    ClusterId, Description, Disk, Failed, Failure, Identity, Job, Lane, Note, Options, Owner, Record,
+    Refused, Sequence, Store, open,
 };
 use std::collections::BTreeMap;
 
@@ -28,6 +28,8 @@ pub struct Summary {
     pub damaged_checkpoints: u64,
     pub failed_syncs: u64,
     pub full_disks: u64,
+    pub given_up_checkpoints: u64,
+    pub repeated_writes: u64,
     pub deleted_segments: u64,
 }
 
@@ -296,12 +298,25 @@ impl Life {
             Ok(()) if *done < job.ops.len() => return true,
             Ok(()) => self.store.done(lane, Ok(())),
             Err(_) if world.disk.is_crashed => return false,
+            // A host may do the same again once there is room.
+            Err(Failed { why: Failure::Full, .. }) if lane == Lane::Log && world.rng.chance(0.7) => {
+                world.disk.room = Some(world.rng.below(2_500));
+                world.summary.repeated_writes += 1;
+                *done -= 1;
+                return true;
+            }
             Err(failed) => {
                 match failed.why {
                     Failure::Full => world.summary.full_disks += 1,
                     Failure::Other(_) => world.summary.failed_syncs += 1,
                 }
                 self.store.done(lane, Err(failed));
+                if lane == Lane::Background && self.store.stopped().is_none() {
+                    // There was no room: the checkpoint was given up.
+                    assert!(!self.store.is_writing_checkpoint());
+                    self.content = None;
+                    world.summary.given_up_checkpoints += 1;
+                }
             }
         }
         *slot = None;

@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "Commits per 100 ms that touch what was homed in the lost region, by time after the loss";
         let rows: Vec<Line> =
             report.rows.iter().filter(|row| number(row, "after_ms").is_some()).cloned().collect();
-        report.plots.push(Plot::lines(caption, &rows, &["system"], ("after_ms", "commits")));
+        report.show(Plot::lines(caption, &rows, &["system"], ("after_ms", "commits")));
         report.rows.retain(|row| number(row, "after_ms").is_none());
     },
 };

@@ -54,7 +54,7 @@ pub const FIG8: Experiment = Experiment {
             let rows: Vec<Line> =
                 report.rows.iter().filter(|row| cell(row, "workload") == workload).cloned().collect();
             let axes = ("latency_ms", "percent");
-            report.plots.push(Plot::lines(&format!("{workload}: {caption}"), &rows, &["system"], axes));
+            report.show(Plot::lines(&format!("{workload}: {caption}"), &rows, &["system"], axes));
         }
     },
 };
@@ -83,13 +83,7 @@ pub const FIG10: Experiment = Experiment {
     conclude: |report| {
         let label = &["workload", "system", "replicas", "multi_region_pct"];
         let caption = "Mean latency of transactions of one region (ms)";
-        report.plots.push(Plot::stacked(
-            caption,
-            &report.rows,
-            label,
-            "mean latency, ms",
-            &["latency_ms.mean"],
-        ));
+        report.show(Plot::stacked(caption, &report.rows, label, "mean latency, ms", &["latency_ms.mean"]));
     },
 };
 
@@ -313,14 +307,9 @@ fn by_load(report: &mut Report, baselines: &[(&str, f64)]) {
         let rows: Vec<Line> = report.rows.iter().filter(is).cloned().collect();
         let what = format!("{workload}, {pct} % span regions");
         let axes = ("clients", "latency_ms.mean");
-        report.plots.push(Plot::lines(
-            &format!("{what}: mean latency (ms) by clients"),
-            &rows,
-            &["system"],
-            axes,
-        ));
+        report.show(Plot::lines(&format!("{what}: mean latency (ms) by clients"), &rows, &["system"], axes));
         let axes = ("clients", "throughput");
-        report.plots.push(Plot::lines(&format!("{what}: commits per second"), &rows, &["system"], axes));
+        report.show(Plot::lines(&format!("{what}: commits per second"), &rows, &["system"], axes));
     }
 }
 
@@ -366,6 +355,6 @@ fn push_by_workload(report: &mut Report, rows: &[Line], what: &str, by: &str, si
         let workload = &values[0];
         let rows: Vec<Line> = rows.iter().filter(|row| cell(row, "workload") == *workload).cloned().collect();
         let caption = format!("{workload}: mean latency (ms) {what}");
-        report.plots.push(Plot::grouped(&caption, &rows, by, side, "latency_ms.mean"));
+        report.show(Plot::grouped(&caption, &rows, by, side, "latency_ms.mean"));
     }
 }

@@ -83,7 +83,7 @@ const fn as_described(system: System) -> System {
 }
 
 impl System {
-    fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
         let future = if self.serves_queries { FutureRanks::Measured } else { FutureRanks::Off };
         let System { routing, batching, copies_elsewhere, .. } = *self;
         let System { agreement, machines_inside, hold_percent, suspect_after_ns, .. } = *self;
@@ -224,15 +224,7 @@ impl Size {
             vehicles_per_home: 42,
             warm_up_ns: SECOND,
             measured_ns: 2 * SECOND,
-            cost: Cost {
-                event_ns: 20 * US,
-                kilobyte_ns: 20 * US * slower,
-                computation_ns: 0,
-                send_ns: 0,
-                encode_kilobyte_ns: 0,
-                send_kilobyte_ns: 0,
-                cores: 1,
-            },
+            cost: Cost { event_ns: 20 * US, kilobyte_ns: 20 * US * slower, cores: 1, ..Cost::default() },
         }
     }
     fn movr(&self, regions: u16) -> Movr {

@@ -18,6 +18,7 @@ pub const COST: Cost = Cost {
     kilobyte_ns: 3 * US,
     encode_kilobyte_ns: 4 * US,
     send_ns: 2 * US,
+    load_ns: 3 * US,
     send_kilobyte_ns: US / 10,
     computation_ns: 5 * MS,
     cores: 24,
@@ -49,11 +50,13 @@ pub struct Deployment {
     pub jitter: Jitter,
     /// What work costs is so many times [`COST`].
     pub cost_times: u64,
+    /// That run the data centres' event loops. Figures do not depend on it.
+    pub threads: usize,
 }
 
 impl Deployment {
     pub fn new(tp_nodes: u16, analytics: Analytics) -> Deployment {
-        Deployment { tp_nodes, analytics, across_ns: 100 * MS, jitter: ACROSS, cost_times: 1 }
+        Deployment { tp_nodes, analytics, across_ns: 100 * MS, jitter: ACROSS, cost_times: 1, threads: 1 }
     }
 
     pub fn topology(&self) -> Topology {

@@ -66,5 +66,5 @@ fn conclude(report: &mut Report) {
     }
     let axes = ("tp_nodes", "total_ms");
     let caption = "Visibility delay of local queries (ms) by TP nodes per data centre";
-    report.plots.push(Plot::lines(caption, &report.rows, &["system", "mode"], axes));
+    report.show(Plot::lines(caption, &report.rows, &["system", "mode"], axes));
 }

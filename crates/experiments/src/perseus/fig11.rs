@@ -89,6 +89,6 @@ fn conclude(report: &mut Report) {
         ("Visibility delay of local queries (ms) at round trips of 100 ± x ms", "spread_ms", "total_ms"),
         ("Visibility delay of local queries (ms) as the round trip steps", "second", "second_ms"),
     ] {
-        report.plots.push(Plot::lines(caption, &report.rows, &["system", "mode"], (x, y)));
+        report.show(Plot::lines(caption, &report.rows, &["system", "mode"], (x, y)));
     }
 }

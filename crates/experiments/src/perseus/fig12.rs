@@ -92,6 +92,6 @@ fn conclude(report: &mut Report) {
         ("Transactions per second by clients", "tp_per_s"),
         ("90th percentile of latency (ms) by clients", "p90_ms"),
     ] {
-        report.plots.push(Plot::lines(caption, &report.rows, &["shipping"], ("clients", y)));
+        report.show(Plot::lines(caption, &report.rows, &["shipping"], ("clients", y)));
     }
 }

@@ -81,5 +81,5 @@ fn conclude(report: &mut Report) {
         report.claims.push(Claim { what, bound: 15.0, found });
     }
     let caption = "Visibility delay (ms) of the 22 CH queries";
-    report.plots.push(Plot::lines(caption, &report.rows, &["system", "mode"], ("query", "total_ms")));
+    report.show(Plot::lines(caption, &report.rows, &["system", "mode"], ("query", "total_ms")));
 }

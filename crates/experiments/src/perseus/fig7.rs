@@ -51,6 +51,6 @@ fn conclude(report: &mut Report) {
         ("Visibility delay of global queries", "total_ms"),
         ("Age of the snapshot when it is handed out", "age_ms"),
     ] {
-        report.plots.push(Plot::stacked(caption, &report.rows, &["query", "mode"], "ms", &[piece]));
+        report.show(Plot::stacked(caption, &report.rows, &["query", "mode"], "ms", &[piece]));
     }
 }

@@ -53,8 +53,8 @@ fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findi
 
 fn conclude(report: &mut Report) {
     let (caption, axes) = ("Visibility delay of local queries (ms) by skew", ("skew", "total_ms"));
-    report.plots.push(Plot::lines(caption, &report.rows, &["system", "mode"], axes));
+    report.show(Plot::lines(caption, &report.rows, &["system", "mode"], axes));
     let (caption, axes) =
         ("Bytes of graph per transaction on a stream, by skew", ("skew", "graph_bytes_streamed_per_txn"));
-    report.plots.push(Plot::lines(caption, &report.rows, &["system", "mode"], axes));
+    report.show(Plot::lines(caption, &report.rows, &["system", "mode"], axes));
 }

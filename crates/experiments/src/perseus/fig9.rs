@@ -124,6 +124,6 @@ fn conclude(report: &mut Report) {
             }
         }
         let caption = format!("{what} are added: {} by {}", words(of), words(by));
-        report.plots.push(Plot::lines(&caption, &rows, &["system", "mode"], (by, of)));
+        report.show(Plot::lines(&caption, &rows, &["system", "mode"], (by, of)));
     }
 }

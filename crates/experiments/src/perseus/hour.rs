@@ -68,7 +68,7 @@ fn run(scale: Scale, seed: u64, _: usize, tell: &mut dyn FnMut(f64)) -> Findings
         }
         tell(at.since(begin) as f64 / until.since(begin) as f64);
     }
-    let seen = scene.shared.seen.borrow();
+    let seen = scene.shared.take_seen();
     let rows = most.iter().map(|(what, [first, second])| {
         vec![
             ("entries", json!(what)),
@@ -104,11 +104,5 @@ fn held(world: &Cluster) -> BTreeMap<&'static str, u64> {
 
 fn conclude(report: &mut Report) {
     let pieces = ["most_in_first_half"];
-    report.plots.push(Plot::stacked(
-        "Entries held by all nodes",
-        &report.rows,
-        &["entries"],
-        "entries",
-        &pieces,
-    ));
+    report.show(Plot::stacked("Entries held by all nodes", &report.rows, &["entries"], "entries", &pieces));
 }

@@ -15,10 +15,8 @@ use node::Node;
 use node::request::{OpenSnapshot, Reply, Request};
 use sim::world::client::{Client, ClientEffects, ClientEvent};
 use sim::world::{Counters, World};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use txn::engine::Engine;
 use txn::perseus::Perseus;
 
@@ -36,12 +34,15 @@ pub fn world(deployment: &Deployment, system: &System, seed: u64, procedures: Ar
             regions.map(|region| deployment.local_analyst(&topology, region)).collect()
         }
     };
-    World::new(setup, move |id, life, _: &[Vec<u8>]| {
+    let mut world = World::new(setup, move |id, life, _: &[Vec<u8>]| {
         let engine = Perseus::new(topology.clone(), id, life, engine.clone());
         // What nobody asks costs no memory. In virtual time it costs the same.
-        let options = node::Options { keeps_columns: asked.contains(&id), ..options.clone() };
+        let kept = node::Kept { columns: asked.contains(&id), ..options.kept.clone() };
+        let options = node::Options { kept, ..options.clone() };
         Node::new(id, topology.clone(), procedures.clone(), engine, options)
-    })
+    });
+    world.threads(deployment.threads);
+    world
 }
 
 /// What clients of one run have in common.
@@ -51,7 +52,8 @@ pub struct Shared {
     pub procedures: Arc<Procedures>,
     pub begin: Time,
     pub until: Time,
-    pub seen: RefCell<Seen>,
+    /// By region: clients of different regions may run at the same time.
+    seen: Vec<Mutex<Seen>>,
 }
 
 /// What was answered within the window; latencies in µs.
@@ -70,18 +72,55 @@ pub struct Seen {
     pub queries_done: u64,
 }
 
+impl Seen {
+    fn add(&mut self, other: Seen) {
+        let Seen { committed, aborted, single_region_us, multi_region_us, .. } = other;
+        let Seen { queries, kinds, asked_ns, queries_done, .. } = other;
+        self.committed += committed;
+        self.aborted += aborted;
+        self.single_region_us.extend(single_region_us);
+        self.multi_region_us.extend(multi_region_us);
+        self.queries.extend(queries);
+        self.kinds.extend(kinds);
+        self.asked_ns.extend(asked_ns);
+        self.queries_done += queries_done;
+    }
+}
+
 impl Shared {
+    pub fn new(
+        catalog: Arc<Catalog>,
+        topology: Arc<Topology>,
+        procedures: Arc<Procedures>,
+        (begin, until): (Time, Time),
+    ) -> Shared {
+        let seen = (0..topology.wan.region_count()).map(|_| Mutex::default()).collect();
+        Shared { catalog, topology, procedures, begin, until, seen }
+    }
+    /// What clients of this node's region have seen.
+    fn seen(&self, node: NodeId) -> MutexGuard<'_, Seen> {
+        let region = self.topology.region_of(node);
+        self.seen[usize::from(region.0)].lock().expect("nobody panics while it notes something")
+    }
+    /// What all have seen since this was asked last.
+    pub fn take_seen(&self) -> Seen {
+        let mut all = Seen::default();
+        for seen in &self.seen {
+            all.add(std::mem::take(&mut *seen.lock().expect("nobody panics while it notes something")));
+        }
+        all
+    }
     fn measures(&self, asked_at: Time) -> bool {
         self.begin <= asked_at && asked_at < self.until
     }
 }
 
 /// A procedure and its arguments, drawn one after another.
-pub type Calls = Box<dyn FnMut(Time) -> (&'static str, Vec<Datum>)>;
+pub type Calls = Box<dyn FnMut(Time) -> (&'static str, Vec<Datum>) + Send>;
 
 /// A client in a closed loop: asks, waits for the answer, thinks, asks again.
 pub struct Terminal {
-    pub shared: Rc<Shared>,
+    pub shared: Arc<Shared>,
     pub gateway: NodeId,
     pub calls: Calls,
     /// On average.
@@ -110,7 +149,7 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Terminal {
                 let asked_at = self.asked_at.take().expect("asked before");
                 let answer = answer.unwrap_or_else(|e| panic!("a transaction is refused: {e}"));
                 if shared.measures(asked_at) {
-                    let mut seen = shared.seen.borrow_mut();
+                    let mut seen = shared.seen(self.gateway);
                     match &answer.outcome {
                         Outcome::Committed { .. } => seen.committed += 1,
                         Outcome::Aborted(_) => seen.aborted += 1,
@@ -136,11 +175,11 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Terminal {
 /// An analyst in a closed loop: opens a snapshot of some tables at some partitions, has the node's machine read
 /// it, thinks, opens another.
 pub struct Analyst {
-    pub shared: Rc<Shared>,
+    pub shared: Arc<Shared>,
     pub node: NodeId,
     pub consistency: Consistency,
     /// What its queries read, one after another.
-    pub queries: Rc<Vec<Vec<TableId>>>,
+    pub queries: Arc<Vec<Vec<TableId>>>,
     /// The next one.
     pub turn: usize,
     pub partitions: BTreeSet<PartitionId>,
@@ -161,7 +200,7 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Analyst {
             ClientEvent::Start => out.wake_at(now + self.rng.below(2 * self.think_ns + 1), 0),
             ClientEvent::Wake(DONE) => {
                 if shared.begin <= now && now < shared.until {
-                    shared.seen.borrow_mut().queries_done += 1;
+                    shared.seen(self.node).queries_done += 1;
                 }
                 out.wake_at(now + self.rng.below(2 * self.think_ns + 1), 0);
             }
@@ -182,7 +221,7 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Analyst {
                 let asked_at = self.asked_at.take().expect("asked before");
                 let snapshot = snapshot.unwrap_or_else(|e| panic!("a query is refused: {e}"));
                 if shared.measures(asked_at) {
-                    let mut seen = shared.seen.borrow_mut();
+                    let mut seen = shared.seen(self.node);
                     seen.queries.push(snapshot.freshness);
                     seen.kinds.push((self.turn % self.queries.len()) as u8);
                     seen.asked_ns.push(asked_at.since(shared.begin));
@@ -248,7 +287,7 @@ pub fn window(world: &Cluster, window: Window) -> (Time, Time) {
 }
 
 /// Runs the warm-up and the window, and lets what is under way end; tells how far it is.
-pub fn measure(world: &mut Cluster, shared: &Rc<Shared>, tell: &mut dyn FnMut(f64)) -> Measured {
+pub fn measure(world: &mut Cluster, shared: &Arc<Shared>, tell: &mut dyn FnMut(f64)) -> Measured {
     let start = world.now();
     let total_ns = shared.until.since(start) as f64;
     let mut run = |world: &mut Cluster, to: Time| {
@@ -258,13 +297,13 @@ pub fn measure(world: &mut Cluster, shared: &Rc<Shared>, tell: &mut dyn FnMut(f6
         }
     };
     run(world, shared.begin);
-    let (before, graph_before) = (world.counters().clone(), graph_bytes(world));
+    let (before, graph_before) = (world.counters(), graph_bytes(world));
     run(world, shared.until);
-    let (after, graph_after) = (world.counters().clone(), graph_bytes(world));
+    let (after, graph_after) = (world.counters(), graph_bytes(world));
     let graph_bytes = [0, 1].map(|n| graph_after[n] - graph_before[n]);
     let limit = shared.until + 60 * base::time::SECOND;
     world.run_to_rest(limit).unwrap_or_else(|stuck| panic!("{stuck}"));
-    let seen = std::mem::take(&mut *shared.seen.borrow_mut());
+    let seen = shared.take_seen();
     Measured { seen, before, after, graph_bytes, measured_ns: shared.until.since(shared.begin) }
 }
 

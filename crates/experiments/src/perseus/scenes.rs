@@ -1,9 +1,7 @@
 //! What is run on the machines: TPC-C with local queries, HTAPBench-E with global ones, the micro-workload.
 
 use super::deployment::{Deployment, Window};
-use super::load::{
-    Analyst, Calls, Cluster, Measured, Seen, Shared, Terminal, latency_ms, measure, window, world,
-};
+use super::load::{Analyst, Calls, Cluster, Measured, Shared, Terminal, latency_ms, measure, window, world};
 use super::systems::System;
 use crate::tpcc::{home_of, load};
 use crate::{Line, populate};
@@ -14,9 +12,7 @@ use base::topology::Topology;
 use base::{Datum, NodeId, PartitionId, RegionId, TableId};
 use serde_json::{Value, json};
 use sim::world::Fault;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 use std::sync::Arc;
 use workload::micro::{self, Micro};
 use workload::table::Placement;
@@ -59,7 +55,7 @@ pub enum Scope {
 /// A cluster with its tables loaded, and its clients.
 pub(super) struct Scene {
     pub world: Cluster,
-    pub shared: Rc<Shared>,
+    pub shared: Arc<Shared>,
     rng: Rng,
 }
 
@@ -75,15 +71,14 @@ impl Scene {
         let mut world = world(deployment, system, seed, procedures.clone());
         let catalog = fill(&mut world);
         let topology = Arc::new(world.topology().clone());
-        let (begin, until) = window(&world, span);
-        let seen = RefCell::new(Seen::default());
-        let shared = Rc::new(Shared { catalog, topology, procedures, begin, until, seen });
+        let shared = Arc::new(Shared::new(catalog, topology, procedures, window(&world, span)));
         Scene { world, shared, rng: Rng::new(seed).fork("clients") }
     }
     fn terminal(&mut self, n: u64, gateway: NodeId, think_ns: u64, calls: Calls) {
         let rng = self.rng.fork_nth("terminal", n);
         let shared = self.shared.clone();
-        self.world.client(Terminal { shared, gateway, calls, think_ns, rng, asked_at: None });
+        let region = shared.topology.region_of(gateway);
+        self.world.client_in(region, Terminal { shared, gateway, calls, think_ns, rng, asked_at: None });
     }
     fn analysts(
         &mut self,
@@ -95,8 +90,8 @@ impl Scene {
     ) {
         let topology = self.shared.topology.clone();
         let id = |name: &&str| self.shared.catalog.require(name).expect("a table that was made").id;
-        let queries: Rc<Vec<Vec<TableId>>> =
-            Rc::new(queries.iter().map(|tables| tables.iter().map(id).collect()).collect());
+        let queries: Arc<Vec<Vec<TableId>>> =
+            Arc::new(queries.iter().map(|tables| tables.iter().map(id).collect()).collect());
         for region in (0..topology.wan.region_count() as u16).map(RegionId) {
             let partitions: BTreeSet<PartitionId> = match scope {
                 Scope::Local => topology.partitions_in(region).collect(),
@@ -119,7 +114,7 @@ impl Scene {
                     rng: self.rng.fork_nth("analyst", u64::from(region.0 * 1000 + n)),
                     asked_at: None,
                 };
-                self.world.client(analyst);
+                self.world.client_in(region, analyst);
             }
         }
     }

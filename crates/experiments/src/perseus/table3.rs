@@ -121,8 +121,13 @@ pub fn warm_up_s(scale: Scale) -> f64 {
 }
 
 fn run(scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findings {
+    run_on(1, scale, seed, part, tell)
+}
+
+/// The same on so many threads.
+pub fn run_on(threads: usize, scale: Scale, seed: u64, part: usize, tell: &mut dyn FnMut(f64)) -> Findings {
     let (size, contestant) = (Size::of(scale), &CONTESTANTS[part]);
-    let deployment = Deployment::new(size.tp_nodes, Analytics::PerDataCentre);
+    let deployment = Deployment { threads, ..Deployment::new(size.tp_nodes, Analytics::PerDataCentre) };
     let measured = scenes::tpcc(
         &deployment,
         &contestant.system,
@@ -153,14 +158,14 @@ fn conclude(report: &mut Report) {
         report.claims.push(Claim { what, bound: 15.0, found });
     }
     let pieces = ["staleness_ms", "coordination_ms", "wait_ms"];
-    report.plots.push(Plot::stacked(
+    report.show(Plot::stacked(
         "Visibility delay of local queries: where it comes from",
         &report.rows,
         &["system", "mode"],
         "visibility delay, ms",
         &pieces,
     ));
-    report.plots.push(Plot::stacked(
+    report.show(Plot::stacked(
         "The same in the paper, as far as it has the system",
         &report
             .rows

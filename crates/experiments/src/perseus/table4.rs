@@ -102,11 +102,5 @@ fn conclude(report: &mut Report) {
     }
     let pieces = ["staleness_ms", "coordination_ms", "wait_ms"];
     let caption = "Visibility delay of Broker Report: where it comes from";
-    report.plots.push(Plot::stacked(
-        caption,
-        &report.rows,
-        &["system", "mode"],
-        "visibility delay, ms",
-        &pieces,
-    ));
+    report.show(Plot::stacked(caption, &report.rows, &["system", "mode"], "visibility delay, ms", &pieces));
 }

@@ -72,7 +72,8 @@ impl Ledger {
         Ok(self.compare(&found))
     }
 
-    fn compare(&self, found: &BTreeSet<PaymentKey>) -> Audit {
+    /// Compares with what was found.
+    pub fn compare(&self, found: &BTreeSet<PaymentKey>) -> Audit {
         let told = self.told();
         Audit {
             answered: told.answered.len(),

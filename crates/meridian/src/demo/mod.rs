@@ -5,7 +5,7 @@
 //! prompt stops a region and starts it again, and sets its clocks wrong.
 
 mod analysts;
-mod audit;
+pub mod audit;
 mod faults;
 mod figures;
 mod terminals;
@@ -83,7 +83,7 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {
-    let mut database = Database::start(&args.database, &DataArgs::default()).await?;
+    let mut database = Database::start(&args.database, &DataArgs::default(), &Arc::default()).await?;
     for planned in &args.faults {
         let refused = |error| anyhow!("--at \"{}\": {error}", planned.fault);
         let region = planned.fault.find(database.topology()).map_err(refused)?;
@@ -171,6 +171,7 @@ async fn load(args: &DemoArgs, database: &Database) -> anyhow::Result<Tpcc> {
         loaders: 2,
         rows_per_copy: 10_000,
         drop: false,
+        resume: false,
         show_progress: std::io::stderr().is_terminal(),
     };
     let load = bench::load::load(&server, Job::tpcc(&tpcc, &placement), &loading);

@@ -127,6 +127,21 @@ async fn a_directory_that_cannot_be_used_is_refused_with_its_reason() {
     let server = start(&directory, "caerus");
     let client = server.session(0).await;
     assert_eq!(value(&client, "SELECT count(*) FROM t").await, "2");
+    drop((client, server));
+    // A file of a later format, or the only node's directory gone.
+    let made_with = directory.0.join("made-with");
+    let settings = std::fs::read_to_string(&made_with).unwrap();
+    std::fs::write(&made_with, settings.replace("format 1", "format 2")).unwrap();
+    let said = refused(&directory.0, &[]);
+    assert!(said.contains("made-with: has format 2; this program reads format 1"), "{said}");
+    std::fs::write(&made_with, settings).unwrap();
+    std::fs::rename(directory.0.join("node-0"), directory.0.join("elsewhere")).unwrap();
+    let said = refused(&directory.0, &[]);
+    assert!(said.contains("node-0: is not there, and it was once; restore"), "{said}");
+    assert!(!directory.0.join("node-0").exists(), "nothing is made in its place");
+    std::fs::rename(directory.0.join("elsewhere"), directory.0.join("node-0")).unwrap();
+    let server = start(&directory, "caerus");
+    assert_eq!(value(&server.session(0).await, "SELECT count(*) FROM t").await, "2");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,4 +211,90 @@ async fn a_table_that_moved_is_there_after_a_kill() {
     let plan = rows(&eu, "EXPLAIN ANALYZE UPDATE t SET v = v + 1 WHERE id = 1").await.unwrap();
     assert!(plan.iter().any(|line| line.ends_with("regions eu")), "{plan:?}");
     assert_eq!(value(&us, "SELECT v FROM t WHERE id = 1").await, "4");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_node_comes_back_from_a_checkpoint_and_with_another_build() {
+    let directory = Directory::new("checkpoint");
+    let data = ["--regions", "us,eu", "--data", directory.text(), "--checkpoint-mib", "1"];
+    let start = || Server::start_with(&data, 2);
+    let checkpoints = |node: u16| {
+        let path = directory.0.join(format!("node-{node}/checkpoint"));
+        let found = std::fs::read_dir(path).expect("the directory is there");
+        found.filter(|entry| entry.as_ref().unwrap().path().join("manifest").exists()).count()
+    };
+    let (mut rows_written, text) = (0, "x".repeat(1_000));
+    for life in 0..3 {
+        let server = start();
+        let (us, eu) = (server.session(0).await, server.session(1).await);
+        if life == 0 {
+            run(&us, "CREATE TABLE t (id INT PRIMARY KEY, name TEXT UNIQUE, more TEXT)").await;
+            run(&us, "CREATE TABLE c (id INT PRIMARY KEY, n INT)").await;
+            run(&us, "INSERT INTO c VALUES (1, 0)").await;
+        }
+        for client in [&us, &eu] {
+            assert_eq!(value(client, "SELECT count(*) FROM t").await, rows_written.to_string());
+            assert_eq!(value(client, "SELECT n FROM c WHERE id = 1").await, (rows_written / 100).to_string());
+            assert_eq!(
+                value(client, "SELECT count(*) FROM t WHERE name = 'row 7'").await,
+                if life == 0 { "0" } else { "1" }
+            );
+        }
+        // Some before the checkpoint, some while it is written, some behind it.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let before = [checkpoints(0), checkpoints(1)];
+        let mut batches = 0;
+        while batches < 25 || life == 0 && (0..2).any(|node| checkpoints(node) == before[usize::from(node)]) {
+            assert!(std::time::Instant::now() < deadline, "no checkpoint is written");
+            let values: Vec<String> = (0..100)
+                .map(|n| rows_written + n)
+                .map(|id| format!("({id}, 'row {id}', '{text}')"))
+                .collect();
+            let client = if batches % 2 == 0 { &us } else { &eu };
+            run(client, &format!("INSERT INTO t VALUES {}", values.join(", "))).await;
+            run(client, "UPDATE c SET n = n + 1 WHERE id = 1").await;
+            (batches, rows_written) = (batches + 1, rows_written + 100);
+        }
+    }
+    // Two are kept, and what they stand for is not read again.
+    assert!((0..2).all(|node| (1..=3).contains(&checkpoints(node))));
+    let made_with = directory.0.join("made-with");
+    let settings = std::fs::read_to_string(&made_with).unwrap();
+    let others: Vec<&str> = settings.lines().filter(|line| !line.starts_with("build ")).collect();
+    std::fs::write(&made_with, format!("{}\nbuild another\n", others.join("\n"))).unwrap();
+    let server = start();
+    let eu = server.session(1).await;
+    assert_eq!(value(&eu, "SELECT count(*) FROM t").await, rows_written.to_string());
+    // A directory of before there were records.
+    drop((eu, server));
+    let others: Vec<&str> = settings.lines().filter(|line| !line.starts_with("log ")).collect();
+    std::fs::write(&made_with, others.join("\n") + "\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["start", "--port", "0", "--wan", "local"])
+        .args(data)
+        .output();
+    let output = output.expect("the command runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("its logs hold inputs"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sequence_goes_on_after_a_kill() {
+    let directory = Directory::new("sequences");
+    let mut rows_there = 0;
+    for life in 0..3 {
+        let server = start(&directory, "caerus");
+        let client = server.session(0).await;
+        if life == 0 {
+            run(&client, "CREATE TABLE numbered (id serial PRIMARY KEY, v int)").await;
+            run(&client, "CREATE SEQUENCE plain").await;
+        }
+        // More than a block in one life, so that two are written down.
+        run(&client, "INSERT INTO numbered (v) SELECT n FROM generate_series(1, 130) s(n)").await;
+        run(&client, "INSERT INTO numbered (v) VALUES (0)").await;
+        rows_there += 131;
+        assert_eq!(value(&client, "SELECT count(DISTINCT id) FROM numbered").await, rows_there.to_string());
+        let next: i64 = value(&client, "SELECT nextval('plain')").await.parse().unwrap();
+        assert_eq!(next, life * 100 + 1, "a life begins behind what the one before may have handed out");
+    }
 }

@@ -49,6 +49,9 @@ const HOSTILE: &[(&str, &[&str])] = &[
          select max(length(s)) from r",
         &["53200"],
     ),
+    // Few bytes that are shown with tens of MiB of blanks.
+    ("select * from padded", &["53200"]),
+    ("select * from padded where id = 1", &["53200"]),
     ("update long set v = v || v || v || v || v || v where id = 1", &["54000"]),
     (
         "select length(v || v || v || v || v || v || v || v || v || v || v || v || v || v) from long where id = 1",
@@ -60,12 +63,16 @@ const HOSTILE: &[(&str, &[&str])] = &[
 async fn what_is_asked_for_is_refused_beyond_the_limit_and_others_go_on() {
     let server = Server::start_with(&["--regions", "us", "--query-memory-mib", "64"], 1);
     let (client, other) = (server.session(0).await, server.session(0).await);
+    let columns: Vec<String> = (1..=4).map(|n| format!("c{n} char(10485760)")).collect();
+    let padded = format!("create table padded (id int primary key, {})", columns.join(", "));
     for setup in [
         "create table t (id int primary key, v text)",
         "insert into t select n, 'value ' || n from generate_series(1, 2000) s(n)",
         "create table long (id int primary key, v text)",
         "insert into long select 1, repeat('x', 5000000)",
         "select count(*) from t, long",
+        &padded,
+        "insert into padded (id, c1, c2, c3, c4) values (1, 'a', 'b', 'c', 'd')",
     ] {
         run(&client, setup).await;
     }
@@ -89,6 +96,27 @@ async fn what_is_asked_for_is_refused_beyond_the_limit_and_others_go_on() {
     );
     assert_eq!(value(&client, "select length(repeat('x', 20000000))").await, "20000000");
     assert_eq!(value(&client, "select repeat('ab', 3) || 'c' || null is null").await, "t");
+}
+
+/// Each connection's thread goes deep once. What its stack took then does not stay for as long as it is connected.
+#[tokio::test]
+async fn stacks_of_connections_that_went_deep_are_given_back() {
+    const CONNECTIONS: usize = 40;
+    const LEVELS: usize = 190;
+    let server = Server::start_with(&["--regions", "us"], 1);
+    let deep = format!("{}select 1 as a{}", "select * from (".repeat(LEVELS), ") q".repeat(LEVELS));
+    let mut held = vec![server.session(0).await];
+    assert_eq!(value(&held[0], &deep).await, "1");
+    let before_mib = server.status_mib("VmRSS:");
+    while held.len() < CONNECTIONS {
+        let client = server.session(0).await;
+        assert_eq!(value(&client, &deep).await, "1");
+        held.push(client);
+    }
+    let after_mib = server.status_mib("VmRSS:");
+    // A connection has about 1 MiB; with its touched stack it would have 4.
+    let more_mib = after_mib.saturating_sub(before_mib);
+    assert!(more_mib <= 100, "{CONNECTIONS} connections keep {more_mib} MiB more than one");
 }
 
 /// What a transaction at the other end of this writes until the first one is told that it is too old.

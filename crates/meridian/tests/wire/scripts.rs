@@ -6,7 +6,8 @@
 //!   also wants the words in its message.
 //! - `query` and a statement, `----`, and the rows it answers, each as `a|b`, NULL as NULL; `query sorted`
 //!   sorts both sides.
-//! - `session NAME REGION`: what follows is said by this session, connected to the region (0, 1 or 2).
+//! - `session NAME REGION`: what follows is said by this session, connected to the region (0, 1 or 2);
+//!   `session NAME REGION USER`: by this user.
 
 use crate::server::{Server, rows, state};
 use std::collections::BTreeMap;
@@ -51,11 +52,13 @@ async fn run_script(server: &Server, name: &str, text: &str, failures: &mut Vec<
         }
         let record = &lines[start..at];
         let words: Vec<&str> = record[0].split_whitespace().collect();
-        if let ["session", session, region] = words.as_slice() {
+        if let ["session", session, region, user @ ..] = words.as_slice() {
             speaker = session.to_string();
             if !sessions.contains_key(&speaker) {
                 let region = region.parse().expect("a region's number");
-                sessions.insert(speaker.clone(), server.session(region).await);
+                let user = user.first().unwrap_or(&"tester");
+                let opened = server.session_of(region, user).await;
+                sessions.insert(speaker.clone(), opened.expect("the user may log in"));
             }
             continue;
         }

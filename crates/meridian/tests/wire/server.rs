@@ -32,13 +32,15 @@ impl Server {
 
     /// The same with the delays of a WAN between the regions.
     pub fn start_on(wan: &str, arguments: &[&str], regions: usize) -> Server {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_meridian"))
-            .args(["start", "--port", "0", "--wan", wan])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("the command starts");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+        command.args(["start", "--port", "0", "--wan", wan]).args(arguments);
+        Server::launch(command, regions)
+    }
+
+    /// Of a command that runs `meridian start`, perhaps after something else.
+    pub fn launch(mut command: Command, regions: usize) -> Server {
+        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+        let mut process = spawned.expect("the command starts");
         let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines();
         let mut ports = Vec::new();
         while ports.len() < regions {
@@ -57,6 +59,29 @@ impl Server {
         let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("it accepts");
         tokio::spawn(connection);
         client
+    }
+
+    /// A session of another user in the n-th region. Errors: the user is refused.
+    pub async fn session_of(&self, region: usize, user: &str) -> Result<Client, Error> {
+        let config = format!("host=127.0.0.1 port={} user={user} dbname=meridian", self.ports[region]);
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+    /// Where the n-th region listens.
+    pub fn url(&self, region: usize) -> String {
+        format!("postgres://tester@127.0.0.1:{}/meridian", self.ports[region])
+    }
+
+    /// Asks the process to read its rules and certificates again.
+    pub fn hang_up(&self) {
+        let process = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-HUP", &process]).status().expect("kill is there");
+        assert!(sent.success());
     }
 
     /// A line of the process's status, in MiB: `VmRSS:` is what it has, `VmHWM:` the most that it had.

@@ -49,7 +49,7 @@ impl<E: Engine> Host<E> {
             let (at, timer) = match effect {
                 Effect::Timer { at, timer } => (at, timer),
                 Effect::GiveWay { timer } => (self.now, timer),
-                Effect::Send { to, message } => {
+                Effect::Send { to, message } | Effect::Load { of: to, message } => {
                     self.sent.push((vec![to], message));
                     continue;
                 }
@@ -65,7 +65,7 @@ impl<E: Engine> Host<E> {
                     self.work.push(work);
                     continue;
                 }
-                Effect::Persist { .. } => unreachable!("nothing is persistent here"),
+                Effect::Persist { .. } | Effect::Record(_) => unreachable!("nothing is persistent here"),
             };
             self.timer_count += 1;
             self.timers.insert((at, self.timer_count), timer);

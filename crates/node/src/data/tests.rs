@@ -140,6 +140,7 @@ fn table() -> Table {
         primary_key_name: "t_pkey".into(),
         indexes: vec![by_n],
         checks: Vec::new(),
+        foreign: Default::default(),
         placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
     }
 }

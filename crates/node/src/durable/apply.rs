@@ -262,21 +262,21 @@ impl<P: Replicable> Durable<P> {
                     Effect::Send { to, message } if to == self.node => {
                         own.push_back(Event::Message { from: self.node, message });
                     }
-                    Effect::Send { to, message } => {
+                    // What a log of inputs replays must not depend on when somebody looked.
+                    Effect::Send { to, message } | Effect::Load { of: to, message } => {
                         if speaks {
                             let machine = self.routes.to(now, to);
-                            out.send(machine, Message::Node { from: self.node, to, hops: 0, message });
+                            out.send(machine, Message::Node { from: self.node, hops: 0, message });
                         }
                     }
-                    // Each machine has its own envelope.
-                    Effect::SendAll { to, message } => {
-                        for to in to {
-                            if to == self.node {
-                                own.push_back(Event::Message { from: self.node, message: message.clone() });
-                            } else if speaks {
-                                let (machine, message) = (self.routes.to(now, to), message.clone());
-                                out.send(machine, Message::Node { from: self.node, to, hops: 0, message });
-                            }
+                    Effect::SendAll { mut to, message } => {
+                        if to.contains(&self.node) {
+                            own.push_back(Event::Message { from: self.node, message: message.clone() });
+                            to.retain(|to| *to != self.node);
+                        }
+                        if speaks {
+                            let machines = to.into_iter().map(|to| self.routes.to(now, to)).collect();
+                            out.send_all(machines, Message::Node { from: self.node, hops: 0, message });
                         }
                     }
                     Effect::Timer { at, timer } => self.state.timers.set(at, timer),
@@ -287,6 +287,7 @@ impl<P: Replicable> Durable<P> {
                             out.reply(id, reply);
                         }
                     }
+                    Effect::Record(_) => unreachable!("a node whose inputs are logged records nothing"),
                     // Stored already: as the entry it follows from.
                     Effect::Persist { token: PersistToken(n), .. } => {
                         own.push_back(Event::Persisted(PersistToken(n)));

@@ -33,6 +33,13 @@ impl Routes {
         Routes { me, groups, patience_ns, guesses }
     }
 
+    /// Whether a machine may hand on what this node said: it keeps the node, or is of this group and passes on what it
+    /// was sent. Who the machine is, the host knows.
+    pub fn may_say(&self, machine: NodeId, node: NodeId) -> bool {
+        let is_member = |of: NodeId| self.groups.members(of).contains(&machine);
+        is_member(self.me) || usize::from(node.0) < self.guesses.len() && is_member(node)
+    }
+
     /// A machine has spoken for a node.
     pub fn heard(&mut self, machine: NodeId, node: NodeId) {
         if self.groups.members(node).contains(&machine) {

@@ -39,7 +39,7 @@ impl<E: Engine> Node<E> {
         self.questions.asked.insert(question, Asked { partition, what: Some(what.clone()), owner });
         let rank = match &what {
             Question::Close(close) => Some(close.rank),
-            Question::Rows { at, .. } | Question::Call { at, .. } => Some(*at),
+            Question::Rows { at, .. } | Question::Call { at, .. } | Question::Fetch { at, .. } => Some(*at),
             _ => None,
         };
         if let Some(rank) = rank {
@@ -106,6 +106,7 @@ impl<E: Engine> Node<E> {
             Question::Close(close) => (close.rank, close.granules.clone()),
             Question::Rows { at, reads } => (*at, reads.iter().map(granule_of).collect()),
             Question::Call { at, call } => (*at, call.access.iter().map(|a| a.granule.clone()).collect()),
+            Question::Fetch { at, closed, .. } => (*at, closed.clone()),
         };
         let ticket = self.questions.next_ticket();
         if !self.begin_serving(now, from, question, ticket, partition, what) {
@@ -168,7 +169,7 @@ impl<E: Engine> Node<E> {
         match what {
             Question::Rows { at, reads } => self.go_on(partition, Reading::new(at, reads)),
             Question::Call { at, call } => {
-                let rows = self.data.store(partition).call_at(at, &call.name, &call.args, &call.access);
+                let rows = self.rows_of(partition).call_at(at, &call.name, &call.args, &call.access);
                 let keyless = |row| (Key::new(), row);
                 rows.map(|rows| Found::All(vec![rows.into_iter().map(keyless).collect()]))
             }
@@ -177,7 +178,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn go_on(&self, partition: PartitionId, mut reading: Reading) -> Result<Found, SqlError> {
-        let is_all = reading.go_on(self.data.store(partition), self.options.keys_a_step)?;
+        let is_all = reading.go_on(self.rows_of(partition), self.options.keys_a_step)?;
         Ok(if is_all { Found::All(reading.into_rows()) } else { Found::Part(reading) })
     }
 
@@ -225,12 +226,19 @@ impl<E: Engine> Node<E> {
             Purpose::Low(rank) => {
                 self.streams.closing.remove(&partition);
                 if result.is_ok() {
+                    self.data.replicas.trackers.closed(partition, rank);
                     self.stream(now, partition, StreamItem::Low(rank), out);
                     // Later than its timer: transactions were under way.
                     if serving.since < now {
                         self.flush(now, out);
                     }
                 }
+            }
+            Purpose::Publish(rank) => {
+                if result.is_ok() {
+                    self.data.replicas.trackers.closed(partition, rank);
+                }
+                self.data.replicas.trackers.end_closing(partition);
             }
             Purpose::Latest { to, question } => {
                 self.questions.serving_for.remove(&(to, question));
@@ -239,6 +247,8 @@ impl<E: Engine> Node<E> {
             }
             Purpose::Answer { to, question, what } => {
                 let waited_ns = now.since(serving.since);
+                // Records first: the asker waits for them anyway.
+                let needs_records = to != self.id && !matches!(what, Question::Fetch { .. });
                 let answer = match (result, what) {
                     (Err(error), _) => Err(error),
                     (Ok(_), what @ (Question::Rows { .. } | Question::Call { .. })) => {
@@ -252,6 +262,10 @@ impl<E: Engine> Node<E> {
                             Err(error) => Err(error),
                         }
                     }
+                    (Ok(_), Question::Fetch { mut closed, watched, .. }) => {
+                        closed.extend(watched);
+                        Ok(AnswerBody::Fetched(self.last_writers(now, partition, &closed, out)))
+                    }
                     (Ok(closed), _) => {
                         let calibration = self.calibration(now, partition);
                         let closed = Closed { position: closed.position.max(calibration.position) };
@@ -259,8 +273,7 @@ impl<E: Engine> Node<E> {
                     }
                 };
                 self.questions.serving_for.remove(&(to, question));
-                if to != self.id {
-                    // Records first: the asker waits for them anyway.
+                if needs_records {
                     self.flush(now, out);
                 }
                 self.answer(now, to, question, partition, waited_ns, answer, out);
@@ -303,14 +316,15 @@ impl<E: Engine> Node<E> {
                 self.read_told(now, id, (question, partition, waited_ns), answer, out)
             }
             (Owner::Copies(txn), _) => self.copied(now, txn, out),
-            (Owner::Calibration(sent_at), Ok(AnswerBody::Calibrated(calibration))) => {
+            (Owner::Calibration(sent, sent_at), Ok(AnswerBody::Calibrated(calibration))) => {
                 self.columns.round_trip(partition, now.since(sent_at));
-                self.calibrated(now, (question, partition), sent_at, Ok(calibration), out);
+                self.calibrated(now, (question, partition), sent, Ok(calibration), out);
             }
-            (Owner::Calibration(_), Ok(_)) => {}
-            (Owner::Calibration(sent_at), Err(error)) => {
-                self.calibrated(now, (question, partition), sent_at, Err(error), out)
+            (Owner::Calibration(..), Ok(_)) => {}
+            (Owner::Calibration(sent, _), Err(error)) => {
+                self.calibrated(now, (question, partition), sent, Err(error), out)
             }
+            (Owner::Fetch(sent), answer) => self.fetched(now, sent, partition, waited_ns, answer, out),
         }
     }
 }

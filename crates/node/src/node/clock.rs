@@ -146,12 +146,15 @@ pub(super) fn refusal(request: &Request, reason: &SqlError) -> Option<Reply> {
     let reason = reason.clone();
     match request {
         Request::Submit(_) | Request::MoveHome { .. } => Some(Reply::Submitted(Err(reason))),
-        Request::ReadRows(_) | Request::Call(_) => Some(Reply::Rows(Err(reason))),
+        Request::ReadRows(_) | Request::ReadRowsUnder { .. } | Request::Call(_) => {
+            Some(Reply::Rows(Err(reason)))
+        }
         Request::OpenSnapshot(_) => Some(Reply::Snapshot(Err(reason))),
         Request::Pin { .. } => Some(Reply::Pinned(Err(reason))),
         Request::LockRows(_) => Some(Reply::Locked(Err(reason))),
         Request::Unpin(_) | Request::Catalog | Request::CountRows(_) | Request::Status => None,
         Request::UnlockRows { .. } | Request::ServeLocks { .. } | Request::LockServed { .. } => None,
+        Request::HandOver => None,
     }
 }
 

@@ -162,7 +162,14 @@ impl<E: Engine> Node<E> {
             .detail("What the query was about to read has been collected elsewhere.")
             .hint("Run the query again.");
         for id in self.reads.over_columns() {
-            self.fail_read(now, id, error.clone(), out);
+            match id {
+                ReadId::Client(id)
+                    if self.reads.get(ReadId::Client(id)).is_some_and(Read::is_over_replicas) =>
+                {
+                    self.fall_back(now, id, out)
+                }
+                id => self.fail_read(now, id, error.clone(), out),
+            }
         }
         lapsed.into_iter().for_each(|partition| self.begin_copy(now, partition, out));
     }

@@ -6,6 +6,8 @@ use base::cut::Incarnation;
 use base::time::MS;
 use base::topology::Topology;
 use reads::protocol::{Baseline, ByLevel, ReadProtocol};
+use reads::replica::ReadPolicy;
+use reads::replica::tracker::Sizes;
 use reads::rule::Dynamic;
 use reads::rule::printed::Printed;
 
@@ -41,9 +43,8 @@ pub struct Options {
     pub lock_lease_ns: u64,
     /// Rows of other readers that one query may gather here, in bytes of memory; beyond it the query ends with 53200.
     pub gather_bytes_max: u64,
-    /// Columns of subscribed partitions are kept here; off for a node that only follows their order, where every
-    /// query is refused.
-    pub keeps_columns: bool,
+    /// What is kept here of subscribed partitions.
+    pub kept: Kept,
     /// How far cuts are moved up while their queries wait.
     pub dynamic: Dynamic,
     /// Queries at `rss` and `regular` run by the published algorithm, which keeps no promise; for comparison.
@@ -53,6 +54,33 @@ pub struct Options {
     /// A fault in how cuts are chosen; never in production.
     #[cfg(feature = "mutants")]
     pub mutant: Option<reads::rule::Mutant>,
+}
+
+/// What a node keeps of partitions whose streams it follows.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Columns; off for a node that only follows their order, where every query is refused.
+    pub columns: bool,
+    /// Rows, of partitions that run elsewhere, for reads by key.
+    pub rows: bool,
+    /// How such reads are answered, unless they say so themselves.
+    pub policy: ReadPolicy,
+    /// One that waits for longer, and two trips on top, is answered by the partition's own node.
+    pub patience_ns: u64,
+    /// Slots of the tracker that a partition keeps once a replica asks it.
+    pub tracker: Sizes,
+}
+
+impl Default for Kept {
+    fn default() -> Kept {
+        Kept {
+            columns: true,
+            rows: false,
+            policy: ReadPolicy::default(),
+            patience_ns: 10 * MS,
+            tracker: Sizes::default(),
+        }
+    }
 }
 
 impl Default for Options {
@@ -70,7 +98,7 @@ impl Default for Options {
             lease_ns: 10 * base::time::SECOND,
             lock_lease_ns: base::time::SECOND,
             gather_bytes_max: 1 << 30,
-            keeps_columns: true,
+            kept: Kept::default(),
             dynamic: Dynamic::default(),
             printed: None,
             clocks: Some(ClockOptions::default()),

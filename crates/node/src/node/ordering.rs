@@ -11,7 +11,7 @@ use txn::timers::Alarms;
 /// What a close was answered at once, and what else is to follow.
 type ClosedAtOnce<E> = (Option<Result<Closed, SqlError>>, EngineEffects<E>);
 
-/// What the engine has said of itself, as of its last call.
+/// What the engine has said of itself, as of its last call; and checkpoints of it.
 pub(super) struct Told<E: Engine> {
     /// When it is to be woken.
     alarms: Alarms,
@@ -19,15 +19,20 @@ pub(super) struct Told<E: Engine> {
     pub least_cut: Rank,
     /// Reused between steps.
     effects: EngineEffects<E>,
+    pub recording: super::recording::Recording,
 }
 
 impl<E: Engine> Default for Told<E> {
     fn default() -> Self {
-        Told { alarms: Alarms::default(), least_cut: Rank::ZERO, effects: Vec::new() }
+        let (least_cut, recording) = (Rank::ZERO, super::recording::Recording::default());
+        Told { alarms: Alarms::default(), least_cut, effects: Vec::new(), recording }
     }
 }
 
 impl<E: Engine> Node<E> {
+    pub(super) fn take_effects(&mut self) -> EngineEffects<E> {
+        std::mem::take(&mut self.told.effects)
+    }
     pub(super) fn begin_ordering(&mut self, now: Time, out: &mut Effects<Self>) {
         let mut effects = std::mem::take(&mut self.told.effects);
         self.engine.start(now, &mut effects);
@@ -65,6 +70,13 @@ impl<E: Engine> Node<E> {
             Err(error) => out.reply(id, Reply::Submitted(Err(error))),
         }
         self.engine_effects(now, effects, out);
+    }
+
+    pub(super) fn hand_over(&mut self, now: Time, id: RequestId, out: &mut Effects<Self>) {
+        let mut effects = std::mem::take(&mut self.told.effects);
+        self.engine.hand_over(now, &mut self.data, &mut effects);
+        self.engine_effects(now, effects, out);
+        out.reply(id, Reply::Noted);
     }
 
     pub(super) fn engine_message(
@@ -193,6 +205,7 @@ impl<E: Engine> Node<E> {
                     self.latest(now, ticket, rank, out)
                 }
                 EngineEffect::Answered { ticket, result } => self.closed(now, ticket, closed_of(result), out),
+                EngineEffect::Record(record) => out.record(super::recording::of_engine(record)),
                 EngineEffect::Restored => self.restored(now, out),
                 EngineEffect::Collected { below } => {
                     self.check_lease(now, below, out);
@@ -200,6 +213,7 @@ impl<E: Engine> Node<E> {
                     self.columns.collect(below, spared);
                     self.streams.published.values_mut().for_each(|graph| graph.collect(below));
                     self.data.collect_below(below);
+                    self.data.replicas.collect_below(spared);
                 }
             }
         }

@@ -32,11 +32,40 @@ impl<E: Engine> Node<E> {
         };
         match chosen {
             Err(error) => out.reply(id, goal.refused(error)),
-            Ok(Some(chosen)) => self.fetch(now, id, now, chosen, goal, out),
-            Ok(None) => {
+            Ok(chosen) => self.read_at(now, id, now, chosen, goal, out),
+        }
+    }
+
+    /// A read that arrived then is answered by the nodes that run what it reads.
+    pub(super) fn read_elsewhere(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        arrived: Time,
+        goal: Goal,
+        out: &mut Effects<Self>,
+    ) {
+        match self.choose_cut(now, &goal) {
+            Err(error) => out.reply(id, goal.refused(error)),
+            Ok(chosen) => self.read_at(now, id, arrived, chosen, goal, out),
+        }
+    }
+
+    fn read_at(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        arrived: Time,
+        chosen: Option<Chosen>,
+        goal: Goal,
+        out: &mut Effects<Self>,
+    ) {
+        match chosen {
+            Some(chosen) => self.fetch(now, id, arrived, chosen, goal, out),
+            None => {
                 let (token, granules) = (goal.token().rank, goal.granules(&self.topology));
-                let rule = self.reads.levels().found(now, token, granules);
-                self.begin_read(now, ReadId::Client(id), Read::choosing(now, rule, goal), out);
+                let rule = self.reads.levels().found(arrived, token, granules);
+                self.begin_read(now, ReadId::Client(id), Read::choosing(arrived, rule, goal), out);
             }
         }
     }
@@ -95,6 +124,7 @@ impl<E: Engine> Node<E> {
 
     /// Puts a read's questions.
     fn put(&mut self, now: Time, id: ReadId, asks: Vec<Ask>, out: &mut Effects<Self>) {
+        let is_over_replicas = self.reads.get(id).is_some_and(Read::is_over_replicas);
         for ask in asks {
             let partition = ask.partition();
             let what = match ask {
@@ -102,10 +132,17 @@ impl<E: Engine> Node<E> {
                     self.want_calibration(now, partition, id, out);
                     continue;
                 }
+                Ask::Fetch(partitions) => {
+                    self.want_fetch(now, partitions, id, out);
+                    continue;
+                }
                 // What runs here brings its records by itself.
                 Ask::Record(..) if self.topology.copy_near(partition, self.id) == self.id => continue,
                 Ask::Record(_, txn) => Question::Record(txn),
-                Ask::Close(close) => Question::Close(close),
+                Ask::Close(close) => {
+                    self.data.replicas.fetches_sent += u64::from(is_over_replicas);
+                    Question::Close(close)
+                }
                 Ask::Latest(_, granules) => Question::Latest(granules),
                 Ask::Timestamp => Question::Timestamp,
                 Ask::Batches => Question::Batches,
@@ -150,6 +187,7 @@ impl<E: Engine> Node<E> {
         let least_cut = self.told.least_cut;
         let Some(read) = self.reads.get_mut(id) else { return };
         let here = Here { columns: &self.columns, data: &self.data, least_cut };
+        let is_over_replicas = read.is_over_replicas();
         match read.advance(now, &here) {
             Ok(Step::Wait) => self.follow_up(now, id, out),
             Ok(Step::Fetch(chosen)) => {
@@ -160,6 +198,7 @@ impl<E: Engine> Node<E> {
                 }
             }
             Ok(Step::Open(readable)) => match id {
+                ReadId::Client(client) if is_over_replicas => self.open_rows(now, client, readable, out),
                 ReadId::Client(client) => self.answer_columns(client, readable, out),
                 ReadId::Part { .. } => self.open_part(now, id, readable, out),
             },
@@ -339,6 +378,7 @@ impl<E: Engine> Node<E> {
         if is_remembered || matches!(id, ReadId::Client(_)) {
             self.questions.forget(id);
             self.forget_calibrations(id);
+            self.forget_fetches(id);
         }
         let read = self.end_read(id);
         if is_remembered || matches!(id, ReadId::Client(_)) {

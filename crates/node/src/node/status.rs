@@ -34,6 +34,18 @@ impl<E: Engine> Node<E> {
         }
     }
 
+    /// How the replicas of rows are that this node keeps; of a node without any, nothing is missing.
+    pub fn replica_report(&self) -> ReplicaReport {
+        let partitions: Vec<PartitionId> = self.data.replicas.partitions().collect();
+        let complete: Option<Vec<Rank>> = partitions.iter().map(|p| self.columns.complete(*p)).collect();
+        ReplicaReport {
+            complete: complete.map(|complete| complete.into_iter().min().unwrap_or_default()),
+            rows: self.data.replicas.rows(),
+            fetches_sent: self.fetches_sent(),
+            fetches_loaded: self.fetches_loaded(),
+        }
+    }
+
     /// Entries kept now, by what they are, the engine's own included. Walks columns; not for hot paths.
     pub fn held(&self) -> BTreeMap<&'static str, u64> {
         let (rows, columns) = (self.data.counters(), self.columns.store().status());
@@ -45,6 +57,7 @@ impl<E: Engine> Node<E> {
         let mut held = self.engine.report().held;
         held.extend([
             ("row versions", rows.versions),
+            ("row versions of replicas", self.data.replicas.versions()),
             ("column versions", columns.versions as u64),
             ("column segments", columns.segments as u64),
             ("vertices of readers", self.columns.graph().vertex_count() as u64),

@@ -26,6 +26,12 @@ impl<E: Engine> Node<E> {
         } else if let Some(graph) = self.streams.published.get_mut(&partition) {
             graph.receive(now, partition, &item);
         }
+        if let StreamItem::Record(record) = &item
+            && self.data.replicas.trackers.is_tracked(partition)
+            && self.options.planted() != Some(Mutant::ForgetWrites)
+        {
+            self.data.track(record);
+        }
         let wanted = match &item {
             StreamItem::Record(record) => self.streams.wanted.remove(&(partition, record.txn)),
             _ => None,
@@ -73,6 +79,7 @@ impl<E: Engine> Node<E> {
     }
 
     pub(super) fn flush(&mut self, now: Time, out: &mut Effects<Self>) {
+        self.data.replicas.trackers.all_sent();
         self.send_batches(now, false, out);
         if !self.streams.resend_armed && !self.streams.is_settled() {
             self.streams.resend_armed = true;
@@ -134,6 +141,7 @@ impl<E: Engine> Node<E> {
         let mut is_good = true;
         for feed in &ready {
             is_good &= self.columns.take(now, partition, feed);
+            self.data.replicas.take(partition, feed);
         }
         if !is_good {
             return self.begin_copy(now, partition, out);

@@ -10,9 +10,10 @@ use super::shipment::Shipment;
 use super::{Read, ReadId};
 use crate::message::QuestionId;
 use crate::request::PinId;
+use base::order::Calibration;
 use base::{NodeId, PartitionId, Rank, RequestId, Time};
-use reads::calibration::{Calibrations, Want};
 use reads::rule::levels::Levels;
+use reads::share::{Fetches, Reuse, Stamp, Want};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The reads of one node.
@@ -25,7 +26,7 @@ pub struct Reads {
     parts: BTreeMap<QuestionId, RequestId>,
     /// When the coordinator of a part last spoke of it.
     heard_at: BTreeMap<ReadId, Time>,
-    calibrations: Calibrations<ReadId>,
+    calibrations: Fetches<PartitionId, ReadId, Calibration>,
     /// Each with the request that made it.
     pins: BTreeMap<PinId, (Rank, RequestId)>,
     floors: Floors,
@@ -33,7 +34,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// `serve_late_arrivals`: a planted fault, see [`Calibrations::new`].
+    /// `serve_late_arrivals`: a planted fault, see [`Reuse::LateArrivals`].
     pub fn new(levels: Levels, serve_late_arrivals: bool) -> Reads {
         Reads {
             levels,
@@ -41,7 +42,10 @@ impl Reads {
             over_columns: BTreeSet::new(),
             parts: BTreeMap::new(),
             heard_at: BTreeMap::new(),
-            calibrations: Calibrations::new(serve_late_arrivals),
+            calibrations: Fetches::new(match serve_late_arrivals {
+                true => Reuse::LateArrivals,
+                false => Reuse::Strict,
+            }),
             pins: BTreeMap::new(),
             floors: Floors::default(),
             floor_told: None,
@@ -143,19 +147,35 @@ impl Reads {
 
     // ---- calibrations -----------------------------------------------------------------------------
 
-    pub fn want_calibration(&mut self, now: Time, gap_ns: u64, partition: PartitionId, id: ReadId) -> Want {
-        self.calibrations.want(now, gap_ns, partition, id)
+    /// A read that has just arrived wants it.
+    pub fn want_calibration(
+        &mut self,
+        now: Time,
+        gap_ns: u64,
+        partition: PartitionId,
+        id: ReadId,
+    ) -> Want<Calibration> {
+        let arrived = self.calibrations.arrival();
+        self.calibrations.want(now, gap_ns, partition, arrived, id)
     }
-    /// The gap after a calibration has passed. Whether to ask again.
-    pub fn calibration_is_due(&mut self, now: Time, partition: PartitionId) -> bool {
-        self.calibrations.due(now, partition)
+    /// The gap after a calibration has passed. Whether to ask again, as which question.
+    pub fn calibration_is_due(&mut self, now: Time, partition: PartitionId) -> Option<Stamp> {
+        self.calibrations.due(now, &partition)
     }
-    /// A calibration that was asked for then has come: whom it serves.
-    pub fn calibrated(&mut self, partition: PartitionId, sent_at: Time) -> BTreeSet<ReadId> {
-        self.calibrations.answered(partition, sent_at)
+    /// The answer to a question, if it is one: whom it serves.
+    pub fn calibrated(
+        &mut self,
+        partition: PartitionId,
+        sent: Stamp,
+        calibration: Option<Calibration>,
+    ) -> BTreeSet<ReadId> {
+        match calibration {
+            Some(calibration) => self.calibrations.answered(&partition, sent, calibration),
+            None => self.calibrations.answered_alone(&partition, sent),
+        }
     }
     /// Calibrations that nobody needs without this read.
-    pub fn forget_calibrations(&mut self, id: ReadId) -> Vec<(PartitionId, Time)> {
+    pub fn forget_calibrations(&mut self, id: ReadId) -> Vec<(PartitionId, Stamp)> {
         self.calibrations.forget(id)
     }
 

@@ -11,11 +11,14 @@
 //! | `rss` | at the clock's reading and its bound; refused where clocks have no bound | the same rank, moved up while waiting ([`RankQuery::strong`]) |
 //! | `regular` | as `rss`; found by asking where clocks have no bound ([`RankQuery::found`]) | a closed set ([`RegularQuery`]); with a copy in every region as for rows ([`RankQuery::calibrated`]) |
 //! | `session`, `stale` | what is complete in the columns here; a strong read where nothing is known to be | the same ([`RankQuery::local`]) |
+//!
+//! At a replica of rows a policy says how a strong read finds its cut, or lowers its level ([`Levels::over_replicas`]).
 
 use super::perseus::RegularQuery;
 use super::rank::RankQuery;
 use super::{Chosen, Dynamic, Followed, Mutant, QueryMeta, Rule, View};
 use crate::protocol::ReadProtocol;
+use crate::replica::{ReadPolicy, ReplicaQuery};
 use base::cut::{Consistency, CutChoice};
 use base::topology::Topology;
 use base::txn::Granule;
@@ -181,6 +184,63 @@ impl Levels {
         };
         let floor = rule.cut();
         Ok(Followed { rule: Box::new(rule), floor })
+    }
+
+    /// The rule for a read of rows of which this node keeps replicas. `None`: the partition's own node answers it.
+    ///
+    /// Errors: as [`Levels::choose`].
+    pub fn over_replicas(
+        &self,
+        wish: &Wish,
+        policy: ReadPolicy,
+        reads: BTreeMap<PartitionId, Vec<Granule>>,
+        protocol: &dyn ReadProtocol,
+        view: &dyn View,
+    ) -> Result<Option<Followed>, SqlError> {
+        let level = match policy {
+            ReadPolicy::Session if is_strong(wish.level) => Consistency::Session,
+            ReadPolicy::Stale { .. } => Consistency::Stale,
+            _ => wish.level,
+        };
+        let wish = Wish { level, ..*wish };
+        let Some(bound_ns) = self.clock_bound_ns else { return Ok(None) };
+        if policy == ReadPolicy::Primary || complete(reads.keys().copied(), view).is_none() {
+            return Ok(None);
+        }
+        let Some(Chosen { rank, .. }) = self.choose(&wish, reads.keys().copied(), view)? else {
+            return Ok(None);
+        };
+        let token = if level == Consistency::Stale { Token::default() } else { wish.token.clone() };
+        let meta = QueryMeta { arrived: wish.arrived, token, reads };
+        if wish.given.is_some() {
+            let rule = RankQuery::part(meta, rank, view, None);
+            return Ok(Some(Followed { rule: Box::new(rule), floor: rank }));
+        }
+        if !wish.is_strong() {
+            let oldest = match policy {
+                ReadPolicy::Stale { bound_ns: Some(ns) } => (wish.arrived - ns).rank(),
+                _ => Rank::ZERO,
+            };
+            let rule = RankQuery::local(meta, rank.max(oldest), view);
+            let floor = rule.cut();
+            return Ok(Some(Followed { rule: Box::new(rule), floor }));
+        }
+        if policy == ReadPolicy::CommitWait {
+            return Ok(protocol.strong(meta, bound_ns, view));
+        }
+        // Whoever has seen more than others, or needs a later catalog, asks alone: the others would wait for its rank.
+        let begins = meta.reads.keys().map(|p| view.begins_at(*p)).max().unwrap_or_default();
+        let asks_alone = rank.max(begins) > wish.arrived.rank() + bound_ns;
+        if policy == ReadPolicy::ReadWait || asks_alone {
+            let rule = RankQuery::strong(meta, rank, Dynamic::Off, view, None);
+            let floor = rule.cut();
+            return Ok(Some(Followed { rule: Box::new(rule), floor }));
+        }
+        // What the session has seen, what is here, and the catalog that the read was planned with.
+        let seen = complete(meta.reads.keys().copied(), view).unwrap_or_default().max(begins);
+        let seen = seen.max(meta.token.rank);
+        let floor = view.changed_above(seen, wish.is_read).unwrap_or(seen);
+        Ok(Some(ReplicaQuery::followed(meta, floor)))
     }
 
     /// The rule for another node's query, of which this reader gives a part at the cut of the whole. `is_remote`: the

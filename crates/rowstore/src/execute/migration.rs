@@ -20,9 +20,12 @@ pub(crate) struct Written<'a>(BTreeMap<TableId, BTreeMap<&'a Key, Option<&'a Row
 
 impl<'a> Written<'a> {
     pub fn of(rows: &'a Validated) -> Written<'a> {
+        Written::of_rows(rows.writes.iter().map(|write| (write.table, &write.key, write.row.as_ref())))
+    }
+    pub fn of_rows(rows: impl Iterator<Item = (TableId, &'a Key, Option<&'a Row>)>) -> Written<'a> {
         let mut written = Written::default();
-        for write in &rows.writes {
-            written.0.entry(write.table).or_default().insert(&write.key, write.row.as_ref());
+        for (table, key, row) in rows {
+            written.0.entry(table).or_default().insert(key, row);
         }
         written
     }

@@ -17,11 +17,11 @@
 mod declared;
 pub(crate) mod evaluate;
 mod insert;
-mod migration;
+pub(crate) mod migration;
 mod overlay;
 mod procedure;
 mod rehearsal;
-mod schema;
+pub(crate) mod schema;
 mod statement;
 mod validated;
 mod violation;

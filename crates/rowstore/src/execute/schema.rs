@@ -4,7 +4,7 @@ use super::migration::Written;
 use super::violation::{cannot_index, check_row};
 use crate::store::{IndexStore, Store, TableStore};
 use base::error::{SqlError, SqlResult, SqlState};
-use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Table};
+use base::schema::{Catalog, Check, Index, SchemaAction, SchemaChange, Table};
 use base::txn::Applied;
 use base::{Key, Place, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,9 @@ impl Store {
                 .column(&column.name));
             }
         }
-        let checks = altered.checks.iter().filter(|check| !old.checks.contains(check)).cloned();
+        // One that is not validated is for rows to come; another name or spelling is no other condition.
+        let is_kept = |check: &Check| old.checks.iter().any(|c| c.is_validated && c.expr == check.expr);
+        let checks = altered.checks.iter().filter(|check| check.is_validated && !is_kept(check)).cloned();
         let only_new = Table { checks: checks.collect(), ..altered.clone() };
         if !only_new.checks.is_empty() {
             for (_, row) in rows() {
@@ -82,7 +84,7 @@ impl Store {
 
     /// Changes the catalog at a place. New indexes are filled with all rows but those whose entry
     /// changes in the same transaction: they enter as they are written.
-    pub(super) fn apply_schema(
+    pub(crate) fn apply_schema(
         &mut self,
         change: &SchemaChange,
         written: &Written<'_>,

@@ -29,6 +29,11 @@ impl Store {
         Ok(())
     }
 
+    /// Whether nothing of what was read here has changed up to now. What was read below what is collected may have.
+    pub fn is_unchanged(&self, read: &ReadGranule) -> bool {
+        self.check_read(read).is_ok()
+    }
+
     fn check_read(&self, read: &ReadGranule) -> SqlResult<()> {
         let read_at = read.at;
         if read_at < self.collected_below {

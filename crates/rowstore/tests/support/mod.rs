@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use base::commit::CommitRecord;
 use base::expr::{BinaryOperator, Expr};
 use base::key::KeyRange;
 use base::schema::*;
@@ -24,6 +25,8 @@ pub struct World {
     /// Stores where everything is evaluated at a rank and its write set installed at its place: they have to say and
     /// become the same.
     twins: Option<Vec<Store>>,
+    /// Read-only replicas that follow the logs: they have to say the same to readers.
+    followers: Option<Vec<Store>>,
     /// Of all ranks so far.
     highest: u64,
     sequence: u64,
@@ -41,6 +44,7 @@ impl World {
         World {
             stores: (0..partitions).map(&store).collect(),
             twins: Some((0..partitions).map(&store).collect()),
+            followers: Some((0..partitions).map(&store).collect()),
             topology: topology.clone(),
             rank: 0,
             forget_prepared: false,
@@ -114,6 +118,7 @@ impl World {
                 all.rows.extend(part.rows.iter().cloned());
                 all.affected += part.affected;
             }
+            self.follow(*p, place, &applied);
             applied_at.insert(*p, applied);
         }
         self.twins_commit(transaction, place, &gathered, applied_at);
@@ -122,8 +127,16 @@ impl World {
 
     /// A part of what happens to these stores happens to them alone.
     pub fn without_twins(mut self) -> World {
-        self.twins = None;
+        (self.twins, self.followers) = (None, None);
         self
+    }
+    fn follow(&mut self, partition: PartitionId, place: Place, applied: &Applied) {
+        let Some(followers) = &mut self.followers else { return };
+        let (writes, schema) = (applied.writes.clone(), applied.schema.clone());
+        let (txn, rank, position) = (place.txn, place.rank, LogPosition(1));
+        let record = CommitRecord { txn, rank, partition, position, writes, schema };
+        // As it travels.
+        followers[partition.0 as usize].follow(&base::codec::decode(&base::codec::encode(&record)).unwrap());
     }
     fn evaluate_twins(
         twins: &[Store],
@@ -296,6 +309,22 @@ impl World {
     }
     pub fn check(&self) {
         self.stores.iter().for_each(Store::check_invariants);
+        for (follower, store) in self.followers.iter().flatten().zip(&self.stores) {
+            for (id, table) in &self.catalog().tables {
+                for index in std::iter::once(None).chain(table.indexes.iter().map(|index| Some(index.id))) {
+                    let read = RowRead { index, ..whole(store.partition(), *id) };
+                    for cut in [self.now(), Rank(self.now().0 / 2)] {
+                        if let Ok(rows) = store.read(&read, cut) {
+                            assert_eq!(
+                                follower.read(&read, cut).unwrap(),
+                                rows,
+                                "{id} by {index:?} at {cut}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
         for (twin, store) in self.twins.iter().flatten().zip(&self.stores) {
             twin.check_invariants();
             for id in self.catalog().tables.keys() {
@@ -360,6 +389,7 @@ pub fn table(id: u32, name: &str) -> Table {
         primary_key_name: format!("{name}_pkey"),
         indexes: Vec::new(),
         checks: Vec::new(),
+        foreign: Default::default(),
         placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
     }
 }

@@ -39,7 +39,7 @@ impl<P: Process + Send + 'static> Host<P> {
     }
 
     /// The node can do nothing more; every waiting client is told.
-    fn fail(&self) {
+    pub(super) fn fail(&self) {
         self.failed.store(true, Relaxed);
         let mut running = self.running.lock();
         running.pending.clear();

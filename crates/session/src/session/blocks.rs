@@ -59,6 +59,10 @@ impl Session {
 
     /// Commits the open transaction, block or not. It is over, whatever the outcome.
     pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
+        if let Err(error) = Box::pin(self.check_deferred()).await {
+            self.roll_back().await;
+            return Err(error);
+        }
         let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
         // A COMMIT that is cancelled half-way must not keep versions alive.
         let mut pin = Pinned { cluster: self.cluster().clone(), pin: transaction.pin.take() };

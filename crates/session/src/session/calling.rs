@@ -51,6 +51,16 @@ impl Session {
         let name = plan.procedure.name().to_string();
         let rows: Vec<Row> = match reads_only(&access) {
             _ if in_block => Box::pin(self.call_in_block(plan, &args, &access, &catalog)).await?,
+            None if super::foreign_keys::concern_writes(&catalog, &access) => {
+                let mut attempts = 0;
+                loop {
+                    self.begin(false, true);
+                    let result = Box::pin(self.call_in_block(plan, &args, &access, &catalog)).await;
+                    if let Some(rows) = self.settle(result, &mut attempts).await? {
+                        break rows;
+                    }
+                }
+            }
             Some(partition) => {
                 let access = access.by_partition.remove(&partition).unwrap_or_default();
                 self.call_reading(partition, Call { name, args, access }).await?
@@ -95,6 +105,7 @@ impl Session {
         catalog: &Arc<Catalog>,
     ) -> SqlResult<Vec<Row>> {
         self.pinned().await?;
+        let mark = self.open().mark();
         let mut views = BTreeMap::new();
         for (&partition, accesses) in &access.by_partition {
             let granules = accesses.iter().map(|a| &a.granule);
@@ -128,6 +139,7 @@ impl Session {
                 }
             }
         }
+        self.keep_foreign_keys(mark).await?;
         Ok(answer)
     }
 

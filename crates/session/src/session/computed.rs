@@ -4,16 +4,17 @@
 //! each row that meets another, over the one that is there; the proposed one takes part as parameters.
 
 use super::Session;
-use super::rich::{refuse_unassignable, select_of};
+use super::rich::select_of;
 use crate::response::RowStream;
 use analytics::{self, Context, QueryPlan};
 use base::error::SqlResult;
 use base::schema::Table;
-use base::{Datum, SqlError, SqlState, TableId};
+use base::{DataType, Datum, SqlError, SqlState, TableId};
 use sql::lower::bind;
 use sql::lower::insert::InsertPlan;
 use sql::lower::scope::ParameterTypes;
 use sql::names;
+use sql::types::Column;
 use sqlparser::ast::{self, Statement};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -174,6 +175,27 @@ impl ast::VisitorMut for Proposed<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// 42804 for a text that is computed for a column of another kind. Literals were lowered.
+pub(super) fn refuse_unassignable(column: &base::schema::Column, computed: &Column) -> SqlResult<()> {
+    let is_text =
+        |t: DataType| matches!(t, DataType::Text | DataType::Varchar { .. } | DataType::Char { .. });
+    // Arrays and intervals are printed as texts too.
+    let is_plain = computed.type_oid == sql::types::type_oid(DataType::Text);
+    if !is_text(computed.data_type) || !is_plain || is_text(column.data_type) {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        SqlState::DATATYPE_MISMATCH,
+        format!(
+            "column \"{}\" is of type {} but expression is of type text",
+            column.name,
+            sql::lower::expr::type_name(column.data_type)
+        ),
+    )
+    .hint("You will need to rewrite or cast the expression.")
+    .column(&column.name))
 }
 
 impl Session {

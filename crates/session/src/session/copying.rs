@@ -293,6 +293,17 @@ impl Session {
             self.insert_rows(plan, None, rows, &binding, &mut written).await?;
             return Ok(written.affected);
         }
+        if super::foreign_keys::concern_insert(plan) {
+            let mut attempts = 0;
+            loop {
+                self.begin(false, true);
+                let mut written = super::write::Written::default();
+                let result = self.insert_rows(plan, None, rows.clone(), &binding, &mut written).await;
+                if self.settle(result, &mut attempts).await?.is_some() {
+                    return Ok(written.affected);
+                }
+            }
+        }
         let topology = gateway.cluster.topology();
         let mut access = AccessSet::default();
         let mut statements = Vec::new();

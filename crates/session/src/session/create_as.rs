@@ -59,7 +59,7 @@ impl Session {
         let create = Statement::CreateTable(with_columns(create, &shape)?);
         let planned = self.plan_ddl(&create)?;
         if planned.actions.is_empty() {
-            planned.notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+            self.tell_notices(planned.notices);
             return Ok(Response::Command("CREATE TABLE AS".into()));
         }
         let Response::Rows(mut rows) = Box::pin(self.run(&plan, parameters)).await? else {
@@ -105,6 +105,7 @@ impl Session {
     pub(super) fn asks_for_rows(&self, actions: &[SchemaAction]) -> bool {
         let catalog = self.catalog();
         actions.iter().any(|action| self.entered(&catalog, action).is_some())
+            || !super::foreign_keys::added(&catalog, actions, None).is_empty()
     }
 
     /// A table that is there already, with its new unique indexes whose entries have homes of their own.
@@ -142,7 +143,7 @@ impl Session {
                 let mut taken = BTreeSet::new();
                 for row in &rows {
                     if !taken.insert(now.index_entry(index, &row.values, &row.key)) {
-                        return Err(cannot_index(&now, index, &row.values));
+                        return Err(cannot_index(&now, &index.name, &index.columns, &row.values));
                     }
                 }
             }
@@ -205,16 +206,12 @@ fn with_columns(create: &ast::CreateTable, shape: &[Column]) -> SqlResult<ast::C
 }
 
 /// A unique index cannot be made over rows that share an entry.
-fn cannot_index(table: &Table, index: &Index, values: &[Datum]) -> SqlError {
-    let columns = index.columns.iter().map(|c| &table.columns[*c]);
-    let names: Vec<&str> = columns.map(|c| c.name.as_str()).collect();
-    let shown: Vec<String> = index
-        .columns
-        .iter()
-        .map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type))
-        .collect();
-    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", index.name))
+pub(super) fn cannot_index(table: &Table, name: &str, columns: &[usize], values: &[Datum]) -> SqlError {
+    let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+    let shown: Vec<String> =
+        columns.iter().map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type)).collect();
+    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
         .detail(format!("Key ({})=({}) is duplicated.", names.join(", "), shown.join(", ")))
         .table(&table.name)
-        .constraint(&index.name)
+        .constraint(name)
 }

@@ -1,15 +1,23 @@
 //! DDL in a session: ordered on its own, or collected until COMMIT.
 
 use super::Session;
+use super::plan::{self, Plan};
+use super::transaction::SeenRow;
+use super::turns::Turn;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use base::{Datum, SqlError};
+use sql::ddl::Shapes;
 use sql::ddl::{self, DdlContext};
+use sql::lower::bind::Binding;
 use sql::lower::modify::ModifyPlan;
+use sql::lower::scope::ParameterTypes;
+use sql::types::Column;
 use sqlparser::ast::{self, Statement};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Plans of one DDL statement before it gives up on a catalog that keeps changing.
@@ -55,7 +63,7 @@ impl Session {
             let tag = planned.tag;
             let notices = planned.notices;
             if planned.actions.is_empty() {
-                notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+                self.tell_notices(notices);
                 return Ok(Response::Command(tag.into()));
             }
             if planned.rewrites.is_some() || self.asks_for_rows(&planned.actions) {
@@ -72,10 +80,18 @@ impl Session {
                 Err(e) => return Err(e),
                 Ok(()) => {
                     self.bring_indexes(&before, &planned.actions).await?;
-                    notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+                    self.tell_notices(notices);
                     return Ok(Response::Command(tag.into()));
                 }
             }
+        }
+    }
+
+    /// Says what a change of the catalog has to say; of class 01 it is a warning.
+    pub(super) fn tell_notices(&mut self, notices: Vec<(SqlState, String)>) {
+        for (state, text) in notices {
+            let severity = if state.0.starts_with(b"01") { "WARNING" } else { "NOTICE" };
+            self.notice(severity, state, text);
         }
     }
 
@@ -134,6 +150,7 @@ impl Session {
     pub(super) fn plan_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
         let catalog = self.gateway.with_free_ids(self.catalog());
         let cluster = self.cluster();
+        let standing = self.standing();
         let context = DdlContext {
             catalog: &catalog,
             search_path: &self.settings.search_path,
@@ -142,6 +159,9 @@ impl Session {
             region: cluster.region(),
             generators: &self.gateway.node.generators,
             now_us: self.now_us(),
+            standing: &standing,
+            secrets: &super::roles::Passwords,
+            shapes: &Planned(self),
         };
         ddl::plan(&context, statement)
     }
@@ -155,32 +175,72 @@ impl Session {
         }
         let planned = self.planned_ddl(statement)?;
         if !planned.actions.is_empty() {
-            let known = self.known.clone();
+            let (known, before) = (self.known.clone(), self.catalog());
             let rows = match &planned.rewrites {
-                Some((table, _)) => self.all_rows(table).await?,
+                Some(rewrite) => self.all_rows(&rewrite.from).await?,
                 None => Vec::new(),
             };
             if rows.len() > super::copying::ROWS_MAX {
                 return Err(SqlError::unsupported(format!(
-                    "ALTER TABLE … SET over a table of more than {} rows whose rows have to move",
+                    "a change of a table of more than {} rows that have to be written anew",
                     super::copying::ROWS_MAX
                 ))
-                .hint("Create another table with this placement and fill it piece by piece."));
+                .hint("Create another table like the one that is wanted and fill it piece by piece."));
             }
             self.open().change_catalog(&known, &planned.actions)?;
             self.gateway.keep_ids(self.catalog().next_id);
-            if let Some((_, id)) = planned.rewrites {
-                let catalog = self.catalog();
-                let table = catalog.table(id).expect("it was made just now");
-                for row in rows {
-                    let values = row.values.as_ref().clone();
-                    self.open().insert(table, row.key, values)?;
-                }
+            if let Some(rewrite) = &planned.rewrites {
+                self.write_anew(rewrite, rows).await?;
             }
             self.enter_rows(&planned.actions).await?;
+            let replaces = planned.rewrites.as_ref().map(|rewrite| (rewrite.to, rewrite.from.id));
+            Box::pin(self.validate_foreign_keys(&before, &planned.actions, replaces)).await?;
         }
-        planned.notices.into_iter().for_each(|(state, text)| self.notice("NOTICE", state, text));
+        self.tell_notices(planned.notices);
         Ok(Response::Command(planned.tag.into()))
+    }
+
+    /// Writes the rows of a table into the one that takes its place. Errors: 23502, 23505, 23514.
+    async fn write_anew(&mut self, rewrite: &ddl::Rewrite, rows: Vec<SeenRow>) -> SqlResult<()> {
+        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        let table = catalog.table(rewrite.to).expect("it was made just now");
+        let binding = Binding {
+            parameters: &[],
+            now_us: self.now_us(),
+            generators: &gateway.node.generators,
+            catalog: &catalog,
+        };
+        let mut taken = BTreeSet::new();
+        let mut turn = Turn::begin();
+        for row in rows {
+            turn.give_way().await;
+            let mut values = row.values.as_ref().clone();
+            values.extend(table.columns[values.len()..].iter().map(|column| column.missing.clone()));
+            for (column, expr) in &rewrite.set {
+                let value = binding.eval(expr, &row.values)?;
+                values[*column] = sql::lower::insert::assign(value, &table.columns[*column])?;
+            }
+            if let Some(column) = table.primary_key.iter().find(|c| values[**c].is_null()) {
+                let name = &table.columns[*column].name;
+                let told = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
+                let error = SqlError::new(SqlState::NOT_NULL_VIOLATION, told);
+                return Err(error.table(&table.name).column(name));
+            }
+            if !rewrite.set.is_empty() {
+                sql::lower::insert::check_row(table, &values)?;
+            }
+            let key = table.key_of(&values);
+            if !taken.insert(key.clone()) {
+                return Err(super::create_as::cannot_index(
+                    table,
+                    &table.primary_key_name,
+                    &table.primary_key,
+                    &values,
+                ));
+            }
+            self.open().insert(table, key, values)?;
+        }
+        Ok(())
     }
 
     /// Orders a change at every partition.
@@ -206,8 +266,7 @@ impl Session {
         let topology = self.cluster().topology().clone();
         let mut statements = Vec::new();
         let mut access = AccessSet::default();
-        for target in &truncate.table_names {
-            let Some(table) = self.truncated(&catalog, truncate, target)? else { continue };
+        for table in self.all_truncated(&catalog, truncate)? {
             for partition in table.partitions(&topology) {
                 access.add(partition, Granule::Range(table.id, KeyRange::all()), AccessMode::Write);
                 for index in &table.indexes {
@@ -221,6 +280,38 @@ impl Session {
             self.submit(TxnProgram::Statements(statements), access).await?;
         }
         Ok(Response::Command("TRUNCATE TABLE".into()))
+    }
+
+    /// The tables of a TRUNCATE, with CASCADE those that reference them too. Errors: 0A000 if one that stays does.
+    fn all_truncated(&mut self, catalog: &Catalog, truncate: &ast::Truncate) -> SqlResult<Vec<Arc<Table>>> {
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        for target in &truncate.table_names {
+            let found = self.truncated(catalog, truncate, target)?.cloned();
+            tables.extend(found.filter(|found| tables.iter().all(|t| t.id != found.id)));
+        }
+        let mut at = 0;
+        while at < tables.len() {
+            let parent = tables[at].clone();
+            at += 1;
+            for (child, _) in catalog.referencing(&parent) {
+                if tables.iter().any(|t| t.id == child.id) {
+                    continue;
+                }
+                if truncate.cascade != Some(ast::CascadeOption::Cascade) {
+                    let told = "cannot truncate a table referenced in a foreign key constraint";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+                        .detail(format!("Table \"{}\" references \"{}\".", child.name, parent.name))
+                        .hint(format!(
+                            "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
+                            child.name
+                        )));
+                }
+                let told = format!("truncate cascades to table \"{}\"", child.name);
+                self.notice("NOTICE", SqlState::SUCCESSFUL, told);
+                tables.push(child.clone());
+            }
+        }
+        Ok(tables)
     }
 
     fn truncated<'c>(
@@ -240,11 +331,25 @@ impl Session {
     async fn truncate_buffered(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {
         self.refuse_if_read_only("TRUNCATE TABLE")?;
         let catalog = self.catalog();
-        for target in &truncate.table_names {
-            let Some(table) = self.truncated(&catalog, truncate, target)? else { continue };
-            let plan = ModifyPlan::delete_all(table.clone());
-            Box::pin(self.modify_buffered(&plan, &[])).await?;
+        for table in self.all_truncated(&catalog, truncate)? {
+            let plan = ModifyPlan::delete_all(table);
+            Box::pin(self.modify_rows(&plan, &[])).await?;
         }
         Ok(Response::Command("TRUNCATE TABLE".into()))
+    }
+}
+
+/// Columns of a query as this session would plan it.
+pub(super) struct Planned<'a>(pub &'a Session);
+
+impl Shapes for Planned<'_> {
+    fn columns(&self, query: &ast::Query) -> SqlResult<Vec<Column>> {
+        let catalog = self.0.catalog();
+        let statement = Statement::Query(Box::new(query.clone()));
+        let plan = plan::plan(&self.0.context(&catalog), &statement, &mut ParameterTypes::default())?;
+        match (plan.columns(), plan) {
+            (_, Plan::Utility(_)) | (None, _) => Err(SqlError::unsupported("a view of anything but a query")),
+            (Some(columns), _) => Ok(columns.as_ref().clone()),
+        }
     }
 }

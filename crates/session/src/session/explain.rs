@@ -2,7 +2,7 @@
 //! what it took.
 
 mod claims;
-mod document;
+pub(super) mod document;
 mod latency;
 mod options;
 mod plans;
@@ -11,6 +11,7 @@ use super::Session;
 use super::plan::{self, Plan};
 use super::shapes::{explain_column, freshness};
 use crate::response::{Response, RowStream, Rows};
+use analytics::NotAtReplica;
 use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
@@ -31,6 +32,8 @@ pub(super) struct Measured {
     /// From questions to the node until its answers.
     pub waited_ns: u64,
     pub has_read: bool,
+    /// Who answered the last read by rows, where the region has replicas.
+    pub replica: Option<Result<NodeId, NotAtReplica>>,
 }
 
 impl Session {
@@ -248,9 +251,7 @@ impl Session {
             on_the_way_ns += last.latency_ns;
         }
         if measured.has_read {
-            let asked = self.shown_nodes(&measured.asked);
-            let shown = if asked.is_empty() { "none".into() } else { asked.join(", ") };
-            document.measured(format!("Nodes asked: {shown}"), "Nodes Asked", Json::texts(asked));
+            self.describe_answered(&measured, document);
         }
         if measured.has_read || self.last.is_some() {
             let round_trip_ns = self.round_trip_ns(&claim).max(1);

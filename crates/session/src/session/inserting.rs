@@ -7,7 +7,7 @@ use super::Session;
 use super::computed::Conflict;
 use super::transaction::SeenRow;
 use super::turns::Turn;
-use super::write::{Written, duplicate, project, with_computed};
+use super::write::{Written, project, with_computed};
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::Table;
@@ -54,6 +54,7 @@ impl Session {
         binding: &Binding<'_>,
         written: &mut Written,
     ) -> SqlResult<()> {
+        let mark = self.open().mark();
         let table = &plan.table;
         let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
         // Rows of this statement, for DO UPDATE.
@@ -109,7 +110,7 @@ impl Session {
                 },
             }
         }
-        Ok(())
+        self.keep_foreign_keys(mark).await
     }
 
     fn on_conflict(
@@ -220,6 +221,24 @@ impl Session {
         }
         None
     }
+}
+
+/// 23505, in PostgreSQL's words.
+pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datum]) -> SqlError {
+    let (name, columns) = match table.indexes.iter().find(|i| i.id == constraint) {
+        Some(index) => (&index.name, &index.columns),
+        None => (&table.primary_key_name, &table.primary_key),
+    };
+    let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+    let shown: Vec<String> =
+        columns.iter().map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type)).collect();
+    SqlError::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!("duplicate key value violates unique constraint \"{name}\""),
+    )
+    .detail(format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", ")))
+    .table(&table.name)
+    .constraint(name)
 }
 
 fn point_read(

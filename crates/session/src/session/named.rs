@@ -188,6 +188,7 @@ impl Session {
                 access: Arc::new(AccessSet::default()),
                 token: self.token.clone(),
                 request: None,
+                isolation: Default::default(),
             };
             named.name(number, &mut submission);
             let submitted = match self.cluster().request(Request::Submit(submission)).await? {

@@ -2,6 +2,7 @@
 
 use super::computed::Computations;
 use super::rich::RichPlan;
+use super::set_config::{self, SetConfigPlan};
 use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
@@ -25,6 +26,8 @@ pub enum Plan {
     Modify(ModifyPlan),
     /// SELECT without FROM.
     Constant(Projection),
+    /// SELECT of `set_config` alone.
+    SetConfig(SetConfigPlan),
     /// Few rows by key, or rows to be validated (FOR UPDATE).
     Rows(RowSelectPlan),
     /// Few rows of one table by key, and by them rows of another.
@@ -52,6 +55,7 @@ impl Plan {
             Plan::Insert(plan, _) => plan.returning.as_ref().map(|r| r.columns.clone()),
             Plan::Modify(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
             Plan::Constant(projection) => Some(projection.columns.clone()),
+            Plan::SetConfig(plan) => Some(plan.columns.clone()),
             Plan::Rows(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Join(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Query(plan) => Some(plan.columns.clone()),
@@ -62,8 +66,36 @@ impl Plan {
     }
 }
 
-/// Plans a statement; types of parameters are found on the way.
+/// Plans a statement; types of parameters are found on the way. Errors: among others 42501. A plan is kept for one
+/// version of the catalog and of the session's role, so every change of privileges asks again.
 pub fn plan(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Plan> {
+    let check = sql::privileges::Check {
+        catalog: context.catalog,
+        search_path: context.search_path,
+        database: context.database,
+        standing: &context.standing,
+    };
+    check.statement(statement)?;
+    // What another statement is about, such as CREATE VIEW and CREATE TABLE AS, is planned when that runs.
+    let is_planned = match statement {
+        Statement::Query(query) => !is_select_into(query),
+        other => matches!(other, Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)),
+    };
+    if is_planned
+        && let Some(expanded) = sql::views::expand(&check, &context.analytics.node.generators, statement)?
+    {
+        let context = context.through_views(expanded.tables);
+        return plan_over_tables(&context, &expanded.statement, parameters);
+    }
+    plan_over_tables(context, statement, parameters)
+}
+
+/// Plans a statement without views whose privileges were asked for.
+fn plan_over_tables(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
@@ -126,6 +158,15 @@ fn plan_query(
         database: context.database,
         parameters,
     };
+    if let Some((arguments, names)) = set_config::arguments(query) {
+        return match lowering.constants(&arguments) {
+            Ok(projection) => Ok(Plan::SetConfig(SetConfigPlan::new(projection, names))),
+            Err(Refusal::Error(error)) => Err(error),
+            Err(Refusal::TooRich) => {
+                Err(SqlError::unsupported("set_config with values that are not constants"))
+            }
+        };
+    }
     match lowering.constants(query) {
         Ok(projection) => return Ok(Plan::Constant(projection)),
         Err(Refusal::TooRich) => *lowering.parameters = declared.clone(),

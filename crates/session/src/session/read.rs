@@ -130,6 +130,20 @@ impl Session {
 
     /// SELECT without FROM.
     pub(super) fn run_constant(&self, projection: &Projection, parameters: &[Datum]) -> SqlResult<Response> {
+        let row = self.constant_row(projection, parameters)?;
+        Ok(Response::Rows(Rows {
+            columns: projection.columns.clone(),
+            stream: RowStream::values(vec![row]),
+            tag: "SELECT",
+        }))
+    }
+
+    /// Values that no table is asked for.
+    pub(super) fn constant_row(
+        &self,
+        projection: &Projection,
+        parameters: &[Datum],
+    ) -> SqlResult<Vec<Datum>> {
         let catalog = self.catalog();
         let binding = Binding {
             parameters,
@@ -137,12 +151,7 @@ impl Session {
             generators: &self.gateway.node.generators,
             catalog: &catalog,
         };
-        let row = projection.exprs.iter().map(|e| binding.value(e)).collect::<SqlResult<Vec<_>>>()?;
-        Ok(Response::Rows(Rows {
-            columns: projection.columns.clone(),
-            stream: RowStream::values(vec![row]),
-            tag: "SELECT",
-        }))
+        projection.exprs.iter().map(|e| binding.value(e)).collect()
     }
 
     /// Rows at a cut chosen for this statement, or at the pinned one.
@@ -283,18 +292,16 @@ impl Session {
         reads: Vec<RowRead>,
         at: Option<Rank>,
     ) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
-        let request =
-            Request::ReadRows(ReadRows { at, consistency: self.level(), token: self.token.clone(), reads });
-        match self.read_from_node(request).await? {
-            Reply::Rows(rows) => {
-                let rows = rows?;
-                self.count_read(&rows.reads)?;
-                self.saw(&rows.token);
-                self.freshness = Some(rows.freshness);
-                Ok((rows.at, rows.reads))
-            }
-            _ => Err(wrong_reply()),
-        }
+        let read = ReadRows { at, consistency: self.level(), token: self.token.clone(), reads };
+        let rows = self.read_rows(read).await?;
+        self.found_rows(rows)
+    }
+
+    fn found_rows(&mut self, rows: node::request::Rows) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
+        self.saw(&rows.token);
+        self.count_read(&rows.reads)?;
+        self.freshness = Some(rows.freshness);
+        Ok((rows.at, rows.reads))
     }
 
     /// Reserves what rows take once their values are built. Errors: 53200.
@@ -321,7 +328,7 @@ impl Session {
                 let pin = pin?;
                 let since = self.gateway.cluster.now();
                 let application = self.settings.get("application_name").to_string();
-                let snapshot = self.gateway.node.snapshots.hold(pin, since, &self.user, application);
+                let snapshot = self.gateway.node.snapshots.hold(pin, since, &self.login.user, application);
                 let open = self.open();
                 open.snapshot = Some(snapshot);
                 (open.pin, open.cut) = (Some(pin), pin.1);

@@ -5,6 +5,7 @@
 //! the query computes over them alone; otherwise it finds them too. Either way the statement is a transaction,
 //! validated at its end.
 
+use super::computed::refuse_unassignable;
 use super::read::Wanted;
 use super::returning::{Changed, Returned, projection_of, returning_items};
 use super::transaction::SeenRow;
@@ -17,7 +18,7 @@ use analytics::{self, Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Index, Table};
-use base::{DataType, Datum, SqlError};
+use base::{Datum, SqlError};
 use sql::lower::bind::{self, Binding};
 use sql::lower::insert::{assign, check_row, is_default};
 use sql::lower::keys::{self, KeyPath};
@@ -26,7 +27,6 @@ use sql::lower::scope::{ParameterTypes, Scope};
 use sql::lower::select::Contended;
 use sql::lower::{Lowering, Projection, Refusal, output_name};
 use sql::names;
-use sql::types::Column;
 use sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -230,6 +230,10 @@ impl RichPlan {
     pub fn table(&self) -> &Table {
         &self.table
     }
+    /// Columns that change; `None` deletes.
+    pub fn changed(&self) -> Option<Vec<usize>> {
+        self.set.as_ref().map(|set| set.iter().map(|(column, _)| *column).collect())
+    }
 
     pub fn returning(&self) -> Option<&Projection> {
         self.returning.as_ref()
@@ -323,27 +327,6 @@ fn refuse_count(columns: usize, values: usize) -> SqlResult<()> {
     Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
 }
 
-/// 42804 for a text that is computed for a column of another kind. Literals were lowered.
-pub(super) fn refuse_unassignable(column: &base::schema::Column, computed: &Column) -> SqlResult<()> {
-    let is_text =
-        |t: DataType| matches!(t, DataType::Text | DataType::Varchar { .. } | DataType::Char { .. });
-    // Arrays and intervals are printed as texts too.
-    let is_plain = computed.type_oid == sql::types::type_oid(DataType::Text);
-    if !is_text(computed.data_type) || !is_plain || is_text(column.data_type) {
-        return Ok(());
-    }
-    Err(SqlError::new(
-        SqlState::DATATYPE_MISMATCH,
-        format!(
-            "column \"{}\" is of type {} but expression is of type text",
-            column.name,
-            sql::lower::expr::type_name(column.data_type)
-        ),
-    )
-    .hint("You will need to rewrite or cast the expression.")
-    .column(&column.name))
-}
-
 /// `SELECT items FROM from WHERE selection`.
 fn query_of(
     items: Vec<ast::Expr>,
@@ -392,6 +375,7 @@ impl Session {
             locks.lock_whole(plan.table.id).await?;
         }
         self.pinned().await?;
+        let mark = self.open().mark();
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding {
             parameters,
@@ -431,6 +415,7 @@ impl Session {
             let seen = seen.remove(&key).unwrap_or_else(|| SeenRow::new(key, Arc::new(row)));
             self.change_rich(plan, &binding, seen, &computed, &mut written).await?;
         }
+        self.keep_foreign_keys(mark).await?;
         Ok(written)
     }
 

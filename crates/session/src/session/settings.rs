@@ -6,6 +6,7 @@ mod undo;
 use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
 use base::{Rank, SqlError, Token};
+use node::ReadPolicy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub struct Settings {
     values: BTreeMap<&'static str, String>,
     /// How queries read.
     pub consistency: Consistency,
+    /// How reads of rows use replicas.
+    pub read_policy: ReadPolicy,
     /// Of a session that has not said how.
     usual_consistency: Consistency,
     /// Schemas that names without one are looked up in.
@@ -42,9 +45,12 @@ const SPECS: &[Spec] = &[
     Spec("application_name", "", true, true),
     Spec("authentication_timeout", "10s", false, false),
     Spec("bytea_output", "hex", false, true),
+    Spec("check_function_bodies", "on", false, true),
     Spec("client_encoding", "UTF8", true, true),
     Spec("client_min_messages", "notice", false, true),
     Spec("DateStyle", "ISO, MDY", true, true),
+    Spec("default_table_access_method", "heap", false, true),
+    Spec("default_tablespace", "", false, true),
     Spec("default_transaction_deferrable", "off", false, true),
     Spec("default_transaction_isolation", "serializable", false, true),
     Spec("default_transaction_read_only", "off", false, true),
@@ -62,22 +68,27 @@ const SPECS: &[Spec] = &[
     Spec("meridian.copy_batch_rows", "0", false, true),
     Spec("meridian.engine", "", false, false),
     Spec("meridian.freshness", "", false, false),
+    Spec("meridian.read_policy", "scc", false, true),
     Spec("meridian.region", "", false, false),
     Spec("meridian.request", "", false, true),
     Spec("meridian.token", "", false, true),
+    Spec("role", "none", false, true),
+    Spec("row_security", "on", false, true),
     Spec("search_path", "\"$user\", public", false, true),
     Spec("server_encoding", "UTF8", true, false),
     Spec("server_version", "15.0 (Meridian)", true, false),
     Spec("server_version_num", "150000", false, false),
-    Spec("session_authorization", "", true, false),
+    Spec("session_authorization", "", true, true),
     Spec("standard_conforming_strings", "on", true, true),
     Spec("statement_timeout", "0", false, true),
     Spec("superuser_reserved_connections", "3", false, false),
+    Spec("synchronize_seqscans", "on", false, true),
     Spec("TimeZone", "UTC", true, true),
     Spec("transaction_deferrable", "off", false, true),
     Spec("transaction_isolation", "serializable", false, true),
     Spec("transaction_read_only", "off", false, true),
     Spec("transaction_timeout", "0", false, true),
+    Spec("xmloption", "content", false, true),
 ];
 
 /// Timeouts beside `statement_timeout`; 0 is none.
@@ -137,11 +148,12 @@ impl Settings {
         Settings {
             values,
             consistency: Consistency::Rss,
+            read_policy: ReadPolicy::default(),
             usual_consistency: Consistency::Rss,
             search_path: vec!["public".into()],
             statement_timeout_ms: 0,
             timeouts: Timeouts::default(),
-            initial: BTreeMap::new(),
+            initial: BTreeMap::from([("session_authorization", user.to_string())]),
             notices_from: NoticeLevel::Notice,
             read_only: false,
             epoch: 0,
@@ -216,6 +228,7 @@ impl Settings {
                 self.consistency = level;
                 shown = self.consistency.name().into();
             }
+            "meridian.read_policy" => (self.read_policy, shown) = policy(value).ok_or_else(invalid)??,
             "meridian.token" => token = Some(parse_token(value).ok_or_else(invalid)?),
             "search_path" => {
                 self.search_path = value
@@ -290,6 +303,7 @@ impl Settings {
             "standard_conforming_strings" if boolean(value) != Some(true) => {
                 return Err(SqlError::unsupported("standard_conforming_strings = off"));
             }
+            _ if without_effect(name, value) == Some(false) => return Err(invalid()),
             // Every level runs as serializable, and says so.
             "default_transaction_isolation" | "transaction_isolation" => {
                 match value.to_ascii_lowercase().as_str() {
@@ -300,8 +314,16 @@ impl Settings {
             }
             _ => {}
         }
-        self.values.insert(spec.0, shown);
+        self.put(spec.0, shown);
         Ok(token)
+    }
+
+    fn put(&mut self, name: &'static str, shown: String) {
+        if matches!(name, "role" | "session_authorization") {
+            self.values.insert("role", "none".into());
+            self.epoch += 1;
+        }
+        self.values.insert(name, shown);
     }
 
     /// What is set now was set by the client when it connected.
@@ -324,11 +346,22 @@ impl Settings {
             (_, None) => self.set(name, spec.1).map(|_| ()),
         }
     }
-    /// RESET ALL.
+    /// RESET ALL, which leaves the session the role that it has.
     pub fn reset_all(&mut self) {
-        for spec in SPECS.iter().filter(|s| s.3) {
+        let is_role = |name| matches!(name, "role" | "session_authorization");
+        for spec in SPECS.iter().filter(|s| s.3 && !is_role(s.0)) {
             self.reset(spec.0).expect("defaults are valid");
         }
+    }
+}
+
+/// A policy, and how it is shown. `None`: there is none of this name. Errors: 0A000, no cluster here can read so.
+fn policy(text: &str) -> Option<SqlResult<(ReadPolicy, String)>> {
+    match ReadPolicy::parse(text)? {
+        ReadPolicy::CommitWait => Some(Err(SqlError::unsupported("read policy commit_wait")
+            .detail("It needs writers that wait for every replica before they are answered.")
+            .hint("scc and read_wait are as strong; there readers wait."))),
+        policy => Some(Ok((policy, policy.shown()))),
     }
 }
 
@@ -366,6 +399,18 @@ fn parse_token(text: &str) -> Option<Token> {
     Some(token)
 }
 
+/// Whether a value can be given to a setting of something that is not here: functions, policies, other ways of
+/// keeping tables; `None` for all other settings.
+fn without_effect(name: &str, value: &str) -> Option<bool> {
+    Some(match name {
+        "check_function_bodies" | "row_security" | "synchronize_seqscans" => boolean(value).is_some(),
+        "default_table_access_method" => value == "heap",
+        "default_tablespace" => value.is_empty(),
+        "xmloption" => matches!(value, "content" | "document"),
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,6 +441,12 @@ mod tests {
         assert_eq!(settings.set("bytea_output", "escape").unwrap_err().state.as_str(), "0A000");
         assert_eq!(settings.set("meridian.engine", "x").unwrap_err().state.as_str(), "55P02");
         assert_eq!(settings.set("meridian.consistency", "eventual").unwrap_err().state.as_str(), "22023");
+        settings.set("meridian.read_policy", "Stale 250").unwrap();
+        assert_eq!(settings.get("meridian.read_policy"), "stale 250ms");
+        assert_eq!(settings.set("meridian.read_policy", "commit_wait").unwrap_err().state.as_str(), "0A000");
+        assert_eq!(settings.set("meridian.read_policy", "fresh").unwrap_err().state.as_str(), "22023");
+        settings.reset_all();
+        assert_eq!(settings.read_policy, ReadPolicy::Scc);
         settings.set("transaction_isolation", "read committed").unwrap();
         assert_eq!(settings.get("transaction_isolation"), "serializable");
         assert_eq!(Settings::canonical("TIMEZONE").unwrap(), "TimeZone");

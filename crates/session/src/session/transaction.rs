@@ -4,6 +4,7 @@
 //! back, and only rows that are read to be written are read at a new one; every granule read is recorded
 //! with its cut once it was asked for; savepoints are lengths of the undo log.
 
+mod changes;
 mod content;
 mod entries;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
 use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId};
+pub(super) use changes::{Deferrals, RowChange};
 pub(super) use content::SeenRow;
 use content::{Buffered, Content};
 use entries::Entries;
@@ -37,6 +39,7 @@ struct Savepoint {
     undo: usize,
     schema: usize,
     settings: Arc<Settings>,
+    deferrals: Deferrals,
 }
 
 /// One transaction in progress.
@@ -63,6 +66,10 @@ pub struct Transaction {
     entries: Entries,
     /// What the buffer said before, and the bytes that each write has reserved.
     undo: Vec<((TableId, Key), Option<Buffered>, usize)>,
+    /// Rows that got other keys.
+    moved: Vec<changes::Moved>,
+    /// What SET CONSTRAINTS has said.
+    pub deferrals: Deferrals,
     savepoints: Vec<Savepoint>,
     /// What buffered rows and recorded reads take; `None`: nobody counts.
     pub memory: Option<RowsMemory>,
@@ -104,6 +111,8 @@ impl Transaction {
             writes: BTreeMap::new(),
             entries: Entries::default(),
             undo: Vec::new(),
+            moved: Vec::new(),
+            deferrals: Deferrals::default(),
             savepoints: Vec::new(),
             memory: None,
             refused: None,
@@ -372,7 +381,8 @@ impl Transaction {
 
     pub fn savepoint(&mut self, name: String, settings: Arc<Settings>) {
         let (undo, schema) = (self.undo.len(), self.schema.len());
-        self.savepoints.push(Savepoint { name, undo, schema, settings });
+        let deferrals = self.deferrals.clone();
+        self.savepoints.push(Savepoint { name, undo, schema, settings, deferrals });
     }
     /// Forgets a savepoint and those after it; false if there is none of this name.
     pub fn release(&mut self, name: &str) -> bool {
@@ -383,8 +393,9 @@ impl Transaction {
     /// Undoes what was written since a savepoint, which stays. Answers its settings; `None` if there is none of this name.
     pub fn rollback_to(&mut self, name: &str) -> Option<Arc<Settings>> {
         let at = self.savepoints.iter().rposition(|s| s.name == name)?;
-        let Savepoint { undo, schema, ref settings, .. } = self.savepoints[at];
-        let settings = settings.clone();
+        let savepoint = self.savepoints[at].clone();
+        self.forget_moves(&savepoint);
+        let Savepoint { undo, schema, settings, .. } = savepoint;
         self.savepoints.truncate(at + 1);
         while self.undo.len() > undo {
             let (key, before, bytes) = self.undo.pop().expect("longer than the mark");

@@ -1,7 +1,9 @@
 //! Statements about the session: transaction control, SET and SHOW, PREPARE, and what is refused.
 
 use super::blocks::no_savepoint;
+use super::foreign_keys::SetConstraints;
 use super::named::{OUTCOME, REQUEST};
+use super::roles::{ROLE, SESSION_USER};
 use super::settings::{self, Settings};
 use super::shapes::{CLOCKS, clock_columns, shown_name};
 use super::{Prepared, Session};
@@ -73,6 +75,10 @@ impl Session {
             | Statement::Savepoint { .. }
             | Statement::ReleaseSavepoint { .. } => self.run_transaction_control(statement).await,
             Statement::Set(set) => {
+                if let Some(constraints) = SetConstraints::of(set)? {
+                    self.set_constraints(&constraints).await?;
+                    return done("SET CONSTRAINTS");
+                }
                 self.run_set(set)?;
                 done("SET")
             }
@@ -82,7 +88,7 @@ impl Session {
             Statement::Prepare { name, data_types, statement } => {
                 let hints = data_types
                     .iter()
-                    .map(|t| names::data_type(t).map(|t| Some(t.into())))
+                    .map(|t| names::parameter_type(t).map(Some))
                     .collect::<SqlResult<Vec<_>>>()?;
                 let name = names::fold(name);
                 let sql = statement.to_string();
@@ -107,9 +113,18 @@ impl Session {
                 self.run_copy(source, *to, target, options, legacy_options).await
             }
             Statement::Truncate(truncate) => self.run_truncate(truncate).await,
+            Statement::Lock(lock) => self.run_lock(lock),
             // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
-            Statement::Vacuum(_) => done("VACUUM"),
-            Statement::Analyze(_) => done("ANALYZE"),
+            Statement::Vacuum(vacuum) => {
+                vacuum.table_name.iter().try_for_each(|name| self.has_relation(name))?;
+                done("VACUUM")
+            }
+            Statement::Analyze(analyze) => {
+                analyze.table_name.iter().try_for_each(|name| self.has_relation(name))?;
+                done("ANALYZE")
+            }
+            Statement::CreateDatabase { .. } => Err(SqlError::unsupported("CREATE DATABASE")
+                .hint("A cluster has one database; CREATE SCHEMA keeps names apart in it.")),
             Statement::Query(query) => {
                 let create = Statement::CreateTable(super::create_as::select_into(query)?);
                 self.run_ddl(&create, parameters).await
@@ -208,6 +223,7 @@ impl Session {
         if matches!(object_type, ast::DiscardObject::ALL) {
             self.forget_all();
             self.cursors.clear();
+            self.reset(SESSION_USER, false)?;
             self.settings.reset_all();
             self.request = None;
         }
@@ -233,24 +249,10 @@ impl Session {
                 if is_local && !self.has_block_for_local() {
                     return Ok(());
                 }
-                if name == "transaction_read_only" && self.transaction.is_some() {
-                    let value = set_text(values);
-                    let read_only = settings::boolean(&value) == Some(true);
-                    let mode = if read_only {
-                        ast::TransactionAccessMode::ReadOnly
-                    } else {
-                        ast::TransactionAccessMode::ReadWrite
-                    };
-                    return self.transaction_modes(&[ast::TransactionMode::AccessMode(mode)]);
-                }
-                let name = Settings::canonical(&name)?;
-                if let [ast::Expr::Identifier(word)] = values.as_slice()
-                    && word.quote_style.is_none()
-                    && word.value.eq_ignore_ascii_case("default")
-                {
-                    return self.reset(name, is_local);
-                }
-                self.set_in(name, &set_text(values), is_local)
+                let is_default = matches!(values.as_slice(), [ast::Expr::Identifier(word)]
+                    if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"));
+                let value = set_text(values);
+                self.assign(&name, (!is_default).then_some(value.as_str()), is_local)
             }
             Set::SetTimeZone { local, value } => {
                 if *local && !self.has_block_for_local() {
@@ -258,6 +260,10 @@ impl Session {
                 }
                 self.set_in("TimeZone", &set_text(std::slice::from_ref(value)), *local)
             }
+            Set::SetRole { context_modifier, role_name } => {
+                self.set_role(context_modifier.as_ref(), role_name.as_ref())
+            }
+            Set::SetSessionAuthorization(wanted) => self.set_session_authorization(wanted),
             Set::SetNames { charset_name, .. } => self.set("client_encoding", &charset_name.value),
             Set::SetNamesDefault {} => Ok(()),
             Set::SetTransaction { modes, snapshot: None, session } => {
@@ -285,7 +291,7 @@ impl Session {
     }
 
     /// Whether SET LOCAL has a transaction to end with; without one it has no effect.
-    fn has_block_for_local(&mut self) -> bool {
+    pub(super) fn has_block_for_local(&mut self) -> bool {
         let has_block = self.transaction.is_some();
         if !has_block {
             let message = "SET LOCAL can only be used in transaction blocks";
@@ -298,9 +304,12 @@ impl Session {
         self.set_in(name, value, false)
     }
 
-    fn set_in(&mut self, name: &'static str, value: &str, is_local: bool) -> SqlResult<()> {
+    pub(super) fn set_in(&mut self, name: &'static str, value: &str, is_local: bool) -> SqlResult<()> {
         if name == REQUEST {
             return self.set_request(value);
+        }
+        if matches!(name, ROLE | SESSION_USER) {
+            self.check_becoming(name, value)?;
         }
         self.settings.keep(is_local);
         if let Some(lasting) = self.settings.lasting().filter(|_| !is_local) {
@@ -329,7 +338,7 @@ impl Session {
         Ok(())
     }
 
-    fn reset(&mut self, name: &'static str, is_local: bool) -> SqlResult<()> {
+    pub(super) fn reset(&mut self, name: &'static str, is_local: bool) -> SqlResult<()> {
         if name == REQUEST {
             self.request = None;
         }
@@ -353,6 +362,9 @@ impl Session {
         if name == "application_name" {
             self.activity.now().application = self.settings.get(name).into();
         }
+        if matches!(name, ROLE | SESSION_USER) {
+            self.report("is_superuser");
+        }
         if Settings::is_reported(name) {
             self.changed.retain(|(changed, _)| changed != name);
             self.changed.push((name.into(), self.show(name)));
@@ -362,6 +374,7 @@ impl Session {
     /// A setting as SHOW prints it.
     pub(super) fn show(&self, name: &'static str) -> String {
         match name {
+            "is_superuser" => if self.standing().is_superuser { "on" } else { "off" }.into(),
             "meridian.token" => settings::show_token(&self.token),
             REQUEST => self.shown_request(),
             "meridian.freshness" => self.freshness.map_or_else(String::new, |f| super::shapes::freshness(&f)),

@@ -5,6 +5,7 @@
 //! is executed anew when validation fails; nothing was sent to the client by then.
 
 use super::computed::Computations;
+use super::inserting::duplicate;
 use super::read::Wanted;
 use super::rich::RichPlan;
 use super::timeouts::for_lock;
@@ -56,7 +57,11 @@ impl Session {
         let written = if self.transaction.is_some() {
             let plan = &*self.computed(plan, values, parameters).await?;
             self.insert_buffered(plan, conflict, parameters).await?
-        } else if plan.is_one_shot && !computes_from_rows && !plan.conflict_needs_reading(&topology) {
+        } else if plan.is_one_shot
+            && !computes_from_rows
+            && !plan.conflict_needs_reading(&topology)
+            && !super::foreign_keys::concern_insert(plan)
+        {
             let plan = &*self.computed(plan, values, parameters).await?;
             let (gateway, catalog) = (self.gateway.clone(), self.catalog());
             let binding = Binding {
@@ -287,6 +292,18 @@ impl Session {
         plan: &ModifyPlan,
         parameters: &[Datum],
     ) -> SqlResult<Written> {
+        let mark = self.open().mark();
+        let written = self.modify_rows(plan, parameters).await?;
+        self.keep_foreign_keys(mark).await?;
+        Ok(written)
+    }
+
+    /// The same without what foreign keys say of it.
+    pub(super) async fn modify_rows(
+        &mut self,
+        plan: &ModifyPlan,
+        parameters: &[Datum],
+    ) -> SqlResult<Written> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding {
             parameters,
@@ -401,6 +418,7 @@ impl Session {
             // The same key at another partition is another row; a buffer keyed by row key cannot hold both.
             return Err(SqlError::unsupported("changing where a row lives without changing its primary key"));
         }
+        self.open().note_move(table.id, seen.key.clone(), key.clone());
         self.open().change(table, seen.key.clone(), &seen.values, None)?;
         self.open().insert(table, key, new)
     }
@@ -412,24 +430,6 @@ pub(super) fn with_computed(e: &base::expr::Expr, computed: &[Datum]) -> base::e
         Some(n) => base::expr::Expr::Constant(computed.get(n).cloned().unwrap_or_default()),
         None => base::expr::Expr::Column(column),
     })
-}
-
-/// 23505, in PostgreSQL's words.
-pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datum]) -> SqlError {
-    let (name, columns) = match table.indexes.iter().find(|i| i.id == constraint) {
-        Some(index) => (&index.name, &index.columns),
-        None => (&table.primary_key_name, &table.primary_key),
-    };
-    let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-    let shown: Vec<String> =
-        columns.iter().map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type)).collect();
-    SqlError::new(
-        SqlState::UNIQUE_VIOLATION,
-        format!("duplicate key value violates unique constraint \"{name}\""),
-    )
-    .detail(format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", ")))
-    .table(&table.name)
-    .constraint(name)
 }
 
 /// How an UPDATE or DELETE finds its rows and when it is ordered, for EXPLAIN.

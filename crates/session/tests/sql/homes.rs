@@ -165,6 +165,10 @@ async fn a_row_moves_with_the_column_that_says_its_home() {
             "select count(*), sum(v) from t" => "4|102",
         );
         let update = "update t set v = 14 where id = 1 and region = 'eu'";
+        if kind == EngineKind::Geogauss {
+            assert_eq!(went(&mut eu, update).await, "us, eu, asia", "everybody takes part in every epoch");
+            continue;
+        }
         assert_eq!([trips(&mut eu, update).await, went(&mut eu, update).await], ["0", "eu"]);
     }
 }

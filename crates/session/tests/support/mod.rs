@@ -69,7 +69,7 @@ impl World {
         let effects: Vec<_> = out.drain().collect();
         for effect in effects {
             match effect {
-                Effect::Send { to, message } => {
+                Effect::Send { to, message } | Effect::Load { of: to, message } => {
                     let at = self.now + topology.one_way_ns(node, to);
                     self.schedule(at, to, Event::Message { from: node, message });
                 }
@@ -86,6 +86,8 @@ impl World {
                     self.replied += 1;
                 }
                 Effect::Persist { token, .. } => self.schedule(self.now, node, Event::Persisted(token)),
+                // Engines of these tests record nothing.
+                Effect::Record(_) => unreachable!("nothing is kept here"),
                 Effect::Compute(work) => self.schedule(self.now, node, Event::Computed(work())),
             }
         }

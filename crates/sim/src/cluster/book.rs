@@ -1,11 +1,62 @@
 //! What the clients of a case saw, in two histories: everything, and what the engine ordered.
 //!
-//! KEEPS: every value handed out by [`Book::fresh`] is handed out once; instants come from one clock.
+//! KEEPS: every value handed out by [`Book::fresh`] is handed out once; instants come from one clock. Clients that live in
+//! different regions write into different books, so that the order of what stands in one does not depend on threads.
 
-use super::layout::{Content, Item, Kind, Target, shelf_bounds};
-use base::{Time, Token};
+use super::layout::{Content, Item, Kind, Layout, Target, shelf_bounds};
+use base::{RegionId, Time, Token};
 use history::{History, OpId, Recorder, Seen, SessionId};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The books of a case: one of clients outside of all regions, and one for each region that clients live in.
+pub struct Books {
+    books: Vec<SharedBook>,
+}
+
+impl Books {
+    pub fn new(regions: usize, layout: &Layout) -> Books {
+        let book = |nth: usize| {
+            let mut book = Book { last_value: (nth as u64) << 40, ..Book::default() };
+            layout.loaded().for_each(|item| book.loaded(&item));
+            SharedBook(Arc::new(Mutex::new(book)))
+        };
+        Books { books: (0..=regions).map(book).collect() }
+    }
+    pub fn outside(&self) -> SharedBook {
+        self.books[0].clone()
+    }
+    pub fn of(&self, region: RegionId) -> SharedBook {
+        self.books[usize::from(region.0) + 1].clone()
+    }
+    /// Nobody knows what comes of operations that have not ended.
+    pub fn close(&self) {
+        self.books.iter().for_each(|book| book.open().close());
+    }
+    /// Everything, and what was ordered.
+    pub fn histories(&self) -> (History, History) {
+        let books: Vec<MutexGuard<Book>> = self.books.iter().map(SharedBook::open).collect();
+        let all = History::merged(books.iter().map(|book| book.all.history()));
+        (all, History::merged(books.iter().map(|book| book.ordered.history())))
+    }
+    pub fn tally(&self) -> BTreeMap<&'static str, u64> {
+        let mut sum = BTreeMap::new();
+        for book in &self.books {
+            book.open().tally.iter().for_each(|(what, n)| *sum.entry(*what).or_default() += n);
+        }
+        sum
+    }
+}
+
+/// A book and whoever else writes into it: clients of one event loop, one after another.
+#[derive(Clone)]
+pub struct SharedBook(Arc<Mutex<Book>>);
+
+impl SharedBook {
+    pub fn open(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
 
 /// An operation in both histories.
 #[derive(Clone, Copy, Debug)]
@@ -99,8 +150,7 @@ impl Book {
     fn ended(&mut self, entry: Entry) {
         self.under_way.retain(|(other, _)| other.all != entry.all);
     }
-    /// Nobody knows what comes of operations that have not ended.
-    pub fn close(&mut self) {
+    fn close(&mut self) {
         for (entry, writes) in std::mem::take(&mut self.under_way) {
             writes.iter().for_each(|(item, value)| self.write(entry, item, *value));
             self.unknown(entry);
@@ -129,11 +179,6 @@ impl Book {
     pub fn take(&self) -> Option<(Token, Entry)> {
         self.board.last().cloned()
     }
-    /// Everything, and what was ordered.
-    pub fn histories(&self) -> (&History, &History) {
-        (self.all.history(), self.ordered.history())
-    }
-
     fn each(&mut self, entry: Entry, mut record: impl FnMut(&mut Recorder, OpId)) {
         record(&mut self.all, entry.all);
         if let Some(op) = entry.ordered {

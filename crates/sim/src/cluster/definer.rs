@@ -2,7 +2,7 @@
 //!
 //! KEEPS: it carries no token, so whatever a gateway knows it has to read by itself, at every level.
 
-use super::book::Book;
+use super::book::SharedBook;
 use super::layout::Layout;
 use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::cut::Consistency;
@@ -13,14 +13,12 @@ use base::schema::{Catalog, SchemaAction, SchemaChange};
 use base::txn::{AccessMode, AccessSet, Granule, Outcome, RowRead, Submission, TxnProgram};
 use base::{DataType, Datum, NodeId, PartitionId, SqlError, SqlState, TableId, Time, Token};
 use node::request::{OpenSnapshot, ReadRows, Reply, Request};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::Arc;
 
 pub struct Definer {
     layout: Arc<Layout>,
-    book: Rc<RefCell<Book>>,
+    book: SharedBook,
     rng: Rng,
     gateways: Vec<NodeId>,
     consistency: Consistency,
@@ -34,7 +32,7 @@ impl Definer {
     /// One who changes or reads something `steps` times, at most `pause_ns_max` apart.
     pub fn new(
         layout: Arc<Layout>,
-        book: Rc<RefCell<Book>>,
+        book: SharedBook,
         rng: Rng,
         gateways: Vec<NodeId>,
         consistency: Consistency,
@@ -104,7 +102,13 @@ impl Definer {
             .for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
         let change = SchemaChange { base_version: catalog.version, actions: vec![action] };
         let (program, access) = (Arc::new(TxnProgram::Schema(change)), Arc::new(access));
-        Request::Submit(Submission { program, access, token: Token::default(), request: None })
+        Request::Submit(Submission {
+            program,
+            access,
+            token: Token::default(),
+            request: None,
+            isolation: Default::default(),
+        })
     }
 
     fn later<P: Process>(&mut self, now: Time, out: &mut ClientEffects<P>) {
@@ -116,7 +120,7 @@ impl Definer {
 
     fn learn(&mut self, what: &'static str, result: Result<(), SqlError>) {
         match result {
-            Ok(()) => self.book.borrow_mut().count(what),
+            Ok(()) => self.book.open().count(what),
             // Somebody else changed the catalog; or a region or reader is out of reach.
             Err(error) => {
                 let expected = [

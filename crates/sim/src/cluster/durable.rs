@@ -6,7 +6,7 @@
 //! answered is there, at every machine that is left.
 
 use super::agreement;
-use super::book::Book;
+use super::book::{Books, SharedBook};
 use super::knobs::Knobs;
 use super::layout::{Kind, Layout, Target};
 use super::run::{Subject, Summary, procedures, promised, set_up, verdict};
@@ -23,9 +23,7 @@ use base::{NodeId, Time, Token};
 use history::Guarantee;
 use node::Node;
 use node::durable::{Durable, Groups, Options};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 use std::sync::Arc;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
 
@@ -129,6 +127,13 @@ fn quieten(knobs: &mut Knobs, entry_ns: u64) {
             options.replication.suspect_after_ns = Some(suspect_ns.max(8 * heartbeat_ns + 800 * MS));
             options.lost_after_ns = None;
         }
+        EngineOptions::Geogauss(options) => {
+            let said_ns = said_ns(2 * nodes);
+            options.epoch_ns = options.epoch_ns.max(said_ns).min(500 * MS);
+            options.idle_every_ns = options.idle_every_ns.max(said_ns);
+            options.beat_ns = options.beat_ns.max(said_ns);
+            options.lost_after_ns = 10 * SECOND;
+        }
     }
 }
 
@@ -185,8 +190,8 @@ pub fn run(case: &Case) -> Result<Summary, String> {
 
     let token = set_up(&mut world, &layout);
     settle(&mut world, &token)?;
-    let book = Rc::new(RefCell::new(Book::default()));
-    layout.loaded().for_each(|item| book.borrow_mut().loaded(&item));
+    let books = Books::new(0, &layout);
+    let book = books.outside();
     let gateways: Vec<NodeId> = groups.machines().collect();
     for id in 0..knobs.sessions {
         let habits = knobs.habits.clone();
@@ -208,14 +213,13 @@ pub fn run(case: &Case) -> Result<Summary, String> {
         true => what,
         false => format!("{what}\nlast events:\n{}", lines.join("\n")),
     })?;
-    let book = book.borrow();
-    let (all, ordered) = book.histories();
-    verdict(ordered, Guarantee::StrictSerializable).map_err(|e| format!("what the engine ordered: {e}"))?;
-    verdict(all, promised(case.consistency))?;
+    let (all, ordered) = books.histories();
+    verdict(&ordered, Guarantee::StrictSerializable).map_err(|e| format!("what the engine ordered: {e}"))?;
+    verdict(&all, promised(case.consistency))?;
     Ok(Summary {
         trace_hash: world.trace_hash(),
-        counters: world.counters().clone(),
-        tally: book.tally.clone(),
+        counters: world.counters(),
+        tally: books.tally(),
         operations: all.ops().len(),
         lasted_ns: world.now().since(BEGIN),
     })
@@ -328,7 +332,7 @@ fn last_looks(
     world: &mut World<Machine>,
     layout: &Arc<Layout>,
     lost: &BTreeSet<NodeId>,
-    book: &Rc<RefCell<Book>>,
+    book: &SharedBook,
     token: Token,
 ) -> Result<(), String> {
     let mut topology = (*layout.topology).clone();
@@ -341,14 +345,14 @@ fn last_looks(
     assert_eq!(left.shelves, layout.shelves);
     let machines: Vec<NodeId> = layout.topology.node_ids().filter(|m| !lost.contains(m)).collect();
     for (nth, &gateway) in machines.iter().enumerate() {
-        let entry = book.borrow_mut().begin(10_000 + nth as u32, world.now(), true, &[]);
+        let entry = book.open().begin(10_000 + nth as u32, world.now(), true, &[]);
         let (client, replies) = agreement::client::<Machine>(left.clone(), gateway, token.clone());
         world.client(client);
         let limit = world.now() + 10 * SECOND;
         world.run_to_rest(limit).map_err(|stuck| format!("the last look at {gateway}: {stuck}"))?;
         let look = agreement::look(&left, &replies.borrow());
         look.check()?;
-        let mut book = book.borrow_mut();
+        let mut book = book.open();
         for &(shelf, _) in &layout.shelves {
             for kind in [Kind::List, Kind::Register] {
                 let rows = look.rows.iter().filter(|(item, _)| item.kind == kind && item.shelf == shelf);

@@ -3,8 +3,9 @@
 //! KEEPS: everything is drawn from the seed; what is drawn later leaves alone what was drawn before, by a stream of its
 //! own where it came to be drawn later than others.
 
-use super::book::Book;
+use super::book::SharedBook;
 use super::definer::Definer;
+use super::deployment::{deploy_readers, split_regions};
 use super::layout::Layout;
 use super::mover::Mover;
 use super::run::Case;
@@ -18,13 +19,13 @@ use base::topology::{NodeSpec, Topology};
 use base::{NodeId, PartitionId, RegionId};
 use node::request::{Reply, Request};
 use reads::protocol::Baseline;
+use reads::replica::tracker::Sizes;
 use reads::rule::Dynamic;
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 use txn::any::{EngineKind, EngineOptions};
 use txn::baseline::{calvin, slog};
 use txn::caerus::options::{Admission, Batching, Collection, Heartbeats, Ranks, Replication};
+use txn::geogauss::Rule;
 use txn::perseus::{FutureRanks, Timestamps, Unfinished};
 
 /// What a seed decides about a cluster and its clients.
@@ -53,7 +54,7 @@ impl Knobs {
     pub fn add_administrators<P>(
         &self,
         world: &mut World<P>,
-        (layout, book): (&Arc<Layout>, &Rc<RefCell<Book>>),
+        (layout, book): (&Arc<Layout>, &SharedBook),
         gateways: &[NodeId],
         rng: &Rng,
     ) where
@@ -79,7 +80,7 @@ impl Knobs {
         let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
         topology.clock_bound_ns = case.plan.clock_bound_ns(&mut rng);
         #[cfg(feature = "mutants")]
-        if case.unwatched {
+        if case.mutants.unwatched {
             // No bound holds where nobody watches; a smaller one is exceeded within the time that a run has.
             topology.clock_bound_ns /= 4;
         }
@@ -103,9 +104,10 @@ impl Knobs {
             keys_a_step: [1, 3, 1_024][case.seed as usize % 3],
             maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
             merge_rows_max: *rng.pick(&[1, 4, 1000]),
-            lease_ns: *rng.pick(&[200 * MS, 10 * SECOND]),
+            lease_ns: *rng.pick(stream_leases_ns(mix)),
             printed: case.printed,
             baseline: case.baseline,
+            kept: kept(case),
             clocks: case.plan.watches_clocks(),
             dynamic: match rng.below(4) {
                 0 => Dynamic::Off,
@@ -128,7 +130,7 @@ impl Knobs {
                 _ => None,
             },
             unfinished: if case.seed % 3 == 0 { Unfinished::Abandon } else { Unfinished::Complete },
-            collect_every_ns: *rng.pick(&[20 * MS, 150 * MS, 500 * MS]),
+            collect_every_ns: *rng.pick(collect_every_ns(mix)),
             timestamps: match case.baseline {
                 Some(Baseline::CentralTimestamp) => Timestamps::Central,
                 _ => Timestamps::Clocks,
@@ -142,9 +144,9 @@ impl Knobs {
         };
         #[cfg(feature = "mutants")]
         {
-            engine.mutant = case.mutant;
-            node.mutant = case.reads_mutant;
-            if case.unwatched {
+            engine.mutant = case.mutants.perseus;
+            node.mutant = case.mutants.reads;
+            if case.mutants.unwatched {
                 node.clocks = None;
             }
         }
@@ -154,10 +156,9 @@ impl Knobs {
             EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => {
                 EngineOptions::Caerus(replicated_options(case, engine, partitions, &mut topology))
             }
+            EngineKind::Geogauss => EngineOptions::Geogauss(member_options(case, &mut topology)),
         };
         let topology = case.engine.layout(topology);
-        let names = matches!(case.engine, EngineKind::Perseus | EngineKind::Caerus)
-            && Rng::new(case.seed).fork("named").chance(0.2);
         let habits = Habits {
             may_be_refused: may_be_refused(case),
             may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::MixedCrash | Mix::MixedDrift)
@@ -165,13 +166,7 @@ impl Knobs {
                 || case.plan.mix.loses_regions()
                 || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
             consistency: case.consistency,
-            anywhere: match (case.baseline, case.printed) {
-                (None, None) if !case.stays_home => {
-                    *Rng::new(case.seed).fork("readers").pick(&[0.0, 0.0, 0.0, 0.5])
-                }
-                // Other systems' rules need one reader that has all.
-                _ => 0.0,
-            },
+            anywhere: anywhere(case),
             hot: hot(mix),
             operations: operations(mix),
             think_ns_max: think_ns_max(mix, *rng.pick(&[MS, 20 * MS, longest_ns])),
@@ -188,12 +183,13 @@ impl Knobs {
                 u64::from(!case.plan.mix.takes_gateways()),
             ],
             // Names cost bytes; where no gateway is lost few repeat.
-            repeats: case.plan.mix.takes_gateways() || names,
+            at_replicas: case.replicas.is_some(),
+            repeats: case.plan.mix.takes_gateways() || names(case),
         };
         let moves = match case.engine {
             EngineKind::Caerus | EngineKind::Slog if mix == Mix::Moves => 40,
             EngineKind::Caerus | EngineKind::Slog => *Rng::new(case.seed).fork("moves").pick(&[0, 0, 3, 10]),
-            EngineKind::Perseus | EngineKind::Calvin => 0,
+            EngineKind::Perseus | EngineKind::Calvin | EngineKind::Geogauss => 0,
         };
         let definitions = match (case.baseline, case.printed) {
             (None, None) => *Rng::new(case.seed).fork("definitions").pick(&[0, 0, 6, 20]),
@@ -224,7 +220,7 @@ impl Knobs {
     /// So many regions may be without their memory at a time.
     pub fn lost_together(&self) -> usize {
         match &self.engine {
-            EngineOptions::Perseus(_) => 1,
+            EngineOptions::Perseus(_) | EngineOptions::Geogauss(_) => 1,
             EngineOptions::Caerus(options) => options.copies_elsewhere.max(1),
         }
     }
@@ -242,6 +238,30 @@ impl Knobs {
     }
 }
 
+/// How often queries go over whatever shelves there are.
+fn anywhere(case: &Case) -> f64 {
+    match (case.baseline, case.printed) {
+        (None, None) if !case.stays_home => *Rng::new(case.seed).fork("readers").pick(&[0.0, 0.0, 0.0, 0.5]),
+        // Other systems' rules need one reader that has all.
+        _ => 0.0,
+    }
+}
+
+/// Replicas of rows with trackers so small that slots are shared, and patience that is short or long.
+fn kept(case: &Case) -> node::Kept {
+    let Some(policy) = case.replicas else { return node::Kept::default() };
+    let mut rng = Rng::new(case.seed).fork("replicas");
+    let patience_ns = *rng.pick(&[MS, 10 * MS, SECOND]);
+    let (tables, granules) = (*rng.pick(&[1, 2, 64]), *rng.pick(&[1, 7, 4_096]));
+    node::Kept { rows: true, policy, patience_ns, tracker: Sizes { tables, granules }, ..Default::default() }
+}
+
+/// Requests have names though no gateway is lost.
+fn names(case: &Case) -> bool {
+    let knows = matches!(case.engine, EngineKind::Perseus | EngineKind::Caerus);
+    knows && Rng::new(case.seed).fork("named").chance(0.2)
+}
+
 /// Where clocks are wrong, or regions are lost or cut off from those that order what is asked for.
 fn may_be_refused(case: &Case) -> bool {
     let mix = case.plan.mix;
@@ -252,6 +272,22 @@ fn may_be_refused(case: &Case) -> bool {
 /// new home, too.
 fn hot(mix: Mix) -> f64 {
     if mix == Mix::Moves { 0.8 } else { 0.0 }
+}
+
+/// A stream that goes on after a silence shows more of what was missed than a copy does.
+fn stream_leases_ns(mix: Mix) -> &'static [u64] {
+    match mix {
+        Mix::SilentReaders => &[200 * MS, 10 * SECOND, 10 * SECOND, 10 * SECOND],
+        _ => &[200 * MS, 10 * SECOND],
+    }
+}
+
+/// A reader has to be given up while it is silent.
+fn collect_every_ns(mix: Mix) -> &'static [u64] {
+    match mix {
+        Mix::SilentReaders => &[20 * MS, 20 * MS, 150 * MS],
+        _ => &[20 * MS, 150 * MS, 500 * MS],
+    }
 }
 
 /// Of each session.
@@ -303,9 +339,15 @@ fn replicated_options(
     // From not at all to twice as long as it takes to the farthest region.
     let delays: &[u64] = if mix == Mix::Moves { &[0, 0, 50, 100] } else { &[0, 50, 100, 100, 150, 200] };
     options.append_delay_percent = *Rng::new(case.seed).fork("hold").pick(delays);
+    if case.records {
+        let mut rng = Rng::new(case.seed).fork("records");
+        options.records = Some(txn::caerus::Records { ceiling_ns: *rng.pick(&[50 * MS, SECOND]) });
+        options.copies_elsewhere = *rng.pick(&[0, options.copies_elsewhere]);
+        options.replication.machines_inside = 1;
+    }
     #[cfg(feature = "mutants")]
     {
-        options.mutant = case.caerus_mutant;
+        options.mutant = case.mutants.caerus;
     }
     options
 }
@@ -317,17 +359,6 @@ fn copies_for_rejoin(seed: u64, mix: Mix, topology: &Topology) -> usize {
     let copies = rng.between(1, copies_max) as usize;
     // With more copies fewer of the others have to answer.
     if mix == Mix::TakeOvers && rng.chance(0.5) { copies_max as usize } else { copies }
-}
-
-/// Gives each region's last partition a node of its own.
-fn split_regions(topology: &mut Topology) {
-    for region in 0..topology.wan.region_count() as u16 {
-        let region = RegionId(region);
-        let last = topology.partitions_in(region).last().expect("every region has partitions");
-        let subscribes = topology.nodes[region.0 as usize].subscribes.clone();
-        topology.partitions[last.0 as usize].node = NodeId(topology.nodes.len() as u16);
-        topology.nodes.push(NodeSpec { region, subscribes });
-    }
 }
 
 /// Small knobs, so that batches, heartbeats and limits all matter; those that both engines have are as
@@ -360,37 +391,29 @@ fn caerus_options(
     match engine {
         EngineKind::Calvin => options.routing = calvin::ROUTING,
         EngineKind::Slog => (options.routing, options.copies_elsewhere) = (slog::ROUTING, 0),
-        EngineKind::Perseus | EngineKind::Caerus => {}
+        EngineKind::Perseus | EngineKind::Caerus | EngineKind::Geogauss => {}
     }
     options
 }
 
-/// Leaves analytics to the nodes that run partitions, or gives it to nodes of its own (PERSEUS §III): one or two
-/// in each region, each with columns of some partitions, all of its region's among them between the two.
-fn deploy_readers(topology: &mut Topology, always: bool, rng: &mut Rng) {
-    let kind = rng.below(3);
-    if kind == 0 && !always {
-        return;
-    }
-    for region in (0..topology.wan.region_count() as u16).map(RegionId) {
-        let own: Vec<PartitionId> = topology.partitions_in(region).collect();
-        let others: Vec<PartitionId> =
-            topology.partition_ids().filter(|p| topology.region_of_partition(*p) != region).collect();
-        let some = |rng: &mut Rng, of: &[PartitionId]| -> Vec<PartitionId> {
-            of.iter().copied().filter(|_| rng.chance(0.5)).collect()
-        };
-        for nth in 0..rng.between(1, 2) as usize {
-            let mut subscribes: Vec<PartitionId> = if nth == 0 { own.clone() } else { some(rng, &own) };
-            subscribes.extend(some(rng, &others));
-            if !subscribes.is_empty() {
-                topology.nodes.push(NodeSpec { region, subscribes });
-            }
-        }
-    }
-    if kind == 2 {
-        // Those that order keep no columns at all.
-        for partition in topology.partitions.clone() {
-            topology.nodes[partition.node.0 as usize].subscribes.clear();
-        }
+/// What a seed decides about an engine whose nodes all keep everything and merge epochs.
+fn member_options(case: &Case, topology: &mut Topology) -> txn::geogauss::Options {
+    topology.nodes.truncate(topology.wan.region_count());
+    let all: Vec<PartitionId> = topology.partition_ids().collect();
+    topology.nodes.iter_mut().for_each(|node| node.subscribes = all.clone());
+    let mut rng = Rng::new(case.seed).fork("geogauss");
+    txn::geogauss::Options {
+        epoch_ns: *rng.pick(&[MS, 5 * MS, 10 * MS, 50 * MS]),
+        rule: *rng.pick(&[Rule::Greedy, Rule::Greedy, Rule::Reserved]),
+        isolation: case.isolation,
+        epochs_ahead_max: *rng.pick(&[200, 1000]),
+        epochs_behind_max: *rng.pick(&[0, 2, 10]),
+        busy_ns: *rng.pick(&[20 * MS, SECOND]),
+        idle_every_ns: *rng.pick(&[20 * MS, 250 * MS]),
+        lost_after_ns: match case.plan.mix.separates() {
+            true => *rng.pick(&[topology.wan.widest_ns() + 400 * MS, 10 * SECOND]),
+            false => 10 * SECOND,
+        },
+        ..txn::geogauss::Options::default()
     }
 }

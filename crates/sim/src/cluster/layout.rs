@@ -323,7 +323,13 @@ fn all_columns() -> Vec<Expr> {
 }
 fn submission(program: TxnProgram, mut access: AccessSet, token: Token) -> Submission {
     access.normalize();
-    Submission { program: Arc::new(program), access: Arc::new(access), token, request: None }
+    Submission {
+        program: Arc::new(program),
+        access: Arc::new(access),
+        token,
+        request: None,
+        isolation: Default::default(),
+    }
 }
 
 fn table(id: TableId, name: &str, content: &str, data_type: DataType, regions: RegionMap) -> Table {
@@ -350,6 +356,7 @@ fn table(id: TableId, name: &str, content: &str, data_type: DataType, regions: R
         primary_key_name: format!("{name}_pkey"),
         indexes: Vec::new(),
         checks: Vec::new(),
+        foreign: Default::default(),
         placement: Placement::HomeBy { column: 0, regions },
     }
 }

@@ -15,6 +15,7 @@ pub mod agreement;
 pub mod book;
 pub mod columns;
 pub mod definer;
+mod deployment;
 pub mod durable;
 mod knobs;
 pub mod layout;

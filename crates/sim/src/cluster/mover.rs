@@ -1,7 +1,7 @@
 //! A client that moves homes while others work: of tables over a region's partitions, as ALTER TABLE does, and of
 //! whole partitions.
 
-use super::book::Book;
+use super::book::SharedBook;
 use super::layout::Layout;
 use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::process::Process;
@@ -11,13 +11,11 @@ use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, Outcome, Submission, TxnProgram};
 use base::{NodeId, PartitionId, RegionId, SqlState, Time, Token};
 use node::request::{Reply, Request};
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 pub struct Mover {
     layout: Arc<Layout>,
-    book: Rc<RefCell<Book>>,
+    book: SharedBook,
     rng: Rng,
     gateways: Vec<NodeId>,
     left: u32,
@@ -31,7 +29,7 @@ impl Mover {
     /// One who moves `moves` times, at most `pause_ns_max` apart.
     pub fn new(
         layout: Arc<Layout>,
-        book: Rc<RefCell<Book>>,
+        book: SharedBook,
         rng: Rng,
         gateways: Vec<NodeId>,
         moves: u32,
@@ -94,7 +92,7 @@ pub fn move_table(layout: &Layout, moved: MoveHome) -> Submission {
     layout.topology.partition_ids().for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
     let change = SchemaChange { base_version: 0, actions: vec![SchemaAction::MoveHome(moved)] };
     let (program, access) = (Arc::new(TxnProgram::Schema(change)), Arc::new(access));
-    Submission { program, access, token: Token::default(), request: None }
+    Submission { program, access, token: Token::default(), request: None, isolation: Default::default() }
 }
 
 impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Mover {
@@ -110,7 +108,7 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Mover {
             ClientEvent::Reply { reply, .. } => {
                 let Reply::Submitted(answer) = reply else { panic!("a move is answered like a transaction") };
                 match answer.map(|answer| answer.outcome) {
-                    Ok(Outcome::Committed { .. }) => self.book.borrow_mut().count("moves"),
+                    Ok(Outcome::Committed { .. }) => self.book.open().count("moves"),
                     Ok(Outcome::Aborted(error)) | Err(error) => {
                         // Homed here and there, there already, or moved by somebody else; the node is out.
                         let expected = [

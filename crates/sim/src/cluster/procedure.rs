@@ -28,7 +28,13 @@ impl AppendAll {
         }
         access.normalize();
         let program = TxnProgram::Procedure { name: AppendAll::NAME.into(), args };
-        Submission { program: Arc::new(program), access: Arc::new(access), token, request: None }
+        Submission {
+            program: Arc::new(program),
+            access: Arc::new(access),
+            token,
+            request: None,
+            isolation: Default::default(),
+        }
     }
 
     /// The lists named by a call that lie in this partition, in the call's order.

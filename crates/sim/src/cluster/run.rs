@@ -4,7 +4,7 @@
 //! its seed.
 
 use super::agreement;
-use super::book::Book;
+use super::book::Books;
 use super::knobs::Knobs;
 use super::layout::Layout;
 use super::procedure::AppendAll;
@@ -12,25 +12,25 @@ use super::script_client::ScriptClient;
 use super::session::Session;
 use crate::plan::Plan;
 use crate::world::clock::ClockModel;
-use crate::world::{BEGIN, Counters, Setup, World};
+use crate::world::{BEGIN, Counters, Setup, World, recording};
 use base::cut::Consistency;
-use base::process::Process;
+use base::process::{Process, Recorded};
 use base::rng::Rng;
 use base::time::SECOND;
 use base::txn::Outcome;
 use base::txn::procedure::Procedures;
-use base::{NodeId, Time, Token};
+use base::{NodeId, RegionId, Time, Token};
 use history::guarantee::{AntiDependencies, RealTime, Rules};
 use history::{Guarantee, History, check};
 use node::Node;
 use node::request::{Reply, Request};
 use reads::protocol::Baseline;
+use reads::replica::ReadPolicy;
 use reads::rule::printed::Printed;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use txn::any::{AnyEngine, EngineKind, EngineOptions};
+use txn::geogauss::Isolation;
 
 /// The node under test.
 pub type Subject = Node<AnyEngine>;
@@ -50,22 +50,36 @@ pub struct Case {
     pub baseline: Option<Baseline>,
     /// Queries go to readers that keep all they read.
     pub stays_home: bool,
+    /// Readers keep replicas of rows, and rows are read there so.
+    pub replicas: Option<ReadPolicy>,
     /// Clocks have no bound: they are seconds apart and drift.
     pub unbounded_clocks: bool,
-    /// A fault planted in the engine; the run is expected to fail.
+    /// At which level transactions commit; below SERIALIZABLE with engine `geogauss` only.
+    pub isolation: Isolation,
+    /// Nodes keep what they record, and come back with it.
+    pub records: bool,
+    /// Sessions live in regions, whatever the seed says: they share nothing with those of other regions, and it takes
+    /// the distance to ask a node of another one.
+    pub in_regions: bool,
+    /// That run the regions; it changes nothing of what happens.
+    pub threads: usize,
+    /// Planted faults; the run is expected to fail.
     #[cfg(feature = "mutants")]
-    pub mutant: Option<txn::perseus::Mutant>,
-    /// The same in the other engine.
-    #[cfg(feature = "mutants")]
-    pub caerus_mutant: Option<txn::caerus::Mutant>,
-    /// A fault planted in how cuts are chosen.
-    #[cfg(feature = "mutants")]
-    pub reads_mutant: Option<reads::rule::Mutant>,
-    /// Nobody watches the clocks.
-    #[cfg(feature = "mutants")]
-    pub unwatched: bool,
+    pub mutants: Mutants,
     /// Lines of the trace to keep.
     pub trace_lines: usize,
+}
+
+/// Faults that are planted in a run.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Debug, Default)]
+pub struct Mutants {
+    pub perseus: Option<txn::perseus::Mutant>,
+    pub caerus: Option<txn::caerus::Mutant>,
+    /// In how cuts are chosen.
+    pub reads: Option<reads::rule::Mutant>,
+    /// Nobody watches the clocks.
+    pub unwatched: bool,
 }
 
 impl Case {
@@ -78,15 +92,14 @@ impl Case {
             printed: None,
             baseline: None,
             stays_home: false,
+            replicas: None,
             unbounded_clocks: false,
+            isolation: Isolation::Serializable,
+            records: false,
+            in_regions: false,
+            threads: 1,
             #[cfg(feature = "mutants")]
-            mutant: None,
-            #[cfg(feature = "mutants")]
-            caerus_mutant: None,
-            #[cfg(feature = "mutants")]
-            reads_mutant: None,
-            #[cfg(feature = "mutants")]
-            unwatched: false,
+            mutants: Mutants::default(),
             trace_lines: 0,
         }
     }
@@ -122,20 +135,37 @@ pub fn run(case: &Case) -> Result<Summary, String> {
 }
 
 impl Case {
+    /// Whether its sessions do.
+    fn lives_in_regions(&self) -> bool {
+        self.in_regions || Rng::new(self.seed).fork("in regions").chance(0.2)
+    }
     /// What transactions alone are held against.
     fn orders(&self) -> Guarantee {
-        match self.unbounded_clocks {
-            true => without_clocks(),
-            false => Guarantee::StrictSerializable,
+        match at_most(self.isolation) {
+            Some(weaker) => weaker,
+            None if self.unbounded_clocks => without_clocks(),
+            None => Guarantee::StrictSerializable,
         }
     }
     /// What everything that clients see is held against.
     pub fn promised(&self) -> Guarantee {
+        if let Some(weaker) = at_most(self.isolation) {
+            return weaker;
+        }
         match (self.baseline, self.consistency) {
             (None, Consistency::Rss | Consistency::Regular) if self.unbounded_clocks => without_clocks(),
             (Some(baseline), Consistency::Rss | Consistency::Regular) => promised_by(baseline),
             (_, level) => promised(level),
         }
+    }
+}
+
+/// What is left of any promise where transactions commit below SERIALIZABLE.
+fn at_most(isolation: Isolation) -> Option<Guarantee> {
+    match isolation {
+        Isolation::ReadCommitted => Some(Guarantee::ReadCommitted),
+        Isolation::Snapshot | Isolation::RepeatableRead => Some(Guarantee::SnapshotIsolation),
+        Isolation::Serializable => None,
     }
 }
 
@@ -193,6 +223,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     let mut world = world(setup, knobs.engine.clone(), knobs.node.clone());
     world.keep_trace(case.trace_lines);
     world.allow_events(EVENTS_MAX);
+    world.threads(case.threads);
 
     let token = set_up(&mut world, &layout);
     if case.unbounded_clocks {
@@ -200,17 +231,22 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         let settled = world.now() + 2 * APART_NS;
         world.run_until(settled);
     }
-    let book = Rc::new(RefCell::new(Book::default()));
-    layout.loaded().for_each(|item| book.borrow_mut().loaded(&item));
+    let regions = topology.wan.region_count() as u16;
+    let books = Books::new(if case.lives_in_regions() { usize::from(regions) } else { 0 }, &layout);
     let healed_at = script.enact(&mut world);
     let gateways = knobs.gateways(case);
     for id in 0..knobs.sessions {
-        let habits = knobs.habits.clone();
-        let rng = rng.fork_nth("session", u64::from(id));
-        let (layout, book, gateways) = (layout.clone(), book.clone(), gateways.clone());
-        world.client(Session::new(id, layout, book, habits, rng, gateways, &token));
+        let (habits, rng) = (knobs.habits.clone(), rng.fork_nth("session", u64::from(id)));
+        let (layout, gateways) = (layout.clone(), gateways.clone());
+        let session = |book| Session::new(id, layout, book, habits, rng, gateways, &token);
+        if case.lives_in_regions() {
+            let region = RegionId(id as u16 % regions);
+            world.client_in(region, session(books.of(region)));
+        } else {
+            world.client(session(books.outside()));
+        }
     }
-    knobs.add_administrators(&mut world, (&layout, &book), &gateways, &rng);
+    knobs.add_administrators(&mut world, (&layout, &books.outside()), &gateways, &rng);
     // The other engine does not take over from a lost gateway: only what was answered is judged.
     let comes_back = case.plan.mix.loses_regions();
     let demands_progress =
@@ -220,7 +256,9 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     if !demands_progress {
         end = Ok(());
     } else if end.is_ok() {
-        world.run_until(healed_at.max(world.now()) + SECOND);
+        // A region that came back last may have to be elected, or another one for it, before its rows can be read.
+        let settled_ns = if comes_back { 25 * topology.wan.widest_ns() + SECOND } else { SECOND };
+        world.run_until(healed_at.max(world.now()) + settled_ns);
         end = last_look(&mut world, &layout, token);
     }
     let lines: Vec<&str> = world.trace_tail().collect();
@@ -228,17 +266,16 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         true => what,
         false => format!("{what}\nlast events:\n{}", lines.join("\n")),
     });
-    book.borrow_mut().close();
-    let book = book.borrow();
-    let (all, ordered) = book.histories();
+    books.close();
+    let (all, ordered) = books.histories();
     let result = result.map(|()| Summary {
         trace_hash: world.trace_hash(),
-        counters: world.counters().clone(),
-        tally: book.tally.clone(),
+        counters: world.counters(),
+        tally: books.tally(),
         operations: all.ops().len(),
         lasted_ns: world.now().since(BEGIN),
     });
-    ((all.clone(), ordered.clone()), result)
+    ((all, ordered), result)
 }
 
 /// A world of nodes under test; the procedures are those of this harness.
@@ -246,7 +283,16 @@ pub fn world(setup: Setup, engine: impl Into<EngineOptions>, node: node::Options
     let engine = engine.into();
     let procedures = procedures();
     let topology = Arc::new(setup.topology.clone());
-    World::new(setup, move |id, life, _| {
+    World::new(setup, move |id, life, records| {
+        if engine.keeps_records() {
+            let engine = AnyEngine::new(topology.clone(), id, life + 1, engine.clone());
+            let mut node = Node::new(id, topology.clone(), procedures.clone(), engine, node.clone());
+            for record in records {
+                node.replay(recording::decode(record)).unwrap_or_else(|why| panic!("{id}: {why}"));
+            }
+            node.recovered().unwrap_or_else(|why| panic!("{id}: {why}"));
+            return node;
+        }
         let make = if life == 0 { AnyEngine::new } else { AnyEngine::rejoining };
         let engine = make(topology.clone(), id, life, engine.clone());
         Node::new(id, topology.clone(), procedures.clone(), engine, node.clone())

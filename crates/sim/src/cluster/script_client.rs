@@ -25,6 +25,14 @@ impl<P: Process> ScriptClient<P> {
         let replies = Rc::new(RefCell::new(Vec::new()));
         (ScriptClient { next: Box::new(next), replies: replies.clone(), done: false }, replies)
     }
+    /// One that asks for one thing.
+    pub fn once(node: NodeId, request: P::Request) -> (ScriptClient<P>, Rc<RefCell<Vec<P::Reply>>>)
+    where
+        P::Request: 'static,
+    {
+        let mut request = Some(request);
+        ScriptClient::new(move |_| request.take().map(|request| (node, request)))
+    }
 }
 
 impl<P: Process> Client<P> for ScriptClient<P> {

@@ -1,5 +1,5 @@
 //! A client session: one request after another, at one region's node or another's, its token always with
-//! it. What it sees goes into the [`Book`].
+//! it. What it sees goes into the [`Book`](super::book::Book).
 //!
 //! KEEPS: an operation is written down with the instants at which the client began and learned the end;
 //! a one-shot transaction whose node crashed is repeated elsewhere under the same name, any other is unknown;
@@ -8,7 +8,7 @@
 mod choosing;
 mod seeing;
 
-use super::book::{Book, Entry};
+use super::book::{Entry, SharedBook};
 use super::layout::{Content, Item, Kind, Layout, Target};
 use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::cut::Consistency;
@@ -19,9 +19,7 @@ use base::txn::{ClientRequest, Outcome, Submission};
 use base::{NodeId, RequestId, SqlError, SqlState, Time, Token};
 use node::request::{PinId, ReadRows, Reply, Request, Submitted};
 use seeing::{columns_of, lose_plan, seen_rows};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// What sessions of one case do.
@@ -47,6 +45,8 @@ pub struct Habits {
     /// How often, relative to each other: appends, procedures, statements that read and write,
     /// interactive transactions, queries, strong row reads, comparisons of rows with columns.
     pub weights: [u64; 7],
+    /// Rows are read at nodes that keep columns, and replicas of rows with them.
+    pub at_replicas: bool,
     /// Whether one-shot transactions are repeated, at another gateway, when theirs is lost.
     pub repeats: bool,
 }
@@ -54,7 +54,7 @@ pub struct Habits {
 pub struct Session {
     id: u32,
     layout: Arc<Layout>,
-    book: Rc<RefCell<Book>>,
+    book: SharedBook,
     habits: Habits,
     rng: Rng,
     /// Nodes that accept clients.
@@ -147,7 +147,7 @@ impl Session {
     pub fn new(
         id: u32,
         layout: Arc<Layout>,
-        book: Rc<RefCell<Book>>,
+        book: SharedBook,
         habits: Habits,
         mut rng: Rng,
         gateways: Vec<NodeId>,
@@ -179,7 +179,7 @@ impl Session {
     }
 
     fn begin(&mut self, now: Time, ordered: bool) -> Entry {
-        self.book.borrow_mut().begin(self.id, now, ordered, &self.sources)
+        self.book.open().begin(self.id, now, ordered, &self.sources)
     }
 
     /// Starts the next operation.
@@ -191,7 +191,7 @@ impl Session {
             self.at = *self.rng.pick(&self.gateways);
         }
         if self.rng.chance(self.habits.share) {
-            let taken = self.book.borrow().take();
+            let taken = self.book.open().take();
             if let Some((token, entry)) = taken {
                 self.token.join(&token);
                 self.sources.push(entry);
@@ -213,7 +213,7 @@ impl Session {
                     let (client, number) = (u64::from(self.id), self.asked);
                     submission.request = Some(ClientRequest { client, number, issued_at: now });
                 }
-                self.book.borrow_mut().submitted(entry, plan.writes());
+                self.book.open().submitted(entry, plan.writes());
                 self.doing = Doing::OneShot { entry, plan, submission: submission.clone() };
                 out.ask(self.at, Request::Submit(submission));
             }
@@ -241,7 +241,7 @@ impl Session {
                 let reads = targets.iter().map(|t| self.layout.row_read(t)).collect();
                 let consistency = self.habits.consistency;
                 let read = ReadRows { at: None, consistency, token: self.token.clone(), reads };
-                out.ask(self.at, Request::ReadRows(read));
+                out.ask(self.rows_at(), Request::ReadRows(read));
                 self.doing = Doing::StrongRead { entry, targets };
             }
         }
@@ -313,7 +313,7 @@ impl Session {
                         snapshot.cut
                     );
                 }
-                self.book.borrow_mut().count("columns compared with rows");
+                self.book.open().count("columns compared with rows");
                 self.seen(now, entry, rows.into_iter().collect(), &snapshot.token);
                 out.ask(self.at, Request::Unpin(pin));
                 self.doing = Doing::Unpinning;
@@ -329,9 +329,9 @@ impl Session {
                         "a loaded list is missing from {target:?}"
                     );
                 }
-                self.book.borrow_mut().count("queries");
+                self.book.open().count("queries");
                 if !snapshot.sources.is_empty() {
-                    self.book.borrow_mut().count("queries over several readers");
+                    self.book.open().count("queries over several readers");
                 }
                 self.seen(now, entry, seen, &snapshot.token);
                 self.finish(now, out);
@@ -339,7 +339,7 @@ impl Session {
             (Doing::StrongRead { entry, targets }, Reply::Rows(rows)) => {
                 let rows = rows.unwrap_or_else(|e| panic!("a strong read is refused: {e}"));
                 let seen = seen_rows(&targets, &rows);
-                self.book.borrow_mut().count("strong reads");
+                self.book.open().count("strong reads");
                 self.seen(now, entry, seen, &rows.token);
                 self.finish(now, out);
             }
@@ -357,7 +357,7 @@ impl Session {
             Reply::Submitted(Ok(Submitted { outcome: Outcome::Aborted(error), .. }))
                 if is_of_silence(&error) =>
             {
-                self.book.borrow_mut().count("refused because of a silent region");
+                self.book.open().count("refused because of a silent region");
                 Reply::Submitted(Err(error))
             }
             reply => reply,
@@ -371,7 +371,7 @@ impl Session {
         if !self.habits.may_be_refused || !unknown && error.state != SqlState::CANNOT_CONNECT_NOW {
             return Some(reply);
         }
-        self.book.borrow_mut().count("refused by a node that is out");
+        self.book.open().count("refused by a node that is out");
         if let Doing::OneShot { submission, .. } = &self.doing
             && submission.request.is_some()
         {
@@ -413,18 +413,18 @@ impl Session {
             | Doing::Reading { entry, .. }
             | Doing::Comparing { entry, .. }
             | Doing::Querying { entry, .. }
-            | Doing::StrongRead { entry, .. } => self.book.borrow_mut().abort(entry, now),
+            | Doing::StrongRead { entry, .. } => self.book.open().abort(entry, now),
         }
     }
 
     fn is_too_late(&self, error: &SqlError) -> bool {
-        let too_old = self.habits.may_be_too_late && error.state == SqlState::SNAPSHOT_TOO_OLD;
-        // Or the only reader of what another node does not keep was out of reach.
-        too_old || self.habits.anywhere > 0.0 && error.state == SqlState::CONNECTION_FAILURE
+        let too_old = self.habits.may_be_too_late && error.state == SqlState::SNAPSHOT_TOO_OLD
+            || error.state == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE; // Batches are kept for a while.
+        too_old || self.habits.anywhere > 0.0 && error.state == SqlState::CONNECTION_FAILURE // No reader in reach.
     }
     /// A read that is refused shows nothing.
     fn give_up(&mut self, now: Time, entry: Entry) {
-        let mut book = self.book.borrow_mut();
+        let mut book = self.book.open();
         book.count("reads refused");
         book.abort(entry, now);
     }
@@ -442,7 +442,7 @@ impl Session {
 
     /// The node crashed: nobody knows what became of the operation.
     fn lose(&mut self) {
-        let mut book = self.book.borrow_mut();
+        let mut book = self.book.open();
         match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing | Doing::Unpinning => {}
             Doing::OneShot { entry, plan, .. } => lose_plan(&mut book, entry, &plan),
@@ -483,7 +483,7 @@ impl<P: Process<Request = Request, Reply = Reply>> Client<P> for Session {
                 if let Doing::OneShot { submission, .. } = &self.doing
                     && submission.request.is_some()
                 {
-                    self.book.borrow_mut().count("requests repeated");
+                    self.book.open().count("requests repeated");
                     out.ask(self.at, Request::Submit(submission.clone()));
                     return;
                 }

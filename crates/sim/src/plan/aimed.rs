@@ -119,48 +119,68 @@ impl Script {
 
     /// Nodes that only read are out of reach of some others, for longer than anybody waits for them.
     pub(super) fn silent_readers(&mut self, topology: &Topology, rng: &mut Rng) {
-        let reads = |node: &NodeId| {
+        let is_reader = |node: &NodeId| {
             topology.partitions_at(*node).next().is_none()
                 && !topology.nodes[usize::from(node.0)].subscribes.is_empty()
         };
-        let readers: Vec<NodeId> = topology.node_ids().filter(reads).collect();
+        let readers: Vec<NodeId> = topology.node_ids().filter(is_reader).collect();
         if readers.is_empty() {
             return;
         }
         let mut at_ns = rng.below(100 * MS);
         for _ in 0..rng.between(2, 4) {
             let reader = *rng.pick(&readers);
-            let unreached: Vec<NodeId> =
-                topology.node_ids().filter(|node| *node != reader && rng.chance(0.5)).collect();
-            let is_deaf_only = rng.chance(0.3);
-            let cut = |script: &mut Script, at_ns: u64, nodes: &[NodeId]| {
-                for &node in nodes {
-                    script.steps.push((at_ns, Fault::CutOneWay { from: node, to: reader }));
-                    if !is_deaf_only {
-                        script.steps.push((at_ns, Fault::CutOneWay { from: reader, to: node }));
-                    }
-                }
+            at_ns = match rng.chance(0.5) {
+                true => self.one_silence(topology, reader, at_ns, rng),
+                false => self.heard_again_in_turn(topology, reader, at_ns, rng),
             };
-            if rng.chance(0.5) {
-                cut(self, at_ns, &unreached);
-            } else {
-                // Some have answered a query before they are out of reach, and are heard again last: what depends on
-                // what they have done meanwhile is heard of before.
-                let (last, first): (Vec<NodeId>, Vec<NodeId>) =
-                    unreached.into_iter().partition(|_| rng.chance(0.5));
-                cut(self, at_ns, &first);
-                at_ns += rng.below(2 * topology.wan.widest_ns());
-                cut(self, at_ns, &last);
-                at_ns += 300 * MS + rng.below(900 * MS);
-                self.steps.push((at_ns, Fault::Reconnect));
-                cut(self, at_ns, &last);
-            }
-            at_ns += 300 * MS + rng.below(1200 * MS);
             self.steps.push((at_ns, Fault::Reconnect));
             at_ns += rng.below(500 * MS);
         }
         self.healed_after_ns = self.healed_after_ns.max(at_ns);
         self.steps.sort_by_key(|(at, _)| *at);
+    }
+
+    /// Some nodes are out of a reader's reach, or do not reach it.
+    fn one_silence(&mut self, topology: &Topology, reader: NodeId, at_ns: u64, rng: &mut Rng) -> u64 {
+        let others = topology.node_ids().filter(|node| *node != reader);
+        let unreached: Vec<NodeId> = others.filter(|_| rng.chance(0.5)).collect();
+        self.silence(at_ns, reader, &unreached, rng.chance(0.3));
+        at_ns + 300 * MS + rng.below(1200 * MS)
+    }
+
+    /// The node that tells a reader what has been collected, and others, are out of its reach. Some that run partitions
+    /// answer its queries until they are, too; they are heard again last. So a query may go on with what it heard of
+    /// their partitions before, while what was executed there since has been collected.
+    fn heard_again_in_turn(&mut self, topology: &Topology, reader: NodeId, at_ns: u64, rng: &mut Rng) -> u64 {
+        let widest_ns = topology.wan.widest_ns();
+        let near = topology.partitions_in(topology.region_of(reader)).next();
+        let gatherer = topology.node_of(near.expect("every region has partitions"));
+        let others = topology.node_ids().filter(|node| *node != reader && *node != gatherer);
+        let (mut last, mut first): (Vec<NodeId>, Vec<NodeId>) =
+            others.partition(|node| topology.partitions_at(*node).next().is_some() && rng.chance(0.5));
+        first.push(gatherer);
+        if last.is_empty() {
+            last.extend(first.iter().find(|node| **node != gatherer));
+            first.retain(|node| !last.contains(node));
+        }
+        self.silence(at_ns, reader, &first, false);
+        // So long that they can have answered.
+        let all_silent_ns = at_ns + widest_ns + rng.below(widest_ns);
+        self.silence(all_silent_ns, reader, &last, false);
+        let some_heard_ns = all_silent_ns + 300 * MS + rng.below(900 * MS);
+        self.steps.push((some_heard_ns, Fault::Reconnect));
+        self.silence(some_heard_ns, reader, &last, false);
+        some_heard_ns + 300 * MS + rng.below(1200 * MS)
+    }
+
+    fn silence(&mut self, at_ns: u64, reader: NodeId, nodes: &[NodeId], is_deaf_only: bool) {
+        for &node in nodes {
+            self.steps.push((at_ns, Fault::CutOneWay { from: node, to: reader }));
+            if !is_deaf_only {
+                self.steps.push((at_ns, Fault::CutOneWay { from: reader, to: node }));
+            }
+        }
     }
 
     fn cut(&mut self, at_ns: u64, topology: &Topology, from: &[RegionId], to: &[RegionId]) {

@@ -1,18 +1,19 @@
 //! Clients: the outside of a cluster, as part of its world.
 //!
-//! A client sees true time: what it records can be held against a promise about real time.
+//! A client sees true time: what it records can be held against a promise about real time. One that lives in a region
+//! ([`World::client_in`](super::World::client_in)) runs in that region's event loop, maybe on a thread of its own, and
+//! shares nothing with clients of other regions that either would do differently for. One that lives in none
+//! ([`World::client`](super::World::client)) is everywhere at once: it asks any node without delay and may share anything
+//! with others like it; while it waits for an answer, all regions take turns, one event at a time.
 
 use base::process::Process;
 use base::{NodeId, RequestId, Time};
-use std::fmt;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientId(pub u32);
-
-impl fmt::Debug for ClientId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "c{}", self.0)
-    }
+/// Which event loop a client belongs to, and its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientRef {
+    pub origin: u16,
+    pub nth: u32,
 }
 
 /// Someone who asks nodes and waits for answers.
@@ -43,14 +44,12 @@ pub struct ClientEffects<P: Process> {
     pub(crate) next_request: u64,
     pub(crate) asks: Vec<(RequestId, NodeId, P::Request)>,
     pub(crate) wakes: Vec<(Time, u64)>,
-    pub(crate) vanished: Vec<RequestId>,
     pub(crate) work: Vec<(NodeId, u64, u64)>,
 }
 
 impl<P: Process> ClientEffects<P> {
     pub(crate) fn new(next_request: u64) -> ClientEffects<P> {
-        let (asks, wakes, vanished, work) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        ClientEffects { next_request, asks, wakes, vanished, work }
+        ClientEffects { next_request, asks: Vec::new(), wakes: Vec::new(), work: Vec::new() }
     }
     /// Asks a node; the answer carries the id.
     pub fn ask(&mut self, node: NodeId, request: P::Request) -> RequestId {
@@ -67,9 +66,5 @@ impl<P: Process> ClientEffects<P> {
     /// [`ClientEvent::Wake`] with this number. `cpu_ns`: of one core; all cores work on it at once.
     pub fn work(&mut self, node: NodeId, cpu_ns: u64, number: u64) {
         self.work.push((node, cpu_ns, number));
-    }
-    /// Goes away without waiting for this answer.
-    pub fn vanish(&mut self, id: RequestId) {
-        self.vanished.push(id);
     }
 }

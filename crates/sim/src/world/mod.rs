@@ -1,37 +1,49 @@
 //! A world of nodes and clients in virtual time.
 //!
 //! IN: a topology, a seed, a factory of nodes, clients, fault steps. OUT: what the clients saw, counters,
-//! a trace hash. KEEPS: events happen in the order of (time, sequence); nothing depends on anything but
-//! the seed; a node's clock never runs backwards and stays within ε of true time; every message passes
+//! a trace hash. KEEPS: each region has an event loop, in which events happen in the order of (time, who caused them, how
+//! many that one had caused before); nothing depends on anything but the seed, not on the threads that run the loops
+//! either (`windows`); a node's clock never runs backwards and stays within ε of true time; every message passes
 //! through the codec, unless [`Wire::Measured`] asks for speed; a request is answered at most once, and never by a node that has crashed since.
 //!
-//! Reading order: [`queue`], [`clock`], [`network`], [`disk`], [`client`], then the world itself.
+//! Reading order: [`queue`], [`clock`], [`network`], [`disk`], [`client`], then an event loop (`event_loop`, `machines`,
+//! `work`), how loops run side by side (`windows`, `threads`), and the world itself.
 
 pub mod client;
 pub mod clock;
 pub mod disk;
+pub mod meter;
 pub mod network;
 pub mod queue;
+pub mod recording;
 pub mod trace;
 
+mod event_loop;
+mod loading;
+mod machines;
 mod run;
+mod threads;
+mod windows;
 mod work;
 
 pub use run::Stuck;
 
-use crate::world::client::{Client, ClientEvent, ClientId};
-use crate::world::clock::{Clock, ClockModel};
-use crate::world::disk::{Disk, DiskModel};
-use crate::world::network::{Links, Network};
-use crate::world::queue::Queue;
-use crate::world::trace::Trace;
-use base::process::{Effects, PersistToken, Process};
-use base::rng::Rng;
+use base::process::{PersistToken, Process};
 use base::topology::Topology;
 use base::wan::Wan;
-use base::{NodeId, RequestId, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use base::{NodeId, RegionId, RequestId, Time};
+use client::{Client, ClientRef};
+use clock::ClockModel;
+use disk::DiskModel;
+use event_loop::{EventLoop, OUTSIDE, OutsideLoop, Parcel, Places, RegionLoop};
+use machines::Host;
+use network::Links;
+use queue::{Order, Queue};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use threads::Threads;
+use trace::Trace;
+use windows::{Alone, Apart, Crew};
 
 /// True time at which every world begins: late enough that a clock may be behind.
 pub const BEGIN: Time = Time(10 * base::time::SECOND);
@@ -48,6 +60,11 @@ pub struct Cost {
     /// Per message sent to a node, and per 1024 bytes of it.
     pub send_ns: u64,
     pub send_kilobyte_ns: u64,
+    /// To look at what a peer has published ([`base::process::Effect::Load`]), for the node that looks: half when it begins,
+    /// half when the answer is there. It takes no time of the peer, and the answer waits for the end of a step, not for
+    /// what is queued. This is a one-sided read of a network card (RDMA): the requester posts work and polls for its
+    /// completion, the other machine's processor takes no part.
+    pub load_ns: u64,
     /// From an effect that asks for a long computation to its result, which costs the node nothing.
     pub computation_ns: u64,
     /// Cores of a machine, for what clients have it do beside its node; 0 is one. Steps and computations come
@@ -126,89 +143,74 @@ pub type Factory<P> = Box<dyn FnMut(NodeId, u32, &[Vec<u8>]) -> P>;
 pub struct World<P: Process> {
     now: Time,
     topology: Topology,
-    queue: Queue<Happening<P>>,
-    nodes: Vec<Host<P>>,
-    clients: Vec<Option<Box<dyn Client<P>>>>,
-    network: Network,
-    disk_rng: Rng,
-    disks: DiskModel,
-    cost: Cost,
-    wire: Wire,
-    client_one_way_ns: u64,
+    /// Clients that live in no region.
+    outside: OutsideLoop<P>,
+    /// By region.
+    regions: Vec<Box<RegionLoop<P>>>,
+    places: Arc<Places>,
+    apart: Apart,
+    /// On their way from one loop to others.
+    parcels: Vec<Parcel<P>>,
+    faults: Queue<Fault>,
+    faults_count: u64,
+    crew: Box<dyn Crew<P>>,
     factory: Factory<P>,
-    /// Requests without an answer, and who waits.
-    pending: BTreeMap<RequestId, (ClientId, NodeId)>,
-    /// Requests whose client went away; an answer to one is thrown away.
-    vanished: BTreeSet<RequestId>,
-    next_request: u64,
-    effects: Effects<P>,
-    trace: Trace,
-    counters: Counters,
+    trace_lines: usize,
     /// Events until all clients are done, at most: nodes that keep each other busy make no progress either.
     events_max: u64,
 }
 
-/// A machine: its clock and disk outlive the node that runs on it.
-struct Host<P: Process> {
-    node: Option<P>,
-    life: u32,
-    clock: Clock,
-    disk: Disk,
-    busy_until: Time,
-    /// What arrived while the node was busy, first in, first out.
-    inbox: VecDeque<Arrival<P>>,
-    /// A [`Happening::Free`] is on its way.
-    wakes: bool,
-    /// What steps and computations have taken of this machine so far, in ns of one core.
-    used_ns: u64,
-    /// Clients' work, first in, first out; of the first, when it began and `used_ns` then.
-    work: VecDeque<Work>,
-    work_began: (Time, u64),
-}
-
 /// Something that a client has a machine do; see [`client::ClientEffects::work`].
 struct Work {
-    client: ClientId,
+    client: ClientRef,
     number: u64,
     /// Of one core.
     left_ns: u64,
 }
 
-/// What happens at an instant.
-enum Happening<P: Process> {
-    Arrive {
-        node: NodeId,
-        arrival: Arrival<P>,
-    },
-    /// A busy node becomes free and takes what waits next.
-    Free {
-        node: NodeId,
-    },
-    Client {
-        client: ClientId,
-        event: ClientEvent<P>,
-    },
-    /// The first work of a machine may be done.
-    Worked {
-        node: NodeId,
-    },
-    Fault(Fault),
-}
-
 /// What arrives at a node. Things of a former life are thrown away; messages find whoever lives there.
 enum Arrival<P: Process> {
-    Start { life: u32 },
-    Message { from: NodeId, parcel: Parcel<P::Message> },
-    Timer { life: u32, at: Time, timer: P::Timer },
-    Request { id: RequestId, request: P::Request },
-    Vanished { life: u32, id: RequestId },
-    Persisted { life: u32, token: PersistToken },
-    Computed { life: u32, computed: P::Computed },
+    Start {
+        life: u32,
+    },
+    Message {
+        from: NodeId,
+        cargo: Cargo<P::Message>,
+    },
+    /// What a peer has published.
+    Loaded {
+        life: u32,
+        of: NodeId,
+        message: P::Message,
+    },
+    Timer {
+        life: u32,
+        at: Time,
+        timer: P::Timer,
+    },
+    Request {
+        id: RequestId,
+        client: ClientRef,
+        request: P::Request,
+    },
+    Persisted {
+        life: u32,
+        token: PersistToken,
+    },
+    /// Records up to this one are synced.
+    Stable {
+        life: u32,
+        token: PersistToken,
+    },
+    Computed {
+        life: u32,
+        computed: P::Computed,
+    },
 }
 
 /// A message on its way; see [`Wire`].
 #[derive(Clone)]
-enum Parcel<M> {
+enum Cargo<M> {
     Bytes(Arc<[u8]>),
     Measured { message: M, length: u64 },
 }
@@ -245,44 +247,49 @@ impl Counters {
     pub fn messages(&self) -> u64 {
         self.to_self.sent + self.inside.sent + self.across.sent
     }
+    fn add(&mut self, other: &Counters) {
+        let Counters { steps, to_self, inside, across, requests, replies, .. } = other;
+        let Counters { requests_lost, records_persisted, crashes, .. } = other;
+        self.steps += steps;
+        self.to_self.add(to_self);
+        self.inside.add(inside);
+        self.across.add(across);
+        self.requests += requests;
+        self.replies += replies;
+        self.requests_lost += requests_lost;
+        self.records_persisted += records_persisted;
+        self.crashes += crashes;
+    }
+}
+
+impl Traffic {
+    fn add(&mut self, other: &Traffic) {
+        let Traffic { sent, bytes, lost, duplicated } = other;
+        self.sent += sent;
+        self.bytes += bytes;
+        self.lost += lost;
+        self.duplicated += duplicated;
+    }
 }
 
 impl<P: Process> World<P> {
     /// A world at [`BEGIN`]; every node gets its `Start` first of all.
     pub fn new(setup: Setup, factory: impl FnMut(NodeId, u32, &[Vec<u8>]) -> P + 'static) -> World<P> {
         setup.topology.check();
-        let rng = Rng::new(setup.seed);
-        let count = setup.topology.nodes.len();
-        let hosts = (0..count as u64).map(|n| Host {
-            node: None,
-            life: 0,
-            clock: Clock::new(setup.clocks, setup.topology.clock_bound_ns, rng.fork_nth("clock", n)),
-            disk: Disk::default(),
-            busy_until: BEGIN,
-            inbox: VecDeque::new(),
-            wakes: false,
-            used_ns: 0,
-            work: VecDeque::new(),
-            work_began: (BEGIN, 0),
-        });
+        let places = Arc::new(Places::new(&setup.topology));
+        let origins = 1..=setup.topology.wan.region_count() as u16;
         let mut world = World {
             now: BEGIN,
-            queue: Queue::new(),
-            nodes: hosts.collect(),
-            clients: Vec::new(),
-            network: Network::new(&setup.topology, setup.links, rng.fork("network")),
-            disk_rng: rng.fork("disk"),
-            disks: setup.disks,
-            cost: setup.cost,
-            wire: setup.wire,
-            client_one_way_ns: setup.client_one_way_ns,
+            outside: EventLoop::new(&setup, &places, OUTSIDE),
+            regions: origins.map(|origin| Box::new(EventLoop::new(&setup, &places, origin))).collect(),
+            places,
+            apart: Apart::new(&setup.topology, &setup.topology.wan),
+            parcels: Vec::new(),
+            faults: Queue::new(),
+            faults_count: 0,
+            crew: Box::new(Alone),
             factory: Box::new(factory),
-            pending: BTreeMap::new(),
-            vanished: BTreeSet::new(),
-            next_request: 0,
-            effects: Effects::new(),
-            trace: Trace::new(setup.seed),
-            counters: Counters::default(),
+            trace_lines: 0,
             events_max: u64::MAX,
             topology: setup.topology,
         };
@@ -292,24 +299,41 @@ impl<P: Process> World<P> {
         world
     }
 
-    /// Adds a client; it gets [`ClientEvent::Start`] now.
-    pub fn client(&mut self, client: impl Client<P> + 'static) -> ClientId {
-        let id = ClientId(self.clients.len() as u32);
-        self.clients.push(Some(Box::new(client)));
-        self.queue.push(self.now, Happening::Client { client: id, event: ClientEvent::Start });
-        id
+    /// Adds a client that lives in no region; it gets [`ClientEvent::Start`](client::ClientEvent::Start) now.
+    pub fn client(&mut self, client: impl Client<P> + 'static) {
+        self.outside.arrive_at(self.now);
+        self.outside.add(Box::new(client));
+    }
+    /// Adds a client that lives in a region. To nodes of other regions it is as far as that region is.
+    pub fn client_in(&mut self, region: RegionId, client: impl Client<P> + Send + 'static) {
+        let event_loop = &mut self.regions[usize::from(region.0)];
+        event_loop.arrive_at(self.now);
+        event_loop.add(Box::new(client));
+    }
+    /// Runs regions on so many threads from now on, instead of the one that asks. It changes nothing of what happens.
+    pub fn threads(&mut self, count: usize)
+    where
+        P: Send + 'static,
+    {
+        self.crew = match count {
+            0 | 1 => Box::new(Alone),
+            _ => Box::new(Threads::new(count)),
+        };
     }
     /// What steps cost from now on: loading may be cheaper than what is measured.
     pub fn charge(&mut self, cost: Cost) {
-        self.cost = cost;
+        self.regions.iter_mut().for_each(|region| region.charge(cost));
     }
-    /// Something goes wrong at `at`, or now if that has passed.
+    /// Something goes wrong at `at`, or now if that has passed, before whatever else happens then.
     pub fn fault_at(&mut self, at: Time, fault: Fault) {
-        self.queue.push(at.max(self.now), Happening::Fault(fault));
+        self.faults_count += 1;
+        self.faults.push(at.max(self.now), Order::new(OUTSIDE, self.faults_count), fault);
     }
     /// Lines of the last `count` events are kept, for whoever reads a failure.
     pub fn keep_trace(&mut self, count: usize) {
-        self.trace.keep(count);
+        self.trace_lines = count;
+        self.outside.trace.keep(count);
+        self.regions.iter_mut().for_each(|region| region.trace.keep(count));
     }
     /// Takes so many events without an end for no progress; see [`World::run_to_rest`].
     pub fn allow_events(&mut self, events_max: u64) {
@@ -325,34 +349,52 @@ impl<P: Process> World<P> {
     }
     /// The node that lives there; `None` while it is down.
     pub fn node(&self, node: NodeId) -> Option<&P> {
-        self.nodes[node.0 as usize].node.as_ref()
+        self.host(node).node.as_ref()
     }
     /// What steps and computations have taken of a machine so far, in ns of one core.
     pub fn used_ns(&self, node: NodeId) -> u64 {
-        self.nodes[node.0 as usize].used_ns
+        self.host(node).used_ns
     }
     /// What has arrived at a node and waits for its turn.
     pub fn queue_len(&self, node: NodeId) -> usize {
-        self.nodes[node.0 as usize].inbox.len()
+        self.host(node).inbox.len()
     }
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> Counters {
+        let mut sum = self.outside.counters.clone();
+        self.regions.iter().for_each(|region| sum.add(&region.counters));
+        sum
     }
-    /// A hash of every event so far, in order: equal for equal seeds, on every machine.
+    /// A hash of every event so far, in order by region: equal for equal seeds, on every machine, whoever ran them.
     pub fn trace_hash(&self) -> u64 {
-        self.trace.hash()
+        let mut hash = Trace::new(0);
+        hash.word(self.outside.trace.hash());
+        self.regions.iter().for_each(|region| hash.word(region.trace.hash()));
+        hash.hash()
     }
     /// The last events, oldest first; see [`World::keep_trace`].
     pub fn trace_tail(&self) -> impl Iterator<Item = &str> {
-        self.trace.tail()
+        let regions = self.regions.iter().flat_map(|region| region.trace.tail());
+        let mut lines: Vec<(Time, &str)> = self.outside.trace.tail().chain(regions).collect();
+        lines.sort_by_key(|(at, _)| *at);
+        let first = lines.len().saturating_sub(self.trace_lines);
+        lines.into_iter().skip(first).map(|(_, line)| line)
     }
     /// Requests that nobody answered yet, with the node that was asked.
     pub fn unanswered(&self) -> impl Iterator<Item = (RequestId, NodeId)> + '_ {
-        self.pending.iter().map(|(&id, &(_, node))| (id, node))
+        let pending = self.regions.iter().flat_map(|region| &region.pending);
+        pending.map(|(&id, &(_, node))| (id, node))
     }
     /// True when every client is done.
     pub fn is_done(&self) -> bool {
-        self.clients.iter().flatten().all(|c| c.is_done())
+        self.outside.is_done() && self.regions.iter().all(|region| region.is_done())
+    }
+
+    fn host(&self, node: NodeId) -> &Host<P> {
+        let (origin, nth) = self.places.of[usize::from(node.0)];
+        &self.regions[usize::from(origin) - 1].hosts[nth as usize]
+    }
+    fn region_mut(&mut self, node: NodeId) -> &mut RegionLoop<P> {
+        &mut self.regions[usize::from(self.topology.region_of(node).0)]
     }
 }
 

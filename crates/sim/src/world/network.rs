@@ -1,10 +1,13 @@
-//! Links between nodes: distance, jitter, loss, duplication, reordering, cuts. Hot.
+//! Links from the nodes of one region to all others: distance, jitter, loss, duplication, reordering, cuts. Hot.
 //!
-//! KEEPS: a message to oneself is neither delayed nor lost.
+//! KEEPS: a message to oneself is neither delayed nor lost; no message is faster than its distance, on which the event
+//! loops of other regions rely.
 
 use base::rng::Rng;
 use base::topology::Topology;
-use base::{NodeId, Time};
+use base::wan::Wan;
+use base::{NodeId, RegionId, Time};
+use std::collections::BTreeSet;
 
 /// What links do to messages, beyond their distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -65,6 +68,16 @@ pub(crate) enum Distance {
     Across,
 }
 
+impl Distance {
+    pub fn between(topology: &Topology, a: NodeId, b: NodeId) -> Distance {
+        match topology.region_of(a) == topology.region_of(b) {
+            _ if a == b => Distance::Same,
+            true => Distance::Inside,
+            false => Distance::Across,
+        }
+    }
+}
+
 /// When a message arrives: not at all, once, or twice.
 pub(crate) struct Fate {
     pub arrives: Option<Time>,
@@ -75,70 +88,65 @@ pub(crate) struct Network {
     links: Links,
     rng: Rng,
     count: usize,
-    /// By `from * count + to`.
+    /// Senders: the nodes of one region.
+    own: Vec<NodeId>,
+    /// By `place of the sender among own * count + to`.
     pairs: Vec<Pair>,
+    /// Cut links, of all regions: what is on its way when a link is cut is lost at the receiver.
+    cuts: BTreeSet<(NodeId, NodeId)>,
 }
 
 #[derive(Clone, Copy)]
 struct Pair {
     distance: Distance,
     one_way_ns: u64,
-    cut: bool,
     last_arrival: Time,
 }
 
 impl Network {
-    pub fn new(topology: &Topology, links: Links, rng: Rng) -> Network {
-        let count = topology.nodes.len();
+    pub fn new(topology: &Topology, own: Vec<NodeId>, links: Links, rng: Rng) -> Network {
         let pair = |from: NodeId, to: NodeId| Pair {
-            distance: if from == to {
-                Distance::Same
-            } else if topology.region_of(from) == topology.region_of(to) {
-                Distance::Inside
-            } else {
-                Distance::Across
-            },
+            distance: Distance::between(topology, from, to),
             one_way_ns: topology.one_way_ns(from, to),
-            cut: false,
             last_arrival: Time::ZERO,
         };
-        let pairs = topology.node_ids().flat_map(|a| topology.node_ids().map(move |b| pair(a, b))).collect();
-        Network { links, rng, count, pairs }
+        let pairs = own.iter().flat_map(|a| topology.node_ids().map(move |b| pair(*a, b))).collect();
+        Network { links, rng, count: topology.nodes.len(), own, pairs, cuts: BTreeSet::new() }
     }
     pub fn set_links(&mut self, links: Links) {
         self.links = links;
     }
-    pub fn set_distances(&mut self, topology: &Topology) {
-        for from in topology.node_ids() {
-            for to in topology.node_ids() {
-                self.pair(from, to).one_way_ns = topology.one_way_ns(from, to);
-            }
+    pub fn set_distances(&mut self, topology: &Topology, wan: &Wan) {
+        let region = |node: NodeId| -> RegionId { topology.region_of(node) };
+        for (nth, pair) in self.pairs.iter_mut().enumerate() {
+            let (from, to) = (self.own[nth / self.count], NodeId((nth % self.count) as u16));
+            pair.one_way_ns = if from == to { 0 } else { wan.one_way_ns(region(from), region(to)) };
         }
     }
-    pub fn set_cut(&mut self, from: NodeId, to: NodeId, cut: bool) {
-        let pair = self.pair(from, to);
-        pair.cut = cut && pair.distance != Distance::Same;
+    /// Of two different nodes.
+    pub fn cut(&mut self, from: NodeId, to: NodeId) {
+        if from != to {
+            self.cuts.insert((from, to));
+        }
     }
     pub fn reconnect(&mut self) {
-        self.pairs.iter_mut().for_each(|p| p.cut = false);
+        self.cuts.clear();
     }
     pub fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
-        self.pairs[from.0 as usize * self.count + to.0 as usize].cut
+        !self.cuts.is_empty() && self.cuts.contains(&(from, to))
     }
-    pub fn distance(&self, from: NodeId, to: NodeId) -> Distance {
-        self.pairs[from.0 as usize * self.count + to.0 as usize].distance
-    }
-    /// A message leaves at `now`.
-    pub fn send(&mut self, now: Time, from: NodeId, to: NodeId) -> Fate {
-        let Network { links, rng, count, pairs } = self;
-        let pair = &mut pairs[from.0 as usize * *count + to.0 as usize];
+    /// A message leaves at `now`, from the n-th of the region's nodes.
+    pub fn send(&mut self, now: Time, nth: usize, to: NodeId) -> (Distance, Fate) {
+        let is_cut = self.is_cut(self.own[nth], to);
+        let Network { links, rng, count, pairs, .. } = self;
+        let pair = &mut pairs[nth * *count + to.0 as usize];
         let faults = match pair.distance {
-            Distance::Same => return Fate { arrives: Some(now), again: None },
+            Distance::Same => return (pair.distance, Fate { arrives: Some(now), again: None }),
             Distance::Inside => &links.inside,
             Distance::Across => &links.across,
         };
-        if pair.cut || (faults.loss > 0.0 && rng.chance(faults.loss)) {
-            return Fate { arrives: None, again: None };
+        if is_cut || (faults.loss > 0.0 && rng.chance(faults.loss)) {
+            return (pair.distance, Fate { arrives: None, again: None });
         }
         let mut arrives = now + pair.one_way_ns + faults.jitter.draw_ns(rng);
         if faults.reordering > 0.0 && rng.chance(faults.reordering) {
@@ -150,9 +158,6 @@ impl Network {
         }
         let twice = faults.duplication > 0.0 && rng.chance(faults.duplication);
         let again = twice.then(|| arrives + rng.below(4 * pair.one_way_ns + 1));
-        Fate { arrives: Some(arrives), again }
-    }
-    fn pair(&mut self, from: NodeId, to: NodeId) -> &mut Pair {
-        &mut self.pairs[from.0 as usize * self.count + to.0 as usize]
+        (pair.distance, Fate { arrives: Some(arrives), again })
     }
 }

@@ -1,12 +1,13 @@
-//! The trace: a hash over every event in order, and the last few in words.
+//! The trace of an event loop: a hash over every event in order, and the last few in words.
 
+use base::Time;
 use std::collections::VecDeque;
 
 /// FNV-1a over 64-bit words: the same on every machine, one multiplication for eight bytes.
 pub struct Trace {
     hash: u64,
     keep: usize,
-    tail: VecDeque<String>,
+    tail: VecDeque<(Time, String)>,
 }
 
 impl Trace {
@@ -21,8 +22,9 @@ impl Trace {
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
-    pub(crate) fn tail(&self) -> impl Iterator<Item = &str> {
-        self.tail.iter().map(String::as_str)
+    /// The last lines, oldest first, each with its time.
+    pub(crate) fn tail(&self) -> impl Iterator<Item = (Time, &str)> {
+        self.tail.iter().map(|(at, line)| (*at, line.as_str()))
     }
     pub(crate) fn word(&mut self, word: u64) {
         // The shift carries high bits down, where the multiplication alone never brings them.
@@ -41,7 +43,7 @@ impl Trace {
         self.word(bytes.len() as u64);
     }
     /// Keeps a line if lines are kept.
-    pub(crate) fn line(&mut self, line: impl FnOnce() -> String) {
+    pub(crate) fn line(&mut self, at: Time, line: impl FnOnce() -> String) {
         if self.keep == 0 {
             return;
         }
@@ -54,6 +56,6 @@ impl Trace {
             line.truncate(end);
             line.push('…');
         }
-        self.tail.push_back(line);
+        self.tail.push_back((at, line));
     }
 }

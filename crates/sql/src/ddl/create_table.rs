@@ -1,7 +1,8 @@
 //! CREATE TABLE, and the columns and constraints that ALTER TABLE adds.
 
 use super::placement::StorageOptions;
-use super::{Ddl, DdlContext, index_columns, sequence_options};
+use super::sequences::sequence_options;
+use super::{Ddl, DdlContext, Extras, index_columns};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
@@ -51,18 +52,19 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         primary_key: Vec::new(),
         indexes: Vec::new(),
         checks: Vec::new(),
+        foreign: Default::default(),
         placement: Placement::Replicated,
     };
     next_id += 1;
-    let mut sequences = Vec::new();
+    let mut extras = Extras::default();
     for column in &create.columns {
-        add_column(context, &mut table, column, &mut next_id, &mut sequences)?;
+        add_column(context, &mut table, column, &mut next_id, &mut extras)?;
     }
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
     }
     for constraint in &create.constraints {
-        add_constraint(context, &mut table, constraint, &mut next_id)?;
+        add_constraint(context, &mut table, constraint, &mut next_id, &mut extras.foreign)?;
     }
     if table.primary_key.is_empty() {
         hidden_key(&mut table, options.home_by())?;
@@ -71,13 +73,16 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         table.columns[column].not_null = true;
     }
     table.placement = options.placement(context, &table)?;
+    for key in &extras.foreign {
+        context.add_foreign_key(&mut table, key, true)?;
+    }
     ddl.actions.push(SchemaAction::CreateTable(table));
-    ddl.actions.extend(sequences.into_iter().map(SchemaAction::CreateSequence));
+    ddl.actions.extend(extras.sequences.into_iter().map(SchemaAction::CreateSequence));
     Ok(ddl)
 }
 
 /// A key for a table without one: the column that decides the region (if any), then a row id.
-fn hidden_key(table: &mut Table, home_by: Option<&str>) -> SqlResult<()> {
+pub(super) fn hidden_key(table: &mut Table, home_by: Option<&str>) -> SqlResult<()> {
     let name = (0..)
         .map(|n| if n == 0 { ROW_ID.to_string() } else { format!("{ROW_ID}_{n}") })
         .find(|name| table.column_named(name).is_none())
@@ -104,7 +109,7 @@ pub(super) fn add_column(
     table: &mut Table,
     definition: &ast::ColumnDef,
     next_id: &mut u32,
-    sequences: &mut Vec<Sequence>,
+    extras: &mut Extras,
 ) -> SqlResult<()> {
     let name = names::fold(&definition.name);
     if table.column_named(&name).is_some() {
@@ -170,7 +175,7 @@ pub(super) fn add_column(
                 };
                 owns_sequence = Some(sequence_options(options.as_deref().unwrap_or_default())?);
             }
-            ColumnOption::ForeignKey(_) => return Err(foreign_key()),
+            ColumnOption::ForeignKey(key) => extras.foreign.push(of_column(definition, option, key)),
             ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
             ColumnOption::PrimaryKey(_) => return Err(SqlError::unsupported("adding a PRIMARY KEY")),
             ColumnOption::Collation(name)
@@ -193,7 +198,7 @@ pub(super) fn add_column(
         if !is_new_table {
             return Err(SqlError::unsupported("adding a serial or identity column to a table with rows"));
         }
-        let taken: Vec<String> = sequences.iter().map(|s| s.name.clone()).collect();
+        let taken: Vec<String> = extras.sequences.iter().map(|s| s.name.clone()).collect();
         let sequence_name = context.free_name(&table.schema, format!("{}_{name}_seq", table.name), &taken);
         let quoted = |part: &str| {
             let plain = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -203,7 +208,7 @@ pub(super) fn add_column(
         column.not_null = true;
         column.default =
             Some(format!("nextval('{}.{}'::regclass)", quoted(&table.schema), quoted(&sequence_name)));
-        sequences.push(Sequence {
+        extras.sequences.push(Sequence {
             id: TableId(*next_id),
             schema: table.schema.clone(),
             name: sequence_name,
@@ -220,26 +225,36 @@ pub(super) fn add_column(
     Ok(())
 }
 
+/// REFERENCES behind a column as a constraint of the table.
+fn of_column(
+    definition: &ast::ColumnDef,
+    option: &ast::ColumnOptionDef,
+    key: &ast::ForeignKeyConstraint,
+) -> ast::ForeignKeyConstraint {
+    let columns = vec![definition.name.clone()];
+    ast::ForeignKeyConstraint { name: option.name.clone(), columns, ..key.clone() }
+}
+
 /// Adds a table constraint to a table's description.
 pub(super) fn add_constraint(
     context: &DdlContext<'_>,
     table: &mut Table,
     constraint: &TableConstraint,
     next_id: &mut u32,
+    foreign: &mut Vec<ast::ForeignKeyConstraint>,
 ) -> SqlResult<()> {
     match constraint {
-        TableConstraint::PrimaryKey(key) if table.version == 0 => {
+        TableConstraint::PrimaryKey(key) => {
             refuse_deferred(key.characteristics.as_ref())?;
-            let columns = index_columns(table, &key.columns).map_err(named_in_key)?;
+            let columns = key_columns(table, &key.columns)?;
             set_primary_key(table, key.name.as_ref().map(names::fold), columns)
         }
-        TableConstraint::PrimaryKey(_) => Err(SqlError::unsupported("ALTER TABLE ADD PRIMARY KEY")),
         TableConstraint::Unique(unique) => {
             if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
                 return Err(SqlError::unsupported("UNIQUE NULLS NOT DISTINCT"));
             }
             refuse_deferred(unique.characteristics.as_ref())?;
-            let columns = index_columns(table, &unique.columns).map_err(named_in_key)?;
+            let columns = key_columns(table, &unique.columns)?;
             let name = unique.name.as_ref().map(names::fold);
             if let Some(name) = &name
                 && (context.relation_exists(&table.schema, name)
@@ -268,21 +283,22 @@ pub(super) fn add_constraint(
             table.checks.push(check);
             Ok(())
         }
-        TableConstraint::ForeignKey(_) => Err(foreign_key()),
+        TableConstraint::ForeignKey(key) => {
+            foreign.push(key.clone());
+            Ok(())
+        }
         other => Err(SqlError::unsupported(format!("the constraint {other}"))),
     }
 }
 
-fn foreign_key() -> SqlError {
-    SqlError::unsupported("FOREIGN KEY").hint("Leave REFERENCES out; foreign keys are not enforced yet.")
-}
-
-/// PostgreSQL's words for a key column that is not there.
-fn named_in_key(mut error: SqlError) -> SqlError {
-    if error.state == SqlState::UNDEFINED_COLUMN {
-        error.message = error.message.replacen(" does not exist", " named in key does not exist", 1);
-    }
-    error
+/// Columns of a unique constraint, with PostgreSQL's words for one that is not there.
+pub(super) fn key_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlResult<Vec<usize>> {
+    index_columns(table, columns).map_err(|mut error| {
+        if error.state == SqlState::UNDEFINED_COLUMN {
+            error.message = error.message.replacen(" does not exist", " named in key does not exist", 1);
+        }
+        error
+    })
 }
 
 fn set_primary_key(table: &mut Table, name: Option<String>, columns: Vec<usize>) -> SqlResult<()> {
@@ -332,7 +348,7 @@ fn free_check_name(table: &Table, base: String) -> String {
 }
 
 /// A default must be something the gateway can evaluate to the column's type.
-fn check_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<()> {
+pub(super) fn check_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<()> {
     let mut parameters = ParameterTypes::default();
     let mut lowering = context.lowering(&mut parameters);
     let scope = Scope::default();
@@ -358,7 +374,7 @@ fn characteristics(option: &ColumnOption) -> Option<&ast::ConstraintCharacterist
 }
 
 /// Uniqueness is decided row by row. Errors: 0A000 for a constraint that is to be decided at COMMIT.
-fn refuse_deferred(characteristics: Option<&ast::ConstraintCharacteristics>) -> SqlResult<()> {
+pub(super) fn refuse_deferred(characteristics: Option<&ast::ConstraintCharacteristics>) -> SqlResult<()> {
     let is_deferred = characteristics
         .is_some_and(|c| c.deferrable == Some(true) || c.initially == Some(ast::DeferrableInitial::Deferred));
     if is_deferred { Err(SqlError::unsupported("a DEFERRABLE constraint")) } else { Ok(()) }

@@ -1,7 +1,8 @@
 //! `WITH (…)`: where a table's rows live.
 
-use super::{Ddl, DdlContext};
+use super::{Ddl, DdlContext, Rewrite};
 use base::error::{SqlResult, SqlState};
+use base::expr::Expr;
 use base::schema::{Catalog, MoveHome, Placement, RegionMap, SchemaAction, Sequence, Table};
 use base::topology::Topology;
 use base::{DataType, RegionId, SqlError, TableId};
@@ -202,20 +203,55 @@ pub fn move_home(table: &Table, to: RegionId, topology: &Topology) -> MoveHome {
 
 /// A table like this one, which takes its place and its rows.
 fn rewrite(context: &DdlContext<'_>, table: &Arc<Table>, placement: Placement) -> SqlResult<Ddl> {
-    let mut next_id = context.catalog.next_id;
-    let mut free = || {
+    let next = Table { placement, ..table.as_ref().clone() };
+    remade(context, table, next, Vec::new(), &[])
+}
+
+/// A table made anew as `next` describes it, under ids of its own: rows are written into it with what `set` says, and
+/// foreign keys that reference the old one reference it. `altered`: other tables, as the statement has changed them.
+pub(super) fn remade(
+    context: &DdlContext<'_>,
+    table: &Arc<Table>,
+    mut next: Table,
+    set: Vec<(usize, Expr)>,
+    altered: &[Table],
+) -> SqlResult<Ddl> {
+    let fresh = next.indexes.iter().map(|index| index.id.0 + 1).max().unwrap_or_default();
+    let mut next_id = context.catalog.next_id.max(fresh);
+    let mut renumbered = BTreeMap::new();
+    let mut free = |old: TableId| {
         next_id += 1;
+        renumbered.insert(old, TableId(next_id - 1));
         TableId(next_id - 1)
     };
-    let mut next = Table { id: free(), placement, ..table.as_ref().clone() };
-    next.indexes.iter_mut().for_each(|index| index.id = free());
+    next.id = free(table.id);
+    next.indexes.iter_mut().for_each(|index| index.id = free(index.id));
+    let follow = |child: &mut Table| {
+        for key in child.foreign_keys_mut().filter(|key| key.table == table.id) {
+            key.table = next_of(&renumbered, key.table);
+            key.unique = next_of(&renumbered, key.unique);
+        }
+    };
+    follow(&mut next);
     let owned = context.catalog.sequences.values().filter_map(|sequence| {
         let (_, column) = sequence.owner.filter(|(owner, _)| *owner == table.id)?;
         Some(Sequence { owner: Some((next.id, column)), ..sequence.as_ref().clone() })
     });
     let mut actions = vec![SchemaAction::DropTable(table.id), SchemaAction::CreateTable(next.clone())];
     actions.extend(owned.map(SchemaAction::CreateSequence));
-    Ok(Ddl { actions, tag: "ALTER TABLE", rewrites: Some((table.clone(), next.id)), ..Ddl::default() })
+    for id in table.foreign.inbound.iter().filter(|id| **id != table.id) {
+        let Some(child) = context.catalog.table(*id) else { continue };
+        let changed = altered.iter().find(|table| table.id == *id);
+        let mut child = changed.unwrap_or(child).clone();
+        follow(&mut child);
+        actions.push(SchemaAction::AlterTable(child));
+    }
+    let rewrite = Rewrite { from: table.clone(), to: next.id, set };
+    Ok(Ddl { actions, tag: "ALTER TABLE", rewrites: Some(rewrite), ..Ddl::default() })
+}
+
+fn next_of(renumbered: &BTreeMap<TableId, TableId>, id: TableId) -> TableId {
+    renumbered.get(&id).copied().unwrap_or(id)
 }
 
 /// How a table is placed, and where: as `WITH (…)` would say it, one parameter each.

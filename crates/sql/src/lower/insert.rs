@@ -194,8 +194,8 @@ impl Lowering<'_> {
     pub fn defaults(&mut self, table: &Table) -> SqlResult<Vec<Expr>> {
         let scope = Scope::default();
         let mut defaults = Vec::with_capacity(table.columns.len());
-        for column in &table.columns {
-            defaults.push(if column.hidden {
+        for (number, column) in table.columns.iter().enumerate() {
+            defaults.push(if column.hidden && table.primary_key.contains(&number) {
                 bind::volatile(Volatile::RowId)
             } else if let Some(sql) = &column.default {
                 let parsed = parse_expr(sql)?;

@@ -26,7 +26,8 @@ pub struct ModifyPlan {
     /// A secondary index that finds the rows better than the primary key does.
     pub index: Option<(Index, KeyPath)>,
     pub returning: Option<Projection>,
-    /// A primary-key column changes, or an entry homed elsewhere: the old row must be known first.
+    /// A primary-key column changes, an entry homed elsewhere, or what foreign keys are about: the old row must be known
+    /// first.
     pub must_read: bool,
     /// Columns that an UPDATE looks at, in order, if the rest of a row can be copied as it is: no index, no
     /// CHECK and no key wants to know it.
@@ -143,9 +144,19 @@ impl Lowering<'_> {
                         .any(|i| i.columns.iter().any(|c| changed.contains(c)))
             }
             None => table.indexes.iter().any(|i| remote(&i)),
-        };
+        } || self.concerns_foreign_keys(&table, set.is_some().then_some(&changed));
         let columns = looked_at(&table, set.as_deref(), condition.as_ref(), returning.as_ref());
         Ok(ModifyPlan { table, set, condition, path, index, returning, must_read, columns })
+    }
+}
+
+impl Lowering<'_> {
+    /// Whether a change of these columns (`None`: of the row's being there) is about foreign keys.
+    fn concerns_foreign_keys(&self, table: &Table, changed: Option<&Vec<usize>>) -> bool {
+        let Some(changed) = changed else { return !table.foreign.inbound.is_empty() };
+        let touches = |columns: &[usize]| columns.iter().any(|c| changed.contains(c));
+        table.foreign.own.iter().any(|key| touches(&key.columns))
+            || self.catalog.referencing(table).any(|(_, key)| touches(&key.referenced))
     }
 }
 

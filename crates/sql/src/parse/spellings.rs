@@ -5,7 +5,7 @@ use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use sqlparser::ast::{ColumnDef, DataType};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stands for the type of a column of CREATE TABLE AS, which has its query's.
 const OF_QUERY: &str = "\u{f8ff}type of the query";
@@ -14,10 +14,13 @@ const OF_QUERY: &str = "\u{f8ff}type of the query";
 /// - ABORT as ROLLBACK;
 /// - CREATE UNLOGGED TABLE as CREATE TABLE: a table that keeps more than was asked;
 /// - FOR NO KEY UPDATE as FOR UPDATE and FOR KEY SHARE as FOR SHARE, the stronger lock;
+/// - VACUUM and ANALYZE without their options and lists of columns, which change nothing here;
+/// - COPY (FREEZE on) and (HEADER off) as true and false;
 /// - CREATE TABLE t (a, b) AS with a type for each column.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let has = |word: &str| tokens.iter().any(|t| is_word(t, word));
-    if !(has("abort") || has("unlogged") || has("key") || has("create")) {
+    const WORDS: &[&str] = &["abort", "unlogged", "key", "create", "vacuum", "analyze", "analyse", "copy"];
+    if !WORDS.iter().any(|word| has(word)) {
         return tokens;
     }
     let mut made: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
@@ -25,10 +28,24 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let words: Vec<usize> = (0..statement.len()).filter(|i| !is_blank(&statement[*i])).collect();
         let named = |nth: usize, word: &str| words.get(nth).is_some_and(|i| is_word(&statement[*i], word));
         let mut gone: BTreeSet<usize> = BTreeSet::new();
-        let mut renamed = None;
         let mut typed: BTreeSet<usize> = BTreeSet::new();
+        let mut renamed: BTreeMap<usize, &str> = BTreeMap::new();
         if named(0, "abort") {
-            renamed = words.first().copied();
+            renamed.insert(words[0], "ROLLBACK");
+        }
+        if named(0, "vacuum") || named(0, "analyze") || named(0, "analyse") {
+            gone.extend(maintenance_options(statement, &words));
+            if named(0, "analyse") {
+                renamed.insert(words[0], "ANALYZE");
+            }
+        }
+        if named(0, "copy") {
+            for at in 1..words.len() {
+                let names_flag = named(at - 1, "freeze") || named(at - 1, "header");
+                if names_flag && (named(at, "on") || named(at, "off")) {
+                    renamed.insert(words[at], if named(at, "on") { "TRUE" } else { "FALSE" });
+                }
+            }
         }
         for nth in 0..words.len() {
             if named(nth, "create") && named(nth + 1, "unlogged") && named(nth + 2, "table") {
@@ -51,9 +68,9 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 continue;
             }
             let at = |token| TokenWithSpan { token, span: statement[i].span };
-            match renamed == Some(i) {
-                true => made.push(at(Token::make_word("ROLLBACK", None))),
-                false => made.push(token.clone()),
+            match renamed.get(&i) {
+                Some(word) => made.push(at(Token::make_word(word, None))),
+                None => made.push(token.clone()),
             }
             if typed.contains(&i) {
                 made.push(at(Token::Whitespace(Whitespace::Space)));
@@ -62,6 +79,34 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     made
+}
+
+/// Which tokens of `VACUUM [(options) | words] [table [(columns)], …]` say what makes no difference here: all but the
+/// first table.
+fn maintenance_options(statement: &[TokenWithSpan], words: &[usize]) -> Vec<usize> {
+    const OPTIONS: &[&str] = &["full", "freeze", "verbose", "analyze", "analyse"];
+    let token = |at: usize| &statement[words[at]];
+    let is_name = |at: usize| matches!(token(at).token, Token::Word(_) | Token::Period);
+    let mut at = 1;
+    if at < words.len() && matches!(token(at).token, Token::LParen) {
+        let close = (at..words.len()).find(|i| matches!(token(*i).token, Token::RParen));
+        at = close.map_or(at, |close| close + 1);
+    }
+    while at < words.len() && OPTIONS.iter().any(|option| is_word(token(at), option)) {
+        at += 1;
+    }
+    let first = at;
+    while at < words.len() && is_name(at) {
+        at += 1;
+    }
+    // What follows is a list: of columns, of tables, or both.
+    let is_list = at < words.len() && matches!(token(at).token, Token::LParen | Token::Comma);
+    let end = match words.len().checked_sub(1) {
+        Some(last) if matches!(token(last).token, Token::SemiColon) => last,
+        _ => words.len(),
+    };
+    let behind = if is_list { at..end } else { 0..0 };
+    words[1..first].iter().copied().chain(words[behind].iter().copied()).collect()
 }
 
 /// Where in `TABLE [IF NOT EXISTS] name (a, b) AS …` the names of columns stand; none if it is another statement.
@@ -133,6 +178,13 @@ mod tests {
             ("create unlogged table t (a int)", "CREATE TABLE t (a INT)"),
             ("select a from t for no key update nowait", "SELECT a FROM t FOR UPDATE NOWAIT"),
             ("select a from t for key share", "SELECT a FROM t FOR SHARE"),
+            ("vacuum analyze t", "VACUUM t"),
+            ("vacuum (full, freeze) s.t (a, b), u", "VACUUM s.t"),
+            ("vacuum full", "VACUUM"),
+            ("analyse t", "ANALYZE t"),
+            ("analyze verbose t (a); vacuum", "ANALYZE t"),
+            ("copy t from stdin with (freeze on)", "COPY t FROM STDIN (FREEZE)"),
+            ("copy t from stdin (header off, format csv)", "COPY t FROM STDIN (HEADER FALSE, FORMAT csv)"),
             ("select abort from unlogged", "SELECT abort FROM unlogged"),
         ] {
             assert_eq!(parse(sql).unwrap()[0].to_string(), wanted, "{sql}");

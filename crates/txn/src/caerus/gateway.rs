@@ -159,7 +159,7 @@ impl Gateway {
         absent: Option<SqlError>,
     ) -> TxnId {
         let id = self.name(cluster);
-        let Submission { program, access, token, request } = submission;
+        let Submission { program, access, token, request, isolation: _ } = submission;
         let limit = cluster.latest_cut(now);
         let refused = if let Some(absent) = absent {
             Some(Outcome::Aborted(absent))

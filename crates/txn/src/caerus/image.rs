@@ -80,7 +80,7 @@ pub(super) struct Vertex {
 
 impl Caerus {
     /// As of now.
-    pub(super) fn image(&self) -> Image {
+    pub(super) fn merged_image(&self) -> Image {
         let graph = self.merger.graph();
         let id_of = |at: Ref| graph.get(at).map(|vertex| vertex.id);
         let vertex = |(_, vertex): (Ref, &crate::graph::vertex::Vertex<Extra>)| {

@@ -9,9 +9,10 @@ use super::intake::Intake;
 use super::message::{Entry, Lives, Message, SequenceId};
 use super::options::Mutant;
 use super::options::Options;
+use super::record_kinds::of_change;
 use super::work::Todo;
 use crate::graph::seen::Seen;
-use crate::log::{Group, Log, Posts, Standing, Times};
+use crate::log::{Change, Group, Kept, Log, Posts, Standing, Times};
 use base::topology::Topology;
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
@@ -28,6 +29,10 @@ pub(super) struct Logs {
     intakes: BTreeMap<SequenceId, Intake>,
     /// Of nodes that lost their memory, this one among them.
     lives: Lives,
+    /// What of it was recorded.
+    lives_recorded: Lives,
+    /// Records of this node, in this life.
+    records: u64,
 }
 
 impl Logs {
@@ -41,7 +46,11 @@ impl Logs {
             let waits = cluster.options.replication.machines_inside > 1 && !is_global;
             let log = Log::new(Arc::new(group(cluster, sequence)), waits);
             let is_own = cluster.home_of(sequence) == cluster.region && (is_global || has_regional);
-            if leads && is_sequencer && is_own { log.leading() } else { log }
+            let mut log = if leads && is_sequencer && is_own { log.leading() } else { log };
+            if cluster.options.records.is_some() {
+                log.record();
+            }
+            log
         };
         let logs: Vec<Log<Entry>> = (0..count + cluster.global.iter().count()).map(log).collect();
         let led = logs.iter().enumerate().filter(|(_, log)| log.leads());
@@ -50,6 +59,8 @@ impl Logs {
             intakes: led.map(|(number, _)| (SequenceId(number as u16), Intake::default())).collect(),
             logs,
             lives: Lives::new(),
+            lives_recorded: Lives::new(),
+            records: 0,
         }
     }
 
@@ -187,10 +198,52 @@ impl Logs {
             Some(_) => _ = self.intakes.insert(sequence, Intake::default()),
             None => _ = self.intakes.remove(&sequence),
         }
+        let changes = log.take_changes(&mut self.records);
+        changes.iter().for_each(|change| todo.effect(of_change(sequence, change)));
         for (to, said) in posts {
             todo.send(to, Message::of(sequence, &self.lives, said));
         }
         result
+    }
+
+    // On disk; see `records`.
+
+    /// Counts a record that is none of a sequence.
+    pub fn count_record(&mut self) {
+        self.records += 1;
+    }
+    /// What is known of others' lives, if more than was recorded.
+    pub fn lives_to_record(&mut self) -> Option<&Lives> {
+        if self.lives == self.lives_recorded {
+            return None;
+        }
+        self.lives_recorded = self.lives.clone();
+        Some(&self.lives)
+    }
+    pub fn take_lives(&mut self, lives: Lives) {
+        (self.lives, self.lives_recorded) = (lives.clone(), lives);
+    }
+    pub fn take_kept(&mut self, kept: Vec<Kept<Entry>>) {
+        self.logs.iter_mut().zip(kept).for_each(|(log, kept)| log.take_kept(kept));
+    }
+    /// Repeats a change; false: it does not follow from those before.
+    pub fn replay(&mut self, sequence: SequenceId, change: Change<Entry>) -> bool {
+        self.logs.get_mut(usize::from(sequence.0)).is_some_and(|log| log.replay(change))
+    }
+    /// Everything was repeated.
+    pub fn restarted(&mut self, now: Time) {
+        for (number, log) in self.logs.iter_mut().enumerate() {
+            let led = log.leads();
+            log.restarted(now, led);
+            match log.leads() {
+                true => _ = self.intakes.insert(SequenceId(number as u16), Intake::default()),
+                false => _ = self.intakes.remove(&SequenceId(number as u16)),
+            }
+        }
+    }
+    /// So many records of this life are stable; see [`Log::on_synced`].
+    pub fn on_synced(&mut self, sequence: SequenceId, records: u64) -> (bool, Option<Rank>) {
+        self.logs[usize::from(sequence.0)].on_synced(records)
     }
 
     /// Panics if this node's memory contradicts itself.
@@ -250,6 +303,7 @@ fn group(cluster: &Cluster, sequence: SequenceId) -> Group {
             lease_ns: options.lease_ns(topology),
             heartbeat_ns: options.heartbeats.every_ns,
             clock_bound_ns: cluster.clock_bound_ns(),
+            ceiling_ns: options.records.map_or(0, |records| records.ceiling_ns),
         },
         #[cfg(any(test, feature = "mutants"))]
         fault: options.mutant.and_then(super::options::Mutant::of_log),

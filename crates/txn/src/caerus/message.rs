@@ -26,6 +26,7 @@
 //! | `Promise` | region | candidate | its log's end, what it has granted | it takes nothing of lower terms from now on |
 //! | `Overtaken` | replica | the sender | the term that it has promised | a message of a lower term came |
 //! | `Leads` | leader | nodes that do not keep the sequence | the term | it leads in another region's stead, or hands the sequence back |
+//! | `Resigns` | leader | regions | its term | its process is about to end: another region should lead |
 //! | `Prepare` | leader of the log of all regions | regions | term and round | first round of Paxos for each entry (baselines) |
 //! | `Prepared` | region | leader | term and round | second half of that round |
 //! | `Homes` | sequencer | nodes of its region without a copy | homes that have moved | a move has its place |
@@ -104,22 +105,7 @@ pub struct Floor {
 /// Nodes that have lost their memory and came back, each with the number of its present life.
 pub type Lives = BTreeMap<NodeId, u32>;
 
-/// Names a copy of everything: the life of the node that takes it, and its number in that life. What was said of a
-/// copy that a former life took may arrive late, and is not of this one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct CopyId {
-    pub life: u32,
-    pub number: u64,
-}
-
-/// A block of a copy of everything.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Part {
-    /// The merger's state, further.
-    State(Vec<u8>),
-    /// A block of a partition's rows; see [`Executor::next_block`](crate::engine::Executor::next_block).
-    Rows { partition: PartitionId, bytes: Vec<u8> },
-}
+pub use crate::donor::{CopyId, Part};
 
 /// The regions of a set of bits, in order.
 pub(super) fn regions_in(bits: u64) -> impl Iterator<Item = RegionId> {
@@ -168,6 +154,7 @@ impl Message {
             Said::Promise { term, tail } => Message::Promise { sequence, term, tail, lives: lives.clone() },
             Said::Overtaken { term } => Message::Overtaken { sequence, term },
             Said::Leads { term } => Message::Leads { sequence, term },
+            Said::Resigns { term } => Message::Resigns { sequence, term },
         }
     }
 }
@@ -351,6 +338,11 @@ pub enum Message {
         copy: CopyId,
         lives: Lives,
         standings: Vec<Standing>,
+    },
+    /// Leader → regions: I am about to end; one of you should lead, without waiting until I am missed.
+    Resigns {
+        sequence: SequenceId,
+        term: Term,
     },
 }
 

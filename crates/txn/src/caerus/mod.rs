@@ -35,7 +35,8 @@
 //! | `outcomes`, `requests` | how transactions ended, what clients were told of those in flight | ends of transactions | their fate, first attempts |
 //! | `readers`: `closing`, `calibrating` | readers | cuts, closed timestamps, places, ends | answers to readers |
 //! | `collection` | watermarks | reports of nodes | what may be forgotten |
-//! | `rejoin` (`life`), `donor` | the mode (running, recovering), copies that others take | blocks, standings | blocks, standings |
+//! | `rejoin` (`life`), `crate::donor` | the mode (running, recovering), copies that others take | blocks, standings | blocks, standings |
+//! | `records` | what is recorded beside the sequences | changes of the sequences, records that are stable | records, checkpoints |
 //! | `wakes` | deadlines and idle back-off | time | reminders |
 //!
 //! Ranks. `rank(C) = max(stamps of all entries of C's members, 1 + rank of whom it depends on)`; a stamp
@@ -92,7 +93,6 @@ mod cluster;
 mod collection;
 mod context;
 mod delaying;
-mod donor;
 mod following;
 mod gateway;
 mod homes;
@@ -109,6 +109,8 @@ mod pacing;
 mod plausibility;
 mod preparing;
 mod readers;
+mod record_kinds;
+mod records;
 mod recovery;
 mod rejoin;
 mod requests;
@@ -122,19 +124,27 @@ mod wakes;
 mod work;
 pub use cluster::comes_back;
 pub use message::{Message, SequenceId, Timer};
-pub use options::{FutureRanks, Mutant, Options};
+pub use options::{FutureRanks, Mutant, Options, Records};
 pub use routing::{Agreement, Routing};
 pub use state::Caerus;
 
-use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
+use crate::engine::{
+    Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Record, Unanswered,
+};
+use base::process::Unreadable;
 use base::txn::Submission;
 use base::{NodeId, Rank, SqlError, Time, TxnId};
 
 impl Engine for Caerus {
     type Message = Message;
 
-    fn start(&mut self, now: Time, _: &mut EngineEffects<Self>) {
+    fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
         self.logs.listen_from(now);
+        self.begin_records(now, out);
+        if self.cluster.options.records.is_some() {
+            // What was merged executes with the first wake-up.
+            self.wakes.flush_by(now, now);
+        }
         self.wakes.tick_at(now + self.cluster.options.heartbeats.every_ns);
         self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
     }
@@ -146,6 +156,7 @@ impl Engine for Caerus {
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
     ) -> TxnId {
+        self.catch_up(now, out);
         let id = self.gateway.submit(now, &self.cluster, submission, self.not_whole());
         match self.life.is_running() {
             true => self.settle(now, executor, out),
@@ -165,6 +176,7 @@ impl Engine for Caerus {
         if !self.is_plausible(now, from, &message) {
             return;
         }
+        self.catch_up(now, out);
         match message {
             Message::CopyPart { copy, by, number, of, part } => {
                 self.on_copy_part(now, from, (copy, by, number, of, part), executor, out)
@@ -186,6 +198,7 @@ impl Engine for Caerus {
     }
 
     fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
+        self.catch_up(now, out);
         let mark = self.wakes.mark();
         while let Some(timer) = self.wakes.due(now, mark) {
             self.remind(now, timer, executor, out);
@@ -237,6 +250,18 @@ impl Engine for Caerus {
         Ok(id)
     }
 
+    fn hand_over(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
+        self.catch_up(now, out);
+        if self.life.is_running() {
+            self.resign(now, out);
+            self.settle(now, executor, out);
+        }
+    }
+
+    fn leads(&self) -> usize {
+        self.led_for_others()
+    }
+
     fn set_floor(&mut self, floor: Option<Rank>) {
         self.collector.set_floor(floor);
     }
@@ -249,6 +274,37 @@ impl Engine for Caerus {
         self.wakes.collect_at(now);
         self.open_gate(now, out);
         self.flush(now, out);
+    }
+
+    fn stable(
+        &mut self,
+        now: Time,
+        records: u64,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) {
+        if !self.life.is_running() {
+            return; // Later ones say the same and more.
+        }
+        self.catch_up(now, out);
+        self.on_synced(now, records, out);
+        self.settle(now, executor, out);
+    }
+
+    fn image(&self) -> Vec<u8> {
+        self.checkpoint()
+    }
+
+    fn restore(&mut self, image: &[u8]) -> Result<(), Unreadable> {
+        self.take_checkpoint(image)
+    }
+
+    fn replay(&mut self, record: Record, executor: &mut dyn Executor) -> Result<(), Unreadable> {
+        self.take_record(record, executor)
+    }
+
+    fn recovered(&mut self) -> Time {
+        self.come_back()
     }
 
     fn absent(&self) -> Option<SqlError> {

@@ -32,6 +32,8 @@ pub struct Options {
     /// more than makes it suspected.
     pub lost_after_ns: Option<u64>,
     pub collection: Collection,
+    /// What the node has to remember is recorded; `None`: it remembers nothing beyond its process.
+    pub records: Option<Records>,
     #[cfg(any(test, feature = "mutants"))]
     pub mutant: Option<Mutant>,
 }
@@ -124,9 +126,24 @@ impl Default for Options {
             retry_after_ns: None,
             lost_after_ns: None,
             collection: Collection::default(),
+            records: None,
             #[cfg(any(test, feature = "mutants"))]
             mutant: None,
         }
+    }
+}
+
+/// What a node records; see `records`.
+#[derive(Clone, Copy, Debug)]
+pub struct Records {
+    /// How far ahead a node records up to where its clock may show and its closed timestamps be told, in ns: a node
+    /// that comes back begins above that.
+    pub ceiling_ns: u64,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Records { ceiling_ns: SECOND }
     }
 }
 
@@ -307,6 +324,12 @@ pub enum Mutant {
     CountFormerLives,
     /// What a transaction says of the home of a table is not looked at, only what it says of the table's partition.
     ClaimsOfPartitionsOnly,
+    /// A leader tells its closed timestamp whether or not a ceiling above it is on disk.
+    NoCeiling,
+    /// What a node promises is not recorded.
+    UnrecordedTerms,
+    /// An entry counts as being here before it is on disk.
+    CountBeforeSync,
 }
 
 #[cfg(any(test, feature = "mutants"))]
@@ -357,6 +380,9 @@ impl Mutant {
         Mutant::StandWithFirst,
         Mutant::CountFormerLives,
         Mutant::ClaimsOfPartitionsOnly,
+        Mutant::NoCeiling,
+        Mutant::UnrecordedTerms,
+        Mutant::CountBeforeSync,
     ];
 }
 
@@ -376,6 +402,9 @@ impl Mutant {
             Mutant::ForgetGrants => Some(Fault::ForgetGrants),
             Mutant::StandUnbound => Some(Fault::StandUnbound),
             Mutant::StandWithFirst => Some(Fault::StandWithFirst),
+            Mutant::NoCeiling => Some(Fault::NoCeiling),
+            Mutant::UnrecordedTerms => Some(Fault::UnrecordedTerms),
+            Mutant::CountBeforeSync => Some(Fault::CountBeforeSync),
             _ => None,
         }
     }

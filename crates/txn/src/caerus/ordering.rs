@@ -150,7 +150,7 @@ impl Caerus {
         is_more
     }
     /// The same of what this clock has passed for every other.
-    fn promise_past(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
+    pub(super) fn promise_past(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
         let closed = (now.rank() + self.cluster.clock_bound_ns()).previous();
         self.promise(sequence, closed, out);
     }
@@ -212,6 +212,13 @@ impl Caerus {
         }
     }
 
+    /// Orders from now on, if what was taken over is safe and merged.
+    pub(super) fn open_log(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
+        if self.log(sequence, out, |log, _| log.open()) {
+            self.opened(now, sequence, out);
+        }
+    }
+
     pub(super) fn on_append_ack(
         &mut self,
         now: Time,
@@ -227,9 +234,7 @@ impl Caerus {
         let Some(is_stable) = counts else { return };
         if is_stable {
             self.advance(now, sequence, out);
-            if self.log(sequence, out, |log, _| log.open()) {
-                self.opened(now, sequence, out);
-            }
+            self.open_log(now, sequence, out);
         }
         self.log(sequence, out, |log, posts| log.confirmed(from, ack.probe, posts));
         if let Some(wanted) = self.logs.of(sequence).closed_lacking() {

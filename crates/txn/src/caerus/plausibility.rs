@@ -85,6 +85,7 @@ impl Caerus {
             | Message::Agreed { sequence, term }
             | Message::Overtaken { sequence, term }
             | Message::Leads { sequence, term }
+            | Message::Resigns { sequence, term }
             | Message::SubmitAck { sequence, term, .. }
             | Message::Prepare { sequence, term, .. }
             | Message::Prepared { sequence, term, .. }

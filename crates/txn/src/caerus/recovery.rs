@@ -30,6 +30,7 @@ impl Caerus {
             }
             Message::Overtaken { sequence, term } => self.on_overtaken(now, sequence, term, out),
             Message::Leads { sequence, term } => self.on_leads(now, from, (sequence, term), out),
+            Message::Resigns { sequence, term } => self.on_resigns(now, from, (sequence, term), out),
             _ => unreachable!("another part's message"),
         }
     }
@@ -40,6 +41,27 @@ impl Caerus {
             if self.log(sequence, out, |log, posts| log.watch(now, posts)) {
                 self.took_over(now, sequence, out);
             }
+        }
+    }
+
+    /// This node is about to end: other regions are to lead what it leads. With K = 0 nobody could.
+    pub(super) fn resign(&mut self, now: Time, out: &mut Out) {
+        for sequence in self.cluster.running() {
+            if self.cluster.copies_of(sequence) > 0 {
+                self.log(sequence, out, |log, posts| log.resign(now, posts));
+            }
+        }
+    }
+    /// Sequences that another region could lead, and that this node still leads.
+    pub(super) fn led_for_others(&self) -> usize {
+        let running = self.cluster.running().into_iter();
+        running.filter(|sequence| self.cluster.copies_of(*sequence) > 0 && self.logs.leads(*sequence)).count()
+    }
+
+    fn on_resigns(&mut self, now: Time, from: NodeId, (sequence, term): (SequenceId, Term), out: &mut Out) {
+        if self.cluster.exists(sequence) {
+            self.log(sequence, out, |log, _| log.on_resigns(now, from, term));
+            self.watch(now, out);
         }
     }
 

@@ -32,6 +32,10 @@
 //! K = 0 has no way back: what only the lost region had is nowhere, and where its sequence ended nobody can tell.
 //! It says so to whoever asks, and everything that needs it is refused (see `availability`); nothing is guessed.
 //!
+//! Where nodes keep records, a node that lost its directory records the blocks of rows as they come and, when it is whole,
+//! all else at once, so nobody hears of it before its disk has what it has promised again. If it ends before that, the next
+//! start begins anew, in a later life.
+//!
 //! The copy comes in blocks of bounded size, so many at a time; what has come need not come again. All blocks are of the
 //! moment when the copy began, and the donor makes them as they are asked for, while it goes on: it leaves out what was
 //! applied since ([`Executor::begin_copy`]). A change of its catalog ends the copy; the donor says so, and another one is begun. A donor that is
@@ -42,12 +46,12 @@
 pub(super) mod life;
 
 use super::cluster::Refused;
-use super::donor::{SILENCE_DOUBLINGS_MAX, WINDOW, Wish};
 use super::image::Image;
 use super::message::{CopyId, Lives, Message, Part, SequenceId, Standing, Term};
 use super::options::Mutant;
 use super::state::Caerus;
-use super::work::{Out, Todo};
+use super::work::Out;
+use crate::donor::{Blocks, Given, SILENCE_DOUBLINGS_MAX, WINDOW, Wish};
 use crate::engine::{EngineEffect, Executor};
 use base::codec;
 use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
@@ -118,6 +122,12 @@ impl Caerus {
             (None, None) => "It has asked another region for a copy.".into(),
         };
         Some(error.detail(progress).hint("Connect to another region, or try again in a moment."))
+    }
+
+    /// Its disk is that of a node that was not whole yet: it goes by its present life.
+    pub(super) fn begin_later_life(&mut self) {
+        let (me, born) = (self.cluster.me, self.life.born());
+        self.logs.reborn(&self.cluster, me, born);
     }
 
     /// Whether this node could come back if it lost its memory. Errors: 0A000, and why not.
@@ -209,6 +219,7 @@ impl Caerus {
         if number >= joining.next {
             joining.early.insert(number, part);
         }
+        let mut blocks = Vec::new();
         while let Some(part) = joining.early.remove(&joining.next) {
             joining.next += 1;
             match part {
@@ -218,20 +229,26 @@ impl Caerus {
                 }
                 Part::Rows { partition, bytes } => {
                     joining.bytes += bytes.len() as u64;
-                    if joining.rows.insert(partition) {
+                    let is_first = joining.rows.insert(partition);
+                    if is_first {
                         executor.forget(partition);
                     }
                     executor.restore(partition, &bytes);
+                    blocks.push((is_first, partition, bytes));
                 }
             }
         }
-        let (next, is_window) = (joining.next, joining.next % WINDOW == 0);
-        if joining.of != Some(next) {
+        let (next, of, is_window) = (joining.next, joining.of, joining.next % WINDOW == 0);
+        for (is_first, partition, bytes) in blocks {
+            self.record_copied((is_first, partition, &bytes), out);
+        }
+        if of != Some(next) {
             if is_window {
                 self.ask_blocks(now, out);
             }
             return;
         }
+        let Some(joining) = self.life.joining_mut() else { return };
         let state = std::mem::take(&mut joining.state);
         self.ask_blocks(now, out); // Tells the donor that all has come.
         let Ok(image) = codec::decode::<Image>(&state) else {
@@ -278,6 +295,7 @@ impl Caerus {
         }
         let standings = self.logs.iter().zip(merged).map(|(log, merged)| log.standing_for(*merged));
         let standings = standings.collect();
+        self.record_lives(out);
         let lives = self.logs.lives().clone();
         self.send(from, Message::Rejoined { copy, lives, standings }, out);
     }
@@ -315,6 +333,7 @@ impl Caerus {
     fn become_whole(&mut self, now: Time, out: &mut Out) {
         let standings = self.life.recovered(now);
         self.logs.stand_with(now, standings.into_values());
+        self.record_whole(out);
         base::sometimes!("a region that lost its memory is whole again");
         out.push(EngineEffect::Restored);
         if self.collector.given_up() > Rank::ZERO {
@@ -354,15 +373,29 @@ impl Caerus {
             Wish::Further => {}
             Wish::Anew => {
                 base::sometimes!("a region gives another one a copy of everything");
-                let state = codec::encode(&self.image());
+                let state = codec::encode(&self.merged_image());
                 let partitions: Vec<PartitionId> = self.cluster.topology.copies_at(self.cluster.me).collect();
                 executor.begin_copy(from, &partitions);
                 let by = self.life.born();
                 self.life.donor.begin(now, from, (copy, by), &state);
             }
         }
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        self.life.donor.hand_out(now, &self.cluster, (from, first), executor, &mut todo);
+        let patience_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
+        match self.life.donor.hand_out(now, patience_ns, (from, first), executor) {
+            Given::Nothing => {}
+            Given::Ended(copy) => self.send(from, Message::CopyEnded { copy }, out),
+            Given::Blocks(Blocks { copy, by, of, first, parts }) => {
+                for (number, part) in (first..).zip(parts) {
+                    self.send(from, Message::CopyPart { copy, by, number, of, part }, out);
+                }
+            }
+        }
+    }
+
+    /// Lets go of copies that nobody has asked for in a while.
+    pub(super) fn drop_unwanted_copies(&mut self, now: Time, executor: &mut dyn Executor) {
+        let patience_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
+        self.life.donor.drop_unwanted(now, patience_ns, executor);
     }
 
     /// What lacks here is gone everywhere, unless it has come from an earlier leader.

@@ -295,6 +295,21 @@ impl Scheduler {
         self.asking.ask(now, cluster, merger, &self.exchanging, todo);
     }
 
+    /// Reads of other nodes that are here, of transactions that have not executed.
+    pub fn pending_reads(
+        &self,
+        cluster: &Cluster,
+        merger: &Merger,
+    ) -> Vec<(TxnId, Vec<(PartitionId, Gathered)>)> {
+        let waits = merger.graph().iter().filter(|(_, vertex)| vertex.state < State::Executed);
+        let known = waits.filter_map(|(_, vertex)| Some((vertex.id, vertex.extra.exchange.as_ref()?)));
+        let known = known.map(|(txn, exchange)| {
+            let others = exchange.reads.iter().filter(|(p, _)| !cluster.is_local(**p));
+            (txn, others.map(|(p, gathered)| (*p, gathered.clone())).collect())
+        });
+        let early = self.early_reads.iter().map(|(txn, (_, gathered))| (*txn, gathered.clone()));
+        known.chain(early).collect()
+    }
     /// What another node goes on from.
     pub fn turns(&self) -> &Turns {
         &self.turns

@@ -13,6 +13,7 @@ use super::options::Options;
 use super::outcomes::{Fate, Outcomes};
 use super::plausibility::Refusals;
 use super::readers::Readers;
+use super::record_kinds::Reads;
 use super::rejoin::life::Life;
 use super::routing::Routing;
 use super::scheduler::{Executed, Scheduler};
@@ -211,11 +212,9 @@ impl Caerus {
             | Message::Elect { .. }
             | Message::Promise { .. }
             | Message::Overtaken { .. }
-            | Message::Leads { .. }) => self.on_election(now, from, message, out),
-            Message::Reads { txn, gathered } => {
-                let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-                self.scheduler.on_reads(now, &mut self.merger, from, (txn, gathered), &mut todo)
-            }
+            | Message::Leads { .. }
+            | Message::Resigns { .. }) => self.on_election(now, from, message, out),
+            Message::Reads { txn, gathered } => self.on_reads(now, from, (txn, gathered), out),
             Message::ReadsWanted { txn } => {
                 let mut todo = Todo::new(&self.cluster, &mut self.work, out);
                 self.scheduler.on_reads_wanted(&self.cluster, &self.merger, from, txn, &mut todo)
@@ -240,6 +239,16 @@ impl Caerus {
                 unreachable!("whoever asks for a copy is not this node")
             }
         }
+    }
+
+    /// Another node of this region has read this.
+    fn on_reads(&mut self, now: Time, from: NodeId, reads: Reads, out: &mut Out) {
+        self.record_reads(&reads, out);
+        self.take_reads(now, from, reads, out)
+    }
+    pub(super) fn take_reads(&mut self, now: Time, from: NodeId, reads: Reads, out: &mut Out) {
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        self.scheduler.on_reads(now, &mut self.merger, from, reads, &mut todo)
     }
 
     /// Does everything that follows within this call, then sets the timers.
@@ -295,6 +304,7 @@ impl Caerus {
     }
 
     fn tick(&mut self, now: Time, out: &mut Out) {
+        self.record_clock(now, out);
         self.watch(now, out);
         self.look_for_silence(now, out);
         self.gateway.let_go_on();
@@ -354,7 +364,7 @@ impl Caerus {
             Timer::Flush | Timer::Gate => {}
             Timer::Tick => {
                 self.tick(now, out);
-                self.life.donor.drop_unwanted(now, &self.cluster, executor);
+                self.drop_unwanted_copies(now, executor);
                 self.ticked(now);
             }
             Timer::Collect => {
@@ -463,8 +473,10 @@ impl Caerus {
     fn executed_before_loss(&self, txn: TxnId) -> Option<Rank> {
         let rejoined_at = self.life.rejoined_at()?;
         let gateway = self.cluster.topology.region_of(txn.coordinator);
-        let asks_here =
-            gateway == self.cluster.region || self.cluster.sequencers[usize::from(gateway.0)].is_none();
+        // Where regions may be lost, a gateway with copies asks its own region in the end.
+        let asks_here = gateway == self.cluster.region
+            || !self.cluster.survives()
+            || self.cluster.sequencers[usize::from(gateway.0)].is_none();
         let graph = self.merger.graph();
         let known = graph.find(txn).map(|at| graph.live(at));
         let has_executed = match known {

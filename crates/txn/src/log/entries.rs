@@ -11,9 +11,13 @@
 //!    but K regions, and goes on with the log of the latest term, the longest of those);
 //! 4. an entry is kept until every replica has merged it: whoever comes to lead has it for whoever lacks it;
 //! 5. the closed timestamp is below the stamps of all that is here and not merged, and below those of all that
-//!    will come.
+//!    will come; entries that were here, that another leader's log has replaced, and that a later leader may bring back,
+//!    are among those.
+
+mod kept;
 
 use super::group::Term;
+use super::kept::{Change, Disk};
 use super::link::Inbox;
 use super::said::{Append, Grant, Tail};
 use base::Rank;
@@ -50,6 +54,8 @@ pub(super) struct Entries<E> {
     collected: Rank,
     granted: Grant,
     arriving: Arriving<E>,
+    /// What is recorded; `None`: nothing is.
+    disk: Option<Box<Disk<E>>>,
 }
 
 /// What has come from the leader of a term and is not in the log.
@@ -58,6 +64,8 @@ struct Arriving<E> {
     /// From this term's leader, who took over everything before `since`.
     hearing: Term,
     since: u64,
+    /// What was merged here when it was heard first: its log arrives from there on.
+    from: u64,
     inbox: Inbox<E>,
     /// Behind what is merged here, from a leader whose inheritance is not all here.
     staged: Vec<E>,
@@ -70,7 +78,7 @@ struct Arriving<E> {
 impl<E> Arriving<E> {
     fn of(hearing: Term, since: u64, next: u64) -> Arriving<E> {
         let (inbox, staged, early) = (Inbox::starting_at(next), Vec::new(), BTreeMap::new());
-        Arriving { hearing, since, inbox, staged, early, probed: 0 }
+        Arriving { hearing, since, from: next, inbox, staged, early, probed: 0 }
     }
 }
 
@@ -92,6 +100,7 @@ impl<E: Item> Entries<E> {
             collected: Rank::ZERO,
             granted: Grant::default(),
             arriving: Arriving::of(term, 0, 0),
+            disk: None,
         }
     }
     /// Begins where another node's copy stands; nothing behind that is here.
@@ -100,7 +109,7 @@ impl<E: Item> Entries<E> {
         (self.told, self.closed, self.collected) = (closed, closed, collected);
         self.log.clear();
         self.stamps.clear();
-        self.arriving.inbox = Inbox::starting_at(merged);
+        (self.arriving.from, self.arriving.inbox) = (merged, Inbox::starting_at(merged));
     }
     /// Has the best of these logs, as a new leader would; answers the term that it is of.
     pub fn stand_with(&mut self, tails: Vec<Tail<E>>) -> Option<Term> {
@@ -121,6 +130,7 @@ impl<E: Item> Entries<E> {
         let end = self.end();
         let arriving = &mut self.arriving;
         (arriving.hearing, arriving.since, arriving.inbox) = (best.accepted, end, Inbox::starting_at(end));
+        arriving.from = end;
         Some(best.accepted)
     }
 
@@ -178,7 +188,10 @@ impl<E: Item> Entries<E> {
         assert!(term >= arriving.hearing, "a leader that was followed is not followed by an earlier one");
         if term > arriving.hearing {
             *arriving = Arriving::of(term, since, self.merged);
+            let from = self.merged;
+            self.note(|| Change::Heard { term, since, from });
         }
+        let arriving = &mut self.arriving;
         let end = first + append.entries.len() as u64;
         let mut ready = Vec::new();
         arriving.inbox.receive(first, std::mem::take(&mut append.entries), &mut ready);
@@ -186,11 +199,15 @@ impl<E: Item> Entries<E> {
         if self.accepted == term {
             ready.into_iter().for_each(|entry| self.push(entry));
         } else {
-            arriving.staged.extend(ready);
+            self.stage(ready);
             if next >= since {
                 base::sometimes!("a replica goes over to another leader's log");
-                let staged = std::mem::take(&mut arriving.staged);
-                self.adopt(term, staged);
+                let arriving = &mut self.arriving;
+                let mut staged = std::mem::take(&mut arriving.staged);
+                // More may have been merged since the leader was heard first.
+                let from = arriving.from;
+                let tail = staged.split_off(((self.merged - from) as usize).min(staged.len()));
+                self.replace(term, tail);
             }
         }
         if closed > self.told {
@@ -220,24 +237,58 @@ impl<E: Item> Entries<E> {
         self.granted != before
     }
 
+    /// More entries of a leader whose inheritance is not all here.
+    fn stage(&mut self, entries: Vec<E>) {
+        for entry in entries {
+            let index = self.arriving.from + self.arriving.staged.len() as u64;
+            self.note(|| Change::Entry { index, entry: entry.clone() });
+            self.arriving.staged.push(entry);
+        }
+    }
     /// One more entry, of the term that the log is of.
     pub fn push(&mut self, entry: E) {
-        if self.keeps || self.waits {
+        let index = self.end();
+        self.note(|| Change::Entry { index, entry: entry.clone() });
+        self.keep(entry);
+    }
+    fn keep(&mut self, entry: E) {
+        if self.keeps || self.waits || self.disk.is_some() {
             self.stamps.insert((entry.stamp(), self.end()));
         }
         self.log.push_back(entry);
     }
     /// The log behind what is merged becomes this, the one of `term`'s leader.
     pub fn adopt(&mut self, term: Term, tail: Vec<E>) {
+        let from = self.merged;
+        self.note(|| Change::Adopted { term, from, entries: tail.clone() });
+        self.replace(term, tail);
+    }
+    /// The same of entries that are recorded.
+    fn replace(&mut self, term: Term, tail: Vec<E>) {
+        self.lower_told(self.merged);
         self.log.truncate((self.merged - self.first) as usize);
         self.stamps.clear();
         self.accepted = term;
-        tail.into_iter().for_each(|entry| self.push(entry));
+        let from = self.merged;
+        self.disk.iter_mut().for_each(|disk| disk.replaced(from));
+        tail.into_iter().for_each(|entry| self.keep(entry));
+    }
+    /// Entries from an index on are replaced by another leader's. They may come back with a later leader whose log they are
+    /// still in, and its closed timestamps counted on their being here: what was told holds below their stamps only.
+    fn lower_told(&mut self, from: u64) {
+        let replaced = self.log.range((from - self.first) as usize..);
+        if let Some(stamp) = replaced.map(Item::stamp).min()
+            && stamp <= self.told
+        {
+            base::sometimes!("a closed timestamp was told of entries that are replaced");
+            self.told = stamp.previous();
+        }
     }
     /// This node leads from now on: what it has is the log.
     pub fn lead(&mut self, term: Term) {
         assert!(term > self.arriving.hearing, "a term is led by one");
         self.accepted = term;
+        self.note(|| Change::Led { term });
         let probed = self.arriving.probed;
         self.arriving = Arriving { probed, ..Arriving::of(term, self.end(), self.end()) };
     }
@@ -264,6 +315,14 @@ impl<E: Item> Entries<E> {
     /// Entries before this are in as many regions as have to have them.
     pub fn stable_to(&mut self, stable: u64) {
         self.stable = self.stable.max(stable);
+    }
+    /// The same, this region among them as far as its disk has them.
+    pub fn claim_to(&mut self, claimed: u64) {
+        let stable = match &mut self.disk {
+            Some(disk) => disk.claim(claimed),
+            None => claimed,
+        };
+        self.stable_to(stable);
     }
     /// The next entry to merge.
     pub fn take(&mut self) -> Option<E> {

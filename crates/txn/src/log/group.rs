@@ -43,6 +43,8 @@ pub struct Times {
     pub heartbeat_ns: u64,
     /// How far a clock may be off.
     pub clock_bound_ns: u64,
+    /// How far ahead a leader records what it may tell.
+    pub ceiling_ns: u64,
 }
 
 /// Faults that tests plant.
@@ -70,6 +72,12 @@ pub enum Fault {
     StandUnbound,
     /// A node that comes back without its memory takes the first log that it is told of, not the best.
     StandWithFirst,
+    /// A leader tells its closed timestamp whether or not a ceiling above it is on disk.
+    NoCeiling,
+    /// What a node promises, and the terms that it knows, are not recorded.
+    UnrecordedTerms,
+    /// An entry counts as being here before it is on disk.
+    CountBeforeSync,
 }
 
 impl Group {

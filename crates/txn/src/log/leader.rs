@@ -29,6 +29,8 @@ pub(super) struct Leader<E> {
     outbox: Outbox<E>,
     /// Entries before this are on a majority of the machines inside.
     kept: u64,
+    /// Entries before this are in K other regions.
+    elsewhere: u64,
     /// Every replica has merged the entries before this.
     everywhere: u64,
     /// What replicas have said in this term: what they granted, and how far they have merged.
@@ -68,6 +70,8 @@ struct Confirming {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     pub stable: u64,
+    /// Others may let go of entries before this, as far as this node goes.
+    pub settled: u64,
     /// The largest rank up to which versions may be given up, as far as this node knows.
     pub watermark: Rank,
 }
@@ -92,6 +96,7 @@ impl<E: Item> Leader<E> {
             is_open: false,
             outbox,
             kept: since,
+            elsewhere: 0,
             everywhere: first,
             peers: BTreeMap::new(),
             lease: Lease { floor, ..Lease::default() },
@@ -109,6 +114,10 @@ impl<E: Item> Leader<E> {
     }
     pub fn is_open(&self) -> bool {
         self.is_open
+    }
+    /// What was taken over is in as many other regions as have to have it.
+    pub fn is_safe(&self, group: &Group) -> bool {
+        group.copies == 0 || self.elsewhere >= self.since
     }
     pub fn open(&mut self) {
         self.is_open = true;
@@ -210,7 +219,7 @@ impl<E: Item> Leader<E> {
             closed: lease.closed,
             collected,
             stable: standing.stable,
-            everywhere: self.everywhere,
+            everywhere: self.everywhere.min(standing.settled),
             wanted: lease.wanted,
             probe: self.confirming.probe,
             sent_at: now,
@@ -387,7 +396,10 @@ impl<E: Item> Leader<E> {
         // A region has what the node that votes for it has. Who has less than what was taken over may have
         // something else yet.
         let has: BTreeMap<NodeId, u64> = self.outbox.progress().collect();
-        self.said_elsewhere(group, |node| has.get(&node).copied().filter(|has| *has >= self.since))
+        let elsewhere =
+            self.said_elsewhere(group, |node| has.get(&node).copied().filter(|has| *has >= self.since));
+        self.elsewhere = self.elsewhere.max(elsewhere.unwrap_or(0));
+        elsewhere
     }
     /// Whether more entries are on a majority of the machines inside.
     fn keep(&mut self, group: &Group) -> bool {

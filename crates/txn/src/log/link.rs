@@ -156,6 +156,10 @@ impl<T: Clone> Outbox<T> {
     pub fn end(&self) -> u64 {
         self.first + self.items.len() as u64
     }
+    /// What is kept, from [`Outbox::first`] on.
+    pub fn items(&self) -> impl Iterator<Item = &T> {
+        self.items.iter()
+    }
     /// Items kept.
     pub fn len(&self) -> usize {
         self.items.len()

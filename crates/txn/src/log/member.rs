@@ -19,8 +19,8 @@ use super::entries::{Entries, Item};
 use super::group::{Fault, Group, Term};
 use super::leader::{self, Leader};
 use super::link::Outbox;
-use super::said::{Ack, Append, Grant, Posts, Said, Standing};
-use base::{NodeId, Rank, RegionId, Time};
+use super::said::{Ack, Append, Grant, Posts, Said};
+use base::{NodeId, Rank, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,6 +34,8 @@ pub struct Log<E> {
     candidacy: Option<Candidacy<E>>,
     /// Versions up to here may be given up, as far as this node knows.
     watermark: Rank,
+    /// This node is about to end: it stands no more, and asks others to lead; when it last did.
+    resigning: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,8 @@ struct Terms {
     led_at: Time,
     /// When a leader was heard last.
     heard_at: Time,
+    /// The leader of this term has asked others to lead, first heard at this time.
+    resigned: Option<(Term, Time)>,
 }
 
 /// A leader's append was taken.
@@ -80,11 +84,12 @@ impl<E: Item> Log<E> {
         let term = Term::from(group.home.0);
         let (led_at, heard_at) = (Time::ZERO, Time::ZERO);
         Log {
-            terms: Terms { promised: term, highest: term, led_in: term, led_at, heard_at },
+            terms: Terms { promised: term, highest: term, led_in: term, led_at, heard_at, resigned: None },
             entries: Entries::new(term, group.copies > 0, waits),
             leader: None,
             candidacy: None,
             watermark: Rank::ZERO,
+            resigning: None,
             group,
         }
     }
@@ -194,7 +199,8 @@ impl<E: Item> Log<E> {
     }
 
     fn standing(&self) -> leader::Standing {
-        leader::Standing { stable: self.entries.stable(), watermark: self.watermark }
+        let (stable, watermark) = (self.entries.stable(), self.watermark_to_tell());
+        leader::Standing { stable, watermark, settled: self.settled() }
     }
 
     // Following.
@@ -227,9 +233,12 @@ impl<E: Item> Log<E> {
         let is_current = self.entries.accepted() == term;
         if is_current {
             let at_once = self.group.acts_at_once || self.group.planted(Fault::StableOnArrival);
-            // What has come here from another region is in two.
-            let here = at_once || copies == 1 && self.group.votes();
-            self.entries.stable_to(if here { self.entries.end() } else { append.stable });
+            match at_once {
+                true => self.entries.stable_to(self.entries.end()),
+                // What has come here from another region is in two.
+                false if copies == 1 && self.group.votes() => self.entries.claim_to(self.entries.end()),
+                false => self.entries.stable_to(append.stable),
+            }
         }
         let is_answered = has_entries || gap || has_granted || is_probed;
         let Append { everywhere, probe, sent_at: echo, .. } = append;
@@ -240,7 +249,7 @@ impl<E: Item> Log<E> {
         let Followed { term, next, gap, is_answered, everywhere, probe, echo, .. } = followed;
         self.release(everywhere);
         if is_answered && let Some(leader) = self.group.leader_in(term) {
-            let (merged, granted) = (self.entries.merged(), self.entries.granted());
+            let (merged, granted) = (self.settled(), self.entries.granted());
             let ack = Ack { next, merged, gap, granted, probe, echo };
             posts.push((leader, Said::AppendAck { term, ack }));
         }
@@ -287,7 +296,7 @@ impl<E: Item> Log<E> {
     /// Where this node leads: entries to come know what others let it tell to be collected.
     pub fn collect(&mut self) {
         if let Some(leader) = &self.leader {
-            self.entries.collect(leader.told_collected(&self.group, self.watermark));
+            self.entries.collect(leader.told_collected(&self.group, self.watermark_to_tell()));
         }
     }
 
@@ -317,13 +326,14 @@ impl<E: Item> Log<E> {
         let is_stable =
             group.acts_at_once && (group.inside.is_empty() || group.planted(Fault::CountBeforeKept));
         if is_stable {
-            self.entries.stable_to(self.entries.end());
+            self.claim_to(self.entries.end());
         }
-        is_stable
+        self.entries.stable() >= self.entries.end()
     }
     /// Promises that no later entry is stamped at or below `rank`, as far as others have granted that; whether that is
     /// more than before.
     pub fn promise(&mut self, rank: Rank) -> bool {
+        let rank = self.bounded(rank);
         let Some(leader) = &mut self.leader else { return false };
         let is_more = leader.promise(&self.group, rank);
         if is_more {
@@ -405,14 +415,16 @@ impl<E: Item> Log<E> {
     pub fn on_append_ack(&mut self, now: Time, from: NodeId, term: Term, ack: &Ack) -> Option<bool> {
         let leader = self.leader.as_mut().filter(|leader| leader.term() == term)?;
         let stable = leader.acknowledged(&self.group, now, from, ack);
-        stable.into_iter().for_each(|stable| self.entries.stable_to(stable));
+        stable.into_iter().for_each(|stable| self.claim_to(stable));
         Some(stable.is_some())
     }
     /// What was taken over is stable and merged, and nothing has been added yet: whether this node may add entries from
     /// now on, for the first time.
     pub fn open(&mut self) -> bool {
         let Some(leader) = self.leader.as_mut().filter(|leader| !leader.is_open()) else { return false };
-        assert!(self.entries.merged() >= leader.since(), "what was taken over is safe, and merged");
+        if !leader.is_safe(&self.group) || self.entries.merged() < leader.since() {
+            return false; // This node's disk has not all of it.
+        }
         leader.open();
         true
     }
@@ -440,47 +452,6 @@ impl<E: Item> Log<E> {
         // Before it is open it does not know; it is asked again.
         if leader.is_open() && leader.calibrate(&self.group, (from, number), end, posts) {
             self.tell_replicas(now, posts);
-        }
-    }
-
-    // Loss of memory.
-
-    /// What a node of a region said, it said in a life that is over.
-    pub fn forget(&mut self, node: NodeId, region: RegionId) {
-        if let Some(leader) = &mut self.leader {
-            leader.begin_again(node, self.entries.kept());
-        }
-        if let Some(candidacy) = &mut self.candidacy {
-            candidacy.forget(region);
-        }
-    }
-    /// What this node has promised, and its log, for one that has lost both and has merged `merged` entries.
-    pub fn standing_for(&self, merged: u64) -> Standing<E> {
-        let Terms { promised, highest, led_in, .. } = self.terms;
-        Standing { promised, highest, led_in, tail: self.entries.whole_tail(merged) }
-    }
-    /// Begins where another node's copy stands; nothing behind that is here.
-    pub fn take_over(&mut self, merged: u64, closed: Rank, collected: Rank) {
-        self.entries.take_over(merged, closed, collected);
-    }
-    /// Has promised what any of these regions has, and has the best of their logs, as a new leader would.
-    pub fn stand_with(&mut self, now: Time, others: Vec<Standing<E>>) {
-        let mut tails = Vec::new();
-        for other in others {
-            let Standing { promised, highest, led_in, tail } = other;
-            if !self.group.planted(Fault::StandUnbound) {
-                self.terms.promised = self.terms.promised.max(promised);
-                self.terms.highest = self.terms.highest.max(highest).max(promised);
-                self.terms.led_in = self.terms.led_in.max(led_in);
-            }
-            tails.extend(tail);
-        }
-        (self.terms.heard_at, self.terms.led_at) = (now, now);
-        if self.group.planted(Fault::StandWithFirst) {
-            tails.truncate(1);
-        }
-        if let Some(accepted) = self.entries.stand_with(tails) {
-            self.terms.promised = self.terms.promised.max(accepted);
         }
     }
 

@@ -5,10 +5,13 @@
 //! explored by itself (see the tests). Engines keep one [`Log`] for each sequence at each node; they carry its
 //! [`Said`] to other nodes, take stable entries from it, and add entries where it leads.
 //!
-//! Suggested reading order: [`group`], [`said`], [`link`], `entries`, `leader`, [`member`].
+//! Where a node has a disk, what a log has to remember is recorded ([`kept`]), and brings it back.
+//!
+//! Suggested reading order: [`group`], [`said`], [`link`], `entries`, `leader`, [`member`], [`kept`].
 
 pub mod entries;
 pub mod group;
+pub mod kept;
 mod leader;
 pub mod link;
 pub mod member;
@@ -18,5 +21,6 @@ mod tests;
 
 pub use entries::Item;
 pub use group::{Fault, Group, Term, Times};
+pub use kept::{Change, Kept};
 pub use member::{Due, Followed, Log};
 pub use said::{Ack, Append, Grant, Posts, Said, Standing, Tail};

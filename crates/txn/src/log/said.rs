@@ -8,6 +8,7 @@
 //! | `Calibrated` | leader → node that asked | where the log ended after the question came |
 //! | `Suspect`, `Agreed` | candidate ↔ voter | the leader is silent; here too |
 //! | `Elect`, `Promise` | candidate ↔ voter | follow nobody below this term; granted, with the voter's log |
+//! | `Resigns` | leader → voters | it is about to end: one of them should stand without waiting for its silence |
 //! | `Overtaken`, `Leads` | anybody | there is a later term; somebody leads in it |
 
 use super::group::Term;
@@ -143,6 +144,9 @@ pub enum Said<E> {
         term: Term,
     },
     Leads {
+        term: Term,
+    },
+    Resigns {
         term: Term,
     },
 }

@@ -6,7 +6,8 @@
 //! that a node has not merged is stamped above what it has told its readers), one leader in a term, and questions (a
 //! leader that tells where the log ends has all that was merged anywhere when it was asked).
 
-use super::{Ack, Fault, Group, Item, Log, Posts, Said, Term, Times};
+use super::entries::Entries;
+use super::{Ack, Append, Change, Fault, Grant, Group, Item, Log, Posts, Said, Term, Times};
 use base::hash::digest;
 use base::patience::Patience;
 use base::rng::Rng;
@@ -93,6 +94,7 @@ impl World {
                     lease_ns: SUSPECT_NS,
                     heartbeat_ns: 1,
                     clock_bound_ns: 0,
+                    ceiling_ns: 0,
                 },
                 fault,
             };
@@ -260,6 +262,7 @@ fn handle(
         Said::Promise { term, tail } => return log.on_promise(now, from, term, tail),
         Said::Overtaken { term } => log.on_overtaken(now, term),
         Said::Leads { term } => _ = log.on_leads(now, term),
+        Said::Resigns { term } => log.on_resigns(now, from, term),
         Said::LeftBehind { .. } | Said::Calibrated { .. } => {}
     }
     false
@@ -394,4 +397,45 @@ fn what_is_planted_is_found() {
     };
     let unnoticed: Vec<Fault> = all.into_iter().filter(|fault| !finds(*fault)).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
+}
+
+#[test]
+fn entries_that_were_replaced_and_come_back_are_above_what_was_closed_meanwhile() {
+    let mut entries = Entries::new(1, true, false);
+    let entry = |id, stamp| Entry { id, stamp: Rank(stamp) };
+    let all = [entry(1, 10), entry(2, 20)];
+    let append = |term, since, of: &[Entry], closed| Append {
+        term,
+        since,
+        first: 0,
+        entries: of.to_vec(),
+        closed: Rank(closed),
+        collected: Rank::ZERO,
+        stable: 1,
+        everywhere: 0,
+        wanted: Grant::default(),
+        probe: 0,
+        sent_at: Time::ZERO,
+    };
+    let merge = |entries: &mut Entries<Entry>| {
+        entries.stable_to(1);
+        while entries.take().is_some() {}
+        _ = entries.lower();
+    };
+    entries.receive(&mut append(1, 0, &all, 30));
+    merge(&mut entries);
+    assert_eq!((entries.merged(), entries.closed()), (1, Rank(19)), "below the one that is not stable");
+    let recorded = entries.clone();
+    // Another leader has only the first; then the former one leads again.
+    entries.receive(&mut append(2, 1, &all[..1], 0));
+    merge(&mut entries);
+    assert_eq!((entries.end(), entries.closed()), (1, Rank(19)));
+    entries.receive(&mut append(3, 2, &all, 0));
+    entries.stable_to(2);
+    assert!(entries.take().is_some_and(|entry| entry.stamp > entries.closed()));
+    // The same after a restart in between.
+    let mut entries = recorded;
+    assert!(entries.replay(Change::Adopted { term: 2, from: 1, entries: Vec::new() }));
+    _ = entries.lower();
+    assert_eq!(entries.closed(), Rank(19));
 }

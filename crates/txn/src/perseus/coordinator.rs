@@ -25,7 +25,7 @@ const ATTEMPTS_MAX: u32 = 16;
 impl Perseus {
     pub(super) fn submitted(&mut self, now: Time, submission: Submission, out: &mut Out) -> TxnId {
         let id = self.gateway.name(self.cluster.me);
-        let Submission { program, access, token, request } = submission;
+        let Submission { program, access, token, request, isolation: _ } = submission;
         let stations = Stations { submitted_at: now, ordered_at: now };
         let limit = self.cluster.latest_cut(now);
         let refused = if token.rank > limit {

@@ -5,6 +5,7 @@
 //! streamed, a digest of all that nodes said. KEEPS: the same seed and the same calls give the same world. What only one
 //! engine's tests need stands with them, as further methods of their world.
 
+use super::disk::{Disks, Habits};
 use super::executor::Rows;
 use crate::engine::{Answer, Answered, Engine, EngineEffect, Question, Unanswered};
 use crate::timers::Alarms;
@@ -23,8 +24,18 @@ pub trait Subject: Engine + Sized {
     type Options: Clone;
     /// The world keeps a digest of what its nodes say.
     const IS_TRACED: bool;
+    /// Whether a node that kept its memory may need a copy all the same.
+    const FALLS_OUT: bool = false;
     /// The node `me` in its first life.
     fn make(topology: Arc<Topology>, me: NodeId, options: Self::Options) -> Self;
+    /// The same in a later life, before it takes what its disk has.
+    fn reborn(_: Arc<Topology>, _: NodeId, _incarnation: u32, _: Self::Options) -> Self {
+        panic!("this engine keeps no records")
+    }
+    /// The same of a node that has lost its disk, before it takes what the new one has.
+    fn replaced(_: Arc<Topology>, _: NodeId, _incarnation: u32, _: Self::Options) -> Self {
+        panic!("this engine keeps no records")
+    }
 }
 
 /// Faults of the links.
@@ -46,6 +57,19 @@ pub enum Event<M> {
     Wake {
         node: NodeId,
         alarm: Time,
+    },
+    /// So many of a node's records are stable, in this life.
+    Synced {
+        node: NodeId,
+        life: u32,
+        records: usize,
+    },
+    /// A node that crashed comes back; and then starts.
+    Restart {
+        node: NodeId,
+    },
+    Start {
+        node: NodeId,
     },
 }
 
@@ -104,10 +128,20 @@ pub struct World<E: Subject> {
     pub recorded: Option<(NodeId, Vec<(Time, Call<E::Message>)>)>,
     /// Counts what clients want done.
     pub wishes: i64,
+    /// Where nodes keep what they record.
+    pub disks: Option<Disks<E::Message>>,
 }
 
 impl<E: Subject> World<E> {
     pub fn with(seed: u64, topology: Topology, options: E::Options) -> World<E> {
+        World::with_disks(seed, topology, options, None)
+    }
+    pub fn with_disks(
+        seed: u64,
+        topology: Topology,
+        options: E::Options,
+        habits: Option<Habits>,
+    ) -> World<E> {
         topology.check();
         let topology = Arc::new(topology);
         let count = topology.nodes.len();
@@ -148,6 +182,7 @@ impl<E: Subject> World<E> {
             trace: 0,
             recorded: None,
             wishes: 0,
+            disks: habits.map(|habits| Disks::new(seed, count, habits)),
         };
         for n in 0..count {
             let mut out = Vec::new();
@@ -174,8 +209,21 @@ impl<E: Subject> World<E> {
         };
         let ((at, _), event) = entry.remove_entry();
         self.now = at;
-        let (Event::Message { to: node, .. } | Event::Wake { node, .. }) = &event;
-        let node = *node;
+        let node = match &event {
+            Event::Message { to: node, .. } | Event::Wake { node, .. } => *node,
+            Event::Synced { node, life, records } => {
+                self.on_synced(*node, *life, *records);
+                return true;
+            }
+            Event::Restart { node } => {
+                self.restart(*node);
+                return true;
+            }
+            Event::Start { node } => {
+                self.start_again(*node);
+                return true;
+            }
+        };
         if self.dead.contains(&node) {
             return true;
         }
@@ -190,6 +238,7 @@ impl<E: Subject> World<E> {
                 self.record(node, clock, || Call::Wake);
                 self.nodes[n].wake(clock, &mut self.rows[n], &mut out);
             }
+            Event::Synced { .. } | Event::Restart { .. } | Event::Start { .. } => unreachable!("see above"),
         }
         self.effects(node, out);
         true
@@ -242,42 +291,51 @@ impl<E: Subject> World<E> {
         }
     }
     pub fn effects(&mut self, node: NodeId, out: Vec<EngineEffect<E::Message>>) {
-        for effect in out {
-            if E::IS_TRACED {
-                self.note(node, &effect);
-            }
-            match effect {
-                EngineEffect::Send { to, message } => self.send(node, to, message),
-                EngineEffect::Answer(answer) => {
-                    let told = self.answers.insert(answer.submitted_as, (self.now, answer));
-                    assert!(told.is_none(), "answered twice: {told:?}");
-                }
-                EngineEffect::Stream { partition, item } => {
-                    self.streams.entry((node, partition)).or_default().push(item)
-                }
-                EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
-                    let told = self.found.insert(ticket, (self.now, rank));
-                    assert!(told.is_none(), "found twice: {told:?}");
-                    let (_, node, partition, granules) = self.finds[&ticket].clone();
-                    self.close_at(ticket, node, Close { partition, rank, granules });
-                }
-                EngineEffect::Answered { ticket, result } => {
-                    let result = result.map(|answered| answered.closed().expect("it was asked to close"));
-                    let told = self.closed.insert(ticket, (self.now, result));
-                    assert!(told.is_none(), "closed twice: {told:?}");
-                }
-                // What it has executed is what its donor had.
-                EngineEffect::Restored => {
-                    assert!(self.forgot.contains(&node) && !self.streams.keys().any(|(at, _)| *at == node));
-                }
-                EngineEffect::Collected { below } => {
-                    let known = &mut self.watermarks[node.0 as usize];
-                    assert!(*known < below, "the watermark only grows");
-                    *known = below;
-                }
-            }
+        if self.disks.is_some() {
+            return self.effects_on_disk(node, out);
         }
+        out.into_iter().for_each(|effect| self.tell(node, effect));
         self.arm(node);
+    }
+    pub(super) fn tell(&mut self, node: NodeId, effect: EngineEffect<E::Message>) {
+        if E::IS_TRACED {
+            self.note(node, &effect);
+        }
+        match effect {
+            EngineEffect::Send { to, message } => self.send(node, to, message),
+            EngineEffect::Answer(answer) => {
+                let told = self.answers.insert(answer.submitted_as, (self.now, answer));
+                assert!(told.is_none(), "answered twice: {told:?}");
+            }
+            EngineEffect::Stream { partition, item } => {
+                self.streams.entry((node, partition)).or_default().push(item)
+            }
+            EngineEffect::Answered { ticket, result: Ok(Answered::Rank(rank)) } => {
+                let told = self.found.insert(ticket, (self.now, rank));
+                assert!(told.is_none(), "found twice: {told:?}");
+                let (_, node, partition, granules) = self.finds[&ticket].clone();
+                self.close_at(ticket, node, Close { partition, rank, granules });
+            }
+            EngineEffect::Answered { ticket, result } => {
+                let result = result.map(|answered| answered.closed().expect("it was asked to close"));
+                let told = self.closed.insert(ticket, (self.now, result));
+                assert!(told.is_none(), "closed twice: {told:?}");
+            }
+            // What it has executed is what its donor had.
+            EngineEffect::Restored => {
+                if E::FALLS_OUT {
+                    self.forgot.insert(node);
+                    self.streams.retain(|(at, _), _| *at != node);
+                }
+                assert!(self.forgot.contains(&node) && !self.streams.keys().any(|(at, _)| *at == node));
+            }
+            EngineEffect::Collected { below } => {
+                let known = &mut self.watermarks[node.0 as usize];
+                assert!(*known < below, "the watermark only grows");
+                *known = below;
+            }
+            EngineEffect::Record(_) => {}
+        }
     }
     fn note(&mut self, node: NodeId, effect: &EngineEffect<E::Message>) {
         let said = match effect {
@@ -302,7 +360,7 @@ impl<E: Subject> World<E> {
             self.schedule(at, Event::Wake { node, alarm });
         }
     }
-    fn send(&mut self, from: NodeId, to: NodeId, message: E::Message) {
+    pub fn send(&mut self, from: NodeId, to: NodeId, message: E::Message) {
         assert_ne!(from, to, "a node talks to itself without the network");
         self.messages += 1;
         let is_cut = self.cut_off.contains(&from) != self.cut_off.contains(&to);

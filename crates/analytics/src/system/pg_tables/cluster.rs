@@ -1,9 +1,10 @@
-//! What a cluster has one of: `pg_database`, `pg_roles`, `pg_tablespace`, `pg_settings`.
+//! What a cluster has one of: `pg_database`, `pg_tablespace`, `pg_settings`.
 
-use super::super::Made;
+use super::super::{Made, privileges};
 use super::{BOOL, DATABASE, INT, OID, OWNER, TEXT, int, text};
 use crate::context::Context;
-use base::{DataType, Datum};
+use base::Datum;
+use base::roles::{Object, Privileges};
 
 /// What is the same in every session; `SHOW ALL` tells the rest.
 pub(super) fn settings() -> Made {
@@ -52,48 +53,7 @@ pub(super) fn database(context: &Context<'_>) -> Made {
         text("C.UTF-8"),
         Datum::Null,
         Datum::Null,
-        Datum::Null,
-    ]);
-    made
-}
-
-pub(super) fn roles(context: &Context<'_>) -> Made {
-    let mut made = Made::new(&[
-        ("oid", OID),
-        ("rolname", TEXT),
-        ("rolsuper", BOOL),
-        ("rolinherit", BOOL),
-        ("rolcreaterole", BOOL),
-        ("rolcreatedb", BOOL),
-        ("rolcanlogin", BOOL),
-        ("rolreplication", BOOL),
-        ("rolconnlimit", INT),
-        ("rolpassword", TEXT),
-        ("rolvaliduntil", DataType::TimestampTz),
-        ("rolbypassrls", BOOL),
-        ("rolconfig", TEXT),
-        ("usename", TEXT),
-        ("usesysid", OID),
-        ("usesuper", BOOL),
-    ]);
-    let yes = || Datum::Bool(true);
-    made.rows.push(vec![
-        int(OWNER),
-        text(context.user),
-        yes(),
-        yes(),
-        yes(),
-        yes(),
-        yes(),
-        Datum::Bool(false),
-        int(-1),
-        Datum::Null,
-        Datum::Null,
-        yes(),
-        Datum::Null,
-        text(context.user),
-        int(OWNER),
-        yes(),
+        privileges::list(&context.catalog.roles, &Object::Database, Privileges::OF_DATABASE),
     ]);
     made
 }

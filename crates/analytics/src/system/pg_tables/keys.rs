@@ -2,17 +2,20 @@
 
 use super::super::Made;
 use super::{
-    BOOL, INT, OID, SMALL, TEXT, check_oid, has_primary_key, int, primary_key_oid, schema_oid, text,
+    BOOL, INT, OID, SMALL, TEXT, check_oid, foreign_key_oid, has_primary_key, int, primary_key_oid,
+    schema_oid, text,
 };
 use crate::context::Context;
 use base::Datum;
-use base::schema::Table;
+use base::schema::foreign::{Action, Timing};
+use base::schema::{ForeignKey, Table};
 use sql::lower::oid;
 
 /// A row per column of a vector: see [`super::vectors`].
 pub(super) fn keys(of: Made, key: &str, vector: &str) -> Made {
-    let at = |name: &str| of.columns.iter().position(|(n, _)| *n == name).expect("a column of this table");
-    let (key, vector) = (at(key), at(vector));
+    let find = |name: &str| of.columns.iter().position(|(n, _)| *n == name);
+    let at = |name: &str| find(name).expect("a column of this table");
+    let (key, vector, foreign) = (at(key), at(vector), find("confkey"));
     let mut made = Made::new(&[
         ("meridian_of", OID),
         ("meridian_nth", INT),
@@ -22,6 +25,7 @@ pub(super) fn keys(of: Made, key: &str, vector: &str) -> Made {
         ("meridian_foreign", SMALL),
     ]);
     for row in &of.rows {
+        let others = foreign.map_or(Vec::new(), |at| elements(&base::text::display(&row[at])));
         for (n, element) in elements(&base::text::display(&row[vector])).into_iter().enumerate() {
             made.rows.push(vec![
                 row[key].clone(),
@@ -29,7 +33,7 @@ pub(super) fn keys(of: Made, key: &str, vector: &str) -> Made {
                 int(element),
                 int(0),
                 int(0),
-                Datum::Null,
+                others.get(n).map_or(Datum::Null, |other| int(*other)),
             ]);
         }
     }
@@ -139,10 +143,7 @@ pub(super) fn constraint(context: &Context<'_>) -> Made {
                    index: u32,
                    columns: Option<&[usize]>,
                    bin: Datum| {
-        let key = columns.map_or(Datum::Null, |columns| {
-            let numbers: Vec<String> = columns.iter().map(|c| (c + 1).to_string()).collect();
-            text(format!("{{{}}}", numbers.join(",")))
-        });
+        let key = columns.map_or(Datum::Null, array);
         let no = || Datum::Bool(false);
         made.rows.push(vec![
             int(number),
@@ -180,5 +181,65 @@ pub(super) fn constraint(context: &Context<'_>) -> Made {
             add(check_oid(table, nth), &check.name, table, "c", 0, None, text(&check.sql));
         }
     }
+    let at = |name: &str| made.columns.iter().position(|(n, _)| *n == name).expect("a column of this table");
+    let (validated, number) = (at("convalidated"), at("oid"));
+    for table in context.catalog.tables.values() {
+        for (nth, _) in table.checks.iter().enumerate().filter(|(_, check)| !check.is_validated) {
+            let oid = int(check_oid(table, nth));
+            let rows = made.rows.iter_mut().filter(|row| row[number] == oid);
+            rows.for_each(|row| row[validated] = Datum::Bool(false));
+        }
+        for (nth, key) in table.foreign.own.iter().enumerate() {
+            let Some(parent) = context.catalog.table(key.table) else { continue };
+            made.rows.push(foreign_key(context, table, nth, key, parent));
+        }
+    }
     made
+}
+
+/// Column numbers as an array of smallint prints them.
+fn array(columns: &[usize]) -> Datum {
+    let numbers: Vec<String> = columns.iter().map(|c| (c + 1).to_string()).collect();
+    text(format!("{{{}}}", numbers.join(",")))
+}
+
+/// The row of a foreign key in `pg_constraint`.
+fn foreign_key(
+    context: &Context<'_>,
+    table: &Table,
+    nth: usize,
+    key: &ForeignKey,
+    parent: &Table,
+) -> Vec<Datum> {
+    let letter = |action: &Action| match action {
+        Action::NoAction => "a",
+        Action::Restrict => "r",
+        Action::Cascade => "c",
+        Action::SetNull(_) => "n",
+        Action::SetDefault(_) => "d",
+    };
+    let unique = if key.unique == parent.id { primary_key_oid(parent) } else { oid(key.unique) };
+    vec![
+        int(foreign_key_oid(table, nth)),
+        text(&key.name),
+        int(schema_oid(context, &table.schema)),
+        text("f"),
+        Datum::Bool(key.timing.is_deferrable()),
+        Datum::Bool(key.timing == Timing::Deferred),
+        Datum::Bool(key.is_validated),
+        int(oid(table.id)),
+        int(0),
+        int(unique),
+        int(0),
+        int(oid(parent.id)),
+        text(letter(&key.on_update)),
+        text(letter(&key.on_delete)),
+        text(if key.is_full { "f" } else { "s" }),
+        Datum::Bool(true),
+        int(0),
+        Datum::Bool(true),
+        array(&key.columns),
+        array(&key.referenced),
+        Datum::Null,
+    ]
 }

@@ -225,7 +225,7 @@ impl Session {
     }
 
     /// Nodes by number and region.
-    pub(super) fn shown_nodes(&self, nodes: &BTreeSet<NodeId>) -> Vec<String> {
+    pub(in crate::session) fn shown_nodes(&self, nodes: &BTreeSet<NodeId>) -> Vec<String> {
         let topology = self.cluster().topology();
         nodes
             .iter()

@@ -6,7 +6,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// A value as JSON shows it. Fields keep their order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Json {
+pub(in crate::session) enum Json {
     Text(String),
     Whole(u64),
     Number(f64),
@@ -63,7 +63,7 @@ struct Fact {
 
 /// What EXPLAIN says of one statement.
 #[derive(Default)]
-pub(super) struct Document {
+pub(in crate::session) struct Document {
     title: String,
     plan: Vec<Fact>,
     /// Operators over columns, one a line, indented by their depth.

@@ -3,6 +3,7 @@
 use super::claims::{Claim, Reading, Touched};
 use super::document::{Document, Json};
 use crate::session::Session;
+use crate::session::foreign_keys::concern_insert;
 use crate::session::plan::{CallPlan, Plan};
 use crate::session::rich::RichPlan;
 use crate::session::write::way;
@@ -44,7 +45,9 @@ impl Session {
         };
         let values = Values { binding, are_known };
         match plan {
-            Plan::Constant(_) => Ok((Document::titled("Constants, computed here"), Claim::default())),
+            Plan::Constant(_) | Plan::SetConfig(_) => {
+                Ok((Document::titled("Constants, computed here"), Claim::default()))
+            }
             Plan::Rows(plan) => self.describe_rows(plan, &values),
             Plan::Join(plan) => self.describe_join(plan, &values),
             Plan::Modify(plan) => self.describe_modify(plan, &values),
@@ -90,6 +93,7 @@ impl Session {
         let claim = self.claim_of_rows(reading, &touched);
         self.describe_places(&touched, &claim, &mut document);
         self.describe_cut(reading, false, &mut document);
+        self.describe_replicas(&mut document);
         self.describe_claim(&claim, false, &mut document);
         Ok((document, claim))
     }
@@ -130,13 +134,31 @@ impl Session {
         };
         self.describe_places(&touched, &claim, &mut document);
         self.describe_claim(&claim, true, &mut document);
+        let changed = plan.set.is_some().then(|| plan.changed());
+        self.describe_foreign_keys(&plan.table, changed.as_deref(), false, &mut document);
         Ok((document, claim))
+    }
+
+    /// What foreign keys make a write read and change besides.
+    fn describe_foreign_keys(
+        &self,
+        table: &Table,
+        changed: Option<&[usize]>,
+        is_new: bool,
+        document: &mut Document,
+    ) {
+        let lines = self.foreign_key_costs(table, changed, is_new);
+        if !lines.is_empty() {
+            let json = Json::texts(&lines);
+            document.plan_lines(lines, "Foreign Keys", json);
+        }
     }
 
     fn describe_insert(&self, plan: &InsertPlan, values: &Values<'_>) -> Described {
         let topology = self.cluster().topology();
         let kind = match plan.is_one_shot {
             _ if self.transaction.is_some() => "in a transaction, validated at commit",
+            _ if concern_insert(plan) => "after reading what it references, validated at commit",
             true => "one-shot, never a conflict abort",
             false => "from a query",
         };
@@ -153,7 +175,11 @@ impl Session {
             partitions = plan.table.partitions(topology).into_iter().collect();
             regions = self.homes(plan.table.id, &partitions);
         }
-        let claim = self.claim_of_order(regions);
+        let order = self.claim_of_order(regions);
+        let claim = match concern_insert(plan) {
+            true => self.claim_of_rows(self.reading_to_write(), &self.referenced_by(&plan.table)).then(order),
+            false => order,
+        };
         self.describe_places(&[(plan.table.id, partitions)].into(), &claim, &mut document);
         self.describe_claim(&claim, true, &mut document);
         let indexes = plan.table.indexes.iter();
@@ -163,7 +189,15 @@ impl Session {
             let line = format!("Unique entries homed by value: {}", remote.join(", "));
             document.plan_lines(vec![line], "Unique Entries Homed By Value", Json::texts(remote));
         }
+        self.describe_foreign_keys(&plan.table, None, true, &mut document);
         Ok((document, claim))
+    }
+
+    /// The partitions of the tables that a table references.
+    fn referenced_by(&self, table: &Table) -> Touched {
+        let catalog = self.catalog();
+        let parents = table.foreign.own.iter().filter_map(|key| catalog.table(key.table));
+        parents.flat_map(|parent| self.all_of(parent)).collect()
     }
 
     fn describe_query(&self, plan: &Arc<QueryPlan>, values: &Values<'_>) -> Described {
@@ -191,6 +225,8 @@ impl Session {
         let claim = self.claim_of_columns(self.reading_to_write(), &touched).then(order);
         self.describe_places(&touched, &claim, &mut document);
         self.describe_claim(&claim, true, &mut document);
+        let changed = plan.changed();
+        self.describe_foreign_keys(table, changed.as_deref(), false, &mut document);
         Ok((document, claim))
     }
 

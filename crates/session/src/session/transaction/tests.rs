@@ -24,6 +24,7 @@ fn table() -> Arc<Table> {
         primary_key_name: "t_pkey".into(),
         indexes: Vec::new(),
         checks: Vec::new(),
+        foreign: Default::default(),
         placement: Placement::Home(RegionId(0)),
     })
 }

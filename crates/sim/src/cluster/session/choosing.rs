@@ -27,11 +27,8 @@ impl Session {
         (0..count).map(|_| self.item(kind)).collect()
     }
     pub(super) fn statements(&mut self, reads_too: bool) -> (Plan, Submission) {
-        let mut parts: Vec<Part> = self
-            .items(Kind::List)
-            .into_iter()
-            .map(|i| Part::Append(i, self.book.borrow_mut().fresh()))
-            .collect();
+        let mut parts: Vec<Part> =
+            self.items(Kind::List).into_iter().map(|i| Part::Append(i, self.book.open().fresh())).collect();
         if reads_too {
             if self.rng.chance(0.3) {
                 parts.clear();
@@ -58,7 +55,7 @@ impl Session {
     }
     pub(super) fn procedure(&mut self) -> (Plan, Submission) {
         let targets: Vec<Target> = self.items(Kind::List).into_iter().map(Target::row).collect();
-        let value = self.book.borrow_mut().fresh();
+        let value = self.book.open().fresh();
         let longest = if self.rng.chance(0.1) { 3 } else { usize::MAX >> 1 };
         let submission = AppendAll::call(&self.layout, &targets, value, longest, self.token.clone());
         (Plan::Procedure { targets, value }, submission)
@@ -98,6 +95,14 @@ impl Session {
             true => self.at,
             false => *self.rng.pick(&near),
         };
+    }
+    /// Where rows are read.
+    pub(super) fn rows_at(&mut self) -> NodeId {
+        if self.habits.at_replicas {
+            self.choose_analyst();
+            return self.analyst;
+        }
+        self.at
     }
     /// Whether the columns at the chosen node have this shelf.
     pub(super) fn is_kept(&self, shelf: i64) -> bool {
@@ -139,7 +144,7 @@ impl Session {
             if !writes.is_empty() && self.rng.chance(0.4) {
                 continue;
             }
-            let value = self.book.borrow_mut().fresh();
+            let value = self.book.open().fresh();
             match (absent, present) {
                 (Some(item), other) if other.is_none() || self.rng.chance(0.5) => {
                     let row = (item, Some(Content::Register(value)), WriteKind::Insert);

@@ -14,7 +14,7 @@ use node::request::{PinId, Reply, Request, Rows, Snapshot, Submitted};
 impl Session {
     /// A read-only operation ends.
     pub(super) fn seen(&mut self, now: Time, entry: Entry, seen: Vec<(Target, Seen)>, token: &Token) {
-        let mut book = self.book.borrow_mut();
+        let mut book = self.book.open();
         seen.iter().for_each(|(target, rows)| book.read(entry, target, rows));
         book.commit(entry, now);
         self.token.join(token);
@@ -28,7 +28,7 @@ impl Session {
     }
 
     pub(super) fn one_shot_ended(&mut self, now: Time, entry: Entry, plan: &Plan, answer: Submitted) {
-        let mut book = self.book.borrow_mut();
+        let mut book = self.book.open();
         if self.is_unknown(&answer.outcome) {
             base::sometimes!("a client is told that the end of its transaction is not known");
             return lose_plan(&mut book, entry, plan);
@@ -119,21 +119,21 @@ impl Session {
                 self.doing = Doing::Comparing { entry, pin, targets, rows: seen.into_iter().collect() };
             }
             Pinned::ReadOnly => {
-                self.book.borrow_mut().count("read-only transactions");
+                self.book.open().count("read-only transactions");
                 self.seen(now, entry, seen, &rows.token);
                 out.ask(self.at, Request::Unpin(pin));
                 self.doing = Doing::Unpinning;
             }
             Pinned::Write => {
                 let writes = self.choose_writes(&seen);
-                let mut book = self.book.borrow_mut();
+                let mut book = self.book.open();
                 seen.iter().for_each(|(target, rows)| book.read(entry, target, rows));
                 drop(book);
                 let full: Vec<_> = writes.iter().map(|(w, _)| w.clone()).collect();
                 let submission = self.layout.validated(rows.at, &targets, &full, self.token.clone());
                 out.ask(self.at, Request::Submit(submission));
                 let writes: Writes = writes.into_iter().map(|((item, _, _), value)| (item, value)).collect();
-                self.book.borrow_mut().submitted(entry, writes.clone());
+                self.book.open().submitted(entry, writes.clone());
                 self.doing = Doing::Committing { entry, pin, writes };
             }
         }
@@ -146,7 +146,7 @@ impl Session {
         writes: &[(Item, Option<u64>)],
         answer: Submitted,
     ) {
-        let mut book = self.book.borrow_mut();
+        let mut book = self.book.open();
         writes.iter().for_each(|(item, value)| book.write(entry, item, *value));
         match answer.outcome {
             outcome if self.is_unknown(&outcome) => book.unknown(entry),
@@ -170,7 +170,7 @@ impl Session {
         self.token.join(token);
         self.sources = vec![entry];
         if self.rng.chance(self.habits.share) {
-            self.book.borrow_mut().leave(self.token.clone(), entry);
+            self.book.open().leave(self.token.clone(), entry);
         }
     }
 }

@@ -128,6 +128,12 @@ impl Residences {
         let mut access = AccessSet::default();
         access.add(partition, Granule::Partition, AccessMode::Write);
         let (program, access) = (Arc::new(TxnProgram::Statements(Vec::new())), Arc::new(access));
-        Ok(Submission { program, access, token: Token::default(), request: None })
+        Ok(Submission {
+            program,
+            access,
+            token: Token::default(),
+            request: None,
+            isolation: Default::default(),
+        })
     }
 }

@@ -4,8 +4,9 @@
 //! once in a life.
 
 use super::super::cluster::Refused;
-use super::super::donor::Donor;
 use super::super::message::{CopyId, Part, SequenceId, Standing};
+use super::super::record_kinds::Recorded;
+use crate::donor::Donor;
 use base::{NodeId, PartitionId, Rank, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,8 @@ pub(in crate::caerus) struct Life {
     rejoined: Option<Rejoined>,
     /// Copies that others take, who have lost theirs.
     pub donor: Donor,
+    /// What is recorded of it, beside the sequences.
+    pub recorded: Recorded,
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +35,14 @@ enum Mode {
 
 impl Life {
     pub fn new(born: u32) -> Life {
-        Life { born, mode: Mode::Running, left_behind: None, rejoined: None, donor: Donor::default() }
+        Life {
+            born,
+            mode: Mode::Running,
+            left_behind: None,
+            rejoined: None,
+            donor: Donor::default(),
+            recorded: Recorded::default(),
+        }
     }
     /// It has lost the memory of its former lives.
     pub fn recovering(born: u32, refused: Option<Refused>) -> Life {
@@ -64,6 +74,14 @@ impl Life {
     /// How long coming back took, in ns, and how many bytes the copy had.
     pub fn came_back(&self) -> Option<(u64, u64)> {
         self.rejoined.map(|rejoined| (rejoined.took_ns, rejoined.bytes))
+    }
+    /// Its disk has what it knew when it was whole.
+    pub fn remembered(&mut self) {
+        self.mode = Mode::Running;
+    }
+    /// It comes back with what its disk has: how transactions ended before the checkpoint is not known.
+    pub fn restarted(&mut self, now: Time) {
+        self.rejoined = Some(Rejoined { took_ns: 0, bytes: 0, at: now.rank() });
     }
     /// The node has a copy and the word of enough others: it is recovered. What they have said.
     pub(super) fn recovered(&mut self, now: Time) -> BTreeMap<NodeId, Vec<Standing>> {

@@ -9,12 +9,13 @@ use crate::caerus::{Caerus, Message, Mutant, Options, Timer};
 use crate::engine::{Answer, Command, Engine, EngineEffect};
 use crate::trial::OTHER;
 use crate::trial::executor::Rows;
+use crate::trial::explore::{self, Explored};
 use base::hash::digest;
 use base::topology::Topology;
 use base::txn::{AccessSet, Submission, TxnProgram};
 use base::wan::Wan;
 use base::{NodeId, PartitionId, Place, Rank, RegionId, Time, Token, TxnId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -32,6 +33,9 @@ struct State {
     nodes: Vec<Rc<Node>>,
     /// From, to, message; sorted by nothing but insertion.
     flying: Vec<(NodeId, NodeId, Rc<Message>)>,
+    submitted: usize,
+    /// Of these.
+    moves: usize,
 }
 
 const NOW: Time = Time::from_ms(1000);
@@ -46,7 +50,7 @@ impl State {
             let engine = Caerus::new(topology.clone(), n, 1, options.clone());
             Rc::new(Node { engine, rows: Rows::default(), history: 0, answers: BTreeMap::new() })
         };
-        State { nodes: topology.node_ids().map(node).collect(), flying: Vec::new() }
+        State { nodes: topology.node_ids().map(node).collect(), flying: Vec::new(), submitted: 0, moves: 0 }
     }
     fn with(&mut self, n: NodeId, act: impl FnOnce(&mut Node, &mut Vec<EngineEffect<Message>>)) {
         let mut out = Vec::new();
@@ -85,10 +89,28 @@ impl State {
     }
     fn submit_program(&mut self, n: u16, program: TxnProgram, access: AccessSet) {
         let (program, access) = (Arc::new(program), Arc::new(access));
-        let submission = Submission { program, access, token: Token::default(), request: None };
+        let submission = Submission {
+            program,
+            access,
+            token: Token::default(),
+            request: None,
+            isolation: Default::default(),
+        };
         self.with(NodeId(n), |node, out| {
             node.engine.submit(NOW, submission, &mut node.rows, out);
         });
+    }
+}
+
+impl Explored for State {
+    fn key(&self) -> Vec<u64> {
+        self.nodes.iter().map(|node| node.history).collect()
+    }
+    fn flying(&self) -> usize {
+        self.flying.len()
+    }
+    fn at_once(&self) -> Option<usize> {
+        self.flying.iter().position(|(_, _, message)| ends(message))
     }
     fn deliver(&mut self, nth: usize) {
         let (from, to, message) = self.flying.remove(nth);
@@ -97,11 +119,8 @@ impl State {
             node.engine.message(NOW, from, Message::clone(&message), &mut node.rows, out);
         });
     }
-    fn key(&self) -> Vec<u64> {
-        self.nodes.iter().map(|node| node.history).collect()
-    }
     /// Opens every gate, then compares what the regions did.
-    fn judge(mut self, transactions: usize, moves: usize) {
+    fn judge(mut self) {
         for n in 0..self.nodes.len() {
             self.with(NodeId(n as u16), |node, out| {
                 node.engine.remind(NOW + 10_000_000_000, Timer::Gate, &mut node.rows, out);
@@ -110,7 +129,7 @@ impl State {
         let answered: usize = self.nodes.iter().map(|node| node.answers.len()).sum();
         // What met a move goes on with the next tick.
         let again: usize = self.nodes.iter().map(|node| node.engine.gateway.held_back_count()).sum();
-        let transactions = transactions - again;
+        let transactions = self.submitted - again;
         assert_eq!(answered, transactions, "everything is answered");
         let mut places: BTreeMap<TxnId, Place> = BTreeMap::new();
         let mut values = None;
@@ -132,7 +151,7 @@ impl State {
             let copy = values.get_or_insert_with(|| node.rows.values.clone());
             assert_eq!(*copy, node.rows.values, "replicas are equal");
         }
-        assert_eq!(places.len(), transactions - moves, "everything is executed");
+        assert_eq!(places.len(), transactions - self.moves, "everything is executed");
         assert!(places.values().all(|place| place.rank > Rank::ZERO));
     }
 }
@@ -146,26 +165,9 @@ fn ends(message: &Message) -> bool {
 pub fn explore(nodes: usize, options: &Options, submissions: &[(u16, &str)], limit: usize) -> usize {
     let mut start = State::new(nodes, options);
     submissions.iter().for_each(|(node, text)| start.submit(*node, text));
-    let mut known = BTreeSet::from([start.key()]);
-    let mut todo = vec![start];
-    while let Some(state) = todo.pop() {
-        if state.flying.is_empty() {
-            let moves = submissions.iter().filter(|(_, text)| text.starts_with("move")).count();
-            state.judge(submissions.len(), moves);
-            continue;
-        }
-        for nth in 0..state.flying.len() {
-            let mut next = state.clone();
-            next.deliver(nth);
-            while let Some(nth) = next.flying.iter().position(|(_, _, message)| ends(message)) {
-                next.deliver(nth);
-            }
-            if known.len() < limit && known.insert(next.key()) {
-                todo.push(next);
-            }
-        }
-    }
-    known.len()
+    start.submitted = submissions.len();
+    start.moves = submissions.iter().filter(|(_, text)| text.starts_with("move")).count();
+    explore::explore(start, limit)
 }
 
 #[test]

@@ -14,8 +14,8 @@ pub fn judge(world: &World) {
     world.check_invariants();
     everything_is_answered(world);
     let places = places(world);
-    execution_follows_places(world);
-    replay(world, &places);
+    executor::follows_places(&world.rows);
+    executor::replay(&world.rows, &places);
     real_time(world);
     closes(world, &places);
     finds(world, &places);
@@ -87,47 +87,6 @@ fn places(world: &World) -> BTreeMap<TxnId, (Place, Transaction)> {
 /// Its client was told that nobody knows how it ended.
 fn is_unknown(answer: &Answer) -> bool {
     matches!(&answer.outcome, Outcome::Aborted(error) if error.state == SqlState::TRANSACTION_RESOLUTION_UNKNOWN)
-}
-
-fn execution_follows_places(world: &World) {
-    for (n, rows) in world.rows.iter().enumerate() {
-        let mut by_partition: BTreeMap<PartitionId, Vec<&Entry>> = BTreeMap::new();
-        for entry in &rows.log {
-            let earlier = by_partition.entry(entry.partition).or_default();
-            let mine = entry.transaction.access.at(entry.partition);
-            // Recent ones suffice: places are transitive along conflicts.
-            for other in earlier.iter().rev().take(60) {
-                if conflict(mine, other.transaction.access.at(entry.partition)) {
-                    let (a, b, p) = (other.place, entry.place, entry.partition);
-                    assert!(a < b, "{a:?} executed before {b:?} at n{n}'s copy of {p}");
-                }
-            }
-            earlier.push(entry);
-        }
-    }
-}
-
-/// A serial run in the order of places sees the same values.
-fn replay(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
-    let mut order: Vec<_> = places.values().collect();
-    order.sort_by_key(|(place, _)| *place);
-    let mut seen: BTreeMap<TxnId, u64> = BTreeMap::new();
-    let mut values = BTreeMap::new();
-    for (_, transaction) in order {
-        let mut all = 0;
-        for partition in transaction.participants() {
-            let own = executor::look(&values, partition, transaction);
-            assert!(!executor::aborts(transaction, own), "{} should have aborted", transaction.id);
-            all = base::hash::digest(&(all, partition, own));
-        }
-        for partition in transaction.participants() {
-            executor::write(&mut values, partition, transaction, all);
-        }
-        seen.insert(transaction.id, all);
-    }
-    for entry in world.rows.iter().flat_map(|rows| &rows.log) {
-        assert_eq!(seen[&entry.txn], entry.seen, "{} saw what its place says", entry.txn);
-    }
 }
 
 /// Submitted after an answer: ranked above it. Answered: in the past. Where clocks have no bound that is so for those

@@ -16,6 +16,7 @@ mod mutants;
 mod plausibility;
 mod random;
 mod readers;
+mod records;
 mod recovery;
 mod rejoin;
 mod repeats;
@@ -48,6 +49,12 @@ impl Subject for Caerus {
     fn make(topology: Arc<Topology>, me: NodeId, options: Options) -> Caerus {
         Caerus::new(topology, me, 1, options)
     }
+    fn reborn(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
+        Caerus::new(topology, me, incarnation, options)
+    }
+    fn replaced(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
+        Caerus::rejoining(topology, me, incarnation, options)
+    }
 }
 
 impl World {
@@ -69,7 +76,7 @@ impl World {
     fn submit_program(&mut self, node: u16, program: TxnProgram, access: AccessSet, token: Token) -> TxnId {
         let (access, program) = (Arc::new(access), Arc::new(program));
         let request = self.request.take();
-        self.hand_in(node, Submission { program, access, token, request })
+        self.hand_in(node, Submission { program, access, token, request, isolation: Default::default() })
     }
     /// An attempt of a client's request.
     fn attempt(&mut self, node: u16, request: ClientRequest, text: &str) -> TxnId {
@@ -119,6 +126,13 @@ impl World {
         let reader = NodeId(reader);
         let answered = self.ask_at(reader, self.clock(reader), Question::WillClose { partition, rank });
         assert_eq!(answered, Ok(None));
+    }
+
+    /// A node is told that its process is about to end.
+    fn hand_over(&mut self, node: u16) {
+        let (clock, n, mut out) = (self.clock(NodeId(node)), usize::from(node), Vec::new());
+        self.nodes[n].hand_over(clock, &mut self.rows[n], &mut out);
+        self.effects(NodeId(node), out);
     }
 
     fn nodes_of(&self, region: u16) -> BTreeSet<NodeId> {
@@ -211,7 +225,10 @@ impl World {
         }
     }
     fn check_invariants(&self) {
-        self.nodes.iter().for_each(Caerus::check_invariants);
+        // One that comes back is not what it was before it has started.
+        let starts = |n: usize| self.disks.is_some() && self.dead.contains(&NodeId(n as u16));
+        let nodes = self.nodes.iter().enumerate().filter(|(n, _)| !starts(*n));
+        nodes.for_each(|(_, node)| node.check_invariants());
     }
 }
 

@@ -6,6 +6,8 @@ use crate::caerus::SequenceId;
 use crate::caerus::options::Admission;
 use crate::caerus::{Agreement, FutureRanks, Options, Routing};
 use crate::engine::Question;
+use crate::trial::disk::Habits;
+use crate::trial::load::transaction;
 use crate::trial::{OTHER, TABLE};
 use base::order::CloseTicket;
 use base::rng::Rng;
@@ -23,6 +25,17 @@ pub fn run(seed: u64, transactions: usize, options: Option<Options>) -> World {
 
 /// The same; perhaps clocks have no bound.
 pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounded_clocks: bool) -> World {
+    run_on(seed, transactions, options, unbounded_clocks, None)
+}
+
+/// The same; perhaps on disks, whose habits follow from what a ms is.
+pub fn run_on(
+    seed: u64,
+    transactions: usize,
+    options: Option<Options>,
+    unbounded_clocks: bool,
+    habits: Option<&dyn Fn(u64) -> Habits>,
+) -> World {
     let mut knobs = Rng::new(seed).fork("knobs");
     let regions = 2 + knobs.below(2) as usize;
     let partitions = 1 + knobs.below(3) as u16;
@@ -71,7 +84,10 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
     let mut rounds = Rng::new(seed).fork("rounds");
     options.replication.agreement = *rounds.pick(&[Agreement::StandingLeader, Agreement::PaxosPerEntry]);
     options.append_delay_percent = *rounds.pick(&[0, 100, 100, 200]);
-    if partitions == 3 && rounds.chance(0.7) {
+    if let Some(records) = &mut options.records {
+        records.ceiling_ns = *Rng::new(seed).fork("ceilings").pick(&[50 * unit, 300 * unit]);
+    }
+    if partitions == 3 && options.records.is_none() && rounds.chance(0.7) {
         // Three nodes in each region, and its sequence on all of them.
         options.replication.machines_inside = 3;
         let subscribes = topology.nodes[0].subscribes.clone();
@@ -82,7 +98,8 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
         }
     }
     let nodes = topology.nodes.len() as u64;
-    let mut world = World::with(seed, topology.replicated(), options);
+    let habits = habits.map(|habits| habits(unit));
+    let mut world = World::with_disks(seed, topology.replicated(), options, habits);
     world.faults = Faults {
         loss: *knobs.pick(&[0.0, 0.02, 0.2]),
         duplication: *knobs.pick(&[0.0, 0.3]),
@@ -108,10 +125,16 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
             seen = seen.max(answer.rank);
         }
         let token = if draw.chance(0.3) { Token::at(seen) } else { Token::default() };
+        if world.dead.contains(&NodeId(node)) {
+            continue; // It is down.
+        }
         world.submit_as(node, name, access(&text), token);
         if moves.chance(often) {
             let partition = moves.below(u64::from(regions as u16 * partitions)) as u16;
             let (node, to) = (moves.below(nodes) as u16, moves.below(regions as u64) as u16);
+            if world.dead.contains(&NodeId(node)) {
+                continue;
+            }
             let near = partition / partitions * partitions;
             let all: Vec<u16> = (near..near + partitions).collect();
             match moves.below(4) {
@@ -125,6 +148,10 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
         if draw.chance(0.1) {
             let partition = draw.below(u64::from(regions as u16 * partitions)) as u16;
             let reader = draw.below(nodes) as u16;
+            let near = world.topology.copy_near(PartitionId(partition), NodeId(reader));
+            if world.dead.contains(&NodeId(reader)) || world.dead.contains(&near) {
+                continue;
+            }
             let rank = (world.clock(NodeId(reader)) + clock_bound_ns).rank();
             seen = if unbounded_clocks { seen } else { seen.max(rank) };
             let granules = match draw.below(3) {
@@ -145,6 +172,9 @@ pub fn run_in(seed: u64, transactions: usize, options: Option<Options>, unbounde
         }
     }
     world.faults.loss = 0.0;
+    if world.disks.is_some() {
+        world.no_more_crashes();
+    }
     world.run_until(world.now + 30_000 * unit);
     world
 }
@@ -160,27 +190,6 @@ fn of_two_tables(draw: &mut Rng, text: &str) -> String {
         _ => word.to_string(),
     });
     words.collect::<Vec<_>>().join(" ")
-}
-
-fn transaction(draw: &mut Rng, region: u16, regions: u16, partitions: u16, keys: u64, multi: f64) -> String {
-    if draw.chance(0.01) {
-        // DDL: everything everywhere.
-        return (0..regions * partitions).map(|p| format!("w{p} ")).collect();
-    }
-    let mut words = Vec::new();
-    let remote = draw.chance(multi);
-    let spread = if remote { 1 + draw.below(3) } else { 1 };
-    for nth in 0..=spread {
-        let region = if remote && nth > 0 { draw.below(u64::from(regions)) as u16 } else { region };
-        let partition = region * partitions + draw.below(u64::from(partitions)) as u16;
-        let mode = if draw.chance(0.6) { "w" } else { "r" };
-        let low = draw.below(keys);
-        words.push(match draw.below(10) {
-            0 => format!("{mode}{partition}.{low}-{}", low + draw.below(4)),
-            _ => format!("{mode}{partition}.{low}"),
-        });
-    }
-    words.join(" ")
 }
 
 #[test]

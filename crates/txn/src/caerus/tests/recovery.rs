@@ -7,6 +7,7 @@ use crate::caerus::SequenceId;
 use crate::caerus::message::Message;
 use crate::caerus::options::{Batching, Collection, Heartbeats, Replication};
 use crate::caerus::{Agreement, Mutant, Options, Routing};
+use crate::engine::Engine;
 use crate::trial::TABLE;
 use crate::trial::panics;
 use base::order::CloseTicket;
@@ -474,4 +475,47 @@ fn random_worlds_catch_what_is_planted_in_recovery() {
     ];
     let unnoticed: Vec<Mutant> = all.into_iter().filter(|mutant| !caught(*mutant)).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:?} go unnoticed");
+}
+
+#[test]
+fn a_node_that_is_about_to_end_hands_its_sequence_over_at_once_and_refuses_nobody() {
+    for regions in [3, 5] {
+        let mut world = world(regions, regions / 2, None);
+        world.run_for_ms(500);
+        world.hand_over(0);
+        let began = world.now;
+        let mut asked = Vec::new();
+        // A round trip of 100 ms each for `Resigns`, the agreement, the promises and the first append.
+        while world.nodes[0].leads() > 0 {
+            assert!(world.now.since(began) < 500 * MS, "a leader that is lost is missed only after 800 ms");
+            asked.push(world.submit(1, "w0.1"));
+            world.run_for_ms(20);
+        }
+        world.run_for_ms(1000);
+        assert!(asked.iter().all(|txn| world.answer(*txn).outcome.is_committed()));
+        // It stays what it was until it is gone, and is not missed then.
+        world.run_for_ms(5000);
+        assert_ne!(leader(&world, 1, 0), NodeId(0), "it does not lead again");
+        world.kill(0);
+        let next = world.submit(1, "w0.1 w1.1");
+        world.run_for_ms(400);
+        assert!(world.answer(next).outcome.is_committed(), "nobody waits for who is gone");
+        world.heal();
+        world.run_for_ms(5000);
+        judge(&world);
+    }
+}
+
+#[test]
+fn a_word_that_a_leader_resigns_counts_in_its_term_and_of_itself_only() {
+    let mut world = world(3, 1, None);
+    world.run_for_ms(500);
+    let message = |term| Message::Resigns { sequence: SequenceId(0), term };
+    for node in [1, 2] {
+        // Of a node that does not lead in that term, and of a term that belongs to another one.
+        world.send(NodeId(3 - node), NodeId(node), message(0));
+        world.send(NodeId(0), NodeId(node), message(1));
+    }
+    world.run_for_ms(5000);
+    assert_eq!(leader(&world, 1, 0), NodeId(0));
 }

@@ -609,7 +609,7 @@ fn a_quiet_cluster_only_beats() {
     world.run_for_ms(500);
     let messages = world.events.values().filter_map(|event| match event {
         Event::Message { message, .. } => Some(message),
-        Event::Wake { .. } => None,
+        _ => None,
     });
     for message in messages {
         let beats = matches!(message, Message::Append(append) if append.said.entries.is_empty());

@@ -1,11 +1,13 @@
-//! Who leads: a node stands if its leader is silent, and leads with the promises of all regions but K.
+//! Who leads: a node stands if its leader is silent, and leads with the promises of all regions but K; and how a node goes
+//! on that has lost its memory, or that has what its disk has.
 
 use super::super::entries::Item;
 use super::super::group::{Fault, Term};
+use super::super::kept::{Change, Kept};
 use super::super::leader::Leader;
-use super::super::said::{Grant, Posts, Said, Tail};
+use super::super::said::{Grant, Posts, Said, Standing, Tail};
 use super::{Log, Terms};
-use base::{NodeId, RegionId, Time};
+use base::{NodeId, Rank, RegionId, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +43,10 @@ impl<E: Item> Log<E> {
     /// Stands if the leader is silent, or if this is the region that the sequence belongs to. Whether it leads now.
     pub fn watch(&mut self, now: Time, posts: &mut Posts<E>) -> bool {
         let group = self.group.clone();
+        if let Some(told_at) = self.resigning {
+            self.resign_again(now, told_at, posts);
+            return false;
+        }
         if !group.votes() || self.leader.is_some() {
             return false;
         }
@@ -55,7 +61,8 @@ impl<E: Item> Log<E> {
         let Terms { promised, led_in, led_at, heard_at, .. } = self.terms;
         // One after the other, so that not all stand at once.
         let turn = (regions + u64::from(group.region.0) - promised % regions) % regions;
-        let is_silent = now.since(heard_at) >= suspect_ns + turn * widest_ns;
+        let is_silent =
+            now.since(heard_at) >= suspect_ns + turn * widest_ns || self.is_resigned_for(now, turn);
         let is_calm = now.since(heard_at) < suspect_ns / 4 && now.since(led_at) > 2 * suspect_ns;
         let is_home = group.home == group.region && is_calm && self.entries.is_caught_up(led_in);
         if !is_silent && !is_home {
@@ -80,12 +87,46 @@ impl<E: Item> Log<E> {
         }
         let is_home = self.group.region_of_term(term) == self.group.home;
         self.terms.highest = self.terms.highest.max(term);
-        let is_silent = now.since(self.terms.heard_at) >= self.group.times.suspect_ns / 2;
+        let is_silent =
+            now.since(self.terms.heard_at) >= self.group.times.suspect_ns / 2 || self.is_resigned_for(now, 0);
         if term <= self.terms.promised {
             posts.push((from, Said::Overtaken { term: self.terms.promised }));
-        } else if is_silent && self.leader.is_none() || is_home {
+        } else if is_silent && self.leader.is_none() || is_home || self.resigning.is_some() {
             posts.push((from, Said::Agreed { term }));
         }
+    }
+
+    /// This node is about to end. It stands no more; where it leads, it goes on until another one does, and asks for that.
+    pub fn resign(&mut self, now: Time, posts: &mut Posts<E>) {
+        self.candidacy = None;
+        self.tell_resigning(now, posts);
+    }
+    /// The same again after a while, since messages may be lost.
+    fn resign_again(&mut self, now: Time, told_at: Time, posts: &mut Posts<E>) {
+        if now.since(told_at) >= self.group.times.suspect_ns / 4 {
+            self.tell_resigning(now, posts);
+        }
+    }
+    fn tell_resigning(&mut self, now: Time, posts: &mut Posts<E>) {
+        self.resigning = Some(now);
+        if let Some(term) = self.term().filter(|_| self.group.votes()) {
+            self.group.other_voters().for_each(|node| posts.push((node, Said::Resigns { term })));
+        }
+    }
+    /// The leader of a term asks others to lead. It decides only when somebody stands: promises decide who leads.
+    pub fn on_resigns(&mut self, now: Time, from: NodeId, term: Term) {
+        let is_known = self.terms.resigned.is_some_and(|(known, _)| term <= known);
+        if self.group.leader_in(term) == Some(from) && self.group.votes() && !is_known {
+            self.terms.resigned = Some((term, now));
+        }
+    }
+    /// Whether the leader that is followed has asked others to lead, long enough ago for those whose turn is before this
+    /// one's.
+    fn is_resigned_for(&self, now: Time, turn: u64) -> bool {
+        let Terms { resigned, led_in, .. } = self.terms;
+        let pause_ns = 2 * (self.group.times.widest_ns + self.group.times.heartbeat_ns);
+        let is_due = |at: Time| now.since(at) >= turn.saturating_sub(1) * pause_ns;
+        resigned.is_some_and(|(term, at)| term >= led_in && is_due(at))
     }
 
     /// Another region misses the leader too. Whether this node leads now.
@@ -189,5 +230,148 @@ impl<E: Item> Log<E> {
         if self.candidacy.as_ref().is_some_and(|candidacy| candidacy.term < term) {
             self.candidacy = None;
         }
+    }
+
+    // Loss of memory; see `caerus::rejoin`.
+
+    /// What a node of a region said, it said in a life that is over.
+    pub fn forget(&mut self, node: NodeId, region: RegionId) {
+        if let Some(leader) = &mut self.leader {
+            leader.begin_again(node, self.entries.kept());
+        }
+        if let Some(candidacy) = &mut self.candidacy {
+            candidacy.forget(region);
+        }
+    }
+    /// What this node has promised, and its log, for one that has lost both and has merged `merged` entries.
+    pub fn standing_for(&self, merged: u64) -> Standing<E> {
+        let Terms { promised, highest, led_in, .. } = self.terms;
+        Standing { promised, highest, led_in, tail: self.entries.whole_tail(merged) }
+    }
+    /// Begins where another node's copy stands; nothing behind that is here.
+    pub fn take_over(&mut self, merged: u64, closed: Rank, collected: Rank) {
+        self.entries.take_over(merged, closed, collected);
+    }
+    /// Has promised what any of these regions has, and has the best of their logs, as a new leader would.
+    pub fn stand_with(&mut self, now: Time, others: Vec<Standing<E>>) {
+        let mut tails = Vec::new();
+        for other in others {
+            let Standing { promised, highest, led_in, tail } = other;
+            if !self.group.planted(Fault::StandUnbound) {
+                self.terms.promised = self.terms.promised.max(promised);
+                self.terms.highest = self.terms.highest.max(highest).max(promised);
+                self.terms.led_in = self.terms.led_in.max(led_in);
+            }
+            tails.extend(tail);
+        }
+        (self.terms.heard_at, self.terms.led_at) = (now, now);
+        if self.group.planted(Fault::StandWithFirst) {
+            tails.truncate(1);
+        }
+        if let Some(accepted) = self.entries.stand_with(tails) {
+            self.terms.promised = self.terms.promised.max(accepted);
+        }
+    }
+
+    // On disk; see `kept`.
+
+    /// What has to be remembered is recorded from now on.
+    pub fn record(&mut self) {
+        self.entries.record(self.terms_to_keep());
+    }
+    fn terms_to_keep(&self) -> (Term, Term) {
+        match self.group.planted(Fault::UnrecordedTerms) {
+            true => Default::default(),
+            false => (self.terms.promised, self.terms.highest),
+        }
+    }
+    /// Changes to record, in order, before anything is said because of them; `number` counts the node's records.
+    pub fn take_changes(&mut self, number: &mut u64) -> Vec<Change<E>> {
+        let terms = self.terms_to_keep();
+        self.entries.take_changes(terms, number)
+    }
+    /// So many of the node's records are stable; whether more entries are, and a closed timestamp that may be told and
+    /// could not be before.
+    pub fn on_synced(&mut self, records: u64) -> (bool, Option<Rank>) {
+        let is_more = self.entries.synced(records);
+        let leads = self.leads();
+        (is_more, self.entries.disk().and_then(|disk| disk.take_short()).filter(|_| leads))
+    }
+
+    /// A closed timestamp that this node would tell, as far as it may.
+    pub(super) fn bounded(&mut self, rank: Rank) -> Rank {
+        let (watermark, ceiling_ns) = (self.watermark, self.group.times.ceiling_ns);
+        let is_bound = self.leader.is_some() && !self.group.planted(Fault::NoCeiling);
+        match self.entries.disk().filter(|_| is_bound) {
+            Some(disk) => disk.bound(rank, watermark, ceiling_ns),
+            None => rank,
+        }
+    }
+    /// Versions that may be given up, as far as this node may say so.
+    pub(super) fn watermark_to_tell(&self) -> Rank {
+        self.entries.disk_seen().map_or(self.watermark, |disk| self.watermark.min(disk.ceiling().collected))
+    }
+    /// What is merged here, as far as others may let go of it.
+    pub(super) fn settled(&self) -> u64 {
+        let merged = self.entries.merged();
+        self.entries.disk_seen().map_or(merged, |disk| merged.min(disk.settled))
+    }
+    /// Entries before this are stable as far as they are on this node's disk.
+    pub(super) fn claim_to(&mut self, claimed: u64) {
+        match self.group.planted(Fault::CountBeforeSync) {
+            true => self.entries.stable_to(claimed),
+            false => self.entries.claim_to(claimed),
+        }
+    }
+
+    /// For a checkpoint.
+    pub fn kept(&self) -> Kept<E> {
+        // With K > 0 the log itself keeps what others may lack.
+        let outbox = self.outbox().filter(|_| self.group.copies == 0);
+        let outbox = outbox.map(|outbox| (outbox.first(), outbox.items().cloned().collect()));
+        self.entries.to_keep((self.terms.promised, self.terms.highest), outbox)
+    }
+    /// Is what a checkpoint says, before anything else.
+    pub fn take_kept(&mut self, kept: Kept<E>) {
+        (self.terms.promised, self.terms.highest) = (kept.promised, kept.highest);
+        self.entries.take_kept(kept);
+    }
+    /// Repeats a change; false: it does not follow from those before.
+    pub fn replay(&mut self, change: Change<E>) -> bool {
+        if let Change::Terms { promised, highest } = change {
+            self.terms.promised = self.terms.promised.max(promised);
+            self.terms.highest = self.terms.highest.max(highest);
+        }
+        self.entries.replay(change)
+    }
+    /// Everything was repeated: it goes on from there. A region whose sequence nobody else may lead (K = 0) leads it
+    /// again, in a term of its own: who follows says how far it is, and gateways send again what was under way.
+    /// `leads`: it led from the beginning.
+    pub fn restarted(&mut self, now: Time, leads: bool) {
+        let (accepted, hearing) = (self.entries.accepted(), self.entries.hearing());
+        let known = accepted.max(hearing);
+        self.terms.promised = self.terms.promised.max(known);
+        self.terms.highest = self.terms.highest.max(self.terms.promised);
+        self.terms.led_in = known;
+        (self.terms.heard_at, self.terms.led_at) = (now, now);
+        self.leader = None;
+        self.entries.restarted(self.terms_to_keep());
+        let (first, mut lacking) = self.entries.split_merged();
+        if self.group.copies == 0 {
+            // What is here comes from its leader's disk.
+            self.entries.stable_to(self.entries.end());
+        }
+        if !leads || self.group.copies > 0 {
+            return;
+        }
+        let regions = self.group.voters.len() as Term;
+        let term =
+            self.terms.highest + regions - (self.terms.highest % regions) + Term::from(self.group.home.0);
+        (self.terms.promised, self.terms.highest) = (term, term);
+        (self.terms.led_in, self.terms.led_at) = (term, now);
+        self.entries.lead(term);
+        lacking.extend(self.entries.unmerged().cloned());
+        let floor = self.entries.granted_on_disk();
+        self.leader = Some(Box::new(Leader::new(&self.group, now, term, (first, lacking.into()), floor)));
     }
 }

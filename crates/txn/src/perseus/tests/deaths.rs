@@ -80,7 +80,7 @@ impl State {
         let args = vec![Datum::Int(nth as i64)];
         let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args });
         let (access, token) = (Arc::new(access(text)), Token::default());
-        let submission = Submission { program, access, token, request: None };
+        let submission = Submission { program, access, token, request: None, isolation: Default::default() };
         self.with(NodeId(n), |now, node, out| {
             node.engine.submit(now, submission, &mut node.rows, out);
         });

@@ -7,6 +7,7 @@ use super::{access, conflict, planted};
 use crate::engine::{Answer, Engine, EngineEffect};
 use crate::perseus::{Message, Mutant, Options, Perseus, Timer};
 use crate::trial::executor::Rows;
+use crate::trial::explore::{self, Explored};
 use base::hash::digest;
 use base::topology::Topology;
 use base::txn::{Submission, TxnProgram};
@@ -30,19 +31,21 @@ struct State {
     nodes: Vec<Rc<Node>>,
     /// From, to, message; sorted by nothing but insertion.
     flying: Vec<(NodeId, NodeId, Rc<Message>)>,
+    submitted: usize,
+    at_once: fn(&Message) -> bool,
 }
 
 const NOW: Time = Time::from_ms(1000);
 
 impl State {
-    fn new(nodes: usize, options: &Options) -> State {
+    fn new(nodes: usize, options: &Options, at_once: fn(&Message) -> bool) -> State {
         let wan = Wan::preset("perseus3").unwrap().truncated(nodes);
         let topology = Arc::new(Topology::one_node_per_region(wan, 1));
         let node = |n| {
             let engine = Perseus::new(topology.clone(), n, 1, options.clone());
             Rc::new(Node { engine, rows: Rows::default(), history: 0, answers: BTreeMap::new() })
         };
-        State { nodes: topology.node_ids().map(node).collect(), flying: Vec::new() }
+        State { nodes: topology.node_ids().map(node).collect(), flying: Vec::new(), submitted: 0, at_once }
     }
     fn with(&mut self, n: NodeId, act: impl FnOnce(&mut Node, &mut Vec<EngineEffect<Message>>)) {
         let mut out = Vec::new();
@@ -58,15 +61,16 @@ impl State {
     }
     fn submit(&mut self, n: u16, text: &str) {
         let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args: Vec::new() });
-        let submission =
-            Submission { program, access: Arc::new(access(text)), token: Token::default(), request: None };
+        let submission = Submission {
+            program,
+            access: Arc::new(access(text)),
+            token: Token::default(),
+            request: None,
+            isolation: Default::default(),
+        };
         self.with(NodeId(n), |node, out| {
             node.engine.submit(NOW, submission, &mut node.rows, out);
         });
-    }
-    fn deliver(&mut self, nth: usize) {
-        let (from, to, message) = self.flying.remove(nth);
-        self.arrive(from, to, message);
     }
     fn arrive(&mut self, from: NodeId, to: NodeId, message: Rc<Message>) {
         self.with(to, |node, out| {
@@ -74,18 +78,31 @@ impl State {
             node.engine.message(NOW, from, Message::clone(&message), &mut node.rows, out);
         });
     }
+}
+
+impl Explored for State {
     fn key(&self) -> Vec<u64> {
         self.nodes.iter().map(|node| node.history).collect()
     }
+    fn flying(&self) -> usize {
+        self.flying.len()
+    }
+    fn at_once(&self) -> Option<usize> {
+        self.flying.iter().position(|(_, _, message)| (self.at_once)(message))
+    }
+    fn deliver(&mut self, nth: usize) {
+        let (from, to, message) = self.flying.remove(nth);
+        self.arrive(from, to, message);
+    }
     /// Opens every gate, then compares what the nodes did.
-    fn judge(mut self, transactions: usize) {
+    fn judge(mut self) {
         for n in 0..self.nodes.len() {
             self.with(NodeId(n as u16), |node, out| {
                 node.engine.remind(NOW + 10_000_000_000, Timer::Gate, &mut node.rows, out);
             });
         }
         let answered: usize = self.nodes.iter().map(|node| node.answers.len()).sum();
-        assert_eq!(answered, transactions, "everything is answered");
+        assert_eq!(answered, self.submitted, "everything is answered");
         for node in &self.nodes {
             node.engine.check_invariants();
             let log = &node.rows.log;
@@ -119,27 +136,10 @@ fn explore(
     at_once: fn(&Message) -> bool,
     limit: usize,
 ) -> usize {
-    let mut start = State::new(nodes, options);
+    let mut start = State::new(nodes, options, at_once);
     submissions.iter().for_each(|(node, text)| start.submit(*node, text));
-    let mut known = BTreeSet::from([start.key()]);
-    let mut todo = vec![start];
-    while let Some(state) = todo.pop() {
-        if state.flying.is_empty() {
-            state.judge(submissions.len());
-            continue;
-        }
-        for nth in 0..state.flying.len() {
-            let mut next = state.clone();
-            next.deliver(nth);
-            while let Some(nth) = next.flying.iter().position(|(_, _, message)| at_once(message)) {
-                next.deliver(nth);
-            }
-            if known.len() < limit && known.insert(next.key()) {
-                todo.push(next);
-            }
-        }
-    }
-    known.len()
+    start.submitted = submissions.len();
+    explore::explore(start, limit)
 }
 
 #[test]
@@ -195,7 +195,8 @@ fn executing_before_the_closure_is_final_is_caught() {
 fn every_order_with_one_message_repeated() {
     // Whatever arrives once may arrive again at any later time.
     let submissions = [(0, "w0.1 w1.1"), (1, "w0.1 w1.1")];
-    let mut start = State::new(2, &Options::default());
+    let mut start = State::new(2, &Options::default(), |_| false);
+    start.submitted = submissions.len();
     submissions.iter().for_each(|(node, text)| start.submit(*node, text));
     let mut known = BTreeSet::from([(start.key(), None)]);
     // The message that is repeated, until it is.
@@ -206,7 +207,7 @@ fn every_order_with_one_message_repeated() {
             spare.as_ref().map(|(from, to, message)| digest(&(from, to, format!("{message:?}"))))
         };
         if state.flying.is_empty() && spare.is_none() {
-            state.judge(submissions.len());
+            state.judge();
             continue;
         }
         let mut nexts = Vec::new();

@@ -60,7 +60,16 @@ impl World {
         self.wishes += 1;
         let args = vec![Datum::Int(self.wishes)];
         let program = Arc::new(TxnProgram::Procedure { name: name.into(), args });
-        self.hand_in(node, Submission { program, access: Arc::new(access), token, request: None })
+        self.hand_in(
+            node,
+            Submission {
+                program,
+                access: Arc::new(access),
+                token,
+                request: None,
+                isolation: Default::default(),
+            },
+        )
     }
     /// A submission with a name, to be handed in as often as one likes.
     fn wish(&mut self, access: AccessSet) -> Submission {
@@ -69,7 +78,13 @@ impl World {
         let program = Arc::new(TxnProgram::Procedure { name: "update".into(), args });
         let (client, number, issued_at) = (7, self.wishes as u64, self.now);
         let request = Some(ClientRequest { client, number, issued_at });
-        Submission { program, access: Arc::new(access), token: Token::default(), request }
+        Submission {
+            program,
+            access: Arc::new(access),
+            token: Token::default(),
+            request,
+            isolation: Default::default(),
+        }
     }
     fn repeat(&mut self, node: u16, submission: &Submission) -> TxnId {
         let txn = self.hand_in(node, submission.clone());

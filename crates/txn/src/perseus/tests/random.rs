@@ -3,6 +3,7 @@
 use super::judge::judge;
 use super::{Event, Faults, World, access};
 use crate::perseus::{FutureRanks, Options, Unfinished};
+use crate::trial::load::transaction;
 use base::order::CloseTicket;
 use base::rng::Rng;
 use base::time::MS;
@@ -171,27 +172,6 @@ fn befall(
             world.repeat(gateway, wish);
         }
     }
-}
-
-fn transaction(draw: &mut Rng, node: u16, regions: u16, partitions: u16, keys: u64, multi: f64) -> String {
-    if draw.chance(0.01) {
-        // DDL: everything everywhere.
-        return (0..regions * partitions).map(|p| format!("w{p} ")).collect();
-    }
-    let mut words = Vec::new();
-    let remote = draw.chance(multi);
-    let spread = if remote { 1 + draw.below(3) } else { 1 };
-    for nth in 0..=spread {
-        let region = if remote && nth > 0 { draw.below(u64::from(regions)) as u16 } else { node };
-        let partition = region * partitions + draw.below(u64::from(partitions)) as u16;
-        let mode = if draw.chance(0.6) { "w" } else { "r" };
-        let low = draw.below(keys);
-        words.push(match draw.below(10) {
-            0 => format!("{mode}{partition}.{low}-{}", low + draw.below(4)),
-            _ => format!("{mode}{partition}.{low}"),
-        });
-    }
-    words.join(" ")
 }
 
 #[test]

@@ -1,32 +1,67 @@
-//! Copies of everything, for nodes that have lost their memory (see `rejoin`).
+//! Copies of everything, for nodes that have lost their memory (`caerus::rejoin`, `geogauss::joining`).
 //!
 //! IN: what such a node asks for, from which block on. OUT: blocks of bounded size, so many at a time. KEEPS: all blocks
 //! of a copy are of the moment when it began, while this node goes on: the executor leaves out what was applied since;
 //! a block that was made is kept until the node has asked for a later one.
 
-use super::cluster::Cluster;
-use super::message::{CopyId, Message, Part};
-use super::work::Todo;
 use crate::engine::{CopyEnded, Executor};
 use base::{NodeId, PartitionId, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of the merger's state in one block.
+/// Names a copy of everything: the life of the node that takes it, and its number in that life. What was said of a
+/// copy that a former life took may arrive late, and is not of this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CopyId {
+    pub life: u32,
+    pub number: u64,
+}
+
+/// A block of a copy of everything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Part {
+    /// The engine's state, further.
+    State(Vec<u8>),
+    /// A block of a partition's rows; see [`Executor::next_block`].
+    Rows { partition: PartitionId, bytes: Vec<u8> },
+}
+
+/// What a donor answers.
+pub(crate) enum Given {
+    /// It was answered just now, or does not ask any more.
+    Nothing,
+    /// The copy cannot be finished.
+    Ended(CopyId),
+    Blocks(Blocks),
+}
+
+/// Blocks of a copy, from number `first` on.
+pub(crate) struct Blocks {
+    pub copy: CopyId,
+    /// The donor's life in which they are made.
+    pub by: u32,
+    /// How many there are, once the donor knows.
+    pub of: Option<u32>,
+    pub first: u32,
+    pub parts: Vec<Part>,
+}
+
+/// Bytes of the engine's state in one block.
 const PART_BYTES: usize = 64 << 10;
 /// Blocks that are on their way at most.
-pub(super) const WINDOW: u32 = 32;
+pub(crate) const WINDOW: u32 = 32;
 /// A donor's silence is borne so often twice as long at most.
-pub(super) const SILENCE_DOUBLINGS_MAX: u64 = 7;
+pub(crate) const SILENCE_DOUBLINGS_MAX: u64 = 7;
 
 /// Copies that other nodes take from here.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Donor {
+pub(crate) struct Donor {
     copies: BTreeMap<NodeId, HandedOut>,
 }
 
 /// What a node wants of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(crate) enum Wish {
     /// It has another one since.
     Over,
     /// This one is not known here any more.
@@ -41,7 +76,7 @@ struct HandedOut {
     copy: CopyId,
     /// The life in which it is made.
     by: u32,
-    /// Of the merger's state as it was when the copy began, what has not been sent.
+    /// Of the engine's state as it was when the copy began, what has not been sent.
     state: VecDeque<Vec<u8>>,
     /// Blocks that were made and may have to be sent again; the number of the first.
     first: u32,
@@ -114,38 +149,36 @@ impl Donor {
     pub fn hand_out(
         &mut self,
         now: Time,
-        cluster: &Cluster,
+        patience_ns: u64,
         (from, first): (NodeId, u32),
         executor: &mut dyn Executor,
-        todo: &mut Todo<'_>,
-    ) {
-        let patience_ns = cluster.options.retry_after_ns(&cluster.topology);
-        let Some(handed_out) = self.copies.get_mut(&from) else { return };
+    ) -> Given {
+        let Some(handed_out) = self.copies.get_mut(&from) else { return Given::Nothing };
         // It may have asked again and again.
         let is_repeated = handed_out.sent == Some(first) && now.since(handed_out.asked_at) < patience_ns / 2;
         if is_repeated || first < handed_out.first {
-            return;
+            return Given::Nothing;
         }
         (handed_out.asked_at, handed_out.sent) = (now, Some(first));
         if handed_out.make(first, || executor.next_block(from)).is_err() {
             base::sometimes!("a copy cannot be finished, and another one is begun");
             let HandedOut { copy, .. } = self.copies.remove(&from).expect("just found");
             executor.end_copy(from);
-            return todo.send(from, Message::CopyEnded { copy });
+            return Given::Ended(copy);
         }
         let (copy, by, of) = (handed_out.copy, handed_out.by, handed_out.of);
         if of.is_some_and(|of| first >= of) {
             // It has all. That it had this copy is remembered: what comes late makes no other.
-            return executor.end_copy(from);
+            executor.end_copy(from);
+            return Given::Nothing;
         }
-        for (number, part) in (first..).zip(handed_out.parts.iter().take(WINDOW as usize).cloned()) {
-            todo.send(from, Message::CopyPart { copy, by, number, of, part });
-        }
+        let parts = handed_out.parts.iter().take(WINDOW as usize).cloned().collect();
+        Given::Blocks(Blocks { copy, by, of, first, parts })
     }
 
     /// Lets go of copies that nobody has asked for in a while.
-    pub fn drop_unwanted(&mut self, now: Time, cluster: &Cluster, executor: &mut dyn Executor) {
-        let patience_ns = cluster.options.retry_after_ns(&cluster.topology) << SILENCE_DOUBLINGS_MAX;
+    pub fn drop_unwanted(&mut self, now: Time, patience_ns: u64, executor: &mut dyn Executor) {
+        let patience_ns = patience_ns << SILENCE_DOUBLINGS_MAX;
         self.copies.retain(|to, handed_out| {
             let is_wanted = now.since(handed_out.asked_at) <= patience_ns;
             if !is_wanted {

@@ -1,0 +1,46 @@
+//! Definitions of relations as SQL, and relations by the names that are written.
+
+use super::dump::CATALOGS;
+use crate::context::Context;
+use base::schema::Table;
+use sql::lower::oid;
+use sql::views::quoted;
+
+/// `CREATE INDEX …` as PostgreSQL prints it.
+pub(super) fn index_definition(table: &Table, name: &str, columns: &[usize], unique: bool) -> String {
+    format!(
+        "CREATE {}INDEX {} ON {}.{} USING btree ({})",
+        if unique { "UNIQUE " } else { "" },
+        quoted(name),
+        quoted(&table.schema),
+        quoted(&table.name),
+        list(table, columns)
+    )
+}
+
+pub(super) fn list(table: &Table, columns: &[usize]) -> String {
+    columns.iter().map(|c| quoted(&table.columns[*c].name).to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The object id of a relation by its name as text, or of a number as text; `None`: there is none.
+pub(super) fn relation_named(context: &Context<'_>, text: &str) -> Option<i64> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let parts: Vec<&str> = text.split('.').map(|part| part.trim_matches('"')).collect();
+    let (schemas, name) = match parts.as_slice() {
+        [name] => (context.search_path.to_vec(), *name),
+        [.., schema, name] => (vec![(*schema).to_string()], *name),
+        [] => return None,
+    };
+    let catalog = context.catalog;
+    let found = schemas.iter().find_map(|schema| {
+        let sequence = || catalog.sequences.values().find(|s| s.schema == *schema && s.name == name);
+        let relation = catalog.relation_named(schema, name).map(|relation| relation.shape().id);
+        let index = || catalog.index_named(schema, name).map(|(_, index)| index.id);
+        relation.or_else(|| sequence().map(|sequence| sequence.id)).or_else(index)
+    });
+    let is_catalog = parts.len() == 1 || parts[0] == "pg_catalog";
+    let known = || CATALOGS.iter().find(|(known, _)| is_catalog && *known == name).map(|(_, number)| *number);
+    found.map(oid).or_else(known).map(i64::from)
+}

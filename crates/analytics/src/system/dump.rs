@@ -1,0 +1,230 @@
+//! What `pg_dump` asks of the catalog.
+//!
+//! Its questions use what DataFusion cannot plan: system columns (`tableoid`), lists of object ids as relations,
+//! subqueries that gather arrays. Of relations, columns and indexes it is answered from tables made for it, whose
+//! columns are numbered without holes, as it wants them; what PostgreSQL brings along (types, operators, casts) is
+//! left out where it asks for `tableoid`, because it writes out only what users made.
+
+pub(super) mod tables;
+
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Query, Select, SelectItem, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// Catalogs by their object ids, as `tableoid` tells them.
+pub(super) const CATALOGS: &[(&str, u32)] = &[
+    ("pg_class", CLASS),
+    ("pg_attrdef", 2604),
+    ("pg_constraint", CONSTRAINT),
+    ("pg_namespace", 2615),
+    ("pg_database", 1262),
+    ("pg_proc", 1255),
+    ("pg_type", 1247),
+    ("pg_description", 2609),
+];
+pub(super) const CLASS: u32 = 1259;
+pub(super) const CONSTRAINT: u32 = 2606;
+
+/// `'pg_class'::regclass`: the catalogs themselves are not listed in `pg_class`.
+pub(super) fn catalog_named(e: &Expr, data_type: &ast::DataType) -> Option<Expr> {
+    let type_name = data_type.to_string().to_lowercase();
+    if type_name.strip_prefix("pg_catalog.").unwrap_or(&type_name) != "regclass" {
+        return None;
+    }
+    let Expr::Value(value) = e else { return None };
+    let name = match &value.value {
+        ast::Value::SingleQuotedString(name) => name,
+        // The value is a name, or a number as text.
+        ast::Value::Placeholder(place) => {
+            return sql::parse::parse_expr(&format!("meridian_regclass(CAST({place} AS text))")).ok();
+        }
+        _ => return None,
+    };
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    let (_, number) = CATALOGS.iter().find(|(known, _)| *known == name)?;
+    sql::parse::parse_expr(&number.to_string()).ok()
+}
+
+/// Catalogs of what users cannot make here.
+const NOT_MADE: &[&str] = &[
+    "pg_aggregate",
+    "pg_am",
+    "pg_cast",
+    "pg_collation",
+    "pg_conversion",
+    "pg_default_acl",
+    "pg_language",
+    "pg_opclass",
+    "pg_operator",
+    "pg_opfamily",
+    "pg_proc",
+    "pg_transform",
+    "pg_ts_config",
+    "pg_ts_dict",
+    "pg_ts_parser",
+    "pg_ts_template",
+    "pg_type",
+];
+
+/// A question in words that can be planned; `None`: it is none of these.
+pub(super) fn question(statement: &Statement) -> Option<Statement> {
+    let Statement::Query(query) = statement else { return None };
+    let text = statement.to_string();
+    if text
+        == "SELECT description, classoid, objoid, objsubid FROM pg_catalog.pg_description ORDER BY \
+                classoid, objoid, objsubid"
+    {
+        return parse("SELECT * FROM pg_catalog.meridian_dump_comments");
+    }
+    if !text.contains("tableoid") && !text.contains("tbloid") {
+        return None;
+    }
+    let of = |table: &str, key: &str| {
+        let listed = list_of(query)?;
+        parse(&format!("SELECT * FROM pg_catalog.{table} WHERE {} ORDER BY 1, 2", condition(key, &listed)))
+    };
+    if text.contains("pg_options_to_table(attfdwoptions)") {
+        return of("meridian_dump_columns", "attrelid");
+    }
+    if text.contains("pg_get_indexdef(i.indexrelid)") {
+        return of("meridian_dump_indexes", "indrelid");
+    }
+    if text.contains("pg_get_expr(adbin, adrelid)") {
+        return of("meridian_dump_defaults", "adrelid");
+    }
+    if text.contains("is_identity_sequence") {
+        return parse("SELECT * FROM pg_catalog.meridian_dump_relations ORDER BY oid");
+    }
+    let mut statement = statement.clone();
+    let mut rewriting = Rewriting { found: false };
+    let _ = statement.visit(&mut rewriting);
+    rewriting.found.then_some(statement)
+}
+
+/// Whether a query asks what users have made of something that they cannot make.
+pub(super) fn is_of_nothing(select: &Select) -> bool {
+    let asks = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(e) if is_table_oid(e));
+    let first = select.from.first().and_then(|from| relation_name(&from.relation));
+    first.is_some_and(|name| NOT_MADE.contains(&name.as_str())) && select.projection.iter().any(asks)
+}
+
+fn is_table_oid(e: &Expr) -> bool {
+    match e {
+        Expr::Identifier(name) => name.value == "tableoid",
+        Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|name| name.value == "tableoid"),
+        _ => false,
+    }
+}
+
+fn parse(text: &str) -> Option<Statement> {
+    sql::parse::parse(text).ok()?.pop()
+}
+
+fn relation_name(relation: &TableFactor) -> Option<String> {
+    let TableFactor::Table { name, args: None, .. } = relation else { return None };
+    sql::names::parts(name).ok()?.pop()
+}
+
+/// Object ids in `unnest('{1,2}'::oid[])`, the first relation of a query.
+fn list_of(query: &Query) -> Option<Vec<u32>> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    listed(&select.from.first()?.relation)
+}
+
+fn listed(relation: &TableFactor) -> Option<Vec<u32>> {
+    let text = relation.to_string();
+    if !text.to_lowercase().starts_with("unnest(") {
+        return None;
+    }
+    let (_, rest) = text.split_once("'{")?;
+    let (numbers, _) = rest.split_once("}'")?;
+    numbers.split(',').filter(|word| !word.is_empty()).map(|word| word.trim().parse().ok()).collect()
+}
+
+fn condition(key: &str, listed: &[u32]) -> String {
+    let words: Vec<String> = listed.iter().map(ToString::to_string).collect();
+    if words.is_empty() { "false".into() } else { format!("{key} IN ({})", words.join(", ")) }
+}
+
+struct Rewriting {
+    found: bool,
+}
+
+impl VisitorMut for Rewriting {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.narrow(select);
+        self.tell(select);
+        ControlFlow::Continue(())
+    }
+}
+
+impl Rewriting {
+    /// `unnest('{1,2}') AS src (x) JOIN t ON src.x = t.y` as `t` where `t.y` is one of these.
+    fn narrow(&mut self, select: &mut Select) -> Option<()> {
+        let from = select.from.first_mut()?;
+        let numbers = listed(&from.relation)?;
+        let join = from.joins.first()?;
+        let (ast::JoinOperator::Join(ast::JoinConstraint::On(on))
+        | ast::JoinOperator::Inner(ast::JoinConstraint::On(on))) = &join.join_operator
+        else {
+            return None;
+        };
+        let text = on.to_string();
+        let (_, key) = text.trim_matches(['(', ')']).split_once('=')?;
+        let within = sql::parse::parse_expr(&condition(key.trim(), &numbers)).ok()?;
+        from.relation = from.joins.remove(0).relation;
+        select.selection = Some(match select.selection.take() {
+            None => within,
+            Some(given) => Expr::BinaryOp {
+                left: Box::new(within),
+                op: ast::BinaryOperator::And,
+                right: Box::new(Expr::Nested(Box::new(given))),
+            },
+        });
+        self.found = true;
+        Some(())
+    }
+
+    /// `tableoid` as the number that it is.
+    fn tell(&mut self, select: &mut Select) {
+        let relations = select.from.iter().flat_map(|from| {
+            std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+        });
+        let called: Vec<(String, u32)> = relations
+            .filter_map(|relation| {
+                let TableFactor::Table { alias, .. } = relation else { return None };
+                let name = relation_name(relation)?;
+                let mut made = CATALOGS.iter().filter(|(known, _)| !NOT_MADE.contains(known));
+                let (_, number) = made.find(|(known, _)| *known == name)?;
+                let alias = alias.as_ref().map_or(name, |alias| sql::names::fold(&alias.name));
+                Some((alias, *number))
+            })
+            .collect();
+        for item in &mut select.projection {
+            let (SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. }) = item else {
+                continue;
+            };
+            if !is_table_oid(e) {
+                continue;
+            }
+            let of = match e {
+                Expr::CompoundIdentifier(parts) => {
+                    parts.len().checked_sub(2).map(|at| sql::names::fold(&parts[at]))
+                }
+                _ => None,
+            };
+            let found = called.iter().find(|(alias, _)| of.as_ref().is_none_or(|of| of == alias));
+            let Some((_, number)) = found else { continue };
+            let Ok(expr) = sql::parse::parse_expr(&number.to_string()) else { continue };
+            let alias = match item {
+                SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
+                _ => ast::Ident::new("tableoid"),
+            };
+            *item = SelectItem::ExprWithAlias { expr, alias };
+            self.found = true;
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Tables made for `pg_dump`: relations, columns, defaults, indexes and comments as it asks for them.
+//!
+//! KEEPS: the columns of a table are numbered without holes, in all of these alike.
+
+use super::{CLASS, CONSTRAINT};
+use crate::context::Context;
+use crate::system::definitions::index_definition;
+use crate::system::pg_tables::{check_oid, has_primary_key, primary_key_oid, schema_oid};
+use crate::system::{Made, privileges};
+use base::comments::Commented;
+use base::roles::{Object, Privileges};
+use base::schema::{Identity, Table};
+use base::{DataType, Datum};
+use sql::lower::oid;
+use sql::types::type_modifier;
+
+const INT: DataType = DataType::Integer;
+const TEXT: DataType = DataType::Text;
+const BOOL: DataType = DataType::Boolean;
+
+fn int(i: impl Into<i64>) -> Datum {
+    Datum::Int(i.into())
+}
+fn text(s: impl AsRef<str>) -> Datum {
+    Datum::text(s)
+}
+fn no() -> Datum {
+    Datum::Bool(false)
+}
+
+/// A table for one of the questions; `None` if there is none of this name.
+pub(in crate::system) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
+    Some(match name {
+        "meridian_dump_relations" => relations(context),
+        "meridian_dump_columns" => columns(context),
+        "meridian_dump_defaults" => defaults(context),
+        "meridian_dump_indexes" => indexes(context),
+        "meridian_dump_comments" => comments(context),
+        _ => return None,
+    })
+}
+
+/// A column's number among those that are shown.
+fn place(table: &Table, column: usize) -> i64 {
+    table.visible_columns().filter(|(at, _)| *at <= column).count() as i64
+}
+
+fn places(table: &Table, columns: &[usize]) -> String {
+    columns.iter().map(|c| place(table, *c).to_string()).collect::<Vec<_>>().join(" ")
+}
+
+const RELATIONS: &[(&str, DataType)] = &[
+    ("tableoid", INT),
+    ("oid", INT),
+    ("relname", TEXT),
+    ("relnamespace", INT),
+    ("relkind", TEXT),
+    ("reltype", INT),
+    ("relowner", INT),
+    ("relchecks", INT),
+    ("relhasindex", BOOL),
+    ("relhasrules", BOOL),
+    ("relpages", INT),
+    ("relhastriggers", BOOL),
+    ("relpersistence", TEXT),
+    ("reloftype", INT),
+    ("relacl", TEXT),
+    ("acldefault", TEXT),
+    ("foreignserver", INT),
+    ("relfrozenxid", INT),
+    ("tfrozenxid", INT),
+    ("toid", INT),
+    ("toastpages", INT),
+    ("toast_reloptions", TEXT),
+    ("owning_tab", INT),
+    ("owning_col", INT),
+    ("reltablespace", TEXT),
+    ("relhasoids", BOOL),
+    ("relispopulated", BOOL),
+    ("relreplident", TEXT),
+    ("relrowsecurity", BOOL),
+    ("relforcerowsecurity", BOOL),
+    ("relminmxid", INT),
+    ("tminmxid", INT),
+    ("reloptions", TEXT),
+    ("checkoption", TEXT),
+    ("amname", TEXT),
+    ("is_identity_sequence", BOOL),
+    ("ispartition", BOOL),
+];
+
+/// Where rows live is no storage parameter of PostgreSQL's, and is left out.
+fn relations(context: &Context<'_>) -> Made {
+    let mut made = Made::new(RELATIONS);
+    let roles = &context.catalog.roles;
+    let mut add =
+        |id, name: &str, schema: &str, kind: &str, checks: usize, owned: Option<(u32, i64, bool)>| {
+            let object = Object::Relation(id);
+            let owner = roles.owner_of(&object);
+            let (of_kind, default) = match kind {
+                "S" => (Privileges::OF_SEQUENCE, "s"),
+                _ => (Privileges::OF_TABLE, "r"),
+            };
+            let default = privileges::default_list(context, default, owner);
+            let table = context.catalog.table(id);
+            made.rows.push(vec![
+                int(CLASS),
+                int(oid(id)),
+                text(name),
+                int(schema_oid(context, schema)),
+                text(kind),
+                int(0),
+                int(owner.0),
+                int(checks as i64),
+                Datum::Bool(table.is_some_and(|t| has_primary_key(t) || !t.indexes.is_empty())),
+                no(),
+                int(0),
+                no(),
+                text("p"),
+                int(0),
+                privileges::list(roles, &object, of_kind),
+                default.map_or(Datum::Null, text),
+                int(0),
+                int(0),
+                Datum::Null,
+                Datum::Null,
+                Datum::Null,
+                Datum::Null,
+                owned.map_or(Datum::Null, |(table, ..)| int(table)),
+                owned.map_or(Datum::Null, |(_, column, _)| int(column)),
+                Datum::Null,
+                no(),
+                Datum::Bool(true),
+                text("d"),
+                no(),
+                no(),
+                int(0),
+                Datum::Null,
+                text("{}"),
+                Datum::Null,
+                if kind == "r" { text("heap") } else { Datum::Null },
+                Datum::Bool(owned.is_some_and(|(.., is_identity)| is_identity)),
+                no(),
+            ]);
+        };
+    for table in context.catalog.tables.values() {
+        add(table.id, &table.name, &table.schema, "r", table.checks.len(), None);
+    }
+    for sequence in context.catalog.sequences.values() {
+        let owned = sequence.owner.and_then(|(of, column)| {
+            let table = context.catalog.table(of)?;
+            let is_identity = table.columns.get(column)?.identity == Identity::Always;
+            Some((oid(of), place(table, column), is_identity))
+        });
+        add(sequence.id, &sequence.name, &sequence.schema, "S", 0, owned);
+    }
+    for view in context.catalog.views.values() {
+        add(view.shape.id, &view.shape.name, &view.shape.schema, "v", 0, None);
+    }
+    made
+}
+
+const COLUMNS: &[(&str, DataType)] = &[
+    ("attrelid", INT),
+    ("attnum", INT),
+    ("attname", TEXT),
+    ("atttypmod", INT),
+    ("attstattarget", INT),
+    ("attstorage", TEXT),
+    ("typstorage", TEXT),
+    ("attnotnull", BOOL),
+    ("atthasdef", BOOL),
+    ("attisdropped", BOOL),
+    ("attlen", INT),
+    ("attalign", TEXT),
+    ("attislocal", BOOL),
+    ("atttypname", TEXT),
+    ("attoptions", TEXT),
+    ("attcollation", INT),
+    ("attfdwoptions", TEXT),
+    ("attcompression", TEXT),
+    ("attidentity", TEXT),
+    ("attmissingval", TEXT),
+    ("attgenerated", TEXT),
+];
+
+fn columns(context: &Context<'_>) -> Made {
+    let mut made = Made::new(COLUMNS);
+    for table in context.catalog.shapes() {
+        for (number, column) in table.visible_columns() {
+            let identity = if column.identity == Identity::Always { "a" } else { "" };
+            let type_name = match column.data_type {
+                sql::types::NUMERIC => "numeric".to_string(),
+                other => other.name(),
+            };
+            made.rows.push(vec![
+                int(oid(table.id)),
+                int(place(table, number)),
+                text(&column.name),
+                int(type_modifier(column.data_type)),
+                int(-1),
+                text("x"),
+                text("x"),
+                Datum::Bool(column.not_null),
+                Datum::Bool(column.default.is_some() && identity.is_empty()),
+                no(),
+                int(-1),
+                text("i"),
+                Datum::Bool(true),
+                text(type_name),
+                text(""),
+                int(0),
+                text(""),
+                text(""),
+                text(identity),
+                Datum::Null,
+                text(""),
+            ]);
+        }
+    }
+    made
+}
+
+fn defaults(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("adrelid", INT),
+        ("adnum", INT),
+        ("tableoid", INT),
+        ("oid", DataType::BigInt),
+        ("adsrc", TEXT),
+    ]);
+    for table in context.catalog.tables.values() {
+        for (number, column) in table.visible_columns() {
+            let Some(default) = &column.default else { continue };
+            if column.identity == Identity::Always {
+                continue;
+            }
+            let (relation, nth) = (oid(table.id), place(table, number));
+            let id = i64::from(relation) * 1600 + nth;
+            // A sequence is named with its schema, because a dump is read with no search path.
+            let owned = |s: &&std::sync::Arc<base::schema::Sequence>| s.owner == Some((table.id, number));
+            let source = match context.catalog.sequences.values().find(owned) {
+                Some(sequence) => {
+                    let name = format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name));
+                    format!("nextval('{}'::regclass)", name.replace('\'', "''"))
+                }
+                None => default.clone(),
+            };
+            made.rows.push(vec![int(relation), int(nth), int(2604u32), int(id), text(source)]);
+        }
+    }
+    made
+}
+
+fn quoted(name: &str) -> String {
+    sql::views::quoted(name).to_string()
+}
+
+const INDEXES: &[(&str, DataType)] = &[
+    ("indrelid", INT),
+    ("indexname", TEXT),
+    ("tableoid", INT),
+    ("oid", INT),
+    ("indexdef", TEXT),
+    ("indkey", TEXT),
+    ("indisclustered", BOOL),
+    ("contype", TEXT),
+    ("conname", TEXT),
+    ("condeferrable", BOOL),
+    ("condeferred", BOOL),
+    ("contableoid", INT),
+    ("conoid", INT),
+    ("condef", TEXT),
+    ("tablespace", TEXT),
+    ("indreloptions", TEXT),
+    ("indisreplident", BOOL),
+    ("parentidx", INT),
+    ("indnkeyatts", INT),
+    ("indnatts", INT),
+    ("indstatcols", TEXT),
+    ("indstatvals", TEXT),
+    ("indnullsnotdistinct", BOOL),
+];
+
+fn indexes(context: &Context<'_>) -> Made {
+    let mut made = Made::new(INDEXES);
+    for table in context.catalog.tables.values() {
+        let mut add = |number: u32, name: &str, columns: &[usize], unique: bool, kind: Option<&str>| {
+            let constraint = kind.map(|kind| {
+                let names = columns.iter().map(|c| quoted(&table.columns[*c].name)).collect::<Vec<_>>();
+                let words = if kind == "p" { "PRIMARY KEY" } else { "UNIQUE" };
+                format!("{words} ({})", names.join(", "))
+            });
+            let definition = index_definition(table, name, columns, unique);
+            made.rows.push(vec![
+                int(oid(table.id)),
+                text(name),
+                int(CLASS),
+                int(number),
+                text(definition),
+                text(places(table, columns)),
+                no(),
+                kind.map_or(Datum::Null, text),
+                kind.map_or(Datum::Null, |_| text(name)),
+                kind.map_or(Datum::Null, |_| no()),
+                kind.map_or(Datum::Null, |_| no()),
+                kind.map_or(Datum::Null, |_| int(CONSTRAINT)),
+                kind.map_or(Datum::Null, |_| int(number)),
+                constraint.map_or(Datum::Null, text),
+                Datum::Null,
+                Datum::Null,
+                no(),
+                Datum::Null,
+                int(columns.len() as i64),
+                int(columns.len() as i64),
+                text(""),
+                text(""),
+                no(),
+            ]);
+        };
+        if has_primary_key(table) {
+            add(primary_key_oid(table), &table.primary_key_name, &table.primary_key, true, Some("p"));
+        }
+        for index in &table.indexes {
+            let kind = index.constraint.then_some("u");
+            add(oid(index.id), &index.name, &index.columns, index.unique, kind);
+        }
+    }
+    made
+}
+
+/// Comments, with columns numbered as [`columns`] does.
+fn comments(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[("description", TEXT), ("classoid", INT), ("objoid", INT), ("objsubid", INT)]);
+    for (what, comment) in &context.catalog.comments.0 {
+        let (class, object, column) = match what {
+            Commented::Object(Object::Relation(id)) => (CLASS, oid(*id), 0),
+            Commented::Object(Object::Column(id, column)) => {
+                let Some(relation) = context.catalog.relation(*id) else { continue };
+                (CLASS, oid(*id), place(relation.shape(), *column as usize))
+            }
+            Commented::Object(Object::Schema(name)) => (2615, schema_oid(context, name), 0),
+            Commented::Constraint(id, name) => {
+                let Some(table) = context.catalog.table(*id) else { continue };
+                let index = table.indexes.iter().find(|index| index.name == *name);
+                let check = table.checks.iter().position(|check| check.name == *name);
+                let number = match (index, check) {
+                    (Some(index), _) => oid(index.id),
+                    (None, Some(nth)) => check_oid(table, nth),
+                    (None, None) => primary_key_oid(table),
+                };
+                (CONSTRAINT, number, 0)
+            }
+            _ => continue,
+        };
+        made.rows.push(vec![text(comment), int(class), int(object), int(column)]);
+    }
+    // The client looks for what it wants by halving.
+    made.rows.sort_by_key(|row| row[1..].iter().map(|value| value.int()).collect::<Vec<_>>());
+    made
+}

@@ -1,0 +1,281 @@
+//! What a cluster's tables are made of, as statements that make them again.
+//!
+//! KEEPS: what is read is what `psql` reads for `\d`. Roles, their passwords and privileges are not part of it.
+
+use crate::manifest::Statement;
+use crate::{literal, quoted, texts};
+use anyhow::{Context, bail};
+use std::collections::BTreeSet;
+use tokio_postgres::Client;
+
+/// A table that is there.
+pub struct Table {
+    oid: String,
+    pub schema: String,
+    pub name: String,
+    pub columns: Vec<Column>,
+}
+
+pub struct Column {
+    pub name: String,
+    data_type: String,
+    not_null: bool,
+    default: Option<String>,
+    /// As the system catalog has it: `d`, `a` or nothing.
+    identity: String,
+}
+
+/// Everything that is not rows.
+pub struct Schema {
+    pub before: Vec<Statement>,
+    pub tables: Vec<Table>,
+    pub after: Vec<Statement>,
+}
+
+const OURS: &str = "n.nspname NOT IN ('pg_catalog', 'information_schema', 'meridian', 'pg_toast')";
+
+impl Schema {
+    pub async fn read(client: &Client) -> anyhow::Result<Schema> {
+        let mut schema = Schema { before: Vec::new(), tables: tables(client).await?, after: Vec::new() };
+        let plain = |sql: String| Statement { sql, placement: None };
+        let names = format!("SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE {OURS} ORDER BY 1");
+        for row in texts(client, &names).await? {
+            let [Some(name)] = &row[..] else { bail!("a schema has no name") };
+            if name != "public" && !name.starts_with("pg_") {
+                schema.before.push(plain(format!("CREATE SCHEMA {}", quoted(name))));
+            }
+        }
+        let sequences = sequences(client, &schema.tables).await?;
+        schema.before.extend(sequences.into_iter().map(plain));
+        for table in &schema.tables {
+            let (made, indexes) = made(client, table).await?;
+            schema.before.push(made);
+            schema.after.extend(indexes.into_iter().map(plain));
+        }
+        Ok(schema)
+    }
+}
+
+/// Tables of users, in the order of their names.
+pub async fn tables(client: &Client) -> anyhow::Result<Vec<Table>> {
+    let sql = format!(
+        "SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND {OURS} ORDER BY 2, 3"
+    );
+    let mut tables = Vec::new();
+    for row in texts(client, &sql).await? {
+        let [Some(oid), Some(schema), Some(name)] = &row[..] else { bail!("a table has no name") };
+        let columns = columns(client, oid).await?;
+        tables.push(Table { oid: oid.clone(), schema: schema.clone(), name: name.clone(), columns });
+    }
+    Ok(tables)
+}
+
+async fn columns(client: &Client, table: &str) -> anyhow::Result<Vec<Column>> {
+    let sql = format!(
+        "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
+         pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity \
+         FROM pg_catalog.pg_attribute a \
+         LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+         WHERE a.attrelid = {table} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+    );
+    let column = |row: Vec<Option<String>>| {
+        let [name, data_type, not_null, default, identity] =
+            <[Option<String>; 5]>::try_from(row).ok().context("a column has five fields")?;
+        Ok(Column {
+            name: name.context("a column has no name")?,
+            data_type: data_type.context("a column has no type")?,
+            not_null: not_null.as_deref() == Some("t"),
+            default,
+            identity: identity.unwrap_or_default(),
+        })
+    };
+    texts(client, &sql).await?.into_iter().map(column).collect()
+}
+
+impl Column {
+    /// Whether it is a `serial` column: its default counts a sequence that was made with the table.
+    fn is_serial(&self, table: &str) -> bool {
+        let sequence = format!("{table}_{}_seq", self.name);
+        let counts = |default: &String| default.starts_with("nextval('") && default.contains(&sequence);
+        self.identity.is_empty() && self.default.as_ref().is_some_and(counts)
+    }
+}
+
+/// Sequences that belong to no column: the others are made with their tables.
+async fn sequences(client: &Client, tables: &[Table]) -> anyhow::Result<Vec<String>> {
+    let owned: BTreeSet<(String, String)> = tables
+        .iter()
+        .flat_map(|table| {
+            let own = table.columns.iter().filter(|c| !c.identity.is_empty() || c.is_serial(&table.name));
+            own.map(|column| (table.schema.clone(), format!("{}_{}_seq", table.name, column.name)))
+        })
+        .collect();
+    let sql = format!(
+        "SELECT n.nspname, c.relname, s.seqstart, s.seqincrement FROM pg_catalog.pg_sequence s \
+         JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE {OURS} ORDER BY 1, 2"
+    );
+    let mut made = Vec::new();
+    for row in texts(client, &sql).await? {
+        let [Some(schema), Some(name), Some(start), Some(step)] = &row[..] else {
+            bail!("a sequence has no name")
+        };
+        if !owned.contains(&(schema.clone(), name.clone())) {
+            let name = format!("{}.{}", quoted(schema), quoted(name));
+            made.push(format!("CREATE SEQUENCE {name} INCREMENT BY {step} START WITH {start}"));
+        }
+    }
+    Ok(made)
+}
+
+/// The statement that makes a table with its constraints, and those that make its indexes.
+async fn made(client: &Client, table: &Table) -> anyhow::Result<(Statement, Vec<String>)> {
+    let mut parts: Vec<String> = table.columns.iter().map(|column| of_column(table, column)).collect();
+    let sql = format!(
+        "SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint \
+         WHERE conrelid = {} AND contype IN ('p', 'u', 'c', 'f', 'x') ORDER BY contype DESC, conname",
+        table.oid
+    );
+    let (mut keys, mut checks) = (BTreeSet::new(), Vec::new());
+    for row in texts(client, &sql).await? {
+        let [Some(name), Some(kind), Some(definition)] = &row[..] else { bail!("a constraint has no name") };
+        match kind.as_str() {
+            "p" | "u" => _ = keys.insert(name.clone()),
+            "c" => checks.push(format!("CONSTRAINT {} {definition}", quoted(name))),
+            _ => bail!(
+                "table {}.{} has a constraint that a backup cannot hold: {definition}",
+                table.schema,
+                table.name
+            ),
+        }
+    }
+    let full_name = format!("{}.{}", quoted(&table.schema), quoted(&table.name));
+    let mut indexes = Vec::new();
+    for index in indexes_of(client, table).await? {
+        let columns = index.columns.join(", ");
+        let (name, unique) = (quoted(&index.name), if index.is_unique { "UNIQUE " } else { "" });
+        match keys.contains(&index.name) {
+            true if index.is_primary => parts.push(format!("CONSTRAINT {name} PRIMARY KEY ({columns})")),
+            true => parts.push(format!("CONSTRAINT {name} UNIQUE ({columns})")),
+            false => indexes.push(format!("CREATE {unique}INDEX {name} ON {full_name} ({columns})")),
+        }
+    }
+    parts.extend(checks);
+    let sql = format!("CREATE TABLE {full_name} ({})", parts.join(", "));
+    Ok((Statement { sql, placement: placement(client, table).await? }, indexes))
+}
+
+fn of_column(table: &Table, column: &Column) -> String {
+    if column.is_serial(&table.name) {
+        let data_type = match column.data_type.as_str() {
+            "smallint" => "smallserial",
+            "bigint" => "bigserial",
+            _ => "serial",
+        };
+        return format!("{} {data_type}", quoted(&column.name));
+    }
+    let mut text = format!("{} {}", quoted(&column.name), column.data_type);
+    if column.not_null {
+        text.push_str(" NOT NULL");
+    }
+    match column.identity.as_str() {
+        "a" => text.push_str(" GENERATED ALWAYS AS IDENTITY"),
+        "d" => text.push_str(" GENERATED BY DEFAULT AS IDENTITY"),
+        _ => {
+            if let Some(default) = &column.default {
+                text.push_str(&format!(" DEFAULT {default}"));
+            }
+        }
+    }
+    text
+}
+
+struct Index {
+    name: String,
+    is_unique: bool,
+    is_primary: bool,
+    /// Quoted.
+    columns: Vec<String>,
+}
+
+async fn indexes_of(client: &Client, table: &Table) -> anyhow::Result<Vec<Index>> {
+    let sql = format!(
+        "SELECT i.indexrelid, c.relname, i.indisunique, i.indisprimary, i.indnatts FROM pg_catalog.pg_index i \
+         JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = {} ORDER BY c.relname",
+        table.oid
+    );
+    let mut indexes = Vec::new();
+    for row in texts(client, &sql).await? {
+        let [Some(oid), Some(name), Some(is_unique), Some(is_primary), Some(count)] = &row[..] else {
+            bail!("an index has no name")
+        };
+        let mut columns = Vec::new();
+        for nth in 1..=count.parse::<u32>().context("an index has no columns")? {
+            let sql = format!("SELECT pg_catalog.pg_get_indexdef({oid}, {nth}, false)");
+            let found = texts(client, &sql).await?;
+            let found = found.into_iter().flatten().next().flatten().context("an index has no column")?;
+            // Quoted or not, by what answers.
+            let bare = found.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            columns.push(quoted(&bare.map_or(found.clone(), |bare| bare.replace("\"\"", "\""))));
+        }
+        let (is_unique, is_primary) = (is_unique == "t", is_primary == "t");
+        indexes.push(Index { name: name.clone(), is_unique, is_primary, columns });
+    }
+    Ok(indexes)
+}
+
+/// Where the table lives, as options of CREATE TABLE.
+async fn placement(client: &Client, table: &Table) -> anyhow::Result<Option<String>> {
+    let sql = format!("SELECT reloptions FROM pg_catalog.pg_class WHERE oid = {}", table.oid);
+    let found = texts(client, &sql).await?.into_iter().flatten().next().flatten();
+    let Some(text) = found else { return Ok(None) };
+    let options = options(&text).with_context(|| {
+        format!("table {}.{} has options that cannot be read: {text}", table.schema, table.name)
+    })?;
+    let options = options.into_iter().map(|(name, value)| format!("{name} = {}", literal(&value)));
+    let options: Vec<String> = options.collect();
+    Ok((!options.is_empty()).then(|| format!("WITH ({})", options.join(", "))))
+}
+
+/// `{home_by=region,"home_map=us=1,eu=2"}`, an array of texts.
+fn options(text: &str) -> Option<Vec<(String, String)>> {
+    let inside = text.strip_prefix('{')?.strip_suffix('}')?;
+    let (mut all, mut one, mut is_quoted, mut is_escaped) = (Vec::new(), String::new(), false, false);
+    for c in inside.chars() {
+        match c {
+            _ if is_escaped => {
+                one.push(c);
+                is_escaped = false;
+            }
+            '\\' => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => all.push(std::mem::take(&mut one)),
+            _ => one.push(c),
+        }
+    }
+    if !one.is_empty() {
+        all.push(one);
+    }
+    all.iter().map(|one| one.split_once('=').map(|(name, value)| (name.into(), value.into()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_from_an_array_of_texts() {
+        let read = |text| {
+            options(text).map(|all| all.into_iter().map(|(n, v)| format!("{n}:{v}")).collect::<Vec<_>>())
+        };
+        assert_eq!(read("{}"), Some(vec![]));
+        assert_eq!(read("{home=us}"), Some(vec!["home:us".into()]));
+        assert_eq!(
+            read(r#"{home_by=r,"home_map=a=us,\"b\"=eu"}"#),
+            Some(vec!["home_by:r".into(), "home_map:a=us,\"b\"=eu".into()])
+        );
+        assert_eq!(read("home=us"), None);
+        assert_eq!(read("{home}"), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Views: stored queries, as the catalog keeps them.
+//!
+//! KEEPS: a definition names every table and view with its schema, so it means the same under any search path; what
+//! `uses` does not list, the definition does not read; no view uses itself, however indirectly.
+
+use crate::error::SqlResult;
+use crate::schema::{Catalog, Column, Identity, Placement, Table, stale_schema};
+use crate::{DataType, Datum, TableId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// Id, name and columns. It has no key and no rows; privileges and catalogs look at it as at a table.
+    pub shape: Arc<Table>,
+    /// Object ids of the columns' types as clients see them, for types that are no [`DataType`].
+    pub type_oids: Vec<u32>,
+    /// The query as SQL text.
+    pub definition: String,
+    /// Tables and views that it reads, with the columns of theirs that it may name.
+    pub uses: BTreeMap<TableId, Vec<usize>>,
+}
+
+impl View {
+    /// What a view looks like from outside.
+    pub fn shape(id: TableId, schema: String, name: String, columns: Vec<(String, DataType)>) -> Table {
+        let column = |(name, data_type)| Column {
+            name,
+            data_type,
+            not_null: false,
+            default: None,
+            missing: Datum::Null,
+            identity: Identity::No,
+            hidden: false,
+        };
+        Table {
+            id,
+            schema,
+            name,
+            version: 0,
+            columns: columns.into_iter().map(column).collect(),
+            primary_key: Vec::new(),
+            primary_key_name: String::new(),
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            foreign: Default::default(),
+            placement: Placement::Replicated,
+        }
+    }
+}
+
+/// A table or a view.
+#[derive(Clone, Copy, Debug)]
+pub enum Relation<'a> {
+    Table(&'a Arc<Table>),
+    View(&'a Arc<View>),
+}
+
+impl<'a> Relation<'a> {
+    pub fn shape(self) -> &'a Arc<Table> {
+        match self {
+            Relation::Table(table) => table,
+            Relation::View(view) => &view.shape,
+        }
+    }
+}
+
+impl Catalog {
+    /// Errors: 40001 if another relation has taken the name meanwhile.
+    pub(crate) fn put_view(&mut self, view: &View) -> SqlResult<()> {
+        let id = view.shape.id;
+        let other = self.relation_named(&view.shape.schema, &view.shape.name);
+        if other.is_some_and(|other| other.shape().id != id) {
+            return Err(stale_schema());
+        }
+        self.next_id = self.next_id.max(id.0 + 1);
+        self.views.insert(id, Arc::new(view.clone()));
+        Ok(())
+    }
+    pub(crate) fn drop_view(&mut self, id: TableId) -> SqlResult<()> {
+        self.views.remove(&id).ok_or_else(stale_schema)?;
+        Arc::make_mut(&mut self.roles).forget_relation(id);
+        Ok(())
+    }
+    pub fn view_named(&self, schema: &str, name: &str) -> Option<&Arc<View>> {
+        self.views.values().find(|v| v.shape.schema == schema && v.shape.name == name)
+    }
+    /// A table or a view by its id.
+    pub fn relation(&self, id: TableId) -> Option<Relation<'_>> {
+        let view = || self.views.get(&id).map(Relation::View);
+        self.table(id).map(Relation::Table).or_else(view)
+    }
+    /// A table or a view by its name.
+    pub fn relation_named(&self, schema: &str, name: &str) -> Option<Relation<'_>> {
+        let view = || self.view_named(schema, name).map(Relation::View);
+        self.table_named(schema, name).map(Relation::Table).or_else(view)
+    }
+    /// Tables and views as they look from outside.
+    pub fn shapes(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values().chain(self.views.values().map(|view| &view.shape))
+    }
+}

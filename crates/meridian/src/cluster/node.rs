@@ -1,0 +1,469 @@
+//! One node in this process.
+//!
+//! A node whose engine keeps records recovers from them; the node of another engine goes through its log of inputs.
+//!
+//! KEEPS: no client is served before the node has recovered; and not before it has heard every other node
+//! once, in this start or an earlier one. A node whose directory is new cannot know whether it had another one: the
+//! others do, and refuse it ([`runtime::tcp::handshake`]); then it stops.
+
+use super::plan::Plan;
+use super::probes::{self, Checks};
+use super::status::{NodeStatus, PeerTold};
+use crate::connection_threads::ConnectionThreads;
+use crate::database::{self, DataArgs, IDLE_NS, QUIET_IDLE_NS, Refusals};
+use crate::directory;
+use crate::front_end::{self, Front, FrontEnd};
+use crate::member::Served;
+use crate::security::{self, SecurityArgs};
+use anyhow::{Context, anyhow, bail};
+use base::NodeId;
+use base::topology::Topology;
+use node::clocks::ClockOptions;
+use node::request::{RegionState, Request};
+use node::{Node, Options};
+use runtime::tcp::{Hello, Life, Lives, Network, Purpose, TcpLinks, TcpOptions};
+use runtime::{Clock, DataDir, Host};
+use server::auth::Authenticator;
+use session::OldVersions;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use txn::any::{AnyEngine, EngineOptions};
+use txn::engine::Engine;
+
+/// How long a node waits between two looks at what it waits for.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often a running node looks whether it has to stop.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+/// How long a node waits before it tries again to give user root its first password.
+const GIVE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How long sessions may stay in a transaction when the node drains, and after that in a statement.
+const TRANSACTIONS_MAX: Duration = Duration::from_secs(5);
+/// How long others have to take over what this node leads.
+const HAND_OVER_MAX: Duration = Duration::from_secs(3);
+/// What a clock may have shown before is recorded a second ahead.
+const WAITS_FOR_CLOCK: Duration = Duration::from_millis(1_500);
+
+/// What the node is at.
+#[derive(Clone, Debug)]
+enum Phase {
+    Replaying,
+    /// It has never heard these nodes.
+    Meeting(Vec<String>),
+    /// User root is about to get its first password.
+    Opening,
+    Serving,
+    /// It hands over what it leads and ends its sessions, and then itself.
+    Draining,
+}
+
+/// A node and what is known of it.
+struct Running<P: Served> {
+    plan: Plan,
+    host: Arc<Host<P>>,
+    links: Arc<TcpLinks>,
+    phase: Mutex<Phase>,
+    /// Told once when the node is to drain.
+    drains: Notify,
+    sql: SocketAddr,
+    starts: u64,
+    began: Instant,
+}
+
+/// Runs until it is told to stop. Errors: it cannot start, or must not go on.
+pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow::Result<()> {
+    let path = data.data.as_ref().ok_or_else(|| {
+        anyhow!(
+            "--data is missing: a node of a cluster keeps what it promised to the others in a directory; without it a \
+             restart would break those promises"
+        )
+    })?;
+    plan.database.limits()?;
+    let authenticator = Authenticator::new(security.settings(plan.database.listen)?);
+    let root_password = security.root_password()?;
+    let _rereads = security::reread_on_hangup(&authenticator, security, plan.database.listen)?;
+    let sql = SocketAddr::new(plan.database.listen, plan.database.port);
+    // Ports first: nothing is started if one is taken.
+    let threads = ConnectionThreads::start(plan.name())?;
+    drop(listen(&threads, sql).await?);
+    let address = plan.node_listener()?;
+    let network = Network::bind(address).with_context(|| {
+        format!("cannot listen on {address} for other nodes; see --nodes and --listen-nodes")
+    })?;
+    let probes = match plan.http {
+        Some(address) => {
+            let bound = probes::bind(address).await;
+            Some(bound.with_context(|| format!("cannot listen on {address}; see --http"))?)
+        }
+        None => None,
+    };
+    let mut made_with = plan.settings.clone();
+    made_with.push(("--cluster", plan.cluster.clone()));
+    made_with.push(("--node", plan.name().to_string()));
+    let mut directory = directory::open(path, &plan.database, made_with, data.any_build)?;
+    let lives = Lives::begin(path).map_err(|error| anyhow!("{error}"))?;
+    let mut tasks = JoinSet::new();
+    let checks = Arc::new(OnceLock::new());
+    if let Some(listener) = probes {
+        tasks.spawn(probes::serve(listener, checks_of(&checks)));
+    }
+    let way_in =
+        WayIn { sql, network, threads, authenticator, root_password, data: path.clone(), checks, tasks };
+    let (me, topology) = (plan.me, plan.topology.clone());
+    let engine = plan.database.engine_options(&topology)?.recorded();
+    if let Some(warning) = engine.survival_warning(&topology) {
+        eprintln!("warning: --survive {}: {warning}.", plan.database.survive);
+    }
+    let is_recorded = engine.keeps_records();
+    let (make_engine, lives_before) = former_lives(&lives, &topology, me, &engine)?;
+    let engine = engine.resting(if is_recorded { IDLE_NS } else { QUIET_IDLE_NS });
+    let procedures = Arc::new(workload::procedures());
+    let node = |life, options| {
+        // A message may take no time at all, so clocks are compared without a least delay.
+        let clocks = Some(ClockOptions::default());
+        let options = Options { incarnation: plan.incarnation(), clocks, ..options };
+        let engine = make_engine(topology.clone(), me, life, engine.clone());
+        Node::new(me, topology.clone(), procedures.clone(), engine, options)
+    };
+    if is_recorded {
+        let make = |life| node(lives_before + life, Options::default());
+        let recovered = directory.records(me, data.checkpoint_mib << 20, make)?;
+        directory.begin()?;
+        // Where the machine's clock was set back by more, the comparison with the others' clocks finds it.
+        let clock = Clock::after(recovered.clock, WAITS_FOR_CLOCK);
+        let host = Host::with_records(me, recovered.process, clock, recovered.log);
+        run_node(plan, &directory, lives, host, way_in, async || Ok(())).await
+    } else {
+        let node = node(1, directory::quiet(plan.incarnation()));
+        let (node, log) = directory::keep(&directory, &topology, me, node)?;
+        directory.begin()?;
+        let host = Host::with_log(me, node, Clock::new(), log);
+        let replayed = host.clone();
+        let recovered = async move || directory::replayed(&[replayed]).await;
+        run_node(plan, &directory, lives, host, way_in, recovered).await
+    }
+}
+
+type MakeEngine = fn(Arc<Topology>, NodeId, u32, EngineOptions) -> AnyEngine;
+
+/// How the node's engine is made, and how many lives the node had in a directory that is lost. One that has lost a
+/// directory begins with a copy, in a life after those. Errors: it cannot.
+fn former_lives(
+    lives: &Lives,
+    topology: &Arc<Topology>,
+    me: NodeId,
+    engine: &EngineOptions,
+) -> anyhow::Result<(MakeEngine, u32)> {
+    let Some(before) = lives.replaces() else { return Ok((AnyEngine::new, 0)) };
+    let could = AnyEngine::new(topology.clone(), me, 1, engine.clone()).check_rejoins();
+    could.map_err(|error| anyhow!("--data: it replaces a lost directory: {error}"))?;
+    Ok((AnyEngine::rejoining, u32::try_from(before).context("a node of so many lives")?))
+}
+
+/// How others reach a node, and who may.
+struct WayIn {
+    sql: SocketAddr,
+    network: Network,
+    threads: ConnectionThreads,
+    authenticator: Arc<Authenticator>,
+    root_password: Option<String>,
+    data: PathBuf,
+    /// Filled in once there is a node to ask.
+    checks: Arc<OnceLock<Checks>>,
+    tasks: JoinSet<()>,
+}
+
+/// `recovered` waits until the node knows what it knew before.
+async fn run_node<P: Served>(
+    plan: Plan,
+    directory: &DataDir,
+    lives: Lives,
+    host: Arc<Host<P>>,
+    way_in: WayIn,
+    recovered: impl AsyncFnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let running = Arc::new(Running::new(plan, directory, lives, host, way_in.sql));
+    _ = way_in.checks.set(checks(&running));
+    let driver = running.host.start(running.links.clone());
+    let ended = tokio::select! {
+        ended = serve(&running, way_in, recovered) => ended,
+        signal = told_to_stop(&running) => signal,
+    };
+    running.host.stop();
+    // It never panics: steps are fenced.
+    _ = driver.join();
+    running.host.join_writers();
+    ended
+}
+
+/// Ctrl-C, or what a supervisor sends: a node that serves clients drains first, and a second one ends it at once.
+async fn told_to_stop<P: Served>(running: &Running<P>) -> anyhow::Result<()> {
+    #[cfg(unix)]
+    let mut end = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    loop {
+        #[cfg(unix)]
+        tokio::select! {
+            signal = tokio::signal::ctrl_c() => signal?,
+            _ = end.recv() => {}
+        }
+        #[cfg(not(unix))]
+        tokio::signal::ctrl_c().await?;
+        if running.begin_to_drain().is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Ends what clients and other nodes have here, so that nothing is lost and little is refused when the process ends.
+async fn drain<P: Served>(running: &Running<P>, front_end: &FrontEnd) {
+    let told =
+        format!("Node {} drains: it hands over what it leads and ends its sessions.", running.plan.name());
+    // Whether anybody reads it or not.
+    _ = writeln!(std::io::stdout(), "{told}");
+    let begin = Instant::now();
+    let (left, leads) = tokio::join!(front_end.drain(TRANSACTIONS_MAX), hand_over(running));
+    if left > 0 {
+        tracing::warn!("{left} sessions are left and are cut off: their statements take too long");
+    }
+    if leads > 0 {
+        tracing::warn!("nobody has taken over {leads} sequences: they are missed when this node is gone");
+    }
+    tracing::info!("drained in {} ms", begin.elapsed().as_millis());
+}
+
+/// Answers how much is led here still.
+async fn hand_over<P: Served>(running: &Running<P>) -> usize {
+    let begin = Instant::now();
+    if running.host.request(Request::HandOver).await.is_err() {
+        return 0;
+    }
+    loop {
+        let leads = running.host.inspect(|served| served.node().engine().leads());
+        if leads == 0 || begin.elapsed() >= HAND_OVER_MAX {
+            return leads;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn listen(threads: &ConnectionThreads, sql: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
+    let listener = front_end::bind(threads, sql).await;
+    listener.with_context(|| format!("cannot listen on {sql}; choose another port with --port"))
+}
+
+async fn serve<P: Served>(
+    running: &Arc<Running<P>>,
+    way_in: WayIn,
+    recovered: impl AsyncFnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let WayIn { sql, mut network, threads, authenticator, root_password, data, mut tasks, .. } = way_in;
+    recovered().await?;
+    let asked = running.clone();
+    running.links.answer_status(move || serde_json::to_vec(&asked.status()).unwrap_or_default());
+    let drains = running.clone();
+    running.links.drain_when_told(move || drains.begin_to_drain());
+    network.start(&running.links, &running.host);
+    loop {
+        let unmet = running.links.unmet();
+        running.check()?;
+        if unmet.is_empty() {
+            break;
+        }
+        running.enters(Phase::Meeting(unmet));
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let (plan, procedures) = (&running.plan, Arc::new(workload::procedures()));
+    let listener = listen(&threads, sql).await?;
+    let front = Front {
+        args: &plan.database,
+        procedures: &procedures,
+        authenticator: &authenticator,
+        data: Some(&data),
+    };
+    let way_in = (threads, listener);
+    let front_end = front.open_one(&running.host, &plan.topology, plan.incarnation(), way_in, None)?;
+    let limits = OldVersions {
+        bytes_max: plan.database.old_versions_mib << 20,
+        age_max: Duration::from_secs(plan.database.old_versions_age),
+    };
+    tasks.spawn(session::limit_old_versions(vec![front_end.gateway.clone()], limits));
+    if let Some(password) = root_password {
+        running.enters(Phase::Opening);
+        // Another node may be giving it one at the same time, and regions may be out of reach.
+        while let Err(error) = security::give_root(front_end.gateway.clone(), &password).await {
+            running.check()?;
+            tracing::warn!("{error:#}; this is tried again");
+            tokio::time::sleep(GIVE_AGAIN_AFTER).await;
+        }
+    }
+    running.enters(Phase::Serving);
+    running.announce(&front_end);
+    let mut refusals = Refusals::default();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(WATCH_EVERY) => {}
+            () = running.drains.notified() => {
+                drain(running, &front_end).await;
+                return Ok(());
+            }
+        }
+        database::log_refusals(std::slice::from_ref(&running.host), &mut refusals);
+        running.check()?;
+    }
+}
+
+impl<P: Served> Running<P> {
+    fn new(plan: Plan, directory: &DataDir, lives: Lives, host: Arc<Host<P>>, sql: SocketAddr) -> Running<P> {
+        let starts = lives.starts();
+        let life = Life {
+            directory: directory.incarnation().0,
+            starts,
+            process: base::hash::digest(&(host.now().0, std::process::id())),
+        };
+        let settings = plan.settings.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        let hello = Hello {
+            purpose: Purpose::Messages,
+            cluster: plan.cluster.clone(),
+            node: plan.me,
+            name: plan.name().to_string(),
+            settings,
+            topology_digest: plan.topology_digest(),
+            life,
+            program: env!("CARGO_PKG_VERSION").to_string(),
+        };
+        let links = TcpLinks::new(TcpOptions {
+            hello,
+            nodes: plan.nodes.clone(),
+            security: plan.security.clone(),
+            lives,
+        });
+        Running {
+            plan,
+            host,
+            links: Arc::new(links),
+            phase: Mutex::new(Phase::Replaying),
+            drains: Notify::new(),
+            sql,
+            starts,
+            began: Instant::now(),
+        }
+    }
+
+    fn enters(&self, phase: Phase) {
+        let mut now = self.phase.lock().expect("nobody panics while holding it");
+        if let (Phase::Replaying, Phase::Meeting(unmet)) = (&*now, &phase) {
+            println!("A first start waits until every node has been heard: {}.", unmet.join(", "));
+        }
+        *now = phase;
+    }
+    fn phase(&self) -> Phase {
+        self.phase.lock().expect("nobody panics while holding it").clone()
+    }
+
+    /// Errors: it serves no clients, or drains already.
+    fn begin_to_drain(&self) -> Result<(), String> {
+        let mut now = self.phase.lock().expect("nobody panics while holding it");
+        match &*now {
+            Phase::Serving => {
+                *now = Phase::Draining;
+                self.drains.notify_one();
+                Ok(())
+            }
+            Phase::Draining => Err("the node drains already".into()),
+            _ => Err("the node does not serve clients yet; end its process".into()),
+        }
+    }
+
+    fn announce(&self, front_end: &FrontEnd) {
+        let (ip, port) = (front_end.address.ip(), front_end.address.port());
+        println!("Node {} serves clients. Ctrl-C ends the process.", self.plan.name());
+        println!("{:<16} psql -h {ip} -p {port} -U root meridian", self.plan.name());
+    }
+
+    /// Errors: the node has stopped or must not go on.
+    fn check(&self) -> anyhow::Result<()> {
+        if let Some(why) = self.links.ended() {
+            bail!("{why}");
+        }
+        if self.host.is_gone() {
+            bail!("node {} has stopped; the log above says why", self.plan.name());
+        }
+        Ok(())
+    }
+
+    /// Errors: it does not serve clients, and why.
+    fn check_ready(&self) -> Result<(), String> {
+        self.check().map_err(|error| error.to_string())?;
+        match self.phase() {
+            Phase::Replaying => return Err(REPLAYING.into()),
+            Phase::Meeting(unmet) => {
+                return Err(format!(
+                    "a first start waits until every node has been heard: {}",
+                    unmet.join(", ")
+                ));
+            }
+            Phase::Opening => return Err("user root is about to get its first password".into()),
+            Phase::Draining => return Err("the node drains".into()),
+            Phase::Serving => {}
+        }
+        self.host.inspect(|served| {
+            let node = served.node();
+            let here = self.plan.topology.region_of(self.plan.me);
+            let is_fenced = node
+                .regions()
+                .iter()
+                .any(|health| health.region == here && health.state == RegionState::Fenced);
+            if is_fenced {
+                return Err("the node has fenced itself: its clock is provably wrong, see SHOW CLOCKS".into());
+            }
+            node.engine().absent().map_or(Ok(()), |error| Err(error.message.clone()))
+        })
+    }
+
+    fn status(&self) -> NodeStatus {
+        let why = self.check_ready().err();
+        let regions = match self.phase() {
+            Phase::Serving | Phase::Draining => self.host.inspect(|served| served.node().regions()),
+            _ => Vec::new(),
+        };
+        let region = |health: &txn::engine::RegionHealth| {
+            (self.plan.topology.region_name(health.region).to_string(), health.state.name().to_string())
+        };
+        NodeStatus {
+            node: self.plan.name().to_string(),
+            cluster: self.plan.cluster.clone(),
+            program: env!("CARGO_PKG_VERSION").to_string(),
+            ready: why.is_none(),
+            why,
+            sql: self.sql.to_string(),
+            starts: self.starts,
+            up_s: self.began.elapsed().as_secs(),
+            regions: regions.iter().map(region).collect(),
+            peers: self.links.peers().into_iter().map(PeerTold::from).collect(),
+        }
+    }
+}
+
+/// What a node answers that goes through its log.
+const REPLAYING: &str = "the node goes through its log";
+
+/// Health checks from before there is a node to ask.
+fn checks_of(node: &Arc<OnceLock<Checks>>) -> Checks {
+    let (live, ready) = (node.clone(), node.clone());
+    Checks {
+        live: Arc::new(move || live.get().map_or(Ok(()), |checks| (checks.live)())),
+        ready: Arc::new(move || ready.get().map_or_else(|| Err(REPLAYING.into()), |checks| (checks.ready)())),
+    }
+}
+
+fn checks<P: Served>(running: &Arc<Running<P>>) -> Checks {
+    let (live, ready) = (running.clone(), running.clone());
+    Checks {
+        live: Arc::new(move || live.check().map_err(|error| error.to_string())),
+        ready: Arc::new(move || ready.check_ready()),
+    }
+}

@@ -1,0 +1,76 @@
+//! How an operator's commands reach the nodes of a cluster: with what a node's configuration says.
+
+use super::plan::{ClusterArgs, node_address};
+use anyhow::{Context, anyhow};
+use base::NodeId;
+use runtime::tcp::{Hello, Life, Owner, Purpose, Security};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+#[derive(clap::Args, Debug)]
+pub struct OperatorArgs {
+    /// Configuration of any node of the cluster
+    #[arg(long, env = "MERIDIAN_CONFIG", value_name = "FILE")]
+    pub config: PathBuf,
+    /// Whose certificate to show: client NAME (client.NAME.crt and .key beside ca.crt); by default the node's of the file
+    #[arg(long, value_name = "NAME")]
+    pub client: Option<String>,
+    /// Directory of certificates, if not that of the configuration
+    #[arg(long, env = "MERIDIAN_CERTS", value_name = "DIR")]
+    pub certs: Option<PathBuf>,
+}
+
+/// The part of a node's configuration that says how to reach the cluster.
+#[derive(Deserialize)]
+pub struct Reach {
+    nodes: Vec<String>,
+    pub node: String,
+    cluster: String,
+    certs: Option<PathBuf>,
+    #[serde(default, rename = "insecure-nodes")]
+    insecure_nodes: bool,
+    pub data: Option<PathBuf>,
+    #[serde(default)]
+    pub survive: u8,
+}
+
+/// A way to every node.
+pub struct Operator {
+    pub reach: Reach,
+    pub security: Security,
+    /// Name and address of each node, by number.
+    pub nodes: Vec<(String, String)>,
+    hello: Hello,
+}
+
+impl Operator {
+    /// Errors: the configuration cannot be read, or has no certificates.
+    pub fn new(args: &OperatorArgs) -> anyhow::Result<Operator> {
+        let shown = args.config.display();
+        let text = std::fs::read_to_string(&args.config).with_context(|| format!("cannot read {shown}"))?;
+        let reach: Reach = toml::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+        let nodes: Result<Vec<_>, _> = reach.nodes.iter().map(|text| node_address(text)).collect();
+        let cluster = ClusterArgs {
+            nodes: nodes.map_err(|why| anyhow!("{shown}: nodes: {why}"))?,
+            certs: args.certs.clone().or(reach.certs.clone()),
+            insecure_nodes: reach.insecure_nodes,
+            ..ClusterArgs::default()
+        };
+        let owner = args.client.clone().map_or(Owner::Node(reach.node.clone()), Owner::Client);
+        let hello = Hello {
+            purpose: Purpose::Status,
+            cluster: reach.cluster.clone(),
+            node: NodeId(u16::MAX),
+            name: owner.to_string(),
+            settings: Vec::new(),
+            topology_digest: 0,
+            life: Life { directory: 0, starts: 0, process: 0 },
+            program: env!("CARGO_PKG_VERSION").to_string(),
+        };
+        Ok(Operator { security: cluster.security(&owner)?, nodes: cluster.nodes, hello, reach })
+    }
+
+    pub fn hello(&self, purpose: Purpose) -> Hello {
+        Hello { purpose, ..self.hello.clone() }
+    }
+}

@@ -1,0 +1,130 @@
+//! How the nodes of a cluster are, asked of each over its own port.
+
+use super::operator::{Operator, OperatorArgs};
+use anyhow::bail;
+use runtime::tcp::ask::ask;
+use runtime::tcp::{PeerStatus, Purpose};
+use serde::{Deserialize, Serialize};
+
+/// What a node tells of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeStatus {
+    pub node: String,
+    pub cluster: String,
+    pub program: String,
+    pub ready: bool,
+    /// Why it is not ready.
+    pub why: Option<String>,
+    pub sql: String,
+    /// How often its data directory has been started.
+    pub starts: u64,
+    pub up_s: u64,
+    /// Each region's state, as far as this node can tell.
+    pub regions: Vec<(String, String)>,
+    pub peers: Vec<PeerTold>,
+}
+
+/// A node's way to another one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PeerTold {
+    pub name: String,
+    pub sends: bool,
+    pub receives: bool,
+    pub why: Option<String>,
+    /// Round trip by pings: the latest and the least.
+    pub round_trip_ms: Option<(f64, f64)>,
+    pub messages_sent: u64,
+    pub messages_received: u64,
+    pub messages_dropped: u64,
+    pub bytes_waiting: usize,
+}
+
+impl From<PeerStatus> for PeerTold {
+    fn from(peer: PeerStatus) -> PeerTold {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        PeerTold {
+            name: peer.name,
+            sends: peer.sends,
+            receives: peer.receives,
+            why: peer.why,
+            round_trip_ms: peer.round_trip_ns.map(|(latest, least)| (ms(latest), ms(least))),
+            messages_sent: peer.messages_sent,
+            messages_received: peer.messages_received,
+            messages_dropped: peer.messages_dropped,
+            bytes_waiting: peer.bytes_waiting,
+        }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A node's answer, or why there is none.
+#[derive(Serialize)]
+struct Asked {
+    node: String,
+    address: String,
+    status: Option<NodeStatus>,
+    error: Option<String>,
+}
+
+pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
+    let operator = Operator::new(&args.operator)?;
+    let mut all = Vec::new();
+    for (node, address) in &operator.nodes {
+        let answer = ask(&operator.security, node, address, &operator.hello(Purpose::Status)).await;
+        let status = answer.and_then(|answered| {
+            serde_json::from_slice::<NodeStatus>(&answered.bytes)
+                .map_err(|error| format!("its answer: {error}"))
+        });
+        let (status, error) = match status {
+            Ok(status) => (Some(status), None),
+            Err(error) => (None, Some(error)),
+        };
+        all.push(Asked { node: node.clone(), address: address.clone(), status, error });
+    }
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&all)?),
+        false => all.iter().for_each(print),
+    }
+    let ready = all.iter().filter(|asked| asked.status.as_ref().is_some_and(|s| s.ready)).count();
+    if ready < all.len() {
+        bail!("{ready} of {} nodes are ready", all.len());
+    }
+    Ok(())
+}
+
+fn print(asked: &Asked) {
+    let Some(status) = &asked.status else {
+        let error = asked.error.as_deref().unwrap_or_default();
+        return println!("{:<16} {:<21} no answer: {error}", asked.node, asked.address);
+    };
+    let state = match &status.why {
+        None => "ready".to_string(),
+        Some(why) => format!("not ready: {why}"),
+    };
+    println!(
+        "{:<16} {:<21} {state}; start {}, up {} s, SQL on {}, version {}",
+        asked.node, asked.address, status.starts, status.up_s, status.sql, status.program
+    );
+    for peer in &status.peers {
+        let way = match (peer.round_trip_ms, &peer.why) {
+            (Some((latest, least)), _) => format!("round trip {latest:.2} ms (least {least:.2})"),
+            (None, Some(why)) => format!("no connection: {why}"),
+            (None, None) => "not connected yet".to_string(),
+        };
+        let lost = match peer.messages_dropped {
+            0 => String::new(),
+            dropped => {
+                format!("; {dropped} messages lost with connections, what matters of them was sent again")
+            }
+        };
+        println!("{:<16} → {:<16} {way}{lost}", "", peer.name);
+    }
+}

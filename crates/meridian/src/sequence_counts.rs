@@ -1,0 +1,108 @@
+//! How many values of each sequence a node may have handed out: what its next life begins behind.
+//!
+//! A file in the directory, one for each node, has a line for each sequence. A block of values is written down, and synced, before the
+//! first of them is handed out; a life that ends leaves the rest of its blocks unused. KEEPS: the file is replaced whole,
+//! so it is the old one or the new one.
+
+use base::error::SqlResult;
+use base::{NodeId, SqlError, SqlState, TableId};
+use sql::generators::KeptCounts;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The first line: what the file is, and its format.
+const HEAD: &str = "meridian sequences 1";
+
+pub struct CountsFile {
+    path: PathBuf,
+    counts: Mutex<BTreeMap<TableId, i64>>,
+}
+
+impl CountsFile {
+    /// A node's file in a directory of data, which may not be there yet.
+    ///
+    /// Errors: it cannot be read, or is none.
+    pub fn open(data: &Path, node: NodeId) -> anyhow::Result<CountsFile> {
+        let path = data.join(format!("sequences-{}", node.0));
+        let counts = match std::fs::read_to_string(&path) {
+            Ok(text) => parse(&text).ok_or_else(|| {
+                anyhow::anyhow!("{}: is no file of sequences of this version; restore it", path.display())
+            })?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => anyhow::bail!("cannot read {}: {error}", path.display()),
+        };
+        Ok(CountsFile { path, counts: Mutex::new(counts) })
+    }
+
+    fn write(&self, counts: &BTreeMap<TableId, i64>) -> std::io::Result<()> {
+        let mut text = format!("{HEAD}\n");
+        for (sequence, count) in counts {
+            _ = writeln!(text, "{} {count}", sequence.0);
+        }
+        let next = self.path.with_extension("new");
+        let mut file = File::create(&next)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&next, &self.path)?;
+        match self.path.parent() {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn parse(text: &str) -> Option<BTreeMap<TableId, i64>> {
+    let mut lines = text.lines();
+    if lines.next() != Some(HEAD) {
+        return None;
+    }
+    let line = |line: &str| {
+        let (sequence, count) = line.split_once(' ')?;
+        Some((TableId(sequence.parse().ok()?), count.parse().ok()?))
+    };
+    lines.map(line).collect()
+}
+
+impl KeptCounts for CountsFile {
+    fn reserved(&self, sequence: TableId) -> i64 {
+        self.counts.lock().expect("no panic while writing").get(&sequence).copied().unwrap_or(0)
+    }
+    fn reserve(&self, sequence: TableId, count: i64) -> SqlResult<()> {
+        let mut counts = self.counts.lock().expect("no panic while writing");
+        let mut next = counts.clone();
+        next.insert(sequence, count);
+        self.write(&next).map_err(|error| {
+            let is_full = error.kind() == std::io::ErrorKind::StorageFull;
+            let state = if is_full { SqlState::DISK_FULL } else { SqlState(*b"58030") };
+            SqlError::new(state, format!("cannot write {}: {error}", self.path.display()))
+                .detail("Values of a sequence are written down before they are handed out.")
+        })?;
+        *counts = next;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_reserved_is_known_to_the_next_life() {
+        let directory = std::env::temp_dir().join(format!("meridian-{}-counts", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = CountsFile::open(&directory, NodeId(1)).unwrap();
+        assert_eq!(file.reserved(TableId(7)), 0);
+        file.reserve(TableId(7), 100).unwrap();
+        file.reserve(TableId(9), 300).unwrap();
+        file.reserve(TableId(7), 200).unwrap();
+        let again = CountsFile::open(&directory, NodeId(1)).unwrap();
+        assert_eq!((again.reserved(TableId(7)), again.reserved(TableId(9))), (200, 300));
+        std::fs::write(directory.join("sequences-1"), "something else").unwrap();
+        assert!(CountsFile::open(&directory, NodeId(1)).is_err());
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+}

@@ -1,0 +1,123 @@
+//! A backup of a cluster in use, restored into another one.
+
+use crate::server::*;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether `meridian backup` succeeds, and what it says.
+fn backup(arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    let output = command.arg("backup").args(arguments).output().expect("the command runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let (succeeded, said) = backup(arguments);
+    assert!(succeeded, "{arguments:?}: {said}");
+    said
+}
+fn fails(arguments: &[&str]) -> String {
+    let (succeeded, said) = backup(arguments);
+    assert!(!succeeded, "{arguments:?}: {said}");
+    said
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain name")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_one() {
+    let root = Directory(std::env::temp_dir().join(format!("meridian-{}-backup", std::process::id())));
+    std::fs::create_dir_all(&root.0).unwrap();
+    let (to, data) = (root.0.join("backup"), root.0.join("data"));
+    let source = Server::start_with(&["--regions", "us,eu"], 2);
+    let client = source.session(0).await;
+    run(&client, "CREATE SCHEMA \"Shop\"").await;
+    run(&client, "CREATE SEQUENCE numbers INCREMENT BY 3 START WITH 7").await;
+    run(
+        &client,
+        "CREATE TABLE \"Shop\".\"Odd names\" (\"Id\" INT PRIMARY KEY, t TEXT, n NUMERIC(10,2) DEFAULT 1.50, \
+         b BYTEA, at TIMESTAMPTZ, CHECK (\"Id\" >= 0), CONSTRAINT once UNIQUE (t), \
+         g INT GENERATED ALWAYS AS IDENTITY, s SERIAL)",
+    )
+    .await;
+    run(&client, "INSERT INTO \"Shop\".\"Odd names\" VALUES (1, E'tab\\tand\\nline\\\\', 2.25, '\\x00ff', '2026-01-02 03:04:05+00'), (2, NULL, NULL, NULL, NULL)").await;
+    run(&client, "CREATE INDEX by_time ON \"Shop\".\"Odd names\" (at, n)").await;
+    run(&client, "CREATE TABLE us_side (id INT PRIMARY KEY, balance INT NOT NULL) WITH (home = 'us')").await;
+    run(&client, "CREATE TABLE eu_side (id INT PRIMARY KEY, balance INT NOT NULL) WITH (home = 'eu')").await;
+    run(&client, "INSERT INTO us_side VALUES (1, 1000); INSERT INTO eu_side VALUES (1, 1000)").await;
+    // Money moves between tables that two regions order, all the time.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (over, mover) = (is_over.clone(), source.session(0).await);
+    let moving = tokio::spawn(async move {
+        let mut moved = 0;
+        while !over.load(Relaxed) {
+            let sql = "BEGIN; UPDATE us_side SET balance = balance - 1 WHERE id = 1; \
+                       UPDATE eu_side SET balance = balance + 1 WHERE id = 1; COMMIT";
+            moved += u32::from(mover.batch_execute(sql).await.is_ok());
+        }
+        moved
+    });
+    let (url, to_text) = (source.url(0), text(&to).to_string());
+    let said = tokio::task::spawn_blocking(move || succeeds(&["create", "--url", &url, "--to", &to_text]));
+    let said = said.await.unwrap();
+    assert!(said.contains("3 tables, 4 rows"), "{said}");
+    is_over.store(true, Relaxed);
+    assert!(moving.await.unwrap() > 0);
+    assert!(fails(&["create", "--url", &source.url(0), "--to", text(&to)]).contains("holds files"));
+    assert!(succeeds(&["verify", "--from", &format!("file://{}", text(&to))]).contains("is whole"));
+    // It goes nowhere but into an empty cluster, and only as it was written.
+    assert!(
+        fails(&["restore", "--from", text(&to), "--url", &source.url(0)]).contains("the cluster has tables")
+    );
+    let file = to.join("tables/0001.copy");
+    let whole = std::fs::read(&file).unwrap();
+    let mut damaged = whole.clone();
+    damaged[0] ^= 1;
+    std::fs::write(&file, &damaged).unwrap();
+    let target = Server::start_with(&["--regions", "us", "--data", text(&data)], 1);
+    let said = fails(&["restore", "--from", text(&to), "--url", &target.url(0)]);
+    assert!(said.contains("tables/0001.copy") && said.contains("its digest differs"), "{said}");
+    std::fs::write(&file, &whole[1..]).unwrap();
+    assert!(fails(&["verify", "--from", text(&to)]).contains(&format!("and {} were written", whole.len())));
+    std::fs::write(&file, &whole).unwrap();
+    let manifest = std::fs::read_to_string(to.join("manifest.json")).unwrap();
+    let later = manifest.replace("\"format\": 1", "\"format\": 9");
+    std::fs::write(to.join("manifest.json"), later).unwrap();
+    assert!(fails(&["verify", "--from", text(&to)]).contains("has format 9; this program reads format 1"));
+    std::fs::write(to.join("manifest.json"), manifest).unwrap();
+    // Another number of regions.
+    succeeds(&["restore", "--from", text(&to), "--url", &target.url(0), "--without-placement"]);
+    let restored = target.session(0).await;
+    let sums = "SELECT (SELECT sum(balance) FROM us_side) + (SELECT sum(balance) FROM eu_side)";
+    assert_eq!(value(&restored, sums).await, "2000");
+    let odd = "SELECT * FROM \"Shop\".\"Odd names\" ORDER BY 1";
+    assert_eq!(rows(&restored, odd).await.unwrap(), rows(&client, odd).await.unwrap());
+    assert_eq!(value(&restored, "SELECT nextval('numbers')").await, "7");
+    for (sql, state) in [
+        ("INSERT INTO \"Shop\".\"Odd names\" (\"Id\") VALUES (-1)", "23514"),
+        (
+            "INSERT INTO \"Shop\".\"Odd names\" (\"Id\", t) SELECT 3, t FROM \"Shop\".\"Odd names\" WHERE \"Id\" = 1",
+            "23505",
+        ),
+        ("INSERT INTO us_side VALUES (2, NULL)", "23502"),
+    ] {
+        assert_eq!(failure(&restored, sql).await.0, state, "{sql}");
+    }
+    run(&restored, "INSERT INTO \"Shop\".\"Odd names\" (\"Id\") VALUES (3)").await;
+    assert_eq!(value(&restored, "SELECT n FROM \"Shop\".\"Odd names\" WHERE \"Id\" = 3").await, "1.50");
+    let indexes = "SELECT indexname FROM pg_indexes WHERE tablename = 'Odd names' ORDER BY 1";
+    assert_eq!(rows(&restored, indexes).await.unwrap(), rows(&client, indexes).await.unwrap());
+}

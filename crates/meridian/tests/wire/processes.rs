@@ -1,0 +1,274 @@
+//! Three real processes, one node each, connected by mutual TLS.
+
+use crate::server::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tokio_postgres::{Client, NoTls};
+
+const NAMES: [&str; 3] = ["us", "eu", "asia"];
+/// What one waits for comes long before.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn meridian(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_meridian")).args(arguments).output().expect("the command runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// A directory of a cluster and its processes; gone when the test is.
+struct Processes {
+    directory: PathBuf,
+    children: [Option<Child>; 3],
+}
+
+impl Processes {
+    fn init(name: &str) -> Processes {
+        let directory = std::env::temp_dir().join(format!("meridian-{}-{name}", std::process::id()));
+        _ = std::fs::remove_dir_all(&directory);
+        let text = directory.to_str().expect("a plain name");
+        let made =
+            meridian(&["cluster", "init", text, "--port", "0", "--node-port", "0", "--http-port", "0"]);
+        assert!(made.status.success(), "{}", said(&made));
+        Processes { directory, children: [None, None, None] }
+    }
+    fn config(&self, n: usize) -> String {
+        self.directory.join(format!("{}.toml", NAMES[n])).display().to_string()
+    }
+    fn port(&self, n: usize) -> u16 {
+        self.setting(n, "port").parse().expect("a number")
+    }
+    fn http_address(&self, n: usize) -> String {
+        self.setting(n, "http").trim_matches('"').to_string()
+    }
+    /// What a node's file says.
+    fn setting(&self, n: usize, key: &str) -> String {
+        let text = std::fs::read_to_string(self.config(n)).expect("it was made");
+        let mut found = text.lines().filter_map(|line| line.strip_prefix(&format!("{key} = ")));
+        found.next().expect("it is there").to_string()
+    }
+    fn certs(&self) -> String {
+        self.directory.join("certs").display().to_string()
+    }
+    fn start(&mut self, n: usize) {
+        let child = Command::new(env!("CARGO_BIN_EXE_meridian"))
+            .args(["start", "--config", &self.config(n)])
+            .stdout(Stdio::null())
+            .spawn();
+        self.children[n] = Some(child.expect("the command starts"));
+    }
+    /// Without warning.
+    fn kill(&mut self, n: usize) {
+        let mut child = self.children[n].take().expect("it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    /// Status and body of a health check; empty while nobody listens.
+    fn probe(&self, n: usize, path: &str) -> String {
+        let mut answer = String::new();
+        if let Ok(mut stream) = TcpStream::connect(self.http_address(n)) {
+            _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            _ = stream.read_to_string(&mut answer);
+        }
+        answer
+    }
+    fn wait_ready(&self, n: usize) {
+        let begin = Instant::now();
+        while !self.probe(n, "/readyz").starts_with("HTTP/1.1 200") {
+            assert!(begin.elapsed() < PATIENCE, "{}: {}", NAMES[n], self.probe(n, "/readyz"));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    async fn session(&self, n: usize) -> Client {
+        let port = self.port(n);
+        let config = format!("host=127.0.0.1 port={port} user=tester dbname=meridian");
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("it accepts");
+        tokio::spawn(connection);
+        client
+    }
+    /// What a node says that is started and has to end by itself.
+    fn refused(&self, n: usize, more: &[&str]) -> String {
+        let config = self.config(n);
+        let arguments: Vec<&str> =
+            ["start", "--config", &config].into_iter().chain(more.iter().copied()).collect();
+        let ended = meridian(&arguments);
+        assert!(!ended.status.success(), "{}", said(&ended));
+        said(&ended)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().flatten() {
+            _ = child.kill();
+            _ = child.wait();
+        }
+        _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Until it succeeds: while a region is being taken over, statements that need it are refused.
+async fn run_in_the_end(client: &Client, sql: &str) {
+    let begin = Instant::now();
+    while let Err(error) = client.batch_execute(sql).await {
+        assert!(begin.elapsed() < PATIENCE && !client.is_closed(), "{sql}: {error:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_processes_are_one_database_and_a_killed_one_comes_back() {
+    let mut processes = Processes::init("processes");
+    processes.start(0);
+    let begin = Instant::now();
+    while !processes.probe(0, "/readyz").contains("every node has been heard: eu, asia") {
+        assert!(begin.elapsed() < PATIENCE, "{}", processes.probe(0, "/readyz"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(processes.probe(0, "/livez").starts_with("HTTP/1.1 200"));
+    (1..3).for_each(|n| processes.start(n));
+    (0..3).for_each(|n| processes.wait_ready(n));
+    let (us, asia) = (processes.session(0).await, processes.session(2).await);
+    run(
+        &us,
+        "CREATE TABLE t (region text, id int, v int, PRIMARY KEY (region, id)) WITH (home_by = 'region')",
+    )
+    .await;
+    {
+        let eu = processes.session(1).await;
+        run(&eu, "INSERT INTO t VALUES ('us', 1, 10), ('eu', 1, 20), ('asia', 1, 30)").await;
+        assert_eq!(value(&eu, "SHOW meridian.region").await, "eu");
+    }
+    assert_eq!(value(&asia, "SELECT sum(v) FROM t").await, "60");
+    // A token of one process is good at another.
+    let token = value(&us, "SHOW meridian.token").await;
+    run(&asia, &format!("SET meridian.token = '{token}'")).await;
+
+    let status = meridian(&["cluster", "status", "--config", &processes.config(2), "--client", "root"]);
+    assert!(status.status.success() && said(&status).matches("round trip").count() == 6, "{}", said(&status));
+
+    processes.kill(1);
+    // Another region takes over what eu ordered.
+    run_in_the_end(&us, "UPDATE t SET v = v + 1 WHERE region = 'eu'").await;
+    run_in_the_end(&asia, "UPDATE t SET v = v + 1").await;
+    assert_eq!(value(&us, "SELECT sum(v) FROM t").await, "64");
+    let status = meridian(&["cluster", "status", "--config", &processes.config(0)]);
+    assert!(
+        !status.status.success() && said(&status).contains("2 of 3 nodes are ready"),
+        "{}",
+        said(&status)
+    );
+    processes.start(1);
+    processes.wait_ready(1);
+    let eu = processes.session(1).await;
+    run_in_the_end(&eu, "UPDATE t SET v = v + 1 WHERE region = 'eu'").await;
+    assert_eq!(value(&eu, "SELECT sum(v) FROM t").await, "65");
+
+    // A node whose directory is gone is not the node that the others know.
+    processes.kill(1);
+    let data = processes.directory.join("eu");
+    let moved = processes.directory.join("elsewhere");
+    std::fs::rename(&data, &moved).unwrap();
+    let refused = processes.refused(1, &[]);
+    assert!(refused.contains("node eu is known with the data directory made at"), "{refused}");
+    std::fs::remove_dir_all(&data).unwrap();
+    let refused = processes.refused(1, &["--data", moved.to_str().unwrap(), "--survive", "0"]);
+    assert!(refused.contains("was made with --survive 1, not 0"), "{refused}");
+    let refused = processes.refused(1, &["--node", "asia"]);
+    assert!(refused.contains("cannot listen on"), "another process has its address: {refused}");
+    assert_eq!(value(&us, "SELECT sum(v) FROM t").await, "65", "the others go on");
+
+    // Another directory takes the place of the lost one, once the others have given that up.
+    let other = meridian(&["cluster", "replace", "--config", &processes.config(2)]);
+    assert!(said(&other).contains("it runs, with the directory"), "{}", said(&other));
+    let replaced = meridian(&["cluster", "replace", "--config", &processes.config(1)]);
+    assert!(replaced.status.success(), "{}", said(&replaced));
+    processes.start(1);
+    processes.wait_ready(1);
+    let eu = processes.session(1).await;
+    run_in_the_end(&eu, "UPDATE t SET v = v + 1 WHERE region = 'eu'").await;
+    // From now on it has its own.
+    processes.kill(1);
+    processes.start(1);
+    processes.wait_ready(1);
+    let eu = processes.session(1).await;
+    assert_eq!(value(&eu, "SELECT sum(v) FROM t").await, "66");
+    let refused = processes.refused(1, &["--data", moved.to_str().unwrap()]);
+    assert!(refused.contains("cannot listen on"), "{refused}");
+
+    // An operator ends a node: its sessions are told, and nobody else notices.
+    run(&asia, "BEGIN").await;
+    let arguments = ["cluster", "drain", "asia", "--config", &processes.config(0), "--client", "root"];
+    let drained = Command::new(env!("CARGO_BIN_EXE_meridian")).args(arguments).output();
+    let drained = drained.expect("the command runs");
+    assert!(drained.status.success() && said(&drained).contains("Node asia has ended"), "{}", said(&drained));
+    assert!(processes.children[2].as_mut().expect("it ran").wait().unwrap().success());
+    assert!(asia.is_closed());
+    run_in_the_end(&us, "UPDATE t SET v = v + 1 WHERE region = 'asia'").await;
+    assert_eq!(value(&eu, "SELECT sum(v) FROM t").await, "67");
+}
+
+#[test]
+fn certificates_are_never_overwritten_and_keys_are_their_owners_only() {
+    let processes = Processes::init("certificates");
+    let certs = processes.certs();
+    for command in
+        [&["cert", "create-ca"][..], &["cert", "create-node", "eu"], &["cert", "create-client", "root"]]
+    {
+        let again = meridian(&[command, &["--certs", &certs]].concat());
+        assert!(!again.status.success() && said(&again).contains("is there already"), "{}", said(&again));
+    }
+    let wrong = meridian(&["cert", "create-node", "E U", "--certs", &certs]);
+    assert!(said(&wrong).contains("\"E U\" is no name"), "{}", said(&wrong));
+    let nowhere = processes.directory.join("none").display().to_string();
+    let missing = meridian(&["cert", "create-node", "eu", "--certs", &nowhere]);
+    assert!(said(&missing).contains("`meridian cert create-ca` makes it"), "{}", said(&missing));
+    let key = processes.directory.join("certs/node.eu.key");
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let refused = processes.refused(1, &[]);
+    assert!(refused.contains("may be read by others (mode 644)"), "{refused}");
+    let far = processes.refused(0, &["--insecure-nodes"]);
+    assert!(far.contains("--certs and --insecure-nodes contradict each other"), "{far}");
+    let open = processes.refused(0, &["--listen", "0.0.0.0"]);
+    assert!(open.contains("--listen 0.0.0.0 is reached from other machines"), "{open}");
+}
+
+#[test]
+fn a_command_whose_output_nobody_reads_ends_without_a_word() {
+    let certs = std::env::temp_dir().join(format!("meridian-{}-unread", std::process::id()));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let command = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["cert", "create-ca", "--certs"])
+        .arg(&certs)
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn();
+    let ended = command.expect("the command starts").wait_with_output().unwrap();
+    std::fs::remove_dir_all(certs).unwrap();
+    assert_eq!((ended.status.code(), said(&ended).as_str()), (Some(141), ""));
+}
+
+#[test]
+fn a_drill_of_faults_and_a_rolling_restart_lose_nothing() {
+    let json = std::env::temp_dir().join(format!("meridian-{}-drill.json", std::process::id()));
+    let path = json.to_str().expect("a plain name");
+    let faults = ["drill", "--cycles", "4", "--faults", "kill,pause,cut,silence", "--down", "300ms"];
+    let restarts = ["drill", "--cycles", "2", "--rolling"];
+    for (arguments, cycles) in [(&faults[..], "\"cycles\":4"), (&restarts, "\"cycles\":2")] {
+        let drill = meridian(&[arguments, &["--clients", "1", "--json", path]].concat());
+        assert!(drill.status.success(), "{}", said(&drill));
+        let text = std::fs::read_to_string(&json).unwrap();
+        assert!(text.contains("\"lost\":0,\"invented\":0") && text.contains(cycles), "{text}");
+        assert!(text.contains("\"not_recovered\":0"), "{text}");
+    }
+    std::fs::remove_file(json).unwrap();
+}

@@ -1,0 +1,100 @@
+//! What a node remembers beyond its process: its engine's records, and checkpoints that stand for those before.
+//!
+//! KEEPS: a checkpoint is the engine's image and the rows as of one moment, which are made a block at a time while the node
+//! goes on: what is applied after it began is left out, and old versions stay until it is over. Columns, streams, reads
+//! and row locks are not in it: columns are filled from rows, whoever follows a stream gets a copy, and clients were
+//! disconnected.
+
+use super::*;
+use base::process::{CheckpointBlock, CheckpointEnded, Record, Recorded, Unreadable};
+use std::collections::VecDeque;
+use txn::engine::Executor;
+
+/// The only owner of records in a node.
+const ENGINE: u16 = 2;
+
+/// Bytes of the engine's image in one block.
+const STATE_BYTES: usize = 64 << 10;
+
+/// A checkpoint that is written, or taken.
+#[derive(Debug, Default)]
+pub(super) struct Recording {
+    /// Of the image, what was not handed out.
+    state: VecDeque<Vec<u8>>,
+    /// Of the image, what was taken.
+    taken: Vec<u8>,
+    /// The node is not whole: there is nothing that a checkpoint could stand for.
+    is_refused: bool,
+}
+
+pub(super) fn of_engine(record: txn::engine::Record) -> Record {
+    let txn::engine::Record { kind, version, payload } = record;
+    Record { owner: ENGINE, kind, version, payload }
+}
+
+impl<E: Engine> Node<E> {
+    /// So many records are stable.
+    pub(super) fn records_are_stable(&mut self, now: Time, records: u64, out: &mut Effects<Self>) {
+        let mut effects = self.take_effects();
+        self.engine.stable(now, records, &mut self.data, &mut effects);
+        self.engine_effects(now, effects, out);
+    }
+
+    fn take_state(&mut self) -> Result<(), Unreadable> {
+        let state = std::mem::take(&mut self.told.recording.taken);
+        if state.is_empty() { Ok(()) } else { self.engine.restore(&state) }
+    }
+}
+
+impl<E: Engine> Recorded for Node<E> {
+    fn begin_checkpoint(&mut self) {
+        self.told.recording.is_refused = self.engine.absent().is_some();
+        if self.told.recording.is_refused {
+            return;
+        }
+        self.told.recording.state = self.engine.image().chunks(STATE_BYTES).map(<[u8]>::to_vec).collect();
+        let partitions: Vec<PartitionId> = self.topology.copies_at(self.id).collect();
+        self.data.begin_copy(self.id, &partitions);
+    }
+    fn next_block(&mut self) -> Result<Option<CheckpointBlock>, CheckpointEnded> {
+        if self.told.recording.is_refused {
+            return Err(CheckpointEnded);
+        }
+        if let Some(state) = self.told.recording.state.pop_front() {
+            return Ok(Some(CheckpointBlock::State(state)));
+        }
+        match self.data.next_block(self.id) {
+            Ok(block) => Ok(block.map(|(partition, bytes)| CheckpointBlock::Rows(partition, bytes))),
+            Err(txn::engine::CopyEnded) => Err(CheckpointEnded),
+        }
+    }
+    fn end_checkpoint(&mut self) {
+        self.told.recording.state.clear();
+        self.data.end_copy(self.id);
+    }
+
+    fn restore(&mut self, block: CheckpointBlock) -> Result<(), Unreadable> {
+        match block {
+            CheckpointBlock::State(bytes) => self.told.recording.taken.extend(bytes),
+            CheckpointBlock::Rows(partition, bytes) => {
+                if !self.topology.holds(self.id, partition) {
+                    return Err(Unreadable(format!("{partition} does not live at {}", self.id)));
+                }
+                self.data.restore(partition, &bytes);
+            }
+        }
+        Ok(())
+    }
+    fn replay(&mut self, record: Record) -> Result<(), Unreadable> {
+        self.take_state()?;
+        let Record { owner, kind, version, payload } = record;
+        if owner != ENGINE {
+            return Err(Unreadable(format!("a record of owner {owner}, kind {kind}, version {version}")));
+        }
+        self.engine.replay(txn::engine::Record { kind, version, payload }, &mut self.data)
+    }
+    fn recovered(&mut self) -> Result<Time, Unreadable> {
+        self.take_state()?;
+        Ok(self.engine.recovered())
+    }
+}

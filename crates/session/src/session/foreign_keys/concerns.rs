@@ -1,0 +1,63 @@
+//! Which statements are about foreign keys.
+
+use base::TableId;
+use base::schema::{Catalog, ForeignKey, SchemaAction};
+use base::txn::{AccessMode, AccessSet, OnConflict};
+use sql::lower::insert::InsertPlan;
+
+/// Whether new rows of a plan have to be held against foreign keys.
+pub fn concern_insert(plan: &InsertPlan) -> bool {
+    let foreign = &plan.table.foreign;
+    let is_unique = |column: &usize| {
+        let mut unique = plan.table.indexes.iter().filter(|index| index.unique);
+        plan.table.primary_key.contains(column) || unique.any(|index| index.columns.contains(column))
+    };
+    let may_lose = match &plan.on_conflict {
+        OnConflict::Update { set, .. } => set.iter().any(|(column, _)| is_unique(column)),
+        OnConflict::Fail | OnConflict::Nothing { .. } => false,
+    };
+    !foreign.own.is_empty() || (may_lose && !foreign.inbound.is_empty())
+}
+
+/// Whether any of the writes that are declared is of a table with foreign keys, or of one that is referenced.
+pub fn concern_writes(catalog: &Catalog, access: &AccessSet) -> bool {
+    let mut writes = access.by_partition.values().flatten().filter(|a| a.mode == AccessMode::Write);
+    writes.any(|access| {
+        let table = access.granule.table().and_then(|id| catalog.table(id));
+        table.is_some_and(|table| !table.foreign.is_empty())
+    })
+}
+
+/// Foreign keys that actions add or validate, of tables that are there already: their rows have to keep them. `replaces`:
+/// a table that is made anew, and the one before it.
+pub fn added(
+    before: &Catalog,
+    actions: &[SchemaAction],
+    replaces: Option<(TableId, TableId)>,
+) -> Vec<(TableId, String)> {
+    let mut keys = Vec::new();
+    for action in actions {
+        let (new, old) = match action {
+            SchemaAction::AlterTable(table) => (table, before.table(table.id)),
+            SchemaAction::CreateTable(table) => {
+                let old = replaces.filter(|(to, _)| *to == table.id).and_then(|(_, from)| before.table(from));
+                (table, old)
+            }
+            _ => continue,
+        };
+        let Some(old) = old else { continue };
+        let is_same_table = |now: TableId, was: TableId| now == was || replaces == Some((now, was));
+        let is_known = |key: &&ForeignKey| {
+            old.foreign.own.iter().any(|known| {
+                known.is_validated
+                    && known.columns == key.columns
+                    && known.referenced == key.referenced
+                    && known.is_full == key.is_full
+                    && is_same_table(key.table, known.table)
+            })
+        };
+        let added = new.foreign.own.iter().filter(|key| key.is_validated && !is_known(key));
+        keys.extend(added.map(|key| (new.id, key.name.clone())));
+    }
+    keys
+}

@@ -1,0 +1,138 @@
+//! `SELECT set_config(name, value, is_local)`: SET as a function, which answers with the new value.
+//!
+//! It changes the session, so it stands alone: a list of such calls without FROM. Anywhere else it is refused.
+
+use super::Session;
+use super::settings::{self, Settings};
+use crate::response::{Response, RowStream, Rows};
+use base::error::{SqlResult, SqlState};
+use base::{DataType, Datum, SqlError};
+use sql::lower::Projection;
+use sql::types::Column;
+use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
+use std::sync::Arc;
+
+/// A list of such calls.
+pub struct SetConfigPlan {
+    /// Three values for each call: name, value, whether it ends with the transaction.
+    arguments: Projection,
+    pub columns: Arc<Vec<Column>>,
+}
+
+/// The query of the arguments of a query that is a list of such calls, and the names of its columns.
+pub(super) fn arguments(query: &ast::Query) -> Option<(ast::Query, Vec<String>)> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let is_call = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::Function(f)) => is_set_config(f),
+        SelectItem::ExprWithAlias { expr: Expr::Function(f), .. } => is_set_config(f),
+        _ => false,
+    };
+    // Over rows it is a function like others, which sets nothing where there is no row.
+    if select.projection.is_empty() || !select.from.is_empty() || !select.projection.iter().all(is_call) {
+        return None;
+    }
+    let mut bare = select.clone();
+    let (mut arguments, mut names) = (Vec::new(), Vec::new());
+    for item in std::mem::take(&mut bare.projection) {
+        let (expr, name) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, "set_config".into()),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, sql::names::fold(&alias)),
+            _ => return None,
+        };
+        let Expr::Function(ast::Function { args: ast::FunctionArguments::List(list), .. }) = expr else {
+            return None;
+        };
+        if list.args.len() != 3 {
+            return None;
+        }
+        for (argument, data_type) in list.args.into_iter().zip(["text", "text", "boolean"]) {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else {
+                return None;
+            };
+            arguments.push(SelectItem::UnnamedExpr(cast(argument, data_type)?));
+        }
+        names.push(name);
+    }
+    bare.projection = arguments;
+    let mut query = query.clone();
+    *query.body = SetExpr::Select(bare);
+    Some((query, names))
+}
+
+fn is_set_config(function: &ast::Function) -> bool {
+    function.over.is_none()
+        && matches!(
+            function.name.to_string().to_ascii_lowercase().as_str(),
+            "set_config" | "pg_catalog.set_config"
+        )
+}
+
+/// The expression as a value of a type.
+fn cast(mut inner: Expr, data_type: &str) -> Option<Expr> {
+    let mut written = sql::parse::parse_expr(&format!("CAST(NULL AS {data_type})")).ok()?;
+    let Expr::Cast { expr, .. } = &mut written else { return None };
+    std::mem::swap(expr.as_mut(), &mut inner);
+    Some(written)
+}
+
+impl SetConfigPlan {
+    pub(super) fn new(arguments: Projection, names: Vec<String>) -> SetConfigPlan {
+        let columns = names.into_iter().map(|name| Column::new(name, DataType::Text)).collect();
+        SetConfigPlan { arguments, columns: Arc::new(columns) }
+    }
+}
+
+impl Session {
+    /// Gives a setting a value; `None`: its default.
+    pub(super) fn assign(&mut self, name: &str, value: Option<&str>, is_local: bool) -> SqlResult<()> {
+        if let Some(value) = value
+            && name == "transaction_read_only"
+            && self.transaction.is_some()
+        {
+            let mode = match settings::boolean(value) {
+                Some(true) => ast::TransactionAccessMode::ReadOnly,
+                _ => ast::TransactionAccessMode::ReadWrite,
+            };
+            return self.transaction_modes(&[ast::TransactionMode::AccessMode(mode)]);
+        }
+        let name = Settings::canonical(name)?;
+        match value {
+            Some(value) => self.set_in(name, value, is_local),
+            None => self.reset(name, is_local),
+        }
+    }
+
+    pub(super) fn run_set_config(
+        &mut self,
+        plan: &SetConfigPlan,
+        parameters: &[Datum],
+    ) -> SqlResult<Response> {
+        let arguments = self.constant_row(&plan.arguments, parameters)?;
+        let mut row = Vec::with_capacity(plan.columns.len());
+        for call in arguments.chunks(3) {
+            let [name, value, is_local] = call else {
+                return Err(SqlError::internal("three arguments for each call"));
+            };
+            let Datum::Text(name) = name else {
+                return Err(SqlError::new(SqlState(*b"22004"), "SET requires parameter name"));
+            };
+            let value = match value {
+                Datum::Text(value) => Some(value.as_ref()),
+                _ => None,
+            };
+            // Outside a block, what is local ends with this statement; there is no compilation that could be set.
+            let has_no_effect = name.eq_ignore_ascii_case("jit");
+            match matches!(is_local, Datum::Bool(true)) {
+                true if self.transaction.is_none() => row.push(Datum::text(value.unwrap_or_default())),
+                _ if has_no_effect => row.push(Datum::text(value.unwrap_or_default())),
+                is_local => {
+                    self.assign(name, value, is_local)?;
+                    let name = Settings::canonical(name)?;
+                    row.push(Datum::text(self.settings.get(name)));
+                }
+            }
+        }
+        let stream = RowStream::values(vec![row]);
+        Ok(Response::Rows(Rows { columns: plan.columns.clone(), stream, tag: "SELECT" }))
+    }
+}

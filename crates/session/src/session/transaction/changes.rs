@@ -1,0 +1,105 @@
+//! What a transaction has made of rows: since a mark, or altogether.
+//!
+//! KEEPS: a row that went on under another key is one change, not a row that went and one that came.
+
+use super::content::Buffered;
+use super::{Savepoint, Transaction};
+use base::{Datum, Key, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Values = Option<Arc<Vec<Datum>>>;
+
+/// A row as it was and as it is; `None`: it is not there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowChange {
+    pub table: TableId,
+    pub before: Values,
+    pub after: Values,
+}
+
+/// A row that got another key, and where in the undo log it did.
+#[derive(Clone, Debug)]
+pub(super) struct Moved {
+    at: usize,
+    table: TableId,
+    from: Key,
+    to: Key,
+}
+
+/// When deferrable constraints are checked, as far as SET CONSTRAINTS has said so: at COMMIT, or not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Deferrals {
+    pub all: Option<bool>,
+    pub named: BTreeMap<(TableId, String), bool>,
+}
+
+impl Transaction {
+    /// A point in its writes.
+    pub fn mark(&self) -> usize {
+        self.undo.len()
+    }
+
+    /// The row with one key goes on under another.
+    pub fn note_move(&mut self, table: TableId, from: Key, to: Key) {
+        self.moved.push(Moved { at: self.undo.len(), table, from, to });
+    }
+
+    /// Rows of the tables that are wanted, as they were at a mark and are now.
+    pub fn changes_since(&self, mark: usize, is_wanted: impl Fn(TableId) -> bool) -> Vec<RowChange> {
+        let mut rows: BTreeMap<(TableId, Key), (Values, Values)> = BTreeMap::new();
+        for (at, before, _) in self.undo.iter().skip(mark) {
+            if !is_wanted(at.0) || rows.contains_key(at) {
+                continue;
+            }
+            let now = self.writes.get(at);
+            let before = match before {
+                Some(buffered) => buffered.values().cloned(),
+                None => now.and_then(old_values),
+            };
+            rows.insert(at.clone(), (before, now.and_then(|b| b.values().cloned())));
+        }
+        let mut origins: BTreeMap<(TableId, Key), Key> = BTreeMap::new();
+        for moved in self.moved.iter().filter(|moved| moved.at >= mark && is_wanted(moved.table)) {
+            let first = origins.remove(&(moved.table, moved.from.clone()));
+            origins.insert((moved.table, moved.to.clone()), first.unwrap_or_else(|| moved.from.clone()));
+        }
+        let mut changes = Vec::with_capacity(rows.len());
+        for ((table, to), from) in origins {
+            let before = rows.get_mut(&(table, from)).and_then(|row| row.0.take());
+            let after = rows.get_mut(&(table, to)).and_then(|row| row.1.take());
+            changes.push(RowChange { table, before, after });
+        }
+        let rest = rows.into_iter().map(|((table, _), (before, after))| RowChange { table, before, after });
+        changes.extend(rest);
+        changes.retain(|change| change.before != change.after);
+        changes
+    }
+
+    /// Rows of the tables that are wanted, as they were before the transaction and are now. One that has another key now
+    /// is a row that went and one that came.
+    pub fn changes(&self, is_wanted: impl Fn(TableId) -> bool) -> Vec<RowChange> {
+        let written = self.writes.iter().filter(|((table, _), _)| is_wanted(*table));
+        let change = |((table, _), buffered): (&(TableId, Key), &Buffered)| RowChange {
+            table: *table,
+            before: old_values(buffered),
+            after: buffered.values().cloned(),
+        };
+        written.map(change).collect()
+    }
+
+    /// Whether a constraint is checked at COMMIT.
+    pub fn defers(&self, table: TableId, name: &str, initially: bool) -> bool {
+        let named = self.deferrals.named.get(&(table, name.to_string())).copied();
+        named.or(self.deferrals.all).unwrap_or(initially)
+    }
+
+    pub(super) fn forget_moves(&mut self, savepoint: &Savepoint) {
+        self.moved.retain(|moved| moved.at < savepoint.undo);
+        self.deferrals = savepoint.deferrals.clone();
+    }
+}
+
+fn old_values(buffered: &Buffered) -> Values {
+    buffered.old.as_ref().map(|content| content.values(&buffered.table).clone())
+}

@@ -1,0 +1,59 @@
+//! Engine `geogauss` under the load and the faults of the others: members that merge epochs.
+
+use base::cut::Consistency;
+use sim::cluster::run::{self, Case};
+use sim::command::tally;
+use sim::plan::Plan;
+use std::collections::BTreeMap;
+use txn::any::EngineKind;
+use txn::geogauss::Isolation;
+
+fn case(seed: u64, plan: &str, level: Consistency) -> Case {
+    Case { engine: EngineKind::Geogauss, ..Case::new(seed, Plan::named(plan).unwrap(), level) }
+}
+
+/// Runs seeds and adds up what the clients did; the first that fails is the test's failure.
+fn seeds(make: impl Fn(u64) -> Case, seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
+    tally(seeds.map(make))
+}
+
+#[test]
+fn everything_is_strictly_serializable_whatever_happens_to_messages() {
+    for plan in ["wan3-calm", "wan3-lossy", "wan3-jittery"] {
+        let tally = seeds(|seed| case(seed, plan, Consistency::Rss), 0..4);
+        for kind in ["one-shot commits", "procedures", "interactive commits", "queries", "strong reads"] {
+            assert!(tally.get(kind).is_some_and(|found| *found > 0), "{plan}: {tally:?}");
+        }
+    }
+}
+
+#[test]
+fn levels_of_reading_hold_whatever_happens_to_links_and_clocks() {
+    for (plan, level) in [
+        ("wan3-partitions", Consistency::Rss),
+        ("wan3-clock-skew", Consistency::Rss),
+        ("wan5-mixed", Consistency::Regular),
+        ("wan2-mixed", Consistency::Session),
+        ("local3-mixed", Consistency::Stale),
+    ] {
+        seeds(|seed| case(seed, plan, level), 100..103);
+    }
+}
+
+#[test]
+fn clocks_without_a_bound_cost_nothing_but_real_time_between_strangers() {
+    for level in [Consistency::Regular, Consistency::Session] {
+        seeds(|seed| Case { unbounded_clocks: true, ..case(seed, "wan3-mixed", level) }, 0..4);
+    }
+}
+
+#[test]
+fn weaker_levels_keep_what_they_promise_and_show_what_they_allow() {
+    let weaker = |seed, isolation| Case { isolation, ..case(seed, "wan3-lossy", Consistency::Session) };
+    for isolation in [Isolation::Snapshot, Isolation::RepeatableRead] {
+        seeds(|seed| weaker(seed, isolation), 0..4);
+    }
+    // A list that loses an entry again is a lost update: versions of it have no order any more.
+    let loses = |seed| run::run(&weaker(seed, Isolation::ReadCommitted)).is_err();
+    assert!((0..6).any(loses), "read committed loses updates");
+}

@@ -1,0 +1,267 @@
+//! What ALTER TABLE does to columns: DROP COLUMN, ALTER COLUMN, RENAME COLUMN.
+
+use super::super::create_table;
+use super::Altering;
+use crate::ddl::DdlContext;
+use crate::ddl::foreign_keys::are_comparable;
+use crate::lower::scope::{ParameterTypes, Scope};
+use crate::names;
+use base::error::{SqlResult, SqlState};
+use base::expr::Expr;
+use base::schema::{Identity, Placement, SchemaAction, Table};
+use base::{DataType, Datum, SqlError, TableId};
+use sqlparser::ast::{self, AlterColumnOperation as ColumnOperation};
+use std::ops::ControlFlow;
+
+impl DdlContext<'_> {
+    pub(super) fn drop_column(
+        &self,
+        altering: &mut Altering<'_>,
+        name: &ast::Ident,
+        if_exists: bool,
+        cascade: bool,
+    ) -> SqlResult<()> {
+        let Altering { table, next, altered, ddl, .. } = &mut *altering;
+        let name = names::fold(name);
+        let Some(column) = next.column_named(&name).filter(|c| !next.columns[*c].hidden) else {
+            let told = format!("column \"{name}\" of relation \"{}\" does not exist", next.name);
+            if !if_exists {
+                return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, told));
+            }
+            ddl.notices.push((SqlState::SUCCESSFUL, format!("{told}, skipping")));
+            return Ok(());
+        };
+        if next.primary_key.contains(&column) {
+            return Err(SqlError::unsupported(format!("dropping column \"{name}\" of the primary key"))
+                .hint(format!(
+                    "Drop the constraint first: ALTER TABLE … DROP CONSTRAINT {}.",
+                    next.primary_key_name
+                )));
+        }
+        if next.visible_columns().count() == 1 {
+            return Err(SqlError::unsupported("dropping the last column of a table"));
+        }
+        let what = format!("column {name} of table {}", table.name);
+        let unique: Vec<TableId> =
+            next.indexes.iter().filter(|i| i.columns.contains(&column)).map(|i| i.id).collect();
+        for id in &unique {
+            self.drop_references(table, &what, *id, cascade, next, altered, ddl)?;
+        }
+        next.indexes.retain(|index| !index.columns.contains(&column));
+        next.drop_foreign_keys(|key| key.columns.contains(&column));
+        next.drop_checks(|check| {
+            let mut uses = false;
+            check.expr.walk(&mut |e| uses |= matches!(e, Expr::Column(c) if *c == column));
+            uses
+        });
+        let owned = self.catalog.sequences.values().filter(|s| s.owner == Some((table.id, column)));
+        ddl.actions.extend(owned.map(|sequence| SchemaAction::DropSequence(sequence.id)));
+        hide(next, column);
+        Ok(())
+    }
+
+    pub(super) fn alter_column(
+        &self,
+        altering: &mut Altering<'_>,
+        name: &ast::Ident,
+        operation: &ColumnOperation,
+    ) -> SqlResult<()> {
+        let next = &mut altering.next;
+        let name = names::fold(name);
+        let told = |told: &str| format!("column \"{name}\" of relation \"{}\" {told}", next.name);
+        let Some(column) = next.column_named(&name).filter(|c| !next.columns[*c].hidden) else {
+            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, told("does not exist")));
+        };
+        let is_identity = next.columns[column].identity == Identity::Always;
+        match operation {
+            ColumnOperation::SetNotNull => next.columns[column].not_null = true,
+            ColumnOperation::DropNotNull => {
+                if next.primary_key.contains(&column) {
+                    return Err(SqlError::new(
+                        SqlState::INVALID_TABLE_DEFINITION,
+                        format!("column \"{name}\" is in a primary key"),
+                    ));
+                }
+                if is_identity {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is an identity column")));
+                }
+                next.columns[column].not_null = false;
+            }
+            ColumnOperation::SetDefault { .. } | ColumnOperation::DropDefault if is_identity => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is an identity column")));
+            }
+            ColumnOperation::SetDefault { value } => {
+                create_table::check_default(self, &next.columns[column], value)?;
+                next.columns[column].default = Some(value.to_string());
+            }
+            ColumnOperation::DropDefault => next.columns[column].default = None,
+            ColumnOperation::SetDataType { data_type, using, .. } => {
+                let to = names::data_type(data_type)?;
+                return self.alter_type(altering, column, to, using.as_ref());
+            }
+            ColumnOperation::AddGenerated { .. } => {
+                return Err(SqlError::unsupported("ALTER TABLE ALTER COLUMN ADD GENERATED"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What keeps a column at its type.
+    fn bound_by(&self, table: &Table, next: &Table, column: usize, to: DataType) -> Option<&'static str> {
+        let references = next.foreign.own.iter().any(|key| key.columns.contains(&column));
+        let is_referenced = self.catalog.referencing(table).any(|(_, key)| key.referenced.contains(&column));
+        let is_home = matches!(&next.placement, Placement::HomeBy { column: home, .. } if *home == column);
+        let has_sequence = next.columns[column].identity != Identity::No;
+        match () {
+            () if references || is_referenced => Some("a foreign key"),
+            () if is_home => Some("home_by"),
+            () if has_sequence && !are_comparable(to, DataType::BigInt) => {
+                Some("an identity or serial column")
+            }
+            () => None,
+        }
+    }
+
+    /// Conditions over a column of another type now.
+    fn lower_checks_again(&self, next: &mut Table, column: usize) -> SqlResult<()> {
+        let described = next.clone();
+        for check in next.checks_mut() {
+            let mut uses = false;
+            check.expr.walk(&mut |e| uses |= matches!(e, Expr::Column(c) if *c == column));
+            if uses {
+                let parsed = crate::parse::parse_expr(&check.sql)?;
+                let is_validated = check.is_validated;
+                *check = self.check(&described, check.name.clone(), &parsed)?;
+                check.is_validated = is_validated;
+            }
+        }
+        Ok(())
+    }
+
+    fn alter_type(
+        &self,
+        altering: &mut Altering<'_>,
+        column: usize,
+        to: DataType,
+        using: Option<&ast::Expr>,
+    ) -> SqlResult<()> {
+        let Altering { table, next, rewritten, .. } = altering;
+        let was = next.columns[column].clone();
+        if was.data_type == to && using.is_none() {
+            return Ok(());
+        }
+        let type_name = crate::lower::expr::type_name;
+        if let Some(what) = self.bound_by(table, next, column, to) {
+            return Err(SqlError::unsupported(format!("changing the type of a column of {what}")));
+        }
+        next.columns[column].data_type = to;
+        let is_widened = using.is_none() && is_wider(was.data_type, to);
+        if let Some(default) = &was.default {
+            let parsed = crate::parse::parse_expr(default)?;
+            create_table::check_default(self, &next.columns[column], &parsed).map_err(|_| {
+                SqlError::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!(
+                        "default for column \"{}\" cannot be cast automatically to type {}",
+                        was.name,
+                        type_name(to)
+                    ),
+                )
+            })?;
+        }
+        self.lower_checks_again(next, column)?;
+        if is_widened {
+            return Ok(());
+        }
+        let value = match using {
+            None if is_assignable(was.data_type, to) => Expr::Column(column),
+            None => {
+                return Err(SqlError::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!("column \"{}\" cannot be cast automatically to type {}", was.name, type_name(to)),
+                )
+                .hint(format!(
+                    "You might need to specify \"USING {}::{}\".",
+                    was.name,
+                    to.name()
+                )));
+            }
+            Some(using) => {
+                let mut parameters = ParameterTypes::default();
+                let mut lowering = self.lowering(&mut parameters);
+                let scope = Scope::table(table, None);
+                lowering
+                    .exprs(&scope)
+                    .assignment(using, &was.name, to)
+                    .map_err(|r| r.or(|| SqlError::unsupported(format!("USING {using}"))))?
+            }
+        };
+        // A value that rows lack is that of the column's old type.
+        next.columns[column].missing = Datum::Null;
+        let set = rewritten.get_or_insert_default();
+        set.retain(|(c, _)| *c != column);
+        set.push((column, value));
+        Ok(())
+    }
+}
+
+/// A column that is there no more: its place stays, its name is free.
+pub(super) fn hide(table: &mut Table, column: usize) {
+    let described = &mut table.columns[column];
+    described.name = format!("........meridian.dropped.{}........", column + 1);
+    described.hidden = true;
+    described.not_null = false;
+    described.default = None;
+    described.identity = Identity::No;
+}
+
+pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident) -> SqlResult<()> {
+    let (old, new) = (names::fold(from), names::fold(to));
+    let Some(column) = next.column_named(&old).filter(|c| !next.columns[*c].hidden) else {
+        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{old}\" does not exist")));
+    };
+    if next.column_named(&new).is_some() {
+        let told = format!("column \"{new}\" of relation \"{}\" already exists", next.name);
+        return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, told));
+    }
+    // The catalog keeps conditions as texts too.
+    for check in next.checks_mut() {
+        let mut parsed = crate::parse::parse_expr(&check.sql)?;
+        let _: ControlFlow<()> = ast::visit_expressions_mut(&mut parsed, |e| {
+            match e {
+                ast::Expr::Identifier(ident) if names::fold(ident) == old => *ident = to.clone(),
+                ast::Expr::CompoundIdentifier(path) => {
+                    if let Some(last) = path.last_mut().filter(|last| names::fold(last) == old) {
+                        *last = to.clone();
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        check.sql = parsed.to_string();
+    }
+    next.columns[column].name = new;
+    Ok(())
+}
+
+/// Whether every value of one type is stored alike as one of the other.
+fn is_wider(from: DataType, to: DataType) -> bool {
+    use DataType as T;
+    match (from, to) {
+        (T::Text | T::Varchar { .. }, T::Text) => true,
+        (T::Varchar { length: from }, T::Varchar { length: to }) => from <= to,
+        _ => false,
+    }
+}
+
+/// Whether a value of one type may be assigned to a column of the other.
+fn is_assignable(from: DataType, to: DataType) -> bool {
+    use DataType as T;
+    let is_number = |t: DataType| {
+        matches!(t, T::SmallInt | T::Integer | T::BigInt | T::Numeric { .. } | T::Real | T::Double)
+    };
+    let is_text = |t: DataType| matches!(t, T::Text | T::Varchar { .. } | T::Char { .. });
+    let is_time = |t: DataType| matches!(t, T::Date | T::Timestamp | T::TimestampTz);
+    is_text(to) || from == to || (is_number(from) && is_number(to)) || (is_time(from) && is_time(to))
+}

@@ -1,0 +1,106 @@
+//! RENAME TO, SET SCHEMA, RENAME CONSTRAINT and ALTER INDEX … RENAME.
+
+use crate::ddl::foreign_keys::has_constraint;
+use crate::ddl::{Ddl, DdlContext};
+use crate::names;
+use base::SqlError;
+use base::error::{SqlResult, SqlState};
+use base::schema::{SchemaAction, Table};
+use sqlparser::ast;
+use std::sync::Arc;
+
+impl DdlContext<'_> {
+    pub(super) fn rename_table(&self, next: &mut Table, name: &ast::ObjectName) -> SqlResult<()> {
+        let mut parts = names::parts(name)?;
+        // SET SCHEMA, as the parser writes it.
+        if parts.last().is_some_and(|last| last == crate::parse::SAME_NAME) {
+            let schema = parts.swap_remove(0);
+            if !self.catalog.schemas.contains(&schema) {
+                let told = format!("schema \"{schema}\" does not exist");
+                return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, told));
+            }
+            if schema == next.schema {
+                return Ok(());
+            }
+            if self.relation_exists(&schema, &next.name) {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_TABLE,
+                    format!("relation \"{}\" already exists in schema \"{schema}\"", next.name),
+                ));
+            }
+            if self.catalog.sequences.values().any(|s| s.owner.is_some_and(|(t, _)| t == next.id)) {
+                return Err(SqlError::unsupported("SET SCHEMA of a table with serial or identity columns"));
+            }
+            next.schema = schema;
+            return Ok(());
+        }
+        let name = parts
+            .pop()
+            .filter(|_| parts.is_empty())
+            .ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \".\""))?;
+        if self.relation_exists(&next.schema, &name) {
+            let told = format!("relation \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
+        }
+        next.name = name;
+        Ok(())
+    }
+
+    pub(super) fn rename_constraint(&self, next: &mut Table, from: &str, to: String) -> SqlResult<()> {
+        if !has_constraint(next, from) {
+            let told = format!("constraint \"{from}\" for table \"{}\" does not exist", next.name);
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told));
+        }
+        if has_constraint(next, &to) {
+            let told = format!("constraint \"{to}\" for relation \"{}\" already exists", next.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, told));
+        }
+        if let Some(key) = next.foreign_keys_mut().find(|key| key.name == from) {
+            key.name = to;
+            return Ok(());
+        }
+        if let Some(check) = next.checks_mut().find(|check| check.name == from) {
+            check.name = to;
+            return Ok(());
+        }
+        self.rename_key(next, from, to)
+    }
+
+    /// Renames an index or the primary key. Errors: 42P07.
+    fn rename_key(&self, next: &mut Table, from: &str, to: String) -> SqlResult<()> {
+        if self.relation_exists(&next.schema, &to) {
+            let told = format!("relation \"{to}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
+        }
+        match next.indexes.iter_mut().find(|index| index.name == from) {
+            Some(index) => index.name = to,
+            None => next.primary_key_name = to,
+        }
+        Ok(())
+    }
+
+    /// `ALTER INDEX … RENAME TO …`.
+    pub(in crate::ddl) fn alter_index(
+        &self,
+        name: &ast::ObjectName,
+        operation: &ast::AlterIndexOperation,
+    ) -> SqlResult<Ddl> {
+        let ast::AlterIndexOperation::RenameIndex { index_name: to } = operation;
+        let (schema, from) = names::qualified(name, self.database)?;
+        let schemas = schema.map_or_else(|| self.search_path.to_vec(), |s| vec![s]);
+        let of_key = |schema: &String| {
+            let named = |t: &&Arc<Table>| t.schema == *schema && t.primary_key_name == from;
+            self.catalog.tables.values().filter(named).find(|t| has_constraint(t, &from))
+        };
+        let found = schemas
+            .iter()
+            .find_map(|s| self.catalog.index_named(s, &from).map(|(t, _)| t).or_else(|| of_key(s)));
+        let table = found.ok_or_else(|| {
+            SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{from}\" does not exist"))
+        })?;
+        let to = names::parts(to)?.pop().expect("a name has a part");
+        let mut next = table.as_ref().clone();
+        self.rename_key(&mut next, &from, to)?;
+        Ok(Ddl { actions: vec![SchemaAction::AlterTable(next)], tag: "ALTER INDEX", ..Ddl::default() })
+    }
+}

@@ -1,0 +1,314 @@
+//! Views in statements: before a statement is planned, each view in it becomes the query that defines it.
+//!
+//! IN: a statement, the catalog, the acting role. OUT: a statement over tables alone, and which tables its views read.
+//! KEEPS: what a view reads is held against the privileges of the view's owner, and the view itself against those of
+//! whoever acts ([`crate::privileges`], which runs first and takes a view for a table); a name that a common table
+//! expression hides is no view. A statement over one simple view becomes one over its table ([`simple`]), so that it is
+//! answered by rows where the table's would be.
+
+mod simple;
+
+use crate::generators::Generators;
+use crate::names;
+use crate::privileges::Check;
+use base::TableId;
+use base::error::{SqlError, SqlResult};
+use base::schema::Catalog;
+use base::views::{Relation, View};
+use sqlparser::ast::{self, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, VisitMut, VisitorMut};
+use sqlparser::keywords::{RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
+use sqlparser::tokenizer::Token;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Views that one statement reads at most, counting each time that one is read.
+const VIEWS_MAX: usize = 1_000;
+
+/// Views that read views that read views.
+const DEPTH_MAX: usize = 32;
+
+/// A statement without views.
+pub struct Expanded {
+    pub statement: Statement,
+    /// Tables that it reads with the rights of the views' owners.
+    pub tables: BTreeSet<TableId>,
+}
+
+/// The statement over tables alone; `None` if it names no view. Errors: 42501 if a view's owner may not read what the
+/// view reads; 55000 and 0A000 for writes to views that are not simple.
+pub fn expand(
+    check: &Check<'_>,
+    generators: &Generators,
+    statement: &Statement,
+) -> SqlResult<Option<Expanded>> {
+    if check.catalog.views.is_empty() && check.catalog.sequences.is_empty() {
+        return Ok(None);
+    }
+    let is_table = |name: &ObjectName| matches!(find(check, name), Some(Relation::Table(_)));
+    let names_another: ControlFlow<()> = ast::visit_relations(statement, |name| match is_table(name) {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
+    });
+    if names_another.is_continue() {
+        return Ok(None);
+    }
+    let mut expansion = Expansion::new(check, generators);
+    let mut statement = statement.clone();
+    while let Some(over) = simple::over_table(check, &statement)? {
+        expansion.found = true;
+        expansion.tables.insert(over.table);
+        statement = over.statement;
+    }
+    match statement.visit(&mut expansion) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) if !expansion.found => Ok(None),
+        ControlFlow::Continue(()) => Ok(Some(Expanded { statement, tables: expansion.tables })),
+    }
+}
+
+/// A view's query, over tables and views.
+pub fn query_of(view: &View) -> SqlResult<Query> {
+    match crate::parse::parse(&view.definition)?.pop() {
+        Some(Statement::Query(query)) => Ok(*query),
+        _ => Err(SqlError::internal(format!("the definition of view {}", view.shape.name))),
+    }
+}
+
+/// Whether rows can be inserted into a view, changed and deleted.
+pub fn is_updatable(catalog: &Catalog, view: &View) -> bool {
+    let standing = catalog.roles.standing(base::roles::ROOT);
+    let check = Check { catalog, search_path: &[], database: "", standing: &standing };
+    simple::is_updatable(&check, view)
+}
+
+/// The same check for what the owner of a view may do.
+fn with_owner<T>(
+    check: &Check<'_>,
+    view: &View,
+    work: impl FnOnce(&Check<'_>) -> SqlResult<T>,
+) -> SqlResult<T> {
+    let roles = &check.catalog.roles;
+    let owner = roles.standing(roles.owner_of(&base::roles::Object::Relation(view.shape.id)));
+    work(&Check { standing: &owner, ..*check })
+}
+
+/// A table or view by its name.
+pub fn find<'c>(check: &Check<'c>, name: &ObjectName) -> Option<Relation<'c>> {
+    names::find_relation(check.catalog, check.search_path, check.database, name)
+}
+
+/// Tells which names are those of common table expressions.
+#[derive(Default)]
+pub(crate) struct Ctes {
+    /// Names with the queries they stand for, of which the first `visible` can be named.
+    named: Vec<(String, *const Query)>,
+    visible: usize,
+    is_recursive: bool,
+}
+
+impl Ctes {
+    /// Enters a query. An expression of the list around it sees those before it, and itself only in a recursive list.
+    pub fn enter(scopes: &mut Vec<Ctes>, query: &Query) {
+        if let Some(scope) = scopes.last_mut()
+            && let Some(at) = scope.named.iter().position(|(_, cte)| std::ptr::eq(*cte, query))
+        {
+            scope.visible = if scope.is_recursive { scope.named.len() } else { at };
+        }
+        let mut scope = Ctes::default();
+        if let Some(with) = &query.with {
+            let named =
+                |cte: &ast::Cte| (names::fold(&cte.alias.name), std::ptr::from_ref(cte.query.as_ref()));
+            scope.named = with.cte_tables.iter().map(named).collect();
+            (scope.visible, scope.is_recursive) = (scope.named.len(), with.recursive);
+        }
+        scopes.push(scope);
+    }
+    pub fn leave(scopes: &mut Vec<Ctes>) {
+        scopes.pop();
+        if let Some(scope) = scopes.last_mut() {
+            scope.visible = scope.named.len();
+        }
+    }
+    pub fn hide(scopes: &[Ctes], name: &ObjectName) -> bool {
+        let [part] = name.0.as_slice() else { return false };
+        let Some(name) = part.as_ident().map(names::fold) else { return false };
+        scopes.iter().any(|scope| scope.named[..scope.visible].iter().any(|(cte, _)| *cte == name))
+    }
+}
+
+struct Expansion<'a> {
+    check: &'a Check<'a>,
+    generators: &'a Generators,
+    /// Views read so far, and how many of them are around this one.
+    count: usize,
+    depth: usize,
+    scopes: Vec<Ctes>,
+    tables: BTreeSet<TableId>,
+    found: bool,
+}
+
+impl<'a> Expansion<'a> {
+    fn new(check: &'a Check<'a>, generators: &'a Generators) -> Expansion<'a> {
+        let (scopes, tables) = (Vec::new(), BTreeSet::new());
+        Expansion { check, generators, count: 0, depth: 0, scopes, tables, found: false }
+    }
+}
+
+impl Expansion<'_> {
+    /// The view's query without views.
+    fn body(&mut self, view: &Arc<View>) -> SqlResult<Query> {
+        crate::interrupt::check()?;
+        self.count += 1;
+        if self.count > VIEWS_MAX || self.depth >= DEPTH_MAX {
+            return Err(crate::parse::too_deep());
+        }
+        let mut query = query_of(view)?;
+        let depth = self.depth + 1;
+        let (count, tables, generators) = (&mut self.count, &mut self.tables, self.generators);
+        with_owner(self.check, view, |check| {
+            let statement = Statement::Query(Box::new(query.clone()));
+            check.statement(&statement)?;
+            tables.extend(view.uses.keys().filter(|id| check.catalog.table(**id).is_some()));
+            let mut inner = Expansion::new(check, generators);
+            (inner.count, inner.depth, inner.tables) = (*count, depth, std::mem::take(tables));
+            if let ControlFlow::Break(error) = query.visit(&mut inner) {
+                return Err(error);
+            }
+            (*count, *tables) = (inner.count, inner.tables);
+            Ok(())
+        })?;
+        Ok(query)
+    }
+
+    fn factor(&mut self, factor: &mut TableFactor) -> SqlResult<()> {
+        let TableFactor::Table { name, alias, args: None, sample, .. } = factor else { return Ok(()) };
+        if Ctes::hide(&self.scopes, name) {
+            return Ok(());
+        }
+        let view = match find(self.check, name) {
+            Some(Relation::View(view)) => view,
+            Some(Relation::Table(_)) => return Ok(()),
+            None => {
+                if let Some(query) = self.sequence(name)? {
+                    let alias = alias.take();
+                    *factor = derived(query, alias.unwrap_or_else(|| called(name)));
+                    self.found = true;
+                }
+                return Ok(());
+            }
+        };
+        if sample.is_some() {
+            return Err(SqlError::unsupported("TABLESAMPLE"));
+        }
+        let view = view.clone();
+        let mut alias = alias.clone().unwrap_or_else(|| called(name));
+        let query = self.body(&view)?;
+        // Whatever the list of a query is called, a view's columns have the names that the catalog has.
+        let rest = view.shape.columns.iter().skip(alias.columns.len());
+        let rest =
+            rest.map(|column| ast::TableAliasColumnDef { name: quoted(&column.name), data_type: None });
+        if !alias.columns.is_empty() || !matches!(query.body.as_ref(), SetExpr::Select(_)) {
+            alias.columns.extend(rest);
+        }
+        self.found = true;
+        *factor = derived(query, alias);
+        Ok(())
+    }
+
+    /// What a sequence shows as a relation: at least the largest value that is there, of its column or handed out here.
+    /// Other gateways count in blocks of their own.
+    fn sequence(&self, name: &ObjectName) -> SqlResult<Option<Query>> {
+        let text = names::parts(name)?.join(".");
+        let check = self.check;
+        let Ok(sequence) = crate::catalog::find_sequence(check.catalog, check.search_path, &text) else {
+            return Ok(None);
+        };
+        let object = base::roles::Object::Relation(sequence.id);
+        if !check.catalog.roles.may(check.standing, &object, base::roles::Privileges::SELECT) {
+            return Err(crate::privileges::denied("sequence", &sequence.name));
+        }
+        let handed_out = self.generators.handed_out(sequence);
+        let known = handed_out.unwrap_or(sequence.start);
+        let is_called = handed_out.is_some();
+        let owner = sequence.owner.and_then(|(table, column)| Some((check.catalog.table(table)?, column)));
+        let query = match owner {
+            None => format!("SELECT {known} AS last_value, 0 AS log_cnt, {is_called} AS is_called"),
+            Some((table, column)) => {
+                let column = quoted(&table.columns[column].name);
+                let end = if sequence.increment > 0 { "max" } else { "min" };
+                let choose = if sequence.increment > 0 { "greatest" } else { "least" };
+                format!(
+                    "SELECT {choose}({end}({column}), {known}) AS last_value, 0 AS log_cnt, \
+                     count({column}) > 0 OR {is_called} AS is_called FROM {}.{}",
+                    quoted(&table.schema),
+                    quoted(&table.name)
+                )
+            }
+        };
+        match crate::parse::parse(&query)?.pop() {
+            Some(Statement::Query(query)) => Ok(Some(*query)),
+            _ => Err(SqlError::internal("this text is a query")),
+        }
+    }
+}
+
+fn derived(query: Query, alias: ast::TableAlias) -> TableFactor {
+    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None }
+}
+
+/// A relation's name as its alias.
+fn called(name: &ObjectName) -> ast::TableAlias {
+    let last = name.0.last().and_then(|part| part.as_ident()).cloned();
+    let name = last.unwrap_or_else(|| Ident::new("view"));
+    ast::TableAlias { explicit: true, name, columns: Vec::new(), at: None }
+}
+
+/// Words that PostgreSQL takes for a name only in quotes, at least in some places.
+const RESERVED: &str = " all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
+    boolean both case cast char character check coalesce collate collation column concurrently constraint create cross \
+    current_catalog current_date current_role current_schema current_time current_timestamp current_user dec decimal \
+    default deferrable desc distinct do else end except exists extract false fetch float for foreign freeze from full \
+    grant greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull \
+    join lateral leading least left like limit localtime localtimestamp national natural nchar none normalize not \
+    notnull null nullif numeric offset on only or order out outer overlaps overlay placing position precision primary \
+    real references returning right row select session_user setof similar smallint some substring symmetric \
+    system_user table tablesample then time timestamp to trailing treat trim true union unique user using values \
+    varchar variadic verbose when where window with ";
+
+/// A name that is taken as it is.
+pub fn quoted(name: &str) -> Ident {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let is_reserved = || match Token::make_word(name, None) {
+        Token::Word(word) => {
+            RESERVED.contains(&format!(" {name} "))
+                || RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword)
+                || RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+        }
+        _ => true,
+    };
+    if is_plain && !is_reserved() { Ident::new(name) } else { Ident::with_quote('"', name) }
+}
+
+impl VisitorMut for Expansion<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        Ctes::enter(&mut self.scopes, query);
+        ControlFlow::Continue(())
+    }
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        Ctes::leave(&mut self.scopes);
+        ControlFlow::Continue(())
+    }
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        match self.factor(factor) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Options of whichever engine a cluster runs, and what is asked of all of them alike.
+
+use super::{EngineKind, kind_of};
+use crate::baseline::{calvin, slog};
+use crate::caerus::options::{Collection, Heartbeats};
+use crate::{caerus, geogauss, perseus};
+use base::topology::Topology;
+use base::{RegionId, SqlError, SqlState};
+
+/// An engine's knobs; they choose the engine too.
+#[derive(Clone, Debug)]
+pub enum EngineOptions {
+    Perseus(perseus::Options),
+    Caerus(caerus::Options),
+    Geogauss(geogauss::Options),
+}
+
+impl From<perseus::Options> for EngineOptions {
+    fn from(options: perseus::Options) -> Self {
+        EngineOptions::Perseus(options)
+    }
+}
+impl From<caerus::Options> for EngineOptions {
+    fn from(options: caerus::Options) -> Self {
+        EngineOptions::Caerus(options)
+    }
+}
+
+impl From<geogauss::Options> for EngineOptions {
+    fn from(options: geogauss::Options) -> Self {
+        EngineOptions::Geogauss(options)
+    }
+}
+
+impl EngineOptions {
+    /// The same, surviving the loss of so many regions of this cluster. Errors: the engine keeps one copy, or
+    /// there are not as many other regions.
+    pub fn surviving(self, regions: usize, topology: &Topology) -> Result<EngineOptions, SqlError> {
+        match self {
+            _ if regions == 0 => Ok(self),
+            EngineOptions::Perseus(_) => {
+                let error = SqlError::unsupported("surviving the loss of a region with engine perseus");
+                Err(error
+                    .hint("It keeps one copy of each partition; engine caerus keeps one in every region."))
+            }
+            EngineOptions::Geogauss(_) => {
+                let error = SqlError::unsupported("surviving the loss of a region with engine geogauss");
+                Err(error.hint(
+                    "It does not remove a lost region from its epochs yet; engine caerus goes on without one.",
+                ))
+            }
+            EngineOptions::Caerus(options) if options.routing == slog::ROUTING => {
+                let error = SqlError::unsupported("surviving the loss of a region with engine slog");
+                Err(error
+                    .hint("Its regions keep their logs to themselves; engine caerus has copies of each."))
+            }
+            EngineOptions::Caerus(options) => {
+                let all = topology.wan.region_count() as u16;
+                let orders = |region: &u16| topology.sequencer_of(RegionId(*region)).is_some();
+                let others = (0..all).filter(orders).count().saturating_sub(1);
+                let is_calvin = options.routing == calvin::ROUTING;
+                if is_calvin && regions <= others / 2 {
+                    return Ok(EngineOptions::Caerus(options)); // A majority has everything as it is.
+                }
+                if is_calvin || regions > others {
+                    let error = SqlError::new(
+                        SqlState::INVALID_PARAMETER_VALUE,
+                        format!("the loss of {regions} regions cannot be survived"),
+                    );
+                    let error = error.detail(format!(
+                        "Each region keeps copies in others, and there are {others} of those."
+                    ));
+                    return Err(error.hint("Choose fewer, or start more regions; 2K + 1 go on without K."));
+                }
+                if !caerus::comes_back(others + 1, regions) {
+                    let error = SqlError::new(
+                        SqlState::INVALID_PARAMETER_VALUE,
+                        format!("the loss of {regions} regions cannot be survived"),
+                    );
+                    let error = error.detail(format!(
+                        "A region that comes back without its memory needs the word of {} others that have theirs, \
+                         and with {regions} of {} lost there are {}: none of them would ever come back.",
+                        regions + 1,
+                        others + 1,
+                        others + 1 - regions
+                    ));
+                    let (fewer, more) = (others / 2, 2 * regions + 1);
+                    return Err(error.hint(format!("Choose {fewer} or fewer, or start {more} regions.")));
+                }
+                Ok(EngineOptions::Caerus(caerus::Options { copies_elsewhere: regions, ..options }))
+            }
+        }
+    }
+    /// What whoever asked to survive the loss of regions should know: with fewer than 2K + 1 of them, what was
+    /// answered outlives the loss of K, but the others do not go on without K. Here that is where one region is left
+    /// of K + 1, and those that are lost come back with its word.
+    pub fn survival_warning(&self, topology: &Topology) -> Option<String> {
+        let EngineOptions::Caerus(caerus::Options { copies_elsewhere: copies, .. }) = self else {
+            return None;
+        };
+        let all = topology.wan.region_count() as u16;
+        let regions = (0..all).filter(|region| topology.sequencer_of(RegionId(*region)).is_some()).count();
+        if 2 * copies < regions {
+            return None;
+        }
+        let stops_at = regions - copies;
+        Some(format!(
+            "with {regions} regions, the loss of {stops_at} at a time stops every commit and every strong read until \
+             one is back: each needs {} of them. Nothing that was answered is lost with {copies} lost. To go on \
+             without {copies}, start {} regions",
+            copies + 1,
+            2 * copies + 1,
+        ))
+    }
+    /// The same, looking around and collecting no more often than this, in ns, where nothing happens.
+    pub fn resting(self, idle_ns: u64) -> EngineOptions {
+        match self {
+            EngineOptions::Caerus(options) => EngineOptions::Caerus(caerus::Options {
+                heartbeats: Heartbeats { idle_every_ns: Some(idle_ns), ..options.heartbeats },
+                collection: Collection {
+                    every_ns: options.collection.every_ns.max(idle_ns),
+                    ..options.collection
+                },
+                ..options
+            }),
+            EngineOptions::Perseus(options) => EngineOptions::Perseus(options),
+            EngineOptions::Geogauss(options) => EngineOptions::Geogauss(geogauss::Options {
+                idle_every_ns: idle_ns,
+                beat_ns: options.beat_ns.max(idle_ns),
+                ..options
+            }),
+        }
+    }
+    /// What nodes have to remember beyond their processes is recorded, if the engine can.
+    pub fn recorded(self) -> EngineOptions {
+        match self {
+            EngineOptions::Caerus(options) => EngineOptions::Caerus(caerus::Options {
+                records: Some(caerus::Records::default()),
+                ..options
+            }),
+            other => other,
+        }
+    }
+    /// Whether nodes come back with records; otherwise their inputs are to be logged.
+    pub fn keeps_records(&self) -> bool {
+        matches!(self, EngineOptions::Caerus(options) if options.records.is_some())
+    }
+    pub fn kind(&self) -> EngineKind {
+        match self {
+            EngineOptions::Perseus(_) => EngineKind::Perseus,
+            EngineOptions::Caerus(options) => kind_of(options.routing),
+            EngineOptions::Geogauss(_) => EngineKind::Geogauss,
+        }
+    }
+}

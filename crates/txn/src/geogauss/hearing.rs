@@ -1,0 +1,116 @@
+//! What arrives from other nodes.
+//!
+//! IN: messages. OUT: what each part makes of its own. KEEPS: what is said from a seat that is gone counts for nothing, but
+//! that its sender is told of the change; a node that takes a copy hears nothing else.
+
+use super::message::{Message, Progress};
+use super::state::{Geogauss, Out};
+use crate::engine::{EngineEffect, Executor};
+use base::{NodeId, SqlError, Time};
+
+impl Geogauss {
+    pub(super) fn handle(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        message: Message,
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) {
+        if self.life.failed.is_some() {
+            return;
+        }
+        if from == self.cluster.me || usize::from(from.0) >= self.cluster.topology.nodes.len() {
+            return self.inbox.refuse(from, "a message of no other node");
+        }
+        if !self.is_current() {
+            return self.while_taking_a_copy(now, from, message, executor, out);
+        }
+        match message {
+            Message::WriteSet { of, epoch, number, payload } => {
+                self.peers.heard_seat(&self.membership, from, of);
+                self.clock.keep_busy(now + self.cluster.options.busy_ns);
+                self.inbox.write_set(now, (from, of), epoch, number, payload);
+            }
+            Message::EndOfEpoch { of, segment, progress, is_busy } => {
+                self.heard(now, from, progress, out);
+                if is_busy {
+                    self.clock.keep_busy(now + self.cluster.options.busy_ns / 2);
+                }
+                self.inbox.end_of_epoch(now, (from, of), segment);
+                if self.membership.is_seat(of)
+                    && let Some(last) = self.clock.follow(now, segment.last, self.published.epoch())
+                {
+                    base::sometimes!("a member closes epochs early to keep up");
+                    self.close(now, last, out);
+                }
+            }
+            Message::Alive { progress } => self.heard(now, from, progress, out),
+            Message::Pull { of, from: first } => {
+                base::sometimes!("an epoch is sent again");
+                let again = self.outbox.again(of, first, &self.progress());
+                out.extend(again.into_iter().map(|message| EngineEffect::Send { to: from, message }));
+            }
+            Message::Changes { after, changes } => self.learn(now, after, changes, out),
+            Message::Join { known, incarnation, is_ready } => {
+                self.on_join(from, (known, incarnation, is_ready), out);
+            }
+            Message::CopyWanted { copy, from: first } => {
+                self.on_copy_wanted(now, from, (copy, first), executor, out);
+            }
+            Message::OldLife { .. } | Message::CopyPart { .. } | Message::CopyEnded { .. } => {}
+            message @ (Message::Prepare { .. }
+            | Message::Promise { .. }
+            | Message::Accept { .. }
+            | Message::Accepted { .. }
+            | Message::Outvoted { .. }) => self.on_attempt(now, from, message, out),
+        }
+    }
+
+    /// Nothing else that comes is of use before the copy is here.
+    fn while_taking_a_copy(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        message: Message,
+        executor: &mut dyn Executor,
+        out: &mut Out,
+    ) {
+        match message {
+            Message::CopyPart { copy, by, number, of, part } => {
+                self.on_copy_part(now, from, (copy, by, number, of, part), executor, out);
+            }
+            Message::CopyEnded { copy } => self.on_copy_ended(now, from, copy, out),
+            Message::OldLife { incarnation } => {
+                let own = self.gateway.incarnation();
+                if let Some(joining) = self.life.joining.as_mut().filter(|_| own <= incarnation) {
+                    joining.refuse(incarnation);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn heard(&mut self, now: Time, from: NodeId, progress: Progress, out: &mut Out) {
+        let counts = progress.stage <= self.membership.known();
+        match progress.seat {
+            Some(seat) if seat.node == from && self.membership.is_seat(seat) => {
+                self.peers.heard(from);
+                self.peers.told(from, &progress, counts);
+                self.membership.heard_incarnation(from, progress.incarnation);
+                self.release();
+            }
+            None => self.peers.told(from, &progress, false),
+            // A seat that is gone, or not known here yet.
+            Some(_) => {}
+        }
+        self.inbox.is_elsewhere(now, &progress.have);
+        self.compare_changes(from, &progress, out);
+        if self.published.differs(progress.decided) {
+            let at = progress.decided.0.0;
+            let error =
+                SqlError::internal(format!("this node and {from:?} have decided epoch {at} differently"));
+            self.life.failed.get_or_insert(error);
+        }
+    }
+}

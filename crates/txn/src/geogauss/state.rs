@@ -1,0 +1,473 @@
+//! What a member remembers, and what it does about what happens.
+
+use super::clock::EpochClock;
+use super::cluster::Cluster;
+use super::gateway::Gateway;
+use super::governing::Government;
+use super::inbox::{Inbox, Missing};
+use super::joining::Joining;
+use super::membership::Membership;
+use super::message::{Epoch, Message, Payload, Progress, Seat, Segment};
+use super::options::{Mutant, Options};
+use super::outbox::Outbox;
+use super::peers::Peers;
+use super::publishing::{Published, Terms};
+use super::readers::Readers;
+use super::requests::Requests;
+use crate::donor::Donor;
+use crate::engine::{Answered, EngineEffect, Executor};
+use base::order::{Close, CloseTicket, Closed, StreamItem};
+use base::topology::Topology;
+use base::txn::Granule;
+use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub(super) type Out = Vec<EngineEffect<Message>>;
+
+/// The engine at one node: parts that own what they remember.
+#[derive(Clone, Debug)]
+pub struct Geogauss {
+    pub(super) cluster: Cluster,
+    pub(super) clock: EpochClock,
+    pub(super) membership: Membership,
+    pub(super) government: Government,
+    pub(super) outbox: Outbox,
+    pub(super) inbox: Inbox,
+    pub(super) peers: Peers,
+    pub(super) published: Published,
+    pub(super) requests: Requests,
+    pub(super) gateway: Gateway,
+    pub(super) readers: Readers,
+    floors: Floors,
+    pace: Pace,
+    pub(super) life: Life,
+}
+
+/// When something is said, or let out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    /// When something was last sent to everybody.
+    said_at: Time,
+    beat_at: Time,
+    gate_at: Option<Time>,
+    /// Something came that others wait to hear of.
+    owes_word: bool,
+}
+
+/// Whether the node takes part, and copies that it or others need to do so.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Life {
+    /// It has no seat, or has not caught up since it was given one.
+    pub joining: Option<Joining>,
+    pub donor: Donor,
+    /// How long it took to come back, in ns, and the bytes of the copy.
+    pub came_back: Option<(u64, u64)>,
+    /// Why this node takes part in nothing any more.
+    pub failed: Option<SqlError>,
+}
+
+/// What is still read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Floors {
+    /// Least cut of this node's readers.
+    readers: Option<Rank>,
+    /// The same as others were told; it never falls.
+    told: Rank,
+    /// What no reader of any member needs was given up up to here.
+    collected: Rank,
+}
+
+impl Floors {
+    /// What others are told while everything up to this rank is published.
+    fn tell(&mut self, published: Rank) -> Rank {
+        let floor = self.readers.map_or(published, |floor| floor.min(published));
+        self.told = self.told.max(floor);
+        self.told
+    }
+}
+
+impl Geogauss {
+    /// An engine for `me` in its `incarnation`-th life. Panics if the options are out of range or a node does not keep
+    /// every partition ([`Options::check`], [`Geogauss::check`]).
+    pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Geogauss {
+        let checked = options.check().and_then(|()| Cluster::check(&topology));
+        checked.unwrap_or_else(|error| panic!("{}", error.message));
+        let ignores_counts = options.planted(Mutant::IgnoreCounts);
+        let cluster = Cluster { topology, me, options };
+        let mut membership = Membership::new(me, cluster.members(), true);
+        membership.heard_incarnation(me, incarnation);
+        Geogauss {
+            clock: EpochClock::new(&cluster.options),
+            government: Government::default(),
+            outbox: Outbox::default(),
+            inbox: Inbox::new(membership.seats(), ignores_counts),
+            peers: Peers::new(cluster.others()),
+            published: Published::new(cluster.topology.partitions.len()),
+            requests: Requests::default(),
+            gateway: Gateway::new(me, incarnation),
+            readers: Readers::default(),
+            floors: Floors::default(),
+            pace: Pace::default(),
+            life: Life::default(),
+            membership,
+            cluster,
+        }
+    }
+    /// The same for a node that has lost what it knew: its seat is of a former life, and it comes back on another one,
+    /// where lost members are removed at all.
+    pub fn rejoining(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Geogauss {
+        let failed = (!options.removes_lost).then(Geogauss::cannot_rejoin);
+        let mut node = Geogauss::new(topology, me, incarnation, options);
+        node.membership.leave();
+        node.life = Life { failed, joining: Some(Joining::new(incarnation)), ..Life::default() };
+        node
+    }
+    /// Errors: a node that loses its memory cannot come back, and why.
+    pub fn check_rejoins(&self) -> Result<(), SqlError> {
+        if self.cluster.options.removes_lost { Ok(()) } else { Err(Geogauss::cannot_rejoin()) }
+    }
+    /// How long coming back took, in ns, and how many bytes the copy had, if this node has come back.
+    pub fn came_back(&self) -> Option<(u64, u64)> {
+        self.life.came_back
+    }
+    pub(super) fn absent(&self) -> Option<SqlError> {
+        let topology = &self.cluster.topology;
+        let region = || topology.region_name(topology.region_of(self.cluster.me));
+        let joining = self.life.joining.as_ref().map(|joining| joining.reason(region()));
+        self.life.failed.clone().or(joining)
+    }
+    /// It has a state that is worth going on from.
+    pub(super) fn is_current(&self) -> bool {
+        self.life.joining.as_ref().is_none_or(Joining::is_restored)
+    }
+    pub fn cannot_rejoin() -> SqlError {
+        SqlError::unsupported("the return of a region that has lost its memory with engine geogauss")
+            .detail("The others wait for epochs that it has closed and does not remember.")
+            .hint("Keep data on disk (--data), or restart the cluster.")
+    }
+    /// Errors: the engine cannot run in this cluster.
+    pub fn check(topology: &Topology) -> Result<(), SqlError> {
+        Cluster::check(topology)
+    }
+
+    /// The last published epoch, and the digest of all decisions up to there.
+    pub fn decided(&self) -> (Epoch, u64) {
+        self.published.decided()
+    }
+
+    // ---- what is said -----------------------------------------------------------------------------
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
+            seat: self.membership.seat(),
+            incarnation: self.gateway.incarnation(),
+            known: self.membership.known(),
+            stage: self.membership.stage(),
+            have: self.inbox.have(),
+            published: self.published.epoch(),
+            decided: self.published.decided(),
+            doubts: self.government.doubts.clone(),
+        }
+    }
+    /// Says it to all other members, and to nodes that would be let in.
+    pub(super) fn tell_all(&mut self, now: Time, message: &Message, out: &mut Out) {
+        self.pace.said_at = now;
+        let me = self.cluster.me;
+        let newcomers = self.peers.newcomers().map(|(node, _)| node);
+        let to: BTreeSet<NodeId> = match self.membership.seat() {
+            Some(_) => self.membership.seats().map(|seat| seat.node).chain(newcomers).collect(),
+            None => self.cluster.others().collect(),
+        };
+        let told = to.into_iter().filter(|node| *node != me);
+        out.extend(told.map(|to| EngineEffect::Send { to, message: message.clone() }));
+    }
+
+    // ---- epochs -----------------------------------------------------------------------------------
+
+    /// Closes the open epoch and all up to `last`.
+    pub(super) fn close(&mut self, now: Time, last: Epoch, out: &mut Out) {
+        let Some(me) = self.membership.seat() else { return };
+        let published = self.clock.rank(self.published.epoch());
+        let floor = self.floors.tell(published);
+        let count = self.outbox.count();
+        let first = self.clock.close(now, last);
+        let segment = Segment { first, last, count, floor };
+        self.outbox.close(me, segment);
+        self.inbox.end_of_epoch(now, (me.node, me), segment);
+        let is_busy = self.clock.is_busy(now);
+        let progress = self.progress();
+        self.tell_all(now, &Message::EndOfEpoch { of: me, segment, progress, is_busy }, out);
+        self.pace.owes_word = false;
+        self.release();
+    }
+
+    /// Lets go of what every member has.
+    pub(super) fn release(&mut self) {
+        let (peers, membership) = (&self.peers, &self.membership);
+        self.outbox.release(|seat| peers.everywhere(membership, seat));
+    }
+
+    /// What has become complete is kept for members that lack it.
+    fn keep_news(&mut self) {
+        let relays = self.cluster.options.removes_lost;
+        let me = self.membership.seat();
+        for (of, closed) in self.inbox.news() {
+            if relays && Some(of) != me {
+                self.pace.owes_word |= closed.0.count > 0;
+                self.outbox.keep(of, closed);
+            }
+        }
+    }
+
+    /// Every epoch up to here may be published: it is here, and with quorum exposure a majority has it.
+    fn publishable(&mut self) -> Epoch {
+        let options = &self.cluster.options;
+        if !options.removes_lost || options.planted(Mutant::ExposeEarly) {
+            return self.inbox.all_complete(|_| Epoch(u64::MAX));
+        }
+        let counts = self.membership.seat().is_some() && self.membership.stage() == self.membership.known();
+        if counts {
+            self.peers.state(&self.inbox.have());
+        }
+        let (peers, membership, me) = (&self.peers, &self.membership, self.cluster.me);
+        self.inbox.all_complete(|seat| peers.majority_has(membership, me, seat))
+    }
+
+    /// Publishes every epoch that may be, and goes on with what waited for it.
+    fn publish(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        loop {
+            let complete = self.publishable();
+            if complete <= self.published.epoch() {
+                break;
+            }
+            let next = self.inbox.next_with_transactions(self.published.epoch());
+            match next.filter(|next| *next <= complete) {
+                None => self.published.pass(complete),
+                Some(epoch) => {
+                    self.published.pass(epoch.previous());
+                    self.merge(now, epoch, executor, out);
+                }
+            }
+            self.inbox.forget(self.published.epoch());
+        }
+    }
+
+    fn merge(&mut self, now: Time, epoch: Epoch, executor: &mut dyn Executor, out: &mut Out) {
+        let options = &self.cluster.options;
+        self.clock.keep_busy(now + options.busy_ns);
+        let rank = self.clock.rank(epoch);
+        let mut payloads = self.inbox.take(epoch);
+        if options.planted(Mutant::PreferOwn) {
+            let me = self.cluster.me;
+            let own = |payload: &mut Arc<Payload>| {
+                if payload.txn.coordinator == me {
+                    Arc::make_mut(payload).clock = 0;
+                }
+            };
+            payloads.iter_mut().for_each(own);
+        }
+        let terms = Terms {
+            rule: options.rule,
+            rank,
+            // It never falls: a newcomer has told none yet.
+            floor: self.inbox.floor_of(epoch).max(self.floors.collected),
+            keep_results_ns: options.keep_results_ns,
+            slack_ns: if options.planted(Mutant::OffByOne) { options.epoch_ns } else { 0 },
+            trusts_reads: options.planted(Mutant::ValidateEarly),
+        };
+        let parts = (&mut self.requests, executor);
+        let ended = self.published.merge(epoch, &payloads, terms, parts, out);
+        self.requests.forget(rank, terms.keep_results_ns);
+        let mut lost = Vec::new();
+        for ended in ended {
+            lost.extend(self.decided_here(now, ended, rank));
+        }
+        for partition in self.cluster.topology.partition_ids() {
+            out.push(EngineEffect::Stream { partition, item: StreamItem::Low(rank) });
+        }
+        self.take_floor(terms.floor, out);
+        // With the next look at the gateway, when all that is complete is published.
+        lost.into_iter().for_each(|job| self.gateway.park(epoch, job));
+    }
+
+    // ---- time -------------------------------------------------------------------------------------
+
+    /// Closes epochs that have ended.
+    pub(super) fn look(&mut self, now: Time, out: &mut Out) {
+        if self.life.failed.is_some() || self.membership.seat().is_none() {
+            return;
+        }
+        if let Some(last) = self.clock.due(now, self.published.epoch()) {
+            self.close(now, last, out);
+        }
+    }
+
+    /// What is missing is asked for, what was not acknowledged is said again.
+    fn beat(&mut self, now: Time, out: &mut Out) {
+        let options = &self.cluster.options;
+        let (beat_ns, pull_after_ns) = (options.beat_ns, options.pull_after_ns(&self.cluster.topology));
+        self.peers.look(now, 2 * beat_ns);
+        let silent_ns = 4 * self.cluster.options.suspect_after_ns(&self.cluster.topology);
+        self.peers.drop_silent_newcomers(silent_ns);
+        for missing in self.inbox.missing(now, pull_after_ns) {
+            let Some(to) = self.holder_of(missing) else { continue };
+            let message = Message::Pull { of: missing.of, from: missing.from };
+            out.push(EngineEffect::Send { to, message });
+        }
+        if now < self.pace.beat_at {
+            return;
+        }
+        self.pace.beat_at = now + beat_ns;
+        if now.since(self.pace.said_at) < beat_ns {
+            // While epochs go on, the next end shows what is missing.
+            return;
+        }
+        if !self.is_current() {
+            return; // What it has will be replaced by a copy.
+        }
+        let progress = self.progress();
+        let Some(me) = self.membership.seat() else {
+            return self.tell_all(now, &Message::Alive { progress }, out);
+        };
+        self.pace.said_at = now;
+        // A member that was removed is told so when it is heard, and it hears of those that it takes for members.
+        let newcomers: Vec<NodeId> = self.peers.newcomers().map(|(node, _)| node).collect();
+        let members: Vec<Seat> = self.membership.seats().filter(|seat| *seat != me).collect();
+        for to in members.into_iter().map(|seat| seat.node).chain(newcomers) {
+            let progress = progress.clone();
+            let message = match self.outbox.unacknowledged(me, self.peers.has(to, me)) {
+                Some(segment) => Message::EndOfEpoch { of: me, segment, progress, is_busy: false },
+                None => Message::Alive { progress },
+            };
+            out.push(EngineEffect::Send { to, message });
+        }
+    }
+
+    /// Whom to ask for what is missing of a member: it, then all others who have it, in turn.
+    fn holder_of(&self, missing: Missing) -> Option<NodeId> {
+        let Missing { of, from, asked } = missing;
+        let own = (of.node != self.cluster.me && self.membership.is_seat(of)).then_some(of.node);
+        let others = match self.cluster.options.removes_lost {
+            true => self.peers.holders(of, from),
+            false => Vec::new(),
+        };
+        let all: Vec<NodeId> = own.into_iter().chain(others).collect();
+        all.get(asked as usize % all.len().max(1)).copied()
+    }
+
+    /// What one call has brought about is followed to its end.
+    pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        if self.life.failed.is_none() {
+            self.look(now, out);
+            self.govern(now, out);
+            self.keep_news();
+            if self.is_current() {
+                self.publish(now, executor, out);
+                self.serve_again(now);
+            }
+            // To be evaluated again may bring about nothing that is complete at once, but where there is one member.
+            while let Some(job) = self.gateway.unpark(self.published.epoch()) {
+                self.evaluate(now, job, executor, out);
+            }
+            while let Some((ticket, partition)) = self.readers.pop(self.published.epoch()) {
+                self.answer_close(ticket, partition, out);
+            }
+            if std::mem::take(&mut self.pace.owes_word) {
+                let progress = self.progress();
+                self.tell_all(now, &Message::Alive { progress }, out);
+            }
+            self.beat(now, out);
+            self.go_on_joining(now, out);
+            let retry_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
+            self.life.donor.drop_unwanted(now, retry_ns, executor);
+        }
+        let known = self.peers.published_by_all(&self.membership);
+        self.gateway.all_know(self.published.epoch().min(known));
+        self.pace.gate_at = self.gateway.open_gate(now, self.cluster.clock_bound_ns(), out);
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        if self.life.failed.is_some() {
+            return self.pace.gate_at;
+        }
+        let pull_after_ns = self.cluster.options.pull_after_ns(&self.cluster.topology);
+        let times = [
+            self.clock.next(self.published.epoch()).filter(|_| self.membership.seat().is_some()),
+            self.inbox.next_look(pull_after_ns),
+            self.pace.gate_at,
+            Some(self.pace.beat_at),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    // ---- readers ----------------------------------------------------------------------------------
+
+    pub(super) fn open_close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
+        let Close { partition, rank, granules } = close;
+        let limit = self.cluster.latest_cut(now);
+        if rank > limit {
+            let message = "the cut asked for lies too far in the future";
+            let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+            let error = error
+                .detail(format!("Its rank is {rank}, the largest acceptable one {limit}."))
+                .hint("The session's token comes from another cluster, or a clock is out of its bound.");
+            return out.push(EngineEffect::Answered { ticket, result: Err(error) });
+        }
+        if let Some(absent) = self.absent() {
+            return out.push(EngineEffect::Answered { ticket, result: Err(absent) });
+        }
+        let until = self.clock.epoch_within(rank);
+        if until <= self.published.epoch() || self.cluster.options.planted(Mutant::CloseEarly) {
+            return self.answer_close(ticket, partition, out);
+        }
+        // What keeps streams going asks for whole partitions, all the time, and takes what comes. A reader does not.
+        if granules != [Granule::Partition] {
+            if let Err(error) = self.available() {
+                return out.push(EngineEffect::Answered { ticket, result: Err(error) });
+            }
+            self.clock.keep_busy(now + self.cluster.options.busy_ns);
+        }
+        self.readers.wait(ticket, until, partition);
+    }
+    fn answer_close(&self, ticket: CloseTicket, partition: PartitionId, out: &mut Out) {
+        let closed = Closed { position: self.published.log(partition).0 };
+        out.push(EngineEffect::Answered { ticket, result: Ok(Answered::Closed(closed)) });
+    }
+    /// Everything up to this rank is published.
+    pub(super) fn low(&self) -> Rank {
+        self.clock.rank(self.published.epoch())
+    }
+    /// Whatever was answered before now, anywhere, is ranked at or below: it was published, which took this member's end
+    /// of that epoch. Where members are removed, the epoch that is open: if this member was removed meanwhile, and
+    /// others went on without it, it will never be published here.
+    pub(super) fn latest(&self) -> Rank {
+        let open = self.clock.open();
+        self.clock.rank(if self.cluster.options.removes_lost { open } else { open.previous() })
+    }
+    /// Errors: a member is lost, and nothing is published.
+    pub(super) fn available(&mut self) -> Result<(), SqlError> {
+        self.peers.check(&self.cluster, &self.membership)
+    }
+    pub(super) fn collected(&self) -> Rank {
+        self.floors.collected
+    }
+    /// Nobody reads below.
+    pub(super) fn take_floor(&mut self, floor: Rank, out: &mut Out) {
+        if floor > self.floors.collected {
+            self.floors.collected = floor;
+            out.push(EngineEffect::Collected { below: floor });
+        }
+    }
+    pub(super) fn set_floor(&mut self, floor: Option<Rank>) {
+        self.floors.readers = floor;
+    }
+    /// A new life: what the former one had under way goes on.
+    pub(super) fn begin_life(&mut self, now: Time, incarnation: u32) {
+        self.gateway.resume(incarnation);
+        (self.pace.beat_at, self.pace.said_at) = (now, Time::ZERO);
+    }
+    pub(super) fn forget_reader(&mut self, ticket: CloseTicket) {
+        self.readers.cancel(ticket);
+    }
+}

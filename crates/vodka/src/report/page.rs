@@ -1,0 +1,250 @@
+//! The page: tables, plots, notes, configuration.
+
+use super::{headline, line, ms, percent, spread, words};
+use crate::figures::{Run, Side, Spread};
+use pages::{Page, plot};
+
+/// The page.
+///
+/// # Errors
+/// If a plot cannot be drawn.
+pub fn render(run: &Run) -> anyhow::Result<String> {
+    let mut page = Page::new(&run.title);
+    page.note(&format!("{:.0} s measured; ended {}", run.throughput.measured_s, run.ended_at));
+    if let Some(why) = &run.incomplete {
+        page.bad(&format!(
+            "Incomplete: the run ended early, and all figures are of what was measured before. {why}"
+        ));
+    }
+    let head: Vec<_> = headline(run).into_iter().map(|(name, value)| line(name, [value])).collect();
+    page.table(&words(&["", ""]), &head);
+    throughput(&mut page, run)?;
+    queries(&mut page, run)?;
+    freshness(&mut page, run)?;
+    frontier(&mut page, run)?;
+    surroundings(&mut page, run);
+    Ok(page.finish())
+}
+
+fn throughput(page: &mut Page, run: &Run) -> anyhow::Result<()> {
+    page.heading("Transactions");
+    let lines: Vec<_> = run
+        .throughput
+        .transactions
+        .iter()
+        .map(|t| {
+            let [p50, p95, p99, max] = spread(Some(t.latency_ms));
+            let counts = [t.committed, t.rolled_back, t.retried, t.failed].map(|n| n.to_string());
+            line(&t.name, counts).into_iter().chain([p50, p95, p99, max]).collect()
+        })
+        .collect();
+    let columns = ["", "committed", "rolled back", "retried", "failed", "p50 ms", "p95", "p99", "max"];
+    page.table(&words(&columns), &lines);
+    let mut series =
+        vec![plot::Series { name: "committed".into(), points: run.throughput.tps_by_second.clone() }];
+    if let (Some(target), Some(last)) = (run.throughput.tps_target, run.throughput.tps_by_second.last()) {
+        series.push(plot::Series { name: "offered".into(), points: vec![(0.0, target), (last.0, target)] });
+    }
+    if !run.throughput.tps_by_second.is_empty() {
+        page.figure("Transactions per second", &plot::linear("s", "transactions per second", series)?);
+    }
+    Ok(())
+}
+
+fn queries(page: &mut Page, run: &Run) -> anyhow::Result<()> {
+    page.heading("Queries");
+    page.note(
+        "Cardinality error: rows of each operator at the end of the run against those of its begin times the growth \
+         of the tables behind them; below 2 % means that the query's work followed the data. Model error: mean \
+         predicted against mean measured latency of the last third of the executions, from the first two thirds.",
+    );
+    let lines: Vec<_> = run
+        .analysis
+        .queries
+        .iter()
+        .map(|q| {
+            let [p50, _, p99, _] = spread(q.latency_ms);
+            let alpha = q.alpha.map_or("–".into(), |alpha| format!("{alpha:.3}"));
+            let note = q.error.clone().unwrap_or_else(|| q.cardinality_note.clone());
+            let note: String = note.lines().next().unwrap_or_default().chars().take(90).collect();
+            line(
+                &q.name,
+                [
+                    q.executions.to_string(),
+                    q.failed.to_string(),
+                    p50,
+                    p99,
+                    alpha,
+                    percent(q.cardinality_error),
+                    percent(q.model_error),
+                    note,
+                ],
+            )
+        })
+        .collect();
+    let columns =
+        ["", "executed", "failed", "p50 ms", "p99 ms", "α", "cardinality error", "model error", "note"];
+    page.table(&words(&columns), &lines);
+    let bars: Vec<_> = run
+        .analysis
+        .queries
+        .iter()
+        .filter_map(|q| Some((q.name.clone(), vec![q.cardinality_error? * 100.0])))
+        .collect();
+    if !bars.is_empty() {
+        page.figure("Cardinality error, %", &plot::horizontal("%", &words(&["error"]), &bars)?);
+    }
+    let latencies: Vec<_> =
+        run.analysis.queries.iter().filter_map(|q| Some((q.name.clone(), vec![q.latency_ms?.p50]))).collect();
+    if !latencies.is_empty() {
+        page.figure("Median latency, ms", &plot::horizontal("ms", &words(&["p50"]), &latencies)?);
+    }
+    Ok(())
+}
+
+fn freshness(page: &mut Page, run: &Run) -> anyhow::Result<()> {
+    page.heading("Freshness and data sharing");
+    let lines: Vec<_> = run
+        .visibility
+        .freshness
+        .iter()
+        .map(|(name, f)| {
+            line(
+                name,
+                [
+                    f.answers.to_string(),
+                    f.stale_answers.to_string(),
+                    ms(f.freshness_ms.p50),
+                    ms(f.freshness_ms.p99),
+                    ms(f.freshness_ms.max),
+                    f.missing_rows.to_string(),
+                    ms(f.missing_age_ms.max),
+                    ms(f.hattrick_ms.p50),
+                    ms(f.hattrick_ms.p99),
+                ],
+            )
+        })
+        .collect();
+    let columns = [
+        "",
+        "answers",
+        "stale",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+        "missing rows",
+        "oldest missing ms",
+        "HATtrick p50",
+        "p99",
+    ];
+    page.table(&words(&columns), &lines);
+    let points = |of: fn(&crate::figures::FreshnessPoint) -> f64| {
+        run.visibility.freshness_points.iter().map(|p| (p.at_s, of(p))).collect::<Vec<_>>()
+    };
+    if !run.visibility.freshness_points.is_empty() {
+        let series = vec![
+            plot::Series { name: "Eq. 16".into(), points: points(|p| p.freshness_ms) },
+            plot::Series { name: "HATtrick".into(), points: points(|p| p.hattrick_ms) },
+        ];
+        page.figure("Staleness of answers, ms", &plot::linear("s", "ms", series)?);
+        let missing =
+            vec![plot::Series { name: "missing".into(), points: points(|p| p.missing_rows as f64) }];
+        page.figure("Missing rows per answer", &plot::linear("s", "rows", missing)?);
+    }
+    let of = |name: &str, found: Option<Spread>| {
+        let mean = found.map_or("–".into(), |s| ms(s.mean));
+        let [p50, _, _, max] = spread(found);
+        line(name, [mean, p50, max])
+    };
+    let lines = [
+        of("the last write of all (as published)", run.visibility.sync.last_write_ms),
+        of("the last write of every partition", run.visibility.sync.all_partitions_ms),
+    ];
+    page.table(&words(&["a write is visible after", "mean ms", "p50 ms", "max ms"]), &lines);
+    page.note(&format!(
+        "{} probes, {} given up; each figure may be off by {} ms, half a point query.",
+        run.visibility.sync.probes,
+        run.visibility.sync.given_up,
+        ms(run.visibility.sync.error_ms)
+    ));
+    Ok(())
+}
+
+fn frontier(page: &mut Page, run: &Run) -> anyhow::Result<()> {
+    if run.throughput.frontier.is_empty() {
+        return Ok(());
+    }
+    page.heading("Throughput frontier");
+    let lines: Vec<_> = run
+        .throughput
+        .frontier
+        .iter()
+        .map(|p| {
+            line(&p.streams.to_string(), [format!("{:.1}", p.tps), format!("{:.0}", p.queries_per_hour)])
+        })
+        .collect();
+    page.table(&words(&["streams", "transactions per second", "queries per hour"]), &lines);
+    let points = run.throughput.frontier.iter().map(|p| (p.tps, p.queries_per_hour)).collect();
+    let series = vec![plot::Series { name: "frontier".into(), points }];
+    let svg = plot::linear("transactions per second", "queries per hour", series)?;
+    page.figure("More streams, fewer transactions: towards the upper right is better", &svg);
+    Ok(())
+}
+
+fn surroundings(page: &mut Page, run: &Run) {
+    if !run.resources.is_empty() {
+        page.heading("Resources");
+        let lines: Vec<_> = run
+            .resources
+            .iter()
+            .map(|u| {
+                let share = u.cpu_s / run.throughput.measured_s.max(f64::MIN_POSITIVE);
+                line(
+                    &u.class,
+                    [format!("{:.1}", u.cpu_s), format!("{share:.2}"), format!("{:.0}", u.memory_mb_max)],
+                )
+            })
+            .collect();
+        page.table(&words(&["", "processor s", "cores", "memory MB, most"]), &lines);
+    }
+    page.heading("How to read this");
+    run.notes.iter().for_each(|note| page.note(note));
+    if !run.checks.is_empty() {
+        page.heading("Conditions");
+        let lines: Vec<_> = run
+            .checks
+            .iter()
+            .map(|check| {
+                let result = match (check.violations, &check.error) {
+                    (Some(0), _) => "holds".to_string(),
+                    (Some(rows), _) => format!("broken by {rows} rows"),
+                    (None, error) => format!("not checked: {}", error.as_deref().unwrap_or("?")),
+                };
+                line(&check.name, [result])
+            })
+            .collect();
+        page.table(&words(&["", ""]), &lines);
+    }
+    page.heading("Configuration");
+    let mut lines: Vec<_> = run.config.iter().map(|(key, value)| line(key, [value.clone()])).collect();
+    for (name, side) in [("T side", &run.tp), ("A side", &run.ap)] {
+        lines.extend(of_side(name, side));
+    }
+    page.table(&words(&["", ""]), &lines);
+}
+
+fn of_side(name: &str, side: &Side) -> Vec<Vec<String>> {
+    let mut out = vec![
+        line(name, [side.url.clone()]),
+        line(&format!("{name}, version"), [side.version.clone()]),
+        line(&format!("{name}, isolation"), [side.isolation.clone()]),
+    ];
+    if let (Some(offset), Some(error)) = (side.clock_offset_ms, side.clock_error_ms) {
+        out.push(line(
+            &format!("{name}, clock"),
+            [format!("{offset:+.1} ms ± {error:.1} ms of the client's")],
+        ));
+    }
+    out.extend(side.settings.iter().map(|(key, value)| line(&format!("{name}, {key}"), [value.clone()])));
+    out
+}

@@ -1,0 +1,146 @@
+//! Clients of the T side.
+
+use crate::tracker::Tracker;
+use crate::transactions::{self, Now};
+use bench::drive::Worker;
+use bench::load::now_us;
+use bench::measure::Done;
+use bench::server::Server;
+use bench::statements::{Attempts, Connection};
+use futures::future::BoxFuture;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use workload::vodka::Vodka;
+use workload::vodka::inputs::{Inputs, Kind, Mix, ReceivePointers};
+
+const RETRIES: u32 = 20;
+
+/// A line of result.csv, as the original tool has it.
+#[derive(Clone, Debug)]
+pub struct TxnLine {
+    pub elapsed_ms: u64,
+    pub latency_ms: f64,
+    pub kind: Kind,
+    pub rolled_back: bool,
+    pub skipped: u64,
+    pub error: String,
+}
+
+/// Pointers of each warehouse, with a lock that is held while goods are received there.
+pub type Pointers = BTreeMap<i32, tokio::sync::Mutex<ReceivePointers>>;
+
+/// What all terminals share.
+pub struct Shared {
+    pub vodka: Vodka,
+    pub tracker: Tracker,
+    pub pointers: Pointers,
+    pub steady_balances: bool,
+    pub began: Instant,
+    lines: Mutex<Vec<TxnLine>>,
+}
+
+impl Shared {
+    pub fn new(vodka: Vodka, tracker: Tracker, pointers: Pointers, steady_balances: bool) -> Shared {
+        Shared { vodka, tracker, pointers, steady_balances, began: Instant::now(), lines: Mutex::default() }
+    }
+    pub fn take_lines(&self) -> Vec<TxnLine> {
+        std::mem::take(&mut self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+    fn now(&self) -> Now {
+        let wall_us = now_us();
+        Now { wall_us, bench_us: self.vodka.clock(wall_us) }
+    }
+}
+
+struct Terminal {
+    connection: Connection,
+    inputs: Inputs,
+    shared: Arc<Shared>,
+}
+
+impl Terminal {
+    async fn run_one(&mut self) -> anyhow::Result<Done> {
+        let input = self.inputs.next_input();
+        let (w, kind) = (self.inputs.warehouse(), input.kind());
+        let begin = Instant::now();
+        let mut attempts = Attempts::new(kind as usize, RETRIES);
+        let shared = self.shared.clone();
+        // Other terminals of the warehouse may receive goods too: the lock lasts until the pointers have moved.
+        let mut pointers = match kind {
+            Kind::ReceiveGoods => Some(shared.pointers[&w].lock().await),
+            _ => None,
+        };
+        loop {
+            let none = ReceivePointers::new([0; 10]);
+            let at = pointers.as_deref().unwrap_or(&none);
+            let now = shared.now();
+            let outcome =
+                transactions::run(&mut self.connection, &input, now, at, shared.steady_balances).await;
+            let committed_us = now_us();
+            if outcome.in_doubt {
+                shared.tracker.in_doubt(&outcome.deeds, now.wall_us);
+            }
+            let committed = matches!(outcome.result, Ok(bench::statements::Attempt::Committed { .. }));
+            if committed {
+                if let Some(pointers) = pointers.as_deref_mut() {
+                    pointers.committed(&outcome.deeds.received);
+                }
+                shared.tracker.committed(w, &outcome.deeds, committed_us);
+            }
+            if let Some(done) = attempts.judge(outcome.result)? {
+                self.note(kind, &done, begin, outcome.deeds.delivered_orders);
+                return Ok(done);
+            }
+        }
+    }
+    fn note(&self, kind: Kind, done: &Done, begin: Instant, delivered: u64) {
+        use bench::measure::End;
+        let line = TxnLine {
+            elapsed_ms: begin.duration_since(self.shared.began).as_millis() as u64,
+            latency_ms: begin.elapsed().as_secs_f64() * 1000.0,
+            kind,
+            rolled_back: done.end == End::RolledBack,
+            skipped: if kind == Kind::Delivery && done.end == End::Committed {
+                10 - delivered.min(10)
+            } else {
+                0
+            },
+            error: match &done.end {
+                End::Failed { state, .. } => state.clone(),
+                _ => String::new(),
+            },
+        };
+        self.shared.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(line);
+    }
+}
+
+impl Worker for Terminal {
+    fn next(&mut self) -> BoxFuture<'_, anyhow::Result<Option<Done>>> {
+        Box::pin(async { self.run_one().await.map(Some) })
+    }
+}
+
+/// Terminals with a connection each, spread over the warehouses.
+///
+/// # Errors
+/// If the server refuses a connection.
+pub async fn terminals(
+    server: &Server,
+    shared: &Arc<Shared>,
+    mix: &Mix,
+    count: u32,
+) -> anyhow::Result<Vec<Box<dyn Worker>>> {
+    let history_base = now_us();
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for n in 0..count {
+        let client = server.connect().await?;
+        let inputs = Inputs::new(&shared.vodka, mix, n, count, history_base);
+        workers.push(Box::new(Terminal {
+            connection: Connection::new(client),
+            inputs,
+            shared: shared.clone(),
+        }));
+    }
+    Ok(workers)
+}
