@@ -263,6 +263,13 @@ impl<E: Item> Entries<E> {
         self.note(|| Change::Adopted { term, from, entries: tail.clone() });
         self.replace(term, tail);
     }
+    /// The same of a log that was asked for when less may have been merged here: until the others have promised, what this
+    /// node's disk was still writing may have become stable.
+    pub fn adopt_tail(&mut self, term: Term, tail: &Tail<E>) {
+        let begins = tail.end - tail.entries.len() as u64;
+        assert!(begins <= self.merged && self.merged <= tail.end, "the best log has all that is merged");
+        self.adopt(term, tail.entries[(self.merged - begins) as usize..].to_vec());
+    }
     /// The same of entries that are recorded.
     fn replace(&mut self, term: Term, tail: Vec<E>) {
         self.lower_told(self.merged);

@@ -5,6 +5,10 @@
 //! Checked are agreement (what any two nodes have merged is the beginning of the longer), the closed timestamp (an entry
 //! that a node has not merged is stamped above what it has told its readers), one leader in a term, and questions (a
 //! leader that tells where the log ends has all that was merged anywhere when it was asked).
+//!
+//! [`disk`] has nodes that record their logs, crash and come back.
+
+mod disk;
 
 use super::entries::Entries;
 use super::{Ack, Append, Change, Fault, Grant, Group, Item, Log, Posts, Said, Term, Times};
@@ -46,10 +50,14 @@ struct Budget {
     silences: u8,
     heartbeats: u8,
     questions: u8,
+    crashes: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    Sync(usize),
+    Crash(usize),
+    Checkpoint(usize),
     Deliver(usize),
     Append(usize),
     Silence(usize),
@@ -62,6 +70,10 @@ struct World {
     logs: Vec<Rc<Log<Entry>>>,
     /// Of everything that happened to each node, in order.
     histories: Vec<u64>,
+    /// Of nodes that record; none where nobody crashes.
+    disks: Vec<disk::Disk>,
+    /// Whom the last step asked for a promise.
+    voted: Option<usize>,
     flying: Vec<(NodeId, NodeId, Flying)>,
     now: Time,
     budget: Budget,
@@ -94,7 +106,7 @@ impl World {
                     lease_ns: SUSPECT_NS,
                     heartbeat_ns: 1,
                     clock_bound_ns: 0,
-                    ceiling_ns: 0,
+                    ceiling_ns: 500,
                 },
                 fault,
             };
@@ -104,6 +116,8 @@ impl World {
         let mut world = World {
             logs: (0..nodes).map(log).collect(),
             histories: vec![0; usize::from(nodes)],
+            disks: Vec::new(),
+            voted: None,
             flying: Vec::new(),
             now: Time(1_000_000),
             budget,
@@ -140,9 +154,17 @@ impl World {
             assert_eq!(leader, n, "two lead in term {term}");
         }
         log.check_invariants();
-        let from = NodeId(n as u16);
-        self.flying.extend(posts.into_iter().map(|(to, said)| (from, to, Flying::Said(said))));
+        self.send(n, posts);
         self.check();
+    }
+
+    /// Sends what a node says: once that is recorded which it rests on, where nodes record.
+    fn send(&mut self, n: usize, posts: Posts<Entry>) {
+        let (from, log) = (NodeId(n as u16), Rc::make_mut(&mut self.logs[n]));
+        match self.disks.get_mut(n) {
+            Some(disk) => disk.keep(log, posts),
+            None => self.flying.extend(posts.into_iter().map(|(to, said)| (from, to, Flying::Said(said)))),
+        }
     }
 
     fn deliver(&mut self, from: NodeId, to: NodeId, flying: Flying) {
@@ -185,15 +207,26 @@ impl World {
             if self.budget.questions > 0 {
                 steps.push(Step::Question(n));
             }
+            if let Some(disk) = self.disks.get(n) {
+                steps.extend(disk.steps(n, self.budget.crashes > 0));
+            }
         }
         steps
     }
 
     fn take(&mut self, step: Step) {
         match step {
+            Step::Sync(n) => self.sync(n),
+            Step::Checkpoint(n) => self.disks[n].checkpoint(&self.logs[n]),
+            Step::Crash(n) => {
+                self.budget.crashes -= 1;
+                self.crash(n);
+            }
             Step::Deliver(nth) => {
                 let (from, to, flying) = self.flying.remove(nth);
+                let is_vote = matches!(flying, Flying::Said(Said::Elect { .. }));
                 self.deliver(from, to, flying);
+                self.voted = is_vote.then_some(usize::from(to.0));
             }
             Step::Append(n) => {
                 self.budget.appends -= 1;
@@ -302,15 +335,15 @@ fn explore(start: World, limit: usize) -> (usize, bool) {
 }
 
 /// A long random schedule in which messages are lost and repeated too.
-fn walk(mut world: World, seed: u64) -> World {
+fn walk(mut world: World, seed: u64, steps_max: usize) -> World {
     let mut rng = Rng::new(seed).fork("log");
     let (loss, urge) = (*rng.pick(&[0.0, 0.1, 0.3]), *rng.pick(&[0.02, 0.1, 0.3]));
     // One node hears of others late, or never; it may lead.
     let late = rng.chance(0.5).then(|| NodeId(rng.below(world.logs.len() as u64) as u16));
-    for _ in 0..600 {
+    for _ in 0..steps_max {
         let steps = world.steps();
         let (deliver, other): (Vec<Step>, Vec<Step>) =
-            steps.into_iter().partition(|step| matches!(step, Step::Deliver(_)));
+            steps.into_iter().partition(|step| matches!(step, Step::Deliver(_) | Step::Sync(_)));
         let is_other = !other.is_empty() && (deliver.is_empty() || rng.chance(urge));
         let steps = if is_other { &other } else { &deliver };
         if steps.is_empty() {
@@ -332,14 +365,25 @@ fn walk(mut world: World, seed: u64) -> World {
             }
         }
         world.take(step);
+        // Promises are few, and what is lost of one shows only right after it.
+        let voted = world.voted.take().filter(|_| !world.disks.is_empty() && world.budget.crashes > 0);
+        if let Some(n) = voted.filter(|_| rng.chance(0.5)) {
+            world.take(Step::Sync(n));
+            world.take(Step::Crash(n));
+            // It may follow whoever led before now, if it does not know what it promised.
+            let leader = world.logs.iter().position(|log| log.is_open());
+            if let Some(leader) = leader.filter(|_| world.budget.appends > 0) {
+                world.take(Step::Append(leader));
+            }
+        }
     }
     world
 }
 
-const LONG: Budget = Budget { appends: 12, silences: 5, heartbeats: 12, questions: 4 };
+const LONG: Budget = Budget { appends: 12, silences: 5, heartbeats: 12, questions: 4, crashes: 0 };
 
 fn random(nodes: u16, copies: usize, seed: u64, fault: Option<Fault>) -> World {
-    walk(World::new(nodes, copies, LONG, fault), seed)
+    walk(World::new(nodes, copies, LONG, fault), seed, 600)
 }
 
 /// Explores every cluster of up to five regions and K ≤ 2; answers how many of these worlds were explored completely.
@@ -348,7 +392,7 @@ fn explore_all(limit: usize) -> (usize, usize) {
     for (nodes, copies) in [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (5, 1), (5, 2)] {
         let budgets = [(1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 1, 1), (2, 0, 1, 0)];
         for (appends, silences, heartbeats, questions) in budgets {
-            let budget = Budget { appends, silences, heartbeats, questions };
+            let budget = Budget { appends, silences, heartbeats, questions, crashes: 0 };
             let (states, is_complete) = explore(World::new(nodes, copies, budget, None), limit);
             println!("{nodes} nodes, K = {copies}, {budget:?}: {states} states, all: {is_complete}");
             assert!(states > 2);

@@ -209,7 +209,7 @@ impl<E: Item> Log<E> {
         let is_longer = (tail.accepted, tail.end) > (self.entries.accepted(), self.entries.end());
         if best != self.group.region && is_longer && !self.group.planted(Fault::KeepOwnLog) {
             base::sometimes!("a leader goes on with another region's log");
-            self.entries.adopt(term, tail.entries.clone());
+            self.entries.adopt_tail(term, tail);
         }
         base::sometimes!("a region leads another's sequence");
         self.entries.lead(term);
