@@ -210,15 +210,15 @@ pub fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<C
     if *engine == EngineKind::Geogauss && !Mix::ALL_MEMBERS.contains(&plan.mix) {
         let mixes = Mix::ALL_MEMBERS.map(Mix::name).join(", ");
         return Err(Trouble::Usage(format!(
-            "engine geogauss needs every node, with its memory and a clock within its bound: plan {} is not for it; \
-             of each distance there are {mixes}",
+            "engine geogauss needs every region but one, and clocks within their bound: plan {} is not for it; of each \
+             distance there are {mixes}",
             plan.name()
         )));
     }
     if plan.mix.loses_regions() {
-        if *engine != EngineKind::Caerus && !case.records {
+        if !matches!(engine, EngineKind::Caerus | EngineKind::Geogauss) && !case.records {
             return Err(Trouble::Usage(format!(
-                "a region that loses its memory comes back with engine caerus only: plan {} is not for {name}",
+                "a region that loses its memory comes back with engines caerus and geogauss only: plan {} is not for {name}",
                 plan.name()
             )));
         }

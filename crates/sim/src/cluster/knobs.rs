@@ -224,6 +224,15 @@ impl Knobs {
             EngineOptions::Caerus(options) => options.copies_elsewhere.max(1),
         }
     }
+    /// A region that comes back without its memory takes so much longer than one whose engine gives it back its old
+    /// place, in ns.
+    pub fn recovers_in_ns(&self) -> u64 {
+        match &self.engine {
+            // It is doubted, removed, and let in again, by turns of members that may have to try twice.
+            EngineOptions::Geogauss(_) => 30 * self.topology.wan.widest_ns() + 4 * SECOND,
+            EngineOptions::Perseus(_) | EngineOptions::Caerus(_) => 0,
+        }
+    }
     /// Nodes that clients connect to: under crashes only those without partitions.
     pub fn gateways(&self, case: &Case) -> Vec<NodeId> {
         let is_idle = |n: &NodeId| self.topology.partitions_at(*n).next().is_none();
@@ -414,6 +423,14 @@ fn member_options(case: &Case, topology: &mut Topology) -> txn::geogauss::Option
             true => *rng.pick(&[topology.wan.widest_ns() + 400 * MS, 10 * SECOND]),
             false => 10 * SECOND,
         },
+        removes_lost: removes_lost(case, topology),
         ..txn::geogauss::Options::default()
     }
+}
+
+/// Lost members are removed where some lose their memory, and every other time where links fail for long.
+fn removes_lost(case: &Case, topology: &Topology) -> bool {
+    let mix = case.plan.mix;
+    let may_remove = topology.wan.region_count() > 2 && mix.separates();
+    mix.loses_regions() || may_remove && Rng::new(case.seed).fork("removal").chance(0.5)
 }
