@@ -318,9 +318,11 @@ mod tests {
         for plan in ["wan3-forgets", "wan5-everything"] {
             assert!(case(1, plan, "caerus", Consistency::Regular).is_ok());
             for engine in ["perseus", "slog", "calvin"] {
-                assert!(refused(plan, engine).contains("comes back with engine caerus only"));
+                assert!(refused(plan, engine).contains("with engines caerus and geogauss only"));
             }
         }
+        assert!(case(1, "wan3-forgets", "geogauss", Consistency::Regular).is_ok());
+        assert!(refused("wan3-everything", "geogauss").contains("of each distance there are"));
         assert!(refused("wan2-forgets", "caerus").contains("has 2 regions, and needs three"));
     }
 

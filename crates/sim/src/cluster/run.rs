@@ -212,8 +212,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     let rng = Rng::new(case.seed);
     let topology = Arc::new(knobs.topology.clone());
     let layout = Arc::new(Layout::new(topology.clone(), knobs.shelves_per_partition, knobs.keys));
-    let plan = case.plan.clone().losing(knobs.lost_together()).recovering_in(knobs.recovers_in_ns());
-    let mut script = plan.script(&topology, knobs.active_ns, &mut rng.fork("script"));
+    let mut script = knobs.plan(case).script(&topology, knobs.active_ns, &mut rng.fork("script"));
     if case.unbounded_clocks {
         script.clocks = ClockModel::Kept { ns: APART_NS };
     }
