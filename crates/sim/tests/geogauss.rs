@@ -56,6 +56,12 @@ fn a_region_that_loses_its_memory_is_removed_and_comes_back() {
     }
 }
 
+/// It had taken effect before its gateway was lost; what the next gateway found in its way was its own effect.
+#[test]
+fn a_repeated_request_that_took_effect_is_not_told_that_it_failed() {
+    seeds(|seed| case(seed, "local3-forgets", Consistency::Regular), 900_045..900_046);
+}
+
 #[test]
 fn regions_are_lost_while_clocks_have_no_bound() {
     let unbounded =
