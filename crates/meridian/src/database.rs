@@ -45,8 +45,8 @@ pub struct DatabaseArgs {
         value_parser = EngineKind::ALL.map(EngineKind::name)
     )]
     pub engine: String,
-    /// Regions that may be lost without losing an answered transaction (K; engine caerus). Each commit waits until
-    /// K other regions have it; with 2K + 1 regions the rest goes on without K
+    /// Regions that may be lost without losing an answered transaction (K; engines caerus and geogauss). Each commit
+    /// waits until K other regions have it, with geogauss a majority; with 2K + 1 regions the rest goes on without K
     #[arg(long, env = "MERIDIAN_SURVIVE", value_name = "K", default_value_t = 0)]
     pub survive: u8,
     /// Bound of the clocks' error (ε), e.g. 5 or 5ms; 0: all nodes share one clock, as in one process. A commit

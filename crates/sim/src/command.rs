@@ -210,15 +210,15 @@ pub fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<C
     if *engine == EngineKind::Geogauss && !Mix::ALL_MEMBERS.contains(&plan.mix) {
         let mixes = Mix::ALL_MEMBERS.map(Mix::name).join(", ");
         return Err(Trouble::Usage(format!(
-            "engine geogauss needs every node, with its memory and a clock within its bound: plan {} is not for it; \
-             of each distance there are {mixes}",
+            "engine geogauss needs every region but one, and clocks within their bound: plan {} is not for it; of each \
+             distance there are {mixes}",
             plan.name()
         )));
     }
     if plan.mix.loses_regions() {
-        if *engine != EngineKind::Caerus && !case.records {
+        if !matches!(engine, EngineKind::Caerus | EngineKind::Geogauss) && !case.records {
             return Err(Trouble::Usage(format!(
-                "a region that loses its memory comes back with engine caerus only: plan {} is not for {name}",
+                "a region that loses its memory comes back with engines caerus and geogauss only: plan {} is not for {name}",
                 plan.name()
             )));
         }
@@ -318,9 +318,11 @@ mod tests {
         for plan in ["wan3-forgets", "wan5-everything"] {
             assert!(case(1, plan, "caerus", Consistency::Regular).is_ok());
             for engine in ["perseus", "slog", "calvin"] {
-                assert!(refused(plan, engine).contains("comes back with engine caerus only"));
+                assert!(refused(plan, engine).contains("with engines caerus and geogauss only"));
             }
         }
+        assert!(case(1, "wan3-forgets", "geogauss", Consistency::Regular).is_ok());
+        assert!(refused("wan3-everything", "geogauss").contains("of each distance there are"));
         assert!(refused("wan2-forgets", "caerus").contains("has 2 regions, and needs three"));
     }
 

@@ -89,9 +89,10 @@ impl Mix {
     pub const REPLICATED: [Mix; 6] =
         [Mix::Forgets, Mix::DriftForgets, Mix::MixedForgets, Mix::Everything, Mix::TakeOvers, Mix::Moves];
 
-    /// What an engine may be put to that goes on with all its nodes, or waits for them: engine `geogauss`.
-    pub const ALL_MEMBERS: [Mix; 6] =
-        [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::ClockSkew, Mix::Mixed];
+    /// What an engine may be put to that goes on with all its nodes, or waits for them, or removes one that is lost:
+    /// engine `geogauss`.
+    pub const ALL_MEMBERS: [Mix; 7] =
+        [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::ClockSkew, Mix::Mixed, Mix::Forgets];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -144,6 +145,8 @@ pub struct Plan {
     pub mix: Mix,
     /// So many regions may be without their memory at a time, where regions lose it (K).
     lost_together: usize,
+    /// A region that comes back without its memory takes so long in addition, in ns, before the next one is lost.
+    recovers_in_ns: u64,
 }
 
 /// First words of plans, and the latency presets they stand for.
@@ -163,7 +166,13 @@ impl Plan {
         let parsed = name.split_once('-').and_then(|(distances, mix)| {
             let &(distances, preset, regions) = DISTANCES.iter().find(|d| d.0 == distances)?;
             let mix = Mix::ALL.into_iter().chain(Mix::REPLICATED).find(|m| m.name() == mix)?;
-            Some(Plan { distances, wan: Wan::preset(preset)?.truncated(regions), mix, lost_together: 1 })
+            Some(Plan {
+                distances,
+                wan: Wan::preset(preset)?.truncated(regions),
+                mix,
+                lost_together: 1,
+                recovers_in_ns: 0,
+            })
         });
         parsed.ok_or_else(|| {
             let distances = DISTANCES.map(|d| d.0).join(", ");
@@ -175,6 +184,11 @@ impl Plan {
     /// The same where so many regions may be without their memory at a time.
     pub fn losing(mut self, together: usize) -> Plan {
         self.lost_together = together;
+        self
+    }
+    /// The same where a region takes so much longer to come back, in ns.
+    pub fn recovering_in(mut self, ns: u64) -> Plan {
+        self.recovers_in_ns = ns;
         self
     }
     pub fn name(&self) -> String {
@@ -238,7 +252,7 @@ impl Plan {
                 }
                 script.drifts(topology, rng);
             }
-            Mix::Forgets => script.forgets(topology, rng),
+            Mix::Forgets => script.forgets(topology, self.recovers_in_ns, rng),
             Mix::TakeOvers => script.take_overs(topology, self.lost_together, rng),
             Mix::Moves => {
                 if rng.chance(0.7) {
@@ -248,7 +262,7 @@ impl Plan {
             Mix::SilentReaders => script.silent_readers(topology, rng),
             Mix::DriftForgets => {
                 script.drifts(topology, rng);
-                script.forgets(topology, rng);
+                script.forgets(topology, self.recovers_in_ns, rng);
             }
             Mix::MixedForgets => {
                 script.links = lossy(rng);
@@ -257,7 +271,7 @@ impl Plan {
                     class.loss = class.loss.min(0.01);
                 }
                 script.drifts(topology, rng);
-                script.forgets(topology, rng);
+                script.forgets(topology, self.recovers_in_ns, rng);
             }
             Mix::MixedDrift | Mix::Everything => {
                 script.links = lossy(rng);
@@ -383,7 +397,7 @@ impl Script {
     }
 
     /// The next one is lost when the one before is whole again.
-    fn forgets(&mut self, topology: &Topology, rng: &mut Rng) {
+    fn forgets(&mut self, topology: &Topology, recovers_in_ns: u64, rng: &mut Rng) {
         let widest_ns = topology.wan.widest_ns();
         let mut at_ns = rng.below(self.healed_after_ns);
         for _ in 0..rng.between(1, 3) {
@@ -394,7 +408,7 @@ impl Script {
                 self.steps.push((at_ns, Fault::Crash(node)));
                 self.steps.push((back_ns, Fault::Restart(node)));
             }
-            at_ns = back_ns + 25 * widest_ns + 500 * MS + rng.below(10 * widest_ns);
+            at_ns = back_ns + 25 * widest_ns + 500 * MS + recovers_in_ns + rng.below(10 * widest_ns);
         }
         self.healed_after_ns = self.healed_after_ns.max(at_ns);
         self.steps.sort_by_key(|(at, _)| *at);

@@ -40,6 +40,35 @@ fn levels_of_reading_hold_whatever_happens_to_links_and_clocks() {
     }
 }
 
+/// A region loses its memory, is removed, and comes back with a copy; clients of the others go on meanwhile.
+#[test]
+fn a_region_that_loses_its_memory_is_removed_and_comes_back() {
+    for (plan, level) in [
+        ("wan3-forgets", Consistency::Rss),
+        ("local3-forgets", Consistency::Regular),
+        ("wan4-forgets", Consistency::Session),
+        ("wan5-forgets", Consistency::Rss),
+    ] {
+        let tally = seeds(|seed| case(seed, plan, level), 0..4);
+        for kind in ["one-shot commits", "procedures", "interactive commits", "queries"] {
+            assert!(tally.get(kind).is_some_and(|found| *found > 0), "{plan}: {tally:?}");
+        }
+    }
+}
+
+/// It had taken effect before its gateway was lost; what the next gateway found in its way was its own effect.
+#[test]
+fn a_repeated_request_that_took_effect_is_not_told_that_it_failed() {
+    seeds(|seed| case(seed, "local3-forgets", Consistency::Regular), 900_045..900_046);
+}
+
+#[test]
+fn regions_are_lost_while_clocks_have_no_bound() {
+    let unbounded =
+        |seed| Case { unbounded_clocks: true, ..case(seed, "wan3-forgets", Consistency::Regular) };
+    seeds(unbounded, 0..4);
+}
+
 #[test]
 fn clocks_without_a_bound_cost_nothing_but_real_time_between_strangers() {
     for level in [Consistency::Regular, Consistency::Session] {

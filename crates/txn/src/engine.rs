@@ -251,6 +251,8 @@ pub enum RegionState {
     Suspected,
     /// The same for so long that what needs it is refused.
     Lost,
+    /// The others have removed it and go on without it; it comes back with a copy.
+    Removed,
     /// It answers nobody because of its clock. Only its own nodes know that; to others it is silent.
     Fenced,
 }
@@ -261,6 +263,7 @@ impl RegionState {
             RegionState::Up => "up",
             RegionState::Suspected => "suspected",
             RegionState::Lost => "lost",
+            RegionState::Removed => "removed",
             RegionState::Fenced => "fenced",
         }
     }

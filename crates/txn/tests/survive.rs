@@ -28,6 +28,8 @@ fn every_k_is_taken_warned_of_or_refused() {
                 }
                 Err(_) => {}
             }
+            let members = EngineKind::Geogauss.options().surviving(k, &topology);
+            assert_eq!(members.is_ok(), 2 * k < regions, "K = {k} of {regions}, geogauss");
             // These keep no copies elsewhere, or a majority's as they are.
             for kind in [EngineKind::Perseus, EngineKind::Slog] {
                 assert_eq!(

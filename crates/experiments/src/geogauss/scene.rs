@@ -149,7 +149,9 @@ pub struct Measured {
 pub fn run(case: &Case, size: &Size, seed: u64, tell: &mut dyn FnMut(f64)) -> Measured {
     let options: EngineOptions = match case.system.way {
         Way::Geogauss { isolation, epoch_ns } => {
-            geogauss::Options { isolation, epoch_ns, ..geogauss::Options::default() }.into()
+            // Elsewhere no region is lost, and an epoch is published as in the paper, once it is here.
+            let removes_lost = case.lost.is_some();
+            geogauss::Options { isolation, epoch_ns, removes_lost, ..geogauss::Options::default() }.into()
         }
         Way::Calvin { as_described: true } => deterministic::CALVIN.options().into(),
         Way::Calvin { as_described: false } => deterministic::IDEALISED[2].options().into(),

@@ -159,6 +159,13 @@ fn former_lives(
     engine: &EngineOptions,
 ) -> anyhow::Result<(MakeEngine, u32)> {
     let Some(before) = lives.replaces() else { return Ok((AnyEngine::new, 0)) };
+    if !engine.keeps_records() {
+        bail!(
+            "0A000: --data: it replaces a lost directory, and with engine {} a node's log is its inputs from the beginning: \
+             restore the directory",
+            engine.kind().name()
+        );
+    }
     let could = AnyEngine::new(topology.clone(), me, 1, engine.clone()).check_rejoins();
     could.map_err(|error| anyhow!("--data: it replaces a lost directory: {error}"))?;
     Ok((AnyEngine::rejoining, u32::try_from(before).context("a node of so many lives")?))

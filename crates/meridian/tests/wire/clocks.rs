@@ -47,6 +47,15 @@ impl Demo {
         tokio::spawn(connection);
         client
     }
+    /// The same where the region may not listen yet.
+    pub async fn session_soon(&self, region: usize) -> Client {
+        let begin = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", self.ports[region])).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "region {region} does not listen");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.session(region).await
+    }
 }
 
 impl Drop for Demo {
@@ -57,7 +66,7 @@ impl Drop for Demo {
 }
 
 /// Asks again until the answer is so.
-async fn until(
+pub async fn until(
     what: &str,
     client: &Client,
     sql: &str,

@@ -1,5 +1,6 @@
 //! Three real processes, one node each, connected by mutual TLS.
 
+use crate::clocks::until;
 use crate::server::*;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -35,6 +36,15 @@ impl Processes {
             meridian(&["cluster", "init", text, "--port", "0", "--node-port", "0", "--http-port", "0"]);
         assert!(made.status.success(), "{}", said(&made));
         Processes { directory, children: [None, None, None] }
+    }
+    /// The same with more lines in every node's file.
+    fn with_lines(name: &str, lines: &str) -> Processes {
+        let processes = Processes::init(name);
+        for n in 0..NAMES.len() {
+            let text = std::fs::read_to_string(processes.config(n)).expect("it was made");
+            std::fs::write(processes.config(n), format!("{text}{lines}\n")).expect("it is ours");
+        }
+        processes
     }
     fn config(&self, n: usize) -> String {
         self.directory.join(format!("{}.toml", NAMES[n])).display().to_string()
@@ -210,6 +220,58 @@ async fn three_processes_are_one_database_and_a_killed_one_comes_back() {
     assert!(asia.is_closed());
     run_in_the_end(&us, "UPDATE t SET v = v + 1 WHERE region = 'asia'").await;
     assert_eq!(value(&eu, "SELECT sum(v) FROM t").await, "67");
+}
+
+/// A process that is away for long is removed, learns of it when it is back, and takes a copy; its log remembers all of
+/// that. All of them together come back as they were.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_the_others_removed_comes_back() {
+    let mut processes = Processes::with_lines("removed", "engine = \"geogauss\"");
+    (0..3).for_each(|n| processes.start(n));
+    (0..3).for_each(|n| processes.wait_ready(n));
+    let us = processes.session(0).await;
+    run(&us, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+    run(&us, "INSERT INTO t VALUES (1, 0)").await;
+    let increment = "UPDATE t SET v = v + 1 WHERE id = 1";
+    let state_of_eu = "SELECT state FROM meridian.regions WHERE name = 'eu'";
+    for round in 1..=2 {
+        processes.kill(1);
+        run(&us, increment).await;
+        until("it is removed", &us, state_of_eu, |answer| {
+            answer.as_ref().is_ok_and(|states| states == &["removed"])
+        })
+        .await;
+        processes.start(1);
+        until("it is let in", &us, state_of_eu, |answer| {
+            answer.as_ref().is_ok_and(|states| states == &["up"])
+        })
+        .await;
+        processes.wait_ready(1);
+        let eu = processes.session(1).await;
+        run_in_the_end(&eu, increment).await;
+        assert_eq!(value(&eu, "SELECT sum(v) FROM t").await, (2 * round).to_string());
+    }
+    (0..3).for_each(|n| processes.kill(n));
+    (0..3).for_each(|n| processes.start(n));
+    (0..3).for_each(|n| processes.wait_ready(n));
+    for n in 0..3 {
+        let client = processes.session(n).await;
+        run_in_the_end(&client, increment).await;
+        assert_eq!(value(&client, "SELECT sum(v) FROM t").await, (5 + n).to_string());
+    }
+
+    // A log of inputs begins with the cluster.
+    processes.kill(1);
+    std::fs::remove_dir_all(processes.directory.join("eu")).unwrap();
+    let us = processes.session(0).await;
+    until("it is removed again", &us, state_of_eu, |answer| {
+        answer.as_ref().is_ok_and(|states| states == &["removed"])
+    })
+    .await;
+    let replaced = meridian(&["cluster", "replace", "--config", &processes.config(1)]);
+    assert!(replaced.status.success(), "{}", said(&replaced));
+    let refused = processes.refused(1, &[]);
+    assert!(refused.contains("0A000") && refused.contains("with engine geogauss"), "{refused}");
 }
 
 #[test]

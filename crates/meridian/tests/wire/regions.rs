@@ -1,5 +1,6 @@
 //! Which regions a database has.
 
+use crate::clocks::{Demo, until};
 use crate::server::*;
 use std::process::Command;
 
@@ -72,11 +73,27 @@ fn a_region_that_is_not_there_is_refused_by_name() {
 /// end what they were told with what is there.
 #[test]
 fn what_was_answered_survives_a_lost_region() {
-    let report = std::env::temp_dir().join(format!("meridian-lost-region-{}.json", std::process::id()));
+    survives_a_lost_region("caerus", "kill");
+}
+
+/// The same with an engine that removes the region and lets it in again, with its memory and without.
+#[test]
+fn what_was_answered_survives_the_removal_of_a_region() {
+    for deed in ["kill", "lose"] {
+        let longest_s = survives_a_lost_region("geogauss", deed);
+        // Half a second until it is taken for lost; the rest is what two cores take that run other tests.
+        assert!(longest_s < 3.0, "no region commits for {longest_s} s after {deed}");
+    }
+}
+
+/// Answers the longest time without a commit of any region's terminals after the loss, in s.
+fn survives_a_lost_region(engine: &str, deed: &str) -> f64 {
+    let name = format!("meridian-lost-region-{engine}-{deed}-{}.json", std::process::id());
+    let report = std::env::temp_dir().join(name);
     let demo = Command::new(env!("CARGO_BIN_EXE_meridian"))
         .args(["demo", "--plain", "--port", "0", "--shrink", "300", "--wan", "local"])
-        .args(["--survive", "1", "--terminals", "8", "--rate", "60"])
-        .args(["--duration", "9s", "--at", "2s kill eu", "--at", "6s heal eu", "--json"])
+        .args(["--engine", engine, "--survive", "1", "--terminals", "8", "--rate", "60"])
+        .args(["--duration", "9s", "--at", &format!("2s {deed} eu"), "--at", "6s heal eu", "--json"])
         .arg(&report)
         .stdin(std::process::Stdio::null())
         .output()
@@ -91,9 +108,58 @@ fn what_was_answered_survives_a_lost_region() {
     assert!(audit["answered"].as_u64() > Some(50), "{audit}");
     let faults: Vec<&str> =
         report["faults"].as_array().into_iter().flatten().filter_map(|f| f["what"].as_str()).collect();
-    assert_eq!(faults, ["kill eu", "heal eu"]);
+    assert_eq!(faults, [&format!("{deed} eu"), "heal eu"]);
     let eu = &report["regions"].as_array().expect("regions")[1];
     assert!(eu["lost_connections"].as_u64() > Some(0), "its terminals had to move: {eu}");
+    let pauses = report["faults"][0]["without_service_s"].as_object().expect("by region");
+    pauses.values().filter_map(serde_json::Value::as_f64).fold(0.0, f64::max)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_region_is_shown_and_comes_back() {
+    let mut demo = Demo::start(&["--engine", "geogauss", "--survive", "1"]);
+    let (us, asia) = (demo.session(0).await, demo.session(2).await);
+    let state_of_eu = "SELECT state FROM meridian.regions WHERE name = 'eu'";
+    assert_eq!(value(&us, state_of_eu).await, "up");
+    run(&us, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+    run(&us, "INSERT INTO t VALUES (1, 0)").await;
+    let sum = "SELECT v FROM t WHERE id = 1";
+    for (n, deed) in (1..).zip(["kill eu", "lose eu"]) {
+        demo.type_in(deed);
+        for client in [&us, &asia] {
+            until("it is removed", client, state_of_eu, |answer| {
+                answer.as_ref().is_ok_and(|states| states == &["removed"])
+            })
+            .await;
+        }
+        run(&asia, "UPDATE t SET v = v + 1 WHERE id = 1").await;
+        assert_eq!(value(&us, sum).await, n.to_string());
+        demo.type_in("heal eu");
+        until("it is let in", &us, state_of_eu, |answer| {
+            answer.as_ref().is_ok_and(|states| states == &["up"])
+        })
+        .await;
+        let eu = demo.session_soon(1).await;
+        until("it serves", &eu, sum, |answer| match answer {
+            Ok(values) => values == &[n.to_string()],
+            Err(error) => {
+                assert_eq!(state(error), "57P03", "{error:?}");
+                false
+            }
+        })
+        .await;
+    }
+}
+
+#[test]
+fn more_regions_than_a_minority_are_refused_by_name() {
+    let started = Command::new(env!("CARGO_BIN_EXE_meridian"))
+        .args(["start", "--port", "0", "--wan", "local", "--engine", "geogauss", "--survive", "2"])
+        .output()
+        .expect("the command runs");
+    let said = String::from_utf8_lossy(&started.stderr).into_owned();
+    assert!(!started.status.success());
+    assert!(said.contains("--survive 2") && said.contains("start 5 regions"), "{said}");
 }
 
 /// A typed `lose` is refused with the reason and the demo goes on; an audit that cannot be made, since no region has
@@ -130,6 +196,7 @@ fn a_fault_that_cannot_be_is_refused_before_anything_is_loaded() {
         ("--plain", "2s burn eu", "kill REGION"),
         ("--engine=perseus", "2s lose eu", "one copy of each partition"),
         ("--engine=caerus", "2s lose eu", "(K = 0)"),
+        ("--engine=geogauss", "2s lose eu", "--survive 1"),
     ] {
         let demo = Command::new(env!("CARGO_BIN_EXE_meridian"))
             .args(["demo", more, "--port", "0", "--duration", "1s", "--at", at])

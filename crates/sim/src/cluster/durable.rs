@@ -133,6 +133,8 @@ fn quieten(knobs: &mut Knobs, entry_ns: u64) {
             options.idle_every_ns = options.idle_every_ns.max(said_ns);
             options.beat_ns = options.beat_ns.max(said_ns);
             options.lost_after_ns = 10 * SECOND;
+            // A group's machines bring its node back as it was.
+            options.removes_lost = false;
         }
     }
 }

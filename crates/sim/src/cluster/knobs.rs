@@ -10,7 +10,7 @@ use super::layout::Layout;
 use super::mover::Mover;
 use super::run::Case;
 use super::session::Habits;
-use crate::plan::Mix;
+use crate::plan::{Mix, Plan};
 use crate::world::{Cost, World};
 use base::process::Process;
 use base::rng::Rng;
@@ -224,6 +224,19 @@ impl Knobs {
             EngineOptions::Caerus(options) => options.copies_elsewhere.max(1),
         }
     }
+    /// The case's plan, for what its engine survives.
+    pub fn plan(&self, case: &Case) -> Plan {
+        case.plan.clone().losing(self.lost_together()).recovering_in(self.recovers_in_ns())
+    }
+    /// A region that comes back without its memory takes so much longer than one whose engine gives it back its old
+    /// place, in ns.
+    pub fn recovers_in_ns(&self) -> u64 {
+        match &self.engine {
+            // It is doubted, removed, and let in again, by turns of members that may have to try twice.
+            EngineOptions::Geogauss(_) => 30 * self.topology.wan.widest_ns() + 4 * SECOND,
+            EngineOptions::Perseus(_) | EngineOptions::Caerus(_) => 0,
+        }
+    }
     /// Nodes that clients connect to: under crashes only those without partitions.
     pub fn gateways(&self, case: &Case) -> Vec<NodeId> {
         let is_idle = |n: &NodeId| self.topology.partitions_at(*n).next().is_none();
@@ -402,11 +415,15 @@ fn member_options(case: &Case, topology: &mut Topology) -> txn::geogauss::Option
     let all: Vec<PartitionId> = topology.partition_ids().collect();
     topology.nodes.iter_mut().for_each(|node| node.subscribes = all.clone());
     let mut rng = Rng::new(case.seed).fork("geogauss");
+    let epoch_ns = *rng.pick(&[MS, 5 * MS, 10 * MS, 50 * MS]);
+    let removes_lost = removes_lost(case, topology);
+    // A member that fell behind while another was removed catches up only if it may close more than time brings.
+    let catches_up_ns = if removes_lost { 4 * topology.wan.widest_ns() + 500 * MS } else { 0 };
     txn::geogauss::Options {
-        epoch_ns: *rng.pick(&[MS, 5 * MS, 10 * MS, 50 * MS]),
+        epoch_ns,
         rule: *rng.pick(&[Rule::Greedy, Rule::Greedy, Rule::Reserved]),
         isolation: case.isolation,
-        epochs_ahead_max: *rng.pick(&[200, 1000]),
+        epochs_ahead_max: (*rng.pick(&[200, 1000])).max(catches_up_ns / epoch_ns),
         epochs_behind_max: *rng.pick(&[0, 2, 10]),
         busy_ns: *rng.pick(&[20 * MS, SECOND]),
         idle_every_ns: *rng.pick(&[20 * MS, 250 * MS]),
@@ -414,6 +431,14 @@ fn member_options(case: &Case, topology: &mut Topology) -> txn::geogauss::Option
             true => *rng.pick(&[topology.wan.widest_ns() + 400 * MS, 10 * SECOND]),
             false => 10 * SECOND,
         },
+        removes_lost,
         ..txn::geogauss::Options::default()
     }
+}
+
+/// Lost members are removed where some lose their memory, and every other time where links fail for long.
+fn removes_lost(case: &Case, topology: &Topology) -> bool {
+    let mix = case.plan.mix;
+    let may_remove = topology.wan.region_count() > 2 && mix.separates();
+    mix.loses_regions() || may_remove && Rng::new(case.seed).fork("removal").chance(0.5)
 }

@@ -212,8 +212,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     let rng = Rng::new(case.seed);
     let topology = Arc::new(knobs.topology.clone());
     let layout = Arc::new(Layout::new(topology.clone(), knobs.shelves_per_partition, knobs.keys));
-    let plan = case.plan.clone().losing(knobs.lost_together());
-    let mut script = plan.script(&topology, knobs.active_ns, &mut rng.fork("script"));
+    let mut script = knobs.plan(case).script(&topology, knobs.active_ns, &mut rng.fork("script"));
     if case.unbounded_clocks {
         script.clocks = ClockModel::Kept { ns: APART_NS };
     }
@@ -257,7 +256,8 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         end = Ok(());
     } else if end.is_ok() {
         // A region that came back last may have to be elected, or another one for it, before its rows can be read.
-        let settled_ns = if comes_back { 25 * topology.wan.widest_ns() + SECOND } else { SECOND };
+        let settled_ns =
+            if comes_back { 25 * topology.wan.widest_ns() + SECOND + knobs.recovers_in_ns() } else { SECOND };
         world.run_until(healed_at.max(world.now()) + settled_ns);
         end = last_look(&mut world, &layout, token);
     }

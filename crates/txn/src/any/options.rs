@@ -43,11 +43,21 @@ impl EngineOptions {
                 Err(error
                     .hint("It keeps one copy of each partition; engine caerus keeps one in every region."))
             }
-            EngineOptions::Geogauss(_) => {
-                let error = SqlError::unsupported("surviving the loss of a region with engine geogauss");
-                Err(error.hint(
-                    "It does not remove a lost region from its epochs yet; engine caerus goes on without one.",
-                ))
+            EngineOptions::Geogauss(options) => {
+                let all = topology.wan.region_count();
+                if 2 * regions < all {
+                    return Ok(EngineOptions::Geogauss(geogauss::Options { removes_lost: true, ..options }));
+                }
+                let error = SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("the loss of {regions} regions cannot be survived"),
+                );
+                let error = error.detail(format!(
+                    "With engine geogauss a majority of the regions removes the lost ones, and {} of {all} are none.",
+                    all.saturating_sub(regions)
+                ));
+                let most = all.saturating_sub(1) / 2;
+                Err(error.hint(format!("Choose {most} or fewer, or start {} regions.", 2 * regions + 1)))
             }
             EngineOptions::Caerus(options) if options.routing == slog::ROUTING => {
                 let error = SqlError::unsupported("surviving the loss of a region with engine slog");

@@ -24,7 +24,11 @@ fn who_is_asked_to_survive_too_much_refuses() {
     assert_eq!(state(EngineKind::Perseus, 1).as_deref(), Some("0A000"));
     assert_eq!(state(EngineKind::Perseus, 0), None);
     assert_eq!(state(EngineKind::Slog, 1).as_deref(), Some("0A000"));
-    assert_eq!(state(EngineKind::Geogauss, 1).as_deref(), Some("0A000"));
+    let Ok(EngineOptions::Geogauss(options)) = survive(EngineKind::Geogauss, 1) else { panic!("K = 1 of 3") };
+    assert!(options.removes_lost);
+    let refused = survive(EngineKind::Geogauss, 2).expect_err("one of three is no majority");
+    assert_eq!(refused.state.as_str(), "22023");
+    assert!(refused.hint.as_ref().is_some_and(|hint| hint.contains("start 5 regions")), "{refused:?}");
     let warning = |k| survive(EngineKind::Caerus, k).unwrap().survival_warning(&three);
     assert_eq!((warning(0), warning(1)), (None, None));
     let said = warning(2).expect("three regions do not go on without two");

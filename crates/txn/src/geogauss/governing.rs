@@ -30,6 +30,11 @@ impl Government {
 }
 
 impl Geogauss {
+    /// It takes a member for lost.
+    #[cfg(test)]
+    pub(super) fn has_doubts(&self) -> bool {
+        !self.government.doubts.is_empty()
+    }
     fn wish(&self) -> Option<Wish> {
         let own = &self.government.doubts;
         let is_agreed = |seat: &&Seat| {

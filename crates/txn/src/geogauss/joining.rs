@@ -58,6 +58,8 @@ pub(super) struct Joining {
     serves_after: Option<Epoch>,
     /// Others know a later life of this node.
     refused: Option<u32>,
+    /// It has kept its memory, and learnt that it was removed.
+    was_removed: bool,
 }
 
 /// When a node without a seat did what.
@@ -86,7 +88,12 @@ impl Joining {
             is_restored: false,
             serves_after: None,
             refused: None,
+            was_removed: false,
         }
+    }
+    /// The same for a node that learns that others removed it.
+    pub fn removed(life: u32) -> Joining {
+        Joining { was_removed: true, ..Joining::new(life) }
     }
     pub fn is_restored(&self) -> bool {
         self.is_restored
@@ -116,7 +123,11 @@ impl Joining {
             (None, _) if self.next > 0 => format!("It has {} blocks of another region's copy.", self.next),
             (None, _) => "It has asked another region for a copy.".into(),
         };
-        SqlError::new(state, format!("region {region} is not a member and is coming back"))
+        let message = match self.was_removed {
+            true => format!("region {region} was removed from the cluster and is coming back"),
+            false => format!("region {region} is not a member and is coming back"),
+        };
+        SqlError::new(state, message)
             .detail(progress)
             .hint("Connect to another region, or try again in a moment.")
     }
@@ -128,7 +139,7 @@ impl Geogauss {
         base::sometimes!("a member finds that it was removed");
         self.membership.leave();
         self.outbox = Outbox::default();
-        self.life.joining = Some(Joining::new(self.gateway.incarnation()));
+        self.life.joining = Some(Joining::removed(self.gateway.incarnation()));
         let topology = self.cluster.topology.clone();
         let region = topology.region_name(topology.region_of(self.cluster.me));
         for (job, epoch) in self.gateway.give_up() {
@@ -352,7 +363,9 @@ impl Geogauss {
         }
         let latest = self.membership.incarnation_of(from);
         let is_seated = self.membership.seat_of(from).is_some();
-        if incarnation < latest || is_seated && incarnation == latest && known >= self.membership.known() {
+        // A node that knows a later change may have lost its seat there.
+        let is_twice = is_seated && incarnation == latest && known == self.membership.known();
+        if incarnation < latest || is_twice {
             self.inbox.refuse(from, "a member that comes back in an old life");
             return out
                 .push(EngineEffect::Send { to: from, message: Message::OldLife { incarnation: latest } });

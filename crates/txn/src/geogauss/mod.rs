@@ -31,8 +31,8 @@
 //! [`Options::removes_lost`] it is published once a majority has all of it as well (*quorum*): one round trip to the
 //! nearest members instead of the one-way delay to the farthest, if that is longer. A lost member is then removed, and
 //! comes back with a copy, whether or not it kept its memory ([`membership`], `governing`, `joining`). There are no
-//! write-set caches beside the members. What is sent becomes durable with the node's log of inputs. The command and the
-//! simulator do not set `removes_lost` yet: `--survive` is to.
+//! write-set caches beside the members. What is sent becomes durable with the node's log of inputs. `--survive` sets
+//! `removes_lost`, and the simulator does where regions lose their memory or are out of reach for long.
 //!
 //! Parts. Each owns what it remembers, in private fields.
 //!

@@ -13,7 +13,8 @@ pub struct Options {
     pub rule: Rule,
     /// Transactions commit at the level that they ask for, or at this one if it is weaker.
     pub isolation: Isolation,
-    /// A member closes at most so many epochs ahead of the last published one: whoever is slower is waited for.
+    /// A member closes at most so many epochs ahead of the last published one: whoever is slower is waited for. All of
+    /// them together last longer than several round trips, or a member that has fallen behind never catches up.
     pub epochs_ahead_max: u64,
     /// A member whose clock is slower than others' closes epochs early, to be so many behind them at most.
     pub epochs_behind_max: u64,

@@ -228,7 +228,7 @@ impl Peers {
         let health = |node: NodeId| {
             let silent_ns = self.known.get(&node).map_or(0, |peer| peer.silent_ns);
             let state = match silent_ns {
-                _ if membership.seat_of(node).is_none() => RegionState::Lost,
+                _ if membership.seat_of(node).is_none() => RegionState::Removed,
                 ns if ns >= cluster.options.lost_after_ns => RegionState::Lost,
                 ns if ns >= cluster.options.lost_after_ns / 4 => RegionState::Suspected,
                 _ => RegionState::Up,

@@ -144,7 +144,7 @@ impl Geogauss {
     pub fn cannot_rejoin() -> SqlError {
         SqlError::unsupported("the return of a region that has lost its memory with engine geogauss")
             .detail("The others wait for epochs that it has closed and does not remember.")
-            .hint("Keep data on disk (--data), or restart the cluster.")
+            .hint("With --survive 1 the others remove it, and it comes back with a copy.")
     }
     /// Errors: the engine cannot run in this cluster.
     pub fn check(topology: &Topology) -> Result<(), SqlError> {

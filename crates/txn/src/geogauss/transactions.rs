@@ -90,6 +90,14 @@ impl Geogauss {
     pub(super) fn evaluate(&mut self, now: Time, job: Job, executor: &mut dyn Executor, out: &mut Out) {
         let published = self.published.epoch();
         let at = self.clock.rank(published);
+        if let Some((first, rank, outcome)) =
+            job.request.and_then(|request| self.requests.end(request)).cloned()
+        {
+            // What it would run into may be its own effect.
+            base::sometimes!("a repeated request has ended before it is evaluated");
+            let regions = self.cluster.regions();
+            return self.gateway.end(now, &job, (first, rank), outcome, regions, None, None);
+        }
         let transaction = &job.transaction;
         let program = &*transaction.program;
         let (body, outcome) = match program {

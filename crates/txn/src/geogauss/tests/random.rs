@@ -125,10 +125,16 @@ fn strike(world: &mut World, fates: &mut Rng, regions: u64) {
         return;
     }
     let node = fates.below(regions) as u16;
-    // A member that is cut off may have been removed without knowing it.
-    let is_whole =
-        |node: &Geogauss| node.absent().is_none() && node.membership.seats().count() as u64 == regions;
-    let all_are_whole = world.nodes.iter().all(is_whole);
+    // Of three members one may be lost, and while another one is being removed that would be the second.
+    let known = world.nodes.iter().map(|node| node.membership.known()).max();
+    let is_whole = |node: &Geogauss| {
+        node.absent().is_none()
+            && node.membership.seats().count() as u64 == regions
+            && Some(node.membership.known()) == known
+            && node.membership.stage() == node.membership.known()
+            && !node.has_doubts()
+    };
+    let all_are_whole = world.cut_off.is_empty() && world.nodes.iter().all(is_whole);
     if !all_are_whole || !fates.chance(0.1) {
         return;
     }
