@@ -27,6 +27,10 @@ const DEPTH_MAX: u64 = 1_500;
 /// takes time with the cube of this. Chains of AND, OR and `||` count as the logarithm of their length.
 const EXPRESSIONS_DEPTH_MAX: u64 = 200;
 
+/// The same in the statement, of which the plan is made: making it asks for types in the same way. It is more, since
+/// some of what is written is gone from a plan, such as casts to the type that is there.
+const WRITTEN_DEPTH_MAX: usize = 400;
+
 /// Tables that a statement reads, and SELECTs that read none; those of named queries as often as they are named.
 const RELATIONS_MAX: u64 = 5_000;
 
@@ -67,6 +71,12 @@ pub(super) fn check_statement(statement: &Statement) -> SqlResult<u64> {
     }
     if relations.entries_most > ENTRIES_MAX {
         return Err(too_many_entries());
+    }
+    if relations.expressions_most > WRITTEN_DEPTH_MAX {
+        return Err(sql::parse::too_deep().detail(format!(
+            "The statement has {} operators or calls inside each other; {WRITTEN_DEPTH_MAX} are the most.",
+            relations.expressions_most
+        )));
     }
     if relations.rows_most > ROWS_MAX {
         return Err(sql::parse::too_deep().detail(format!(
@@ -113,6 +123,9 @@ struct Relations {
     /// Subqueries of expressions and LATERAL ones that are being visited.
     subqueries: usize,
     subqueries_most: usize,
+    /// Expressions inside each other; parentheses are none.
+    expressions: usize,
+    expressions_most: usize,
     /// Rows inside each other.
     rows: usize,
     rows_most: usize,
@@ -186,6 +199,8 @@ impl Visitor for Relations {
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Self::Break> {
         self.subqueries += usize::from(is_subquery(expr));
         self.subqueries_most = self.subqueries_most.max(self.subqueries);
+        self.expressions += usize::from(!matches!(expr, ast::Expr::Nested(_)));
+        self.expressions_most = self.expressions_most.max(self.expressions);
         self.rows += usize::from(is_row(expr));
         self.rows_most = self.rows_most.max(self.rows);
         self.dimensions += usize::from(matches!(expr, ast::Expr::Array(_)));
@@ -195,6 +210,7 @@ impl Visitor for Relations {
 
     fn post_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Self::Break> {
         self.subqueries -= usize::from(is_subquery(expr));
+        self.expressions -= usize::from(!matches!(expr, ast::Expr::Nested(_)));
         self.rows -= usize::from(is_row(expr));
         self.dimensions -= usize::from(matches!(expr, ast::Expr::Array(_)));
         ControlFlow::Continue(())

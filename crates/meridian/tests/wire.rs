@@ -22,6 +22,8 @@ mod conflicts;
 mod ddl;
 #[path = "wire/depth.rs"]
 mod depth;
+#[path = "wire/documented_features.rs"]
+mod documented_features;
 #[path = "wire/durable.rs"]
 mod durable;
 #[path = "wire/engines.rs"]

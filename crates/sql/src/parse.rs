@@ -295,6 +295,17 @@ mod tests {
     }
 
     #[test]
+    fn statements_inside_each_other_are_counted() {
+        for opened in ["explain ", "explain analyze ", "prepare p as ", "insert into t ", "if true then "] {
+            let refused = parse(&format!("{}select 1", opened.repeat(20))).unwrap_err();
+            assert_eq!(refused.state, SqlState::STATEMENT_TOO_COMPLEX, "{opened}");
+        }
+        let dropped = vec!["drop column if exists c"; 100].join(", ");
+        assert!(parse(&format!("alter table t {dropped}")).is_ok());
+        assert!(parse(&"insert into t values (1); ".repeat(100)).is_ok());
+    }
+
+    #[test]
     fn a_name_has_few_parts() {
         let name = |parts: usize| format!("SELECT {} FROM t", vec!["t"; parts].join("."));
         assert!(parse(&name(50)).is_ok());

@@ -19,6 +19,10 @@ const DEPTH_MAX: usize = 2_000;
 /// Parentheses, brackets and CASEs inside each other. The parser's own recursion takes much of a stack for each.
 pub(super) const NESTING_MAX: usize = 500;
 
+/// Statements inside each other: EXPLAIN, PREPARE, INSERT. The parser takes far more of a stack for each than for a
+/// parenthesis: 500 took 64 MiB.
+const STATEMENTS_MAX: usize = 16;
+
 /// Operands of one chain of AND, OR, `||` or UNION.
 const CHAIN_MAX: usize = 100_000;
 
@@ -52,6 +56,8 @@ struct Level {
     /// What makes a query's plan deeper, each on top of the one before: joined tables, common table expressions, set
     /// operations that differ from the one before.
     relations: usize,
+    /// Words that a statement begins with, since the last comma.
+    statements: usize,
     /// Links of chains that are balanced.
     links: usize,
     /// The last set operation.
@@ -81,6 +87,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
             Token::RParen | Token::RBracket | Token::RBrace => close(&mut levels, &mut enclosing),
             Token::Comma => {
                 level.operators = 0;
+                level.statements = 0;
                 level.relations += usize::from(level.is_from);
             }
             Token::SemiColon => {
@@ -115,6 +122,13 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
                     level.operators = 0;
                     level.is_from = true;
                 }
+                Keyword::EXPLAIN
+                | Keyword::DESCRIBE
+                | Keyword::PREPARE
+                | Keyword::INSERT
+                | Keyword::IF
+                | Keyword::WHILE
+                | Keyword::BEGIN => level.statements += 1,
                 Keyword::JOIN => level.relations += 1,
                 Keyword::AS
                     if matches!(significant.peek(), Some(Token::LParen))
@@ -176,7 +190,11 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
         let level = levels.last().expect("the outermost level stays");
         let depth = enclosing + level.operators + level.relations;
         // Signs in a row are read by recursion, like parentheses.
-        if depth > DEPTH_MAX || levels.len() + prefix > NESTING_MAX || level.links > CHAIN_MAX {
+        if depth > DEPTH_MAX
+            || levels.len() + prefix > NESTING_MAX
+            || level.links > CHAIN_MAX
+            || level.statements > STATEMENTS_MAX
+        {
             return Err(too_deep());
         }
     }
