@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of everything that [`encode`] writes. A reader refuses any other. 2: commit records carry patches. 3: tables
 /// carry foreign keys, catalogs views and comments.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// Why bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::rng::fnv1a;
 use crate::roles::{RoleChange, Roles};
 use crate::topology::Topology;
 use crate::views::View;
-use crate::{DataType, Datum, Key, PartitionId, RegionId, Row, TableId};
+use crate::{DataType, Datum, Key, NodeId, PartitionId, RegionId, Row, TableId};
 pub use foreign::{ForeignKey, ForeignKeys};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -104,10 +104,28 @@ pub struct Sequence {
     pub id: TableId,
     pub schema: String,
     pub name: String,
+    /// As it was declared.
     pub start: i64,
     pub increment: i64,
     /// Table and column it belongs to.
     pub owner: Option<(TableId, usize)>,
+    pub origin: Origin,
+}
+
+/// Where a sequence's values count from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Origin {
+    /// How often `setval` has moved it.
+    pub times_moved: u32,
+    pub value: i64,
+    /// The node whose values come first, so that the one that was asked goes on with this very value.
+    pub first: NodeId,
+}
+
+impl Origin {
+    pub fn declared(start: i64) -> Origin {
+        Origin { times_moved: 0, value: start, first: NodeId(0) }
+    }
 }
 
 /// Where a table's rows live.

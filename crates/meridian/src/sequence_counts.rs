@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// The first line: what the file is, and its format.
-const HEAD: &str = "meridian sequences 1";
+const HEAD: &str = "meridian sequences 2";
 
 pub struct CountsFile {
     path: PathBuf,
-    counts: Mutex<BTreeMap<TableId, i64>>,
+    counts: Mutex<BTreeMap<(TableId, u32), i64>>,
 }
 
 impl CountsFile {
@@ -38,10 +38,10 @@ impl CountsFile {
         Ok(CountsFile { path, counts: Mutex::new(counts) })
     }
 
-    fn write(&self, counts: &BTreeMap<TableId, i64>) -> std::io::Result<()> {
+    fn write(&self, counts: &BTreeMap<(TableId, u32), i64>) -> std::io::Result<()> {
         let mut text = format!("{HEAD}\n");
-        for (sequence, count) in counts {
-            _ = writeln!(text, "{} {count}", sequence.0);
+        for ((sequence, times_moved), count) in counts {
+            _ = writeln!(text, "{} {times_moved} {count}", sequence.0);
         }
         let next = self.path.with_extension("new");
         let mut file = File::create(&next)?;
@@ -55,25 +55,28 @@ impl CountsFile {
     }
 }
 
-fn parse(text: &str) -> Option<BTreeMap<TableId, i64>> {
+fn parse(text: &str) -> Option<BTreeMap<(TableId, u32), i64>> {
     let mut lines = text.lines();
     if lines.next() != Some(HEAD) {
         return None;
     }
     let line = |line: &str| {
-        let (sequence, count) = line.split_once(' ')?;
-        Some((TableId(sequence.parse().ok()?), count.parse().ok()?))
+        let [sequence, times_moved, count] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+        let name = (TableId(sequence.parse().ok()?), times_moved.parse().ok()?);
+        Some((name, count.parse().ok()?))
     };
     lines.map(line).collect()
 }
 
 impl KeptCounts for CountsFile {
-    fn reserved(&self, sequence: TableId) -> i64 {
+    fn reserved(&self, sequence: (TableId, u32)) -> i64 {
         self.counts.lock().expect("no panic while writing").get(&sequence).copied().unwrap_or(0)
     }
-    fn reserve(&self, sequence: TableId, count: i64) -> SqlResult<()> {
+    fn reserve(&self, sequence: (TableId, u32), count: i64) -> SqlResult<()> {
         let mut counts = self.counts.lock().expect("no panic while writing");
         let mut next = counts.clone();
+        // Before it was moved its counts matter only to statements that are still under way.
+        next.retain(|(known, times_moved), _| *known != sequence.0 || times_moved + 1 >= sequence.1);
         next.insert(sequence, count);
         self.write(&next).map_err(|error| {
             let is_full = error.kind() == std::io::ErrorKind::StorageFull;
@@ -95,12 +98,20 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("meridian-{}-counts", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let file = CountsFile::open(&directory, NodeId(1)).unwrap();
-        assert_eq!(file.reserved(TableId(7)), 0);
-        file.reserve(TableId(7), 100).unwrap();
-        file.reserve(TableId(9), 300).unwrap();
-        file.reserve(TableId(7), 200).unwrap();
+        let (seventh, ninth) = ((TableId(7), 0), (TableId(9), 0));
+        assert_eq!(file.reserved(seventh), 0);
+        file.reserve(seventh, 100).unwrap();
+        file.reserve(ninth, 300).unwrap();
+        file.reserve(seventh, 200).unwrap();
         let again = CountsFile::open(&directory, NodeId(1)).unwrap();
-        assert_eq!((again.reserved(TableId(7)), again.reserved(TableId(9))), (200, 300));
+        assert_eq!((again.reserved(seventh), again.reserved(ninth)), (200, 300));
+        for times_moved in 1..4 {
+            assert_eq!(again.reserved((TableId(7), times_moved)), 0);
+            again.reserve((TableId(7), times_moved), 100).unwrap();
+        }
+        let again = CountsFile::open(&directory, NodeId(1)).unwrap();
+        let kept = [0, 1, 2, 3].map(|times_moved| again.reserved((TableId(7), times_moved)));
+        assert_eq!((kept, again.reserved(ninth)), ([0, 0, 100, 100], 300));
         std::fs::write(directory.join("sequences-1"), "something else").unwrap();
         assert!(CountsFile::open(&directory, NodeId(1)).is_err());
         std::fs::remove_dir_all(directory).unwrap();

@@ -18,6 +18,7 @@ mod inserting;
 mod join;
 mod locking;
 mod named;
+mod own_calls;
 mod parameters;
 mod pipeline;
 mod plan;
@@ -28,6 +29,7 @@ mod replicas;
 mod returning;
 mod rich;
 mod roles;
+mod sequences;
 mod set_config;
 mod settings;
 mod shapes;
@@ -233,6 +235,7 @@ impl Session {
         match plan {
             Plan::Constant(projection) => self.run_constant(projection, parameters),
             Plan::SetConfig(plan) => self.run_set_config(plan, parameters),
+            Plan::SetValue(plan) => Box::pin(self.run_set_value(plan, parameters)).await,
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,
             Plan::Join(plan) => Box::pin(self.run_join(plan, parameters)).await,
             // Boxed, all of these: a future is moved at every level above, whole, whatever branch it takes.

@@ -3,7 +3,7 @@
 //! KEEPS: no two gateways of a cluster, nor two lives of one, make the same value of a sequence or the same hidden key.
 
 use base::error::SqlResult;
-use base::schema::Sequence;
+use base::schema::{Origin, Sequence};
 use base::{NodeId, SqlError, SqlState, TableId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,7 +15,8 @@ pub struct Generators {
     /// Nodes of the cluster.
     nodes: usize,
     next_row_id: AtomicI64,
-    sequences: Mutex<BTreeMap<TableId, Given>>,
+    /// By sequence, and how often it was moved.
+    sequences: Mutex<BTreeMap<(TableId, u32), Given>>,
     /// `None`: this life's data end with it, and values begin again with the next.
     kept: Option<Arc<dyn KeptCounts>>,
 }
@@ -30,10 +31,10 @@ struct Given {
 
 /// Where a gateway's counts outlive it.
 pub trait KeptCounts: Send + Sync {
-    /// How many values of a sequence earlier lives may have handed out.
-    fn reserved(&self, sequence: TableId) -> i64;
+    /// How many values of a sequence, that was moved so often, earlier lives may have handed out.
+    fn reserved(&self, sequence: (TableId, u32)) -> i64;
     /// Keeps that so many may have been. Errors: 53100, 58030, and nothing is handed out.
-    fn reserve(&self, sequence: TableId, count: i64) -> SqlResult<()>;
+    fn reserve(&self, sequence: (TableId, u32), count: i64) -> SqlResult<()>;
 }
 
 /// Values of a sequence that one gateway hands out before it skips the other gateways' blocks.
@@ -73,14 +74,22 @@ impl Generators {
 
     /// The last value of a sequence that this gateway has handed out.
     pub fn handed_out(&self, sequence: &Sequence) -> Option<i64> {
-        let given = *self.sequences.lock().expect("no panic while counting").get(&sequence.id)?;
+        let given = *self.sequences.lock().expect("no panic while counting").get(&name_of(sequence))?;
         self.nth(sequence, given.count.checked_sub(1)?)
     }
 
     fn nth(&self, sequence: &Sequence, count: i64) -> Option<i64> {
         let (block, within) = (count / SEQUENCE_BLOCK, count % SEQUENCE_BLOCK);
-        let nth = (block * self.nodes as i64 + i64::from(self.node.0)) * SEQUENCE_BLOCK + within;
-        nth.checked_mul(sequence.increment)?.checked_add(sequence.start)
+        let nodes = self.nodes as i64;
+        let turn = (i64::from(self.node.0) - i64::from(sequence.origin.first.0)).rem_euclid(nodes);
+        let nth = (block * nodes + turn) * SEQUENCE_BLOCK + within;
+        nth.checked_mul(sequence.increment)?.checked_add(sequence.origin.value)
+    }
+
+    /// A sequence that goes on with a value at this gateway, and behind it at all others.
+    pub fn moved(&self, sequence: &Sequence, value: i64) -> Sequence {
+        let times_moved = sequence.origin.times_moved + 1;
+        Sequence { origin: Origin { times_moved, value, first: self.node }, ..sequence.clone() }
     }
 
     /// The next value of a sequence. Gateways take turns in blocks that follow from the node's
@@ -89,12 +98,13 @@ impl Generators {
     /// Errors: 2200H at the sequence's end; those of keeping the count.
     pub fn next_value(&self, sequence: &Sequence) -> Result<i64, SqlError> {
         let mut sequences = self.sequences.lock().expect("no panic while counting");
-        let given = sequences.entry(sequence.id).or_insert_with(|| {
-            let reserved = self.kept.as_ref().map_or(0, |kept| kept.reserved(sequence.id));
+        let name = name_of(sequence);
+        let given = sequences.entry(name).or_insert_with(|| {
+            let reserved = self.kept.as_ref().map_or(0, |kept| kept.reserved(name));
             Given { count: reserved, reserved }
         });
         if let Some(kept) = self.kept.as_ref().filter(|_| given.count == given.reserved) {
-            kept.reserve(sequence.id, given.reserved + SEQUENCE_BLOCK)?;
+            kept.reserve(name, given.reserved + SEQUENCE_BLOCK)?;
             given.reserved += SEQUENCE_BLOCK;
         }
         let value = self.nth(sequence, given.count);
@@ -106,4 +116,9 @@ impl Generators {
             )
         })
     }
+}
+
+/// What counts are kept under: a sequence that was moved begins anew, and statements that were planned before count on.
+fn name_of(sequence: &Sequence) -> (TableId, u32) {
+    (sequence.id, sequence.origin.times_moved)
 }

@@ -11,6 +11,7 @@ mod dialect;
 mod groups;
 mod overriding;
 mod roles;
+mod sequences;
 mod spellings;
 
 pub use chains::balanced;
@@ -18,6 +19,7 @@ pub use comments::constraint_of;
 pub use complexity::too_deep;
 pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
 pub use overriding::{Overriding, overriding};
+pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
 
 use base::SqlError;
@@ -52,6 +54,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     crate::interrupt::check()?;
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
+    let tokens = sequences::known(tokens);
     let tokens = groups::enclosed(tokens);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
@@ -256,17 +259,8 @@ fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
 
 /// A statement of PostgreSQL's that the parser does not know, if the complaint is about its first words.
 fn unknown_statement(sql: &str, said: &str) -> Option<&'static str> {
-    const STATEMENTS: &[&str] = &[
-        "DO",
-        "TABLE",
-        "REINDEX",
-        "CLUSTER",
-        "CHECKPOINT",
-        "REFRESH",
-        "REASSIGN",
-        "SECURITY",
-        "ALTER SEQUENCE",
-    ];
+    const STATEMENTS: &[&str] =
+        &["DO", "REINDEX", "CLUSTER", "CHECKPOINT", "REFRESH", "REASSIGN", "SECURITY"];
     let expects_statement =
         said.contains("Expected: an SQL statement") || said.contains("one of VIEW or TYPE");
     let text = sql.trim_start().to_ascii_uppercase();

@@ -95,7 +95,6 @@ impl Check<'_> {
         let name = names::parts(&function.name).ok().and_then(|mut parts| parts.pop()).unwrap_or_default();
         let wanted = match name.as_str() {
             "nextval" => Privileges::USAGE,
-            "setval" => Privileges::UPDATE,
             _ => return Ok(()),
         };
         let ast::FunctionArguments::List(list) = &function.args else { return Ok(()) };

@@ -229,7 +229,7 @@ impl Expansion<'_> {
             return Err(crate::privileges::denied("sequence", &sequence.name));
         }
         let handed_out = self.generators.handed_out(sequence);
-        let known = handed_out.unwrap_or(sequence.start);
+        let known = handed_out.unwrap_or(sequence.origin.value);
         let is_called = handed_out.is_some();
         let owner = sequence.owner.and_then(|(table, column)| Some((check.catalog.table(table)?, column)));
         let query = match owner {

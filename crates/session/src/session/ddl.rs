@@ -7,7 +7,7 @@ use super::turns::Turn;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
+use base::schema::{Catalog, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use base::{Datum, SqlError};
 use sql::ddl::Shapes;
@@ -166,13 +166,19 @@ impl Session {
         ddl::plan(&context, statement)
     }
 
-    /// Inside a transaction changes are collected; its own statements see them at once.
-    pub(super) async fn collect_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
+    /// Before the open transaction changes its catalog for the first time.
+    pub(super) async fn prepare_own_catalog(&mut self) -> SqlResult<()> {
         if !self.has_own_catalog() {
             // What others have ordered meanwhile would only make COMMIT fail.
             self.refresh_catalog().await?;
             self.look_up_catalog();
         }
+        Ok(())
+    }
+
+    /// Inside a transaction changes are collected; its own statements see them at once.
+    pub(super) async fn collect_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
+        self.prepare_own_catalog().await?;
         let planned = self.planned_ddl(statement)?;
         if !planned.actions.is_empty() {
             let (known, before) = (self.known.clone(), self.catalog());
@@ -250,11 +256,19 @@ impl Session {
     }
 
     pub(super) async fn run_truncate(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {
-        if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
-            return Err(SqlError::unsupported("TRUNCATE … RESTART IDENTITY"));
-        }
         if self.transaction.is_some() {
             return self.truncate_buffered(truncate).await;
+        }
+        if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
+            // Rows and catalog change together.
+            let mut attempts = 0;
+            loop {
+                self.begin(false, true);
+                let result = Box::pin(self.truncate_buffered(truncate)).await;
+                if let Some(response) = self.settle(result, &mut attempts).await? {
+                    return Ok(response);
+                }
+            }
         }
         if self.settings.read_only {
             return Err(SqlError::new(
@@ -330,8 +344,25 @@ impl Session {
     /// TRUNCATE in a block deletes row by row: what comes before and after it belongs to the same buffer.
     async fn truncate_buffered(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {
         self.refuse_if_read_only("TRUNCATE TABLE")?;
+        let restarts = truncate.identity == Some(ast::TruncateIdentityOption::Restart);
+        if restarts {
+            self.prepare_own_catalog().await?;
+        }
         let catalog = self.catalog();
-        for table in self.all_truncated(&catalog, truncate)? {
+        let tables = self.all_truncated(&catalog, truncate)?;
+        if restarts {
+            let is_theirs = |sequence: &&Arc<Sequence>| {
+                sequence.owner.is_some_and(|(owner, _)| tables.iter().any(|table| table.id == owner))
+            };
+            let owned: Vec<Arc<Sequence>> = catalog.sequences.values().filter(is_theirs).cloned().collect();
+            let moved = |sequence: &Arc<Sequence>| {
+                SchemaAction::CreateSequence(self.gateway.node.generators.moved(sequence, sequence.start))
+            };
+            let actions: Vec<SchemaAction> = owned.iter().map(moved).collect();
+            let known = self.known.clone();
+            self.open().change_catalog(&known, &actions)?;
+        }
+        for table in tables {
             let plan = ModifyPlan::delete_all(table);
             Box::pin(self.modify_rows(&plan, &[])).await?;
         }

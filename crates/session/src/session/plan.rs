@@ -1,8 +1,10 @@
 //! What a statement will do, decided once per catalog version.
 
 use super::computed::Computations;
+use super::own_calls;
 use super::rich::RichPlan;
-use super::set_config::{self, SetConfigPlan};
+use super::sequences::{SETVAL, SetValuePlan};
+use super::set_config::{SET_CONFIG, SetConfigPlan};
 use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
@@ -28,6 +30,8 @@ pub enum Plan {
     Constant(Projection),
     /// SELECT of `set_config` alone.
     SetConfig(SetConfigPlan),
+    /// SELECT of `setval` alone.
+    SetValue(SetValuePlan),
     /// Few rows by key, or rows to be validated (FOR UPDATE).
     Rows(RowSelectPlan),
     /// Few rows of one table by key, and by them rows of another.
@@ -56,6 +60,7 @@ impl Plan {
             Plan::Modify(plan) => plan.returning.as_ref().map(|r| r.columns.clone()),
             Plan::Constant(projection) => Some(projection.columns.clone()),
             Plan::SetConfig(plan) => Some(plan.columns.clone()),
+            Plan::SetValue(plan) => Some(plan.columns.clone()),
             Plan::Rows(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Join(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Query(plan) => Some(plan.columns.clone()),
@@ -158,7 +163,13 @@ fn plan_query(
         database: context.database,
         parameters,
     };
-    if let Some((arguments, names)) = set_config::arguments(query) {
+    if let Some((arguments, names)) = own_calls::arguments(query, &SETVAL) {
+        let asked = Statement::Query(Box::new(arguments));
+        let Statement::Query(arguments) = &asked else { return Err(SqlError::internal("it is a query")) };
+        let arguments = plan_query(context, &asked, arguments, parameters)?;
+        return Ok(Plan::SetValue(SetValuePlan::new(arguments, names)));
+    }
+    if let Some((arguments, names)) = own_calls::arguments(query, &SET_CONFIG) {
         return match lowering.constants(&arguments) {
             Ok(projection) => Ok(Plan::SetConfig(SetConfigPlan::new(projection, names))),
             Err(Refusal::Error(error)) => Err(error),

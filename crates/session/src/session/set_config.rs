@@ -3,13 +3,14 @@
 //! It changes the session, so it stands alone: a list of such calls without FROM. Anywhere else it is refused.
 
 use super::Session;
+use super::own_calls::OwnFunction;
 use super::settings::{self, Settings};
 use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
 use base::{DataType, Datum, SqlError};
 use sql::lower::Projection;
 use sql::types::Column;
-use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
+use sqlparser::ast;
 use std::sync::Arc;
 
 /// A list of such calls.
@@ -19,61 +20,13 @@ pub struct SetConfigPlan {
     pub columns: Arc<Vec<Column>>,
 }
 
-/// The query of the arguments of a query that is a list of such calls, and the names of its columns.
-pub(super) fn arguments(query: &ast::Query) -> Option<(ast::Query, Vec<String>)> {
-    let SetExpr::Select(select) = query.body.as_ref() else { return None };
-    let is_call = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(Expr::Function(f)) => is_set_config(f),
-        SelectItem::ExprWithAlias { expr: Expr::Function(f), .. } => is_set_config(f),
-        _ => false,
-    };
+pub(super) const SET_CONFIG: OwnFunction = OwnFunction {
+    name: "set_config",
+    arguments: &["text", "text", "boolean"],
+    last: None,
     // Over rows it is a function like others, which sets nothing where there is no row.
-    if select.projection.is_empty() || !select.from.is_empty() || !select.projection.iter().all(is_call) {
-        return None;
-    }
-    let mut bare = select.clone();
-    let (mut arguments, mut names) = (Vec::new(), Vec::new());
-    for item in std::mem::take(&mut bare.projection) {
-        let (expr, name) = match item {
-            SelectItem::UnnamedExpr(expr) => (expr, "set_config".into()),
-            SelectItem::ExprWithAlias { expr, alias } => (expr, sql::names::fold(&alias)),
-            _ => return None,
-        };
-        let Expr::Function(ast::Function { args: ast::FunctionArguments::List(list), .. }) = expr else {
-            return None;
-        };
-        if list.args.len() != 3 {
-            return None;
-        }
-        for (argument, data_type) in list.args.into_iter().zip(["text", "text", "boolean"]) {
-            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else {
-                return None;
-            };
-            arguments.push(SelectItem::UnnamedExpr(cast(argument, data_type)?));
-        }
-        names.push(name);
-    }
-    bare.projection = arguments;
-    let mut query = query.clone();
-    *query.body = SetExpr::Select(bare);
-    Some((query, names))
-}
-
-fn is_set_config(function: &ast::Function) -> bool {
-    function.over.is_none()
-        && matches!(
-            function.name.to_string().to_ascii_lowercase().as_str(),
-            "set_config" | "pg_catalog.set_config"
-        )
-}
-
-/// The expression as a value of a type.
-fn cast(mut inner: Expr, data_type: &str) -> Option<Expr> {
-    let mut written = sql::parse::parse_expr(&format!("CAST(NULL AS {data_type})")).ok()?;
-    let Expr::Cast { expr, .. } = &mut written else { return None };
-    std::mem::swap(expr.as_mut(), &mut inner);
-    Some(written)
-}
+    over_rows: false,
+};
 
 impl SetConfigPlan {
     pub(super) fn new(arguments: Projection, names: Vec<String>) -> SetConfigPlan {

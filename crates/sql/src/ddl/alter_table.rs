@@ -44,6 +44,9 @@ impl DdlContext<'_> {
         {
             return self.change_owner(Object::Relation(relation.shape().id), new_owner, "ALTER TABLE");
         }
+        if let Some(altered) = self.alter_sequence(alter)? {
+            return Ok(altered);
+        }
         let table = match self.find_table(&alter.name) {
             Err(e) if alter.if_exists => {
                 ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", e.message)));

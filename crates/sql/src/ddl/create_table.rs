@@ -6,7 +6,7 @@ use super::{Ddl, DdlContext, Extras, index_columns};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
-use base::schema::{Check, Column, Identity, Index, Placement, SchemaAction, Sequence, Table};
+use base::schema::{Check, Column, Identity, Index, Origin, Placement, SchemaAction, Sequence, Table};
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 use std::collections::BTreeSet;
@@ -215,6 +215,7 @@ pub(super) fn add_column(
             start,
             increment,
             owner: Some((table.id, number)),
+            origin: Origin::declared(start),
         });
         *next_id += 1;
     }

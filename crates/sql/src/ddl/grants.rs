@@ -355,6 +355,13 @@ impl DdlContext<'_> {
                     made.push(table.id);
                     owned.push(Object::Relation(table.id));
                 }
+                // One that is altered.
+                SchemaAction::CreateSequence(sequence)
+                    if self.catalog.sequences.contains_key(&sequence.id)
+                        && sequence.owner.is_none_or(|(table, _)| !made.contains(&table)) =>
+                {
+                    self.check_owner(&Object::Relation(sequence.id))?;
+                }
                 SchemaAction::CreateSequence(sequence) => {
                     if sequence.owner.is_none_or(|(table, _)| !made.contains(&table)) {
                         self.check_create(&sequence.schema)?;

@@ -1,11 +1,14 @@
-//! CREATE SEQUENCE and DROP SEQUENCE as changes of the catalog.
+//! CREATE, ALTER and DROP SEQUENCE as changes of the catalog.
 
 use super::{Ddl, DdlContext};
 use crate::names;
 use base::error::{SqlResult, SqlState};
-use base::schema::{SchemaAction, Sequence};
+use base::roles::Object;
+use base::schema::{Origin, SchemaAction, Sequence};
 use base::{SqlError, TableId};
-use sqlparser::ast;
+use sqlparser::ast::{self, AlterTableOperation as Operation};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::tokenizer::{Token, Tokenizer};
 
 impl DdlContext<'_> {
     pub(super) fn create_sequence(
@@ -33,8 +36,113 @@ impl DdlContext<'_> {
             start,
             increment,
             owner: None,
+            origin: Origin::declared(start),
         }));
         Ok(ddl)
+    }
+
+    /// ALTER SEQUENCE, and ALTER TABLE of a sequence; `None` if it is neither.
+    pub(super) fn alter_sequence(&self, alter: &ast::AlterTable) -> SqlResult<Option<Ddl>> {
+        let text = names::parts(&alter.name)?.join(".");
+        let found = crate::catalog::find_sequence(self.catalog, self.search_path, &text);
+        let change = match alter.operations.as_slice() {
+            [Operation::SetOptionsParens { options }] => crate::parse::change_of_sequence(options),
+            _ => None,
+        };
+        let mut ddl =
+            Ddl { tag: if change.is_some() { "ALTER SEQUENCE" } else { "ALTER TABLE" }, ..Ddl::default() };
+        let sequence = match (found, change) {
+            (Ok(sequence), _) => sequence,
+            (Err(error), Some(_)) if alter.if_exists => {
+                ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", error.message)));
+                return Ok(Some(ddl));
+            }
+            (Err(error), Some(_)) => return Err(error),
+            (Err(_), None) => return Ok(None),
+        };
+        let Some(change) = change else {
+            return match alter.operations.as_slice() {
+                [Operation::OwnerTo { new_owner }] => {
+                    self.change_owner(Object::Relation(sequence.id), new_owner, ddl.tag).map(Some)
+                }
+                _ => Err(SqlError::unsupported("this ALTER of a sequence")
+                    .hint("ALTER SEQUENCE takes RESTART, OWNED BY and OWNER TO.")),
+            };
+        };
+        ddl.actions.push(SchemaAction::CreateSequence(self.altered(sequence, change)?));
+        Ok(Some(ddl))
+    }
+
+    /// RESTART and OWNED BY; what is the case anyway may be said. Errors: 0A000 for other options.
+    fn altered(&self, sequence: &Sequence, change: &str) -> SqlResult<Sequence> {
+        let wrong = |near: String| {
+            SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))
+        };
+        let tokens =
+            Tokenizer::new(&PostgreSqlDialect {}, change).tokenize().map_err(|e| wrong(e.message))?;
+        let mut words = tokens.into_iter().filter(|t| !matches!(t, Token::Whitespace(_))).peekable();
+        let is = |token: &Token, word: &str| matches!(token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word));
+        let mut altered = sequence.clone();
+        while let Some(word) = words.next() {
+            if is(&word, "restart") {
+                words.next_if(|t| is(t, "with"));
+                let sign = if words.next_if(|t| *t == Token::Minus).is_some() { "-" } else { "" };
+                let value = match words.next_if(|t| matches!(t, Token::Number(..))) {
+                    Some(number) => {
+                        format!("{sign}{number}").parse().map_err(|_| wrong(number.to_string()))?
+                    }
+                    None if sign.is_empty() => sequence.start,
+                    None => return Err(wrong(sign.into())),
+                };
+                altered = self.generators.moved(&altered, value);
+            } else if is(&word, "owned") && words.next_if(|t| is(t, "by")).is_some() {
+                let rest: Vec<Token> = words.by_ref().collect();
+                altered.owner = self.owner_named(&rest).map_err(|near| match near {
+                    Some(error) => error,
+                    None => wrong("by".into()),
+                })?;
+            } else if is(&word, "no") && words.next_if(|t| is(t, "cycle")).is_some() {
+            } else if is(&word, "cache") && words.next_if(|t| matches!(t, Token::Number(..))).is_some() {
+            } else {
+                return Err(SqlError::unsupported(format!(
+                    "ALTER SEQUENCE … {}",
+                    word.to_string().to_uppercase()
+                ))
+                .hint("ALTER SEQUENCE takes RESTART, OWNED BY and OWNER TO."));
+            }
+        }
+        Ok(altered)
+    }
+
+    /// `NONE`, or a column with its table. Errors: `None` if it is neither.
+    fn owner_named(&self, named: &[Token]) -> Result<Option<(TableId, usize)>, Option<SqlError>> {
+        let idents: Option<Vec<ast::Ident>> = named
+            .iter()
+            .filter(|t| **t != Token::Period)
+            .map(|token| match token {
+                Token::Word(word) => Some(ast::Ident {
+                    value: word.value.clone(),
+                    quote_style: word.quote_style,
+                    span: sqlparser::tokenizer::Span::empty(),
+                }),
+                _ => None,
+            })
+            .collect();
+        let mut idents = idents.ok_or(None)?;
+        let column = idents.pop().ok_or(None)?;
+        if idents.is_empty() {
+            return if column.value.eq_ignore_ascii_case("none") { Ok(None) } else { Err(None) };
+        }
+        let name = ast::ObjectName(idents.into_iter().map(ast::ObjectNamePart::Identifier).collect());
+        let table = self.find_table(&name).map_err(Some)?;
+        let column = names::fold(&column);
+        match table.column_named(&column) {
+            Some(number) => Ok(Some((table.id, number))),
+            None => Err(Some(SqlError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{column}\" of relation \"{}\" does not exist", table.name),
+            ))),
+        }
     }
 
     pub(super) fn drop_sequence(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {

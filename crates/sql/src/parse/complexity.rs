@@ -66,6 +66,30 @@ struct Level {
     is_from: bool,
 }
 
+impl Level {
+    fn check(&self, enclosing: usize, nesting: usize) -> SqlResult<()> {
+        let is_within = enclosing + self.operators + self.relations <= DEPTH_MAX
+            && nesting <= NESTING_MAX
+            && self.links <= CHAIN_MAX
+            && self.statements <= STATEMENTS_MAX;
+        if is_within { Ok(()) } else { Err(too_deep()) }
+    }
+}
+
+/// Whether a word begins a statement that may hold another one.
+fn holds_statement(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::EXPLAIN
+            | Keyword::DESCRIBE
+            | Keyword::PREPARE
+            | Keyword::INSERT
+            | Keyword::IF
+            | Keyword::WHILE
+            | Keyword::BEGIN
+    )
+}
+
 /// Refuses a text whose tree could be too deep. Errors: 54001.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
     let mut levels = vec![Level::default()];
@@ -122,13 +146,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
                     level.operators = 0;
                     level.is_from = true;
                 }
-                Keyword::EXPLAIN
-                | Keyword::DESCRIBE
-                | Keyword::PREPARE
-                | Keyword::INSERT
-                | Keyword::IF
-                | Keyword::WHILE
-                | Keyword::BEGIN => level.statements += 1,
+                keyword if holds_statement(keyword) => level.statements += 1,
                 Keyword::JOIN => level.relations += 1,
                 Keyword::AS
                     if matches!(significant.peek(), Some(Token::LParen))
@@ -188,15 +206,8 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
             }
         }
         let level = levels.last().expect("the outermost level stays");
-        let depth = enclosing + level.operators + level.relations;
         // Signs in a row are read by recursion, like parentheses.
-        if depth > DEPTH_MAX
-            || levels.len() + prefix > NESTING_MAX
-            || level.links > CHAIN_MAX
-            || level.statements > STATEMENTS_MAX
-        {
-            return Err(too_deep());
-        }
+        level.check(enclosing, levels.len() + prefix)?;
     }
     Ok(())
 }

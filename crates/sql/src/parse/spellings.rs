@@ -12,6 +12,7 @@ const OF_QUERY: &str = "\u{f8ff}type of the query";
 
 /// The tokens with
 /// - ABORT as ROLLBACK;
+/// - TABLE t as SELECT * FROM t;
 /// - CREATE UNLOGGED TABLE as CREATE TABLE: a table that keeps more than was asked;
 /// - FOR NO KEY UPDATE as FOR UPDATE and FOR KEY SHARE as FOR SHARE, the stronger lock;
 /// - VACUUM and ANALYZE without their options and lists of columns, which change nothing here;
@@ -19,7 +20,8 @@ const OF_QUERY: &str = "\u{f8ff}type of the query";
 /// - CREATE TABLE t (a, b) AS with a type for each column.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let has = |word: &str| tokens.iter().any(|t| is_word(t, word));
-    const WORDS: &[&str] = &["abort", "unlogged", "key", "create", "vacuum", "analyze", "analyse", "copy"];
+    const WORDS: &[&str] =
+        &["abort", "unlogged", "key", "create", "vacuum", "analyze", "analyse", "copy", "table"];
     if !WORDS.iter().any(|word| has(word)) {
         return tokens;
     }
@@ -58,7 +60,12 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             if named(nth, "for") && named(nth + 1, "key") && named(nth + 2, "share") {
                 gone.insert(words[nth + 1]);
             }
-            if named(nth, "table") && nth <= 6 {
+            if named(nth, "table") && begins_query(statement, &words[..=nth]) {
+                let is_name = |i: &usize| matches!(statement[*i].token, Token::Word(_));
+                if words.get(nth + 1).is_some_and(is_name) {
+                    renamed.insert(words[nth], "SELECT * FROM");
+                }
+            } else if named(nth, "table") && nth <= 6 {
                 let of_statement: Vec<&TokenWithSpan> = words[nth..].iter().map(|i| &statement[*i]).collect();
                 typed.extend(columns_of_query(&of_statement).into_iter().map(|at| words[nth + at]));
             }
@@ -69,7 +76,14 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             }
             let at = |token| TokenWithSpan { token, span: statement[i].span };
             match renamed.get(&i) {
-                Some(word) => made.push(at(Token::make_word(word, None))),
+                Some(words) => {
+                    for (nth, word) in words.split(' ').enumerate() {
+                        if nth > 0 {
+                            made.push(at(Token::Whitespace(Whitespace::Space)));
+                        }
+                        made.push(at(if word == "*" { Token::Mul } else { Token::make_word(word, None) }));
+                    }
+                }
                 None => made.push(token.clone()),
             }
             if typed.contains(&i) {
@@ -79,6 +93,16 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     made
+}
+
+/// Whether the last of a statement's words, TABLE, stands where a query may begin.
+fn begins_query(statement: &[TokenWithSpan], words: &[usize]) -> bool {
+    let [before @ .., _] = words else { return false };
+    let Some(last) = before.last().map(|i| &statement[*i]) else { return true };
+    let is = |word| is_word(last, word);
+    let creates = || is_word(&statement[before[0]], "create");
+    let combines = ["union", "except", "intersect", "all"].into_iter().any(is);
+    matches!(last.token, Token::LParen) || combines || is("as") && creates()
 }
 
 /// Which tokens of `VACUUM [(options) | words] [table [(columns)], …]` say what makes no difference here: all but the
@@ -175,6 +199,12 @@ mod tests {
         for (sql, wanted) in [
             ("abort", "ROLLBACK"),
             ("abort work", "ROLLBACK"),
+            ("table s.t limit 1", "SELECT * FROM s.t LIMIT 1"),
+            ("select 1 union all table t", "SELECT 1 UNION ALL SELECT * FROM t"),
+            ("select (table t)", "SELECT (SELECT * FROM t)"),
+            ("create view v as table t", "CREATE VIEW v AS SELECT * FROM t"),
+            ("drop table t", "DROP TABLE t"),
+            ("select 1 as table from t", "SELECT 1 AS table FROM t"),
             ("create unlogged table t (a int)", "CREATE TABLE t (a INT)"),
             ("select a from t for no key update nowait", "SELECT a FROM t FOR UPDATE NOWAIT"),
             ("select a from t for key share", "SELECT a FROM t FOR SHARE"),

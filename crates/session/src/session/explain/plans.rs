@@ -48,6 +48,9 @@ impl Session {
             Plan::Constant(_) | Plan::SetConfig(_) => {
                 Ok((Document::titled("Constants, computed here"), Claim::default()))
             }
+            Plan::SetValue(_) => {
+                Ok((Document::titled("Sequences, moved by a change of the catalog"), Claim::default()))
+            }
             Plan::Rows(plan) => self.describe_rows(plan, &values),
             Plan::Join(plan) => self.describe_join(plan, &values),
             Plan::Modify(plan) => self.describe_modify(plan, &values),
