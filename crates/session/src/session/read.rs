@@ -122,7 +122,7 @@ impl Session {
         } else {
             match plan.lock {
                 None => self.read_seen(&wanted).await?,
-                Some(contended) => Box::pin(self.read_locked(&wanted, contended)).await?,
+                Some(contended) => Box::pin(self.read_for_update(&wanted, contended)).await?,
             }
         };
         respond(&plan.output, &binding, rows, is_ordered)
@@ -195,6 +195,8 @@ impl Session {
             return Ok(Looked { at, found });
         }
         let asked_at = match read_at {
+            // A snapshot stays as it is; a row that has changed since ends the transaction when it writes it.
+            _ if transaction.at_snapshot => Some(at),
             ReadAt::Cut => Some(at),
             ReadAt::NewCut => None,
             ReadAt::Rank(rank) => Some(rank.max(at)),
