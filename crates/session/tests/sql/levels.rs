@@ -116,3 +116,23 @@ async fn what_is_given_is_told() {
     check!(a, "begin isolation level repeatable read" => "BEGIN", "show transaction_isolation" => "serializable",
         told => "serializable", "commit" => "COMMIT");
 }
+
+/// Homes mean nothing where epochs are merged: wherever a row is, its answer comes when the epoch is published.
+#[tokio::test]
+async fn explain_says_that_answers_come_when_the_epoch_is_published() {
+    let regions = Regions::with_engine(EngineKind::Geogauss);
+    let mut a = regions.session(0);
+    check!(a, "create table w (k int primary key, x int) with (home_by = 'k', home_map = 'list(1:us, 2:eu)')"
+        => "CREATE TABLE", "insert into w values (1, 1), (2, 2)" => "INSERT 0 2");
+    for k in [1, 2] {
+        let write = run(&mut a, &format!("explain update w set x = 1 where k = {k}")).await;
+        let published = "to the farthest region; answered when the epoch is published";
+        assert!(write.contains("WAN round trips: 0.5 (") && write.contains(published), "{write}");
+        let read = run(&mut a, &format!("explain select x from w where k = {k}")).await;
+        assert!(read.contains("WAN round trips: 0.5 (") && read.contains("Nodes asked: none"), "{read}");
+    }
+    let measured = run(&mut a, "explain analyze update w set x = 3 where k = 1").await;
+    let trips = measured.lines().filter_map(|line| line.trim().strip_prefix("WAN round trips: ")).next_back();
+    let trips: f64 = trips.and_then(|trips| trips.split(' ').next()?.parse().ok()).expect(&measured);
+    assert!((0.5..0.8).contains(&trips), "{measured}");
+}
