@@ -61,19 +61,6 @@ impl Session {
         .hint("Retry the transaction."))
     }
 
-    /// The same for a client that asks for the locks. Other gateways do not see them, so what is locked has to be found
-    /// unchanged at every level.
-    pub(super) async fn read_for_update(
-        &mut self,
-        wanted: &Wanted<'_>,
-        contended: Contended,
-    ) -> SqlResult<Vec<SeenRow>> {
-        self.open().keeps_reads = true;
-        let read = self.read_locked(wanted, contended).await;
-        self.open().keeps_reads = false;
-        read
-    }
-
     /// SKIP LOCKED: rows that nobody holds, each for itself. What lies between them is not validated: a row
     /// that was passed over because its holder changes it would always have changed.
     async fn read_unlocked(&mut self, wanted: &Wanted<'_>) -> SqlResult<Vec<SeenRow>> {

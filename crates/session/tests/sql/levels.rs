@@ -57,11 +57,15 @@ async fn a_foreign_key_and_a_locked_row_hold_at_repeatable_read() {
     check!(b, "delete from p where k = 1" => "DELETE 1");
     let ended = run(&mut a, "commit").await;
     assert!(ended.starts_with("40001"), "{ended}");
-    check!(a, "begin isolation level repeatable read" => "BEGIN",
-        "select v from t where k = 1 for update" => "1", "update t set v = 5 where k = 2" => "UPDATE 1");
-    check!(b, "update t set v = 9 where k = 1" => "UPDATE 1");
-    let ended = run(&mut a, "commit").await;
-    assert!(ended.starts_with("40001"), "{ended}");
+    for (how, meanwhile) in [("for update", "v = 9"), ("for share", "v = 7")] {
+        let marked = format!("select k from t where k = 1 {how}");
+        let update = format!("update t set {meanwhile} where k = 1");
+        check!(a, "begin isolation level repeatable read" => "BEGIN", &marked => "1",
+            "update t set v = 5 where k = 2" => "UPDATE 1");
+        check!(b, &update => "UPDATE 1");
+        let ended = run(&mut a, "commit").await;
+        assert!(ended.starts_with("40001"), "{how}: {ended}");
+    }
 }
 
 /// Two blocks in two regions: the one takes a parent away, the other gives it a child.
