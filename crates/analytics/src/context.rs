@@ -21,6 +21,8 @@ pub struct Context<'a> {
     /// What it may do.
     pub standing: Arc<Standing>,
     pub process_id: i32,
+    /// The isolation level that the open transaction has, or the next one gets.
+    pub isolation: &'static str,
     /// Ends the statement, its planning too.
     pub cancel: &'a CancelHandle,
     /// Rows that are kept elsewhere are read from the columns here: what is complete here will do.
@@ -39,6 +41,7 @@ pub struct OwnedContext {
     pub session_user: String,
     pub standing: Arc<Standing>,
     pub process_id: i32,
+    pub isolation: &'static str,
     pub cancel: CancelHandle,
     pub reads_here: bool,
     /// Tables that the statement reads with the rights of views' owners.
@@ -76,6 +79,7 @@ impl Context<'_> {
             session_user: self.session_user.to_string(),
             standing: self.standing.clone(),
             process_id: self.process_id,
+            isolation: self.isolation,
             cancel: self.cancel.clone(),
             reads_here: self.reads_here,
             through_views: self.through_views.clone(),
@@ -110,6 +114,7 @@ impl OwnedContext {
             session_user: &self.session_user,
             standing: self.standing.clone(),
             process_id: self.process_id,
+            isolation: self.isolation,
             cancel: &self.cancel,
             reads_here: self.reads_here,
             through_views: self.through_views.clone(),

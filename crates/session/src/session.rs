@@ -391,6 +391,7 @@ impl Session {
             session_user: self.settings.get(roles::SESSION_USER),
             standing: self.standing(),
             process_id: self.activity.process,
+            isolation: self.isolation(),
             cancel: &self.cancel,
             reads_here: self.reads_here(),
             through_views: Default::default(),

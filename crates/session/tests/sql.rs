@@ -18,6 +18,8 @@ mod dml;
 mod foreign_keys;
 #[path = "sql/homes.rs"]
 mod homes;
+#[path = "sql/levels.rs"]
+mod levels;
 #[path = "sql/migrations.rs"]
 mod migrations;
 #[path = "sql/queries.rs"]

@@ -461,7 +461,7 @@ impl CatalogFunction {
                 "search_path" => Some(self.asked.search_path.join(", ")),
                 "server_version" => Some("15.0 (Meridian)".into()),
                 "server_version_num" => Some("150000".into()),
-                "transaction_isolation" => Some("serializable".into()),
+                "transaction_isolation" => Some(self.asked.isolation.into()),
                 "default_table_access_method" => Some("heap".into()),
                 // Plans are never compiled.
                 "jit" => Some("off".into()),

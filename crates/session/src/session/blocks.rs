@@ -1,6 +1,7 @@
 //! Transaction control: how blocks begin and end, savepoints and modes.
 
 use super::Session;
+use super::settings::{REPEATABLE_READ, SERIALIZABLE};
 use super::transaction::Transaction;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -18,8 +19,26 @@ impl Session {
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
         let now_us = self.gateway.now_us();
         let mut transaction = Transaction::new(read_only, is_implicit, now_us);
+        transaction.at_snapshot = !is_implicit && self.settings.at_snapshot();
         transaction.memory = Some(self.gateway.transaction_memory());
         self.transaction = Some(transaction);
+    }
+
+    /// What was read and written so far without a block begins one.
+    pub(super) fn make_block(&mut self) {
+        let at_snapshot = self.settings.at_snapshot();
+        let open = self.open();
+        open.is_implicit = false;
+        open.at_snapshot = at_snapshot && !open.has_begun();
+    }
+
+    /// The isolation level of the open transaction, or of the block that is opened next.
+    pub(super) fn isolation(&self) -> &'static str {
+        let open = self.transaction.as_ref();
+        match open.map_or(self.settings.at_snapshot(), |open| open.at_snapshot) {
+            true => REPEATABLE_READ,
+            false => SERIALIZABLE,
+        }
     }
 
     pub(super) fn block(&mut self, word: &str) -> SqlResult<&mut Transaction> {
@@ -137,8 +156,17 @@ impl Session {
                         transaction.read_only = read_only;
                     }
                 }
-                // All levels run as serializable; SHOW transaction_isolation says so.
-                ast::TransactionMode::IsolationLevel(_) => {}
+                ast::TransactionMode::IsolationLevel(level) => {
+                    let at_snapshot = self.settings.gives(&level.to_string()) == REPEATABLE_READ;
+                    let Some(transaction) = &mut self.transaction else { continue };
+                    if at_snapshot != transaction.at_snapshot && transaction.has_begun() {
+                        return Err(SqlError::new(
+                            SqlState::ACTIVE_SQL_TRANSACTION,
+                            "SET TRANSACTION ISOLATION LEVEL must be called before any query",
+                        ));
+                    }
+                    transaction.at_snapshot = at_snapshot;
+                }
             }
         }
         Ok(())

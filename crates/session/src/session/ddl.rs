@@ -364,7 +364,11 @@ impl Session {
         }
         for table in tables {
             let plan = ModifyPlan::delete_all(table);
-            Box::pin(self.modify_rows(&plan, &[])).await?;
+            // At snapshot isolation too, no row may come meanwhile.
+            self.open().keeps_reads = true;
+            let emptied = Box::pin(self.modify_rows(&plan, &[])).await;
+            self.open().keeps_reads = false;
+            emptied?;
         }
         Ok(Response::Command("TRUNCATE TABLE".into()))
     }

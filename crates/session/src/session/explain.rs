@@ -98,12 +98,23 @@ impl Session {
     /// Where these partitions' rows of a table are ordered.
     pub(super) fn homes(&self, table: TableId, partitions: &BTreeSet<PartitionId>) -> BTreeSet<RegionId> {
         let (catalog, topology) = (self.catalog(), self.cluster().topology());
+        if self.settings.merges_epochs() {
+            return self.all_regions();
+        }
         partitions.iter().map(|p| catalog.home_of(table, *p, topology)).collect()
+    }
+
+    /// Where a cluster that merges epochs orders anything.
+    fn all_regions(&self) -> BTreeSet<RegionId> {
+        (0..self.cluster().topology().wan.region_count() as u16).map(RegionId).collect()
     }
 
     /// Where what is declared is ordered.
     fn homes_of(&self, access: &AccessSet) -> BTreeSet<RegionId> {
         let (catalog, topology) = (self.catalog(), self.cluster().topology());
+        if self.settings.merges_epochs() {
+            return self.all_regions();
+        }
         let owner = |id: TableId| catalog.index(id).map_or(id, |(table, _)| table.id);
         let declared = access.by_partition.iter().flat_map(|(p, all)| all.iter().map(|a| (*p, &a.granule)));
         let home = |(partition, granule): (PartitionId, &Granule)| match granule.table() {
@@ -157,6 +168,9 @@ impl Session {
         match choice {
             CutChoice::Given => "the transaction's".into(),
             CutChoice::Clock => format!("by the clock, now + {bound:.3} ms"),
+            CutChoice::Calibrated if self.settings.merges_epochs() => {
+                "by the epoch that this region has open or closed last; nobody is asked".into()
+            }
             CutChoice::Calibrated => "by calibration: leaders of sequences are asked where these end".into(),
             CutChoice::ClosedSet => "by calibration: partitions are asked how far they have executed".into(),
             CutChoice::Local if self.level() == Consistency::Stale => "what is complete here".into(),

@@ -66,13 +66,16 @@ impl Session {
                 break;
             }
             from = self.open().mark();
-            Box::pin(self.follow_references(&catalog, &changes)).await?;
+            self.open().keeps_reads = true;
+            let followed = Box::pin(self.follow_references(&catalog, &changes)).await;
+            self.open().keeps_reads = false;
+            followed?;
         }
         if from == mark {
             return Ok(());
         }
         let changes = self.open().changes_since(mark, is_concerned);
-        Box::pin(self.check_references(&catalog, &changes, false)).await
+        Box::pin(self.keep_checking(&catalog, &changes, false)).await
     }
 
     /// Checks what was deferred, for COMMIT. Errors: 23503.
@@ -87,7 +90,20 @@ impl Session {
         if changes.is_empty() {
             return Ok(());
         }
-        self.check_references(&catalog, &changes, true).await
+        self.keep_checking(&catalog, &changes, true).await
+    }
+
+    /// Checks references. What the check has seen has to be found unchanged at every level.
+    async fn keep_checking(
+        &mut self,
+        catalog: &Arc<Catalog>,
+        changes: &[RowChange],
+        is_end: bool,
+    ) -> SqlResult<()> {
+        self.open().keeps_reads = true;
+        let checked = self.check_references(catalog, changes, is_end).await;
+        self.open().keeps_reads = false;
+        checked
     }
 
     /// CASCADE, SET NULL and SET DEFAULT, for rows that went or got other values.

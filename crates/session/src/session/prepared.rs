@@ -39,6 +39,7 @@ struct Planned {
     is_own: bool,
     settings_epoch: u64,
     reads_here: bool,
+    isolation: &'static str,
     plan: Arc<Plan>,
 }
 
@@ -79,6 +80,7 @@ impl Prepared {
             is_own: session.has_own_catalog(),
             settings_epoch: session.settings.epoch,
             reads_here: session.reads_here(),
+            isolation: session.isolation(),
             plan: Arc::new(plan),
         };
         Ok(Prepared {
@@ -115,12 +117,14 @@ impl Prepared {
             return plan::plan(&session.context(&catalog), &bound, &mut parameters).map(Arc::new);
         }
         let (is_own, reads_here) = (session.has_own_catalog(), session.reads_here());
+        let isolation = session.isolation();
         let mut planned = self.planned.lock().expect("planning does not panic while it holds the lock");
         if let Some(planned) = planned.as_ref()
             && (Arc::ptr_eq(&planned.catalog, &catalog)
                 || (!planned.is_own && !is_own && planned.catalog.version == catalog.version))
             && planned.settings_epoch == epoch
             && planned.reads_here == reads_here
+            && planned.isolation == isolation
         {
             return Ok(planned.plan.clone());
         }
@@ -133,7 +137,9 @@ impl Prepared {
         }
         self.refuse_other_columns(&plan)?;
         let catalog = catalog.clone();
-        *planned = Some(Planned { catalog, is_own, settings_epoch: epoch, reads_here, plan: plan.clone() });
+        let plan_of = plan.clone();
+        *planned =
+            Some(Planned { catalog, is_own, settings_epoch: epoch, reads_here, isolation, plan: plan_of });
         Ok(plan)
     }
 

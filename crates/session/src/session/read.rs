@@ -114,16 +114,21 @@ impl Session {
             // The first rows of all are among the first of each range.
             limit: limit.filter(|_| plan.natural.is_some()).map(|l| l.saturating_add(offset)),
             columns: plan.columns.as_ref(),
-            is_rewritten: false,
+            // What is locked at a snapshot may stand for anything in the row: serializable blocks need no such sign.
+            is_rewritten: plan.is_locking && self.transaction.as_ref().is_some_and(|open| open.at_snapshot),
         };
         // The point read out of a transaction: one request, no bookkeeping.
         let rows = if self.transaction.is_none() {
             self.fetch(&wanted).await?
         } else {
-            match plan.lock {
-                None => self.read_seen(&wanted).await?,
-                Some(contended) => Box::pin(self.read_locked(&wanted, contended)).await?,
-            }
+            // Another region does not see the locks: what a client locks or marks is found unchanged at every level.
+            self.open().keeps_reads = plan.is_locking;
+            let rows = match plan.lock {
+                None => self.read_seen(&wanted).await,
+                Some(contended) => Box::pin(self.read_locked(&wanted, contended)).await,
+            };
+            self.open().keeps_reads = false;
+            rows?
         };
         respond(&plan.output, &binding, rows, is_ordered)
     }
@@ -195,6 +200,8 @@ impl Session {
             return Ok(Looked { at, found });
         }
         let asked_at = match read_at {
+            // A snapshot stays as it is; a row that has changed since ends the transaction when it writes it.
+            _ if transaction.at_snapshot => Some(at),
             ReadAt::Cut => Some(at),
             ReadAt::NewCut => None,
             ReadAt::Rank(rank) => Some(rank.max(at)),

@@ -49,10 +49,30 @@ impl Session {
             return self.transaction_modes(&[ast::TransactionMode::AccessMode(mode)]);
         }
         let name = Settings::canonical(name)?;
+        if name == "transaction_isolation" {
+            return self.set_isolation(value);
+        }
         match value {
             Some(value) => self.set_in(name, value, is_local),
             None => self.reset(name, is_local),
         }
+    }
+
+    /// SET transaction_isolation: of the open transaction; without one it has no effect. `None`: what new blocks get.
+    fn set_isolation(&mut self, value: Option<&str>) -> SqlResult<()> {
+        use ast::TransactionIsolationLevel::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
+        let value = value.unwrap_or(self.settings.get("default_transaction_isolation")).to_ascii_lowercase();
+        let level = match value.as_str() {
+            "serializable" => Serializable,
+            settings::REPEATABLE_READ => RepeatableRead,
+            "read committed" => ReadCommitted,
+            "read uncommitted" => ReadUncommitted,
+            _ => {
+                let message = format!("invalid value for parameter \"transaction_isolation\": \"{value}\"");
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
+        };
+        self.transaction_modes(&[ast::TransactionMode::IsolationLevel(level)])
     }
 
     pub(super) fn run_set_config(
@@ -81,7 +101,7 @@ impl Session {
                 is_local => {
                     self.assign(name, value, is_local)?;
                     let name = Settings::canonical(name)?;
-                    row.push(Datum::text(self.settings.get(name)));
+                    row.push(Datum::text(self.show(name)));
                 }
             }
         }

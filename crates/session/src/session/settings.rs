@@ -38,6 +38,10 @@ pub struct Settings {
     marked: Option<Arc<Settings>>,
 }
 
+/// What PostgreSQL calls snapshot isolation.
+pub const REPEATABLE_READ: &str = "repeatable read";
+pub const SERIALIZABLE: &str = "serializable";
+
 /// A setting's name, default, whether clients are told of changes, and whether SET may change it.
 struct Spec(&'static str, &'static str, bool, bool);
 
@@ -137,6 +141,23 @@ impl Settings {
             Consistency::Session | Consistency::Stale => self.usual_consistency,
             level => level,
         }
+    }
+
+    /// Whether every region executes its own clients' transactions and all merge them by epochs (engine `geogauss`).
+    pub fn merges_epochs(&self) -> bool {
+        self.get("meridian.engine") == "geogauss"
+    }
+    /// The level that blocks get which ask for one. With engine `geogauss` REPEATABLE READ is snapshot isolation, as
+    /// PostgreSQL's is; everything else is serializable.
+    pub fn gives(&self, asked: &str) -> &'static str {
+        match self.merges_epochs() && asked.eq_ignore_ascii_case(REPEATABLE_READ) {
+            true => REPEATABLE_READ,
+            false => SERIALIZABLE,
+        }
+    }
+    /// Whether new blocks have snapshot isolation.
+    pub fn at_snapshot(&self) -> bool {
+        self.get("default_transaction_isolation") == REPEATABLE_READ
     }
 
     pub fn new(user: &str, engine: &str, region: &str) -> Settings {
@@ -304,13 +325,13 @@ impl Settings {
                 return Err(SqlError::unsupported("standard_conforming_strings = off"));
             }
             _ if without_effect(name, value) == Some(false) => return Err(invalid()),
-            // Every level runs as serializable, and says so.
+            // What is given is shown, not what is asked for.
             "default_transaction_isolation" | "transaction_isolation" => {
                 match value.to_ascii_lowercase().as_str() {
                     "serializable" | "repeatable read" | "read committed" | "read uncommitted" => {}
                     _ => return Err(invalid()),
                 }
-                shown = "serializable".into();
+                shown = self.gives(value).into();
             }
             _ => {}
         }

@@ -51,6 +51,10 @@ pub struct Transaction {
     /// The newest cut that rows were read at.
     pub cut: Rank,
     pub read_only: bool,
+    /// It has snapshot isolation: it reads at one cut, and what it only reads may change meanwhile.
+    pub at_snapshot: bool,
+    /// What is read now is validated at snapshot isolation too: somebody relies on it.
+    pub keeps_reads: bool,
     /// None of the statements that it will have writes, as far as they are known.
     pub only_reads: bool,
     /// Made by a simple query of several statements, or by one statement that has to read before it writes.
@@ -59,8 +63,7 @@ pub struct Transaction {
     pub has_failed: bool,
     /// µs since 2000-01-01, what `now()` says.
     pub now_us: i64,
-    /// Each with the earliest cut at which it was read.
-    reads: BTreeMap<ReadKey, Rank>,
+    reads: BTreeMap<ReadKey, WasRead>,
     /// Changed by [`Transaction::buffer`] alone.
     writes: BTreeMap<(TableId, Key), Buffered>,
     entries: Entries,
@@ -90,6 +93,14 @@ pub struct Transaction {
 /// What was read: where, of which table or index, which keys, and which columns (`None`: all).
 type ReadKey = (PartitionId, TableId, KeyRange, Option<Arc<Vec<u16>>>);
 
+/// How it was read.
+struct WasRead {
+    /// The earliest cut.
+    at: Rank,
+    /// It has to be unchanged at snapshot isolation too.
+    is_kept: bool,
+}
+
 /// What an entry of the buffer takes besides its values, and one of what was read.
 const WRITE_BYTES: usize = 320;
 /// An entry of a unique index: two keys and their place in a map.
@@ -103,6 +114,8 @@ impl Transaction {
             snapshot: None,
             cut: Rank::ZERO,
             read_only,
+            at_snapshot: false,
+            keeps_reads: false,
             only_reads: false,
             is_implicit,
             has_failed: false,
@@ -149,7 +162,16 @@ impl Transaction {
     /// Whether COMMIT has something to send: rows, or reads at several cuts, which must come out as one.
     /// What was read at one cut alone is serializable as it is.
     pub fn needs_validation(&self) -> bool {
-        self.has_writes() || self.reads.values().any(|at| *at != self.cut)
+        self.has_writes() || self.validated_reads().any(|(_, read)| read.at != self.cut)
+    }
+    /// Whether what it only reads may change. A change of the catalog rests on all that it has read.
+    fn forgets_reads(&self) -> bool {
+        self.at_snapshot && self.catalog.is_none()
+    }
+    /// What COMMIT asks to be unchanged, beside rows that are written.
+    fn validated_reads(&self) -> impl Iterator<Item = (&ReadKey, &WasRead)> {
+        let forgets = self.forgets_reads();
+        self.reads.iter().filter(move |(_, read)| !forgets || read.is_kept)
     }
     /// So much to commit that it is put together aside.
     pub fn is_large(&self) -> bool {
@@ -180,8 +202,10 @@ impl Transaction {
         let Some((table, range)) = stored else { return };
         let bytes = READ_BYTES + range.low.len() + range.high.as_ref().map_or(0, Key::len);
         let count = self.reads.len();
-        let first = self.reads.entry((partition, table, range, columns.cloned())).or_insert(at);
-        *first = at.min(*first);
+        let read = (partition, table, range, columns.cloned());
+        let read = self.reads.entry(read).or_insert(WasRead { at, is_kept: false });
+        read.at = at.min(read.at);
+        read.is_kept |= self.keeps_reads;
         if self.reads.len() > count
             && let Some(memory) = &self.memory
             && let Err(error) = memory.grow(bytes)
@@ -421,14 +445,14 @@ impl Transaction {
     pub fn validated(&self, topology: &Topology) -> (Validated, AccessSet) {
         let mut access = AccessSet::default();
         let mut reads = Vec::with_capacity(self.reads.len());
-        for ((partition, table, range, columns), at) in &self.reads {
+        for ((partition, table, range, columns), read) in self.validated_reads() {
             access.add(*partition, Granule::of(*table, range.clone()), AccessMode::Read);
             reads.push(ReadGranule {
                 partition: *partition,
                 table: *table,
                 range: range.clone(),
                 columns: columns.as_deref().cloned(),
-                at: *at,
+                at: read.at,
             });
         }
         let mut writes = Vec::with_capacity(self.writes.len());
@@ -454,6 +478,20 @@ impl Transaction {
                     access::write_row(&mut access, table, new.values(table), key, topology)
                 }
                 _ => homes.iter().for_each(|p| access.write_key(*p, table.id, key.clone())),
+            }
+            if self.forgets_reads() && buffered.old.is_some() {
+                // The first committer wins: a row that is written is as it was in the block's snapshot.
+                for &partition in &homes {
+                    let range = KeyRange::point(key.clone());
+                    access.add(partition, Granule::of(table.id, range.clone()), AccessMode::Read);
+                    reads.push(ReadGranule {
+                        partition,
+                        table: table.id,
+                        range,
+                        columns: None,
+                        at: self.cut,
+                    });
+                }
             }
             let kind = if buffered.old.is_none() { WriteKind::Insert } else { WriteKind::Put };
             let row = buffered.new.as_ref().map(Content::row);

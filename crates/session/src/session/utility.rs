@@ -147,8 +147,8 @@ impl Session {
                     );
                 } else {
                     // Statements before BEGIN in one text belong to the block.
-                    match &mut self.transaction {
-                        Some(implicit) => implicit.is_implicit = false,
+                    match &self.transaction {
+                        Some(_) => self.make_block(),
                         None => self.begin(self.settings.read_only, false),
                     }
                 }
@@ -269,9 +269,15 @@ impl Session {
             Set::SetTransaction { modes, snapshot: None, session } => {
                 if *session {
                     for mode in modes {
-                        if let ast::TransactionMode::AccessMode(access) = mode {
-                            let read_only = *access == ast::TransactionAccessMode::ReadOnly;
-                            self.set("default_transaction_read_only", if read_only { "on" } else { "off" })?;
+                        match mode {
+                            ast::TransactionMode::AccessMode(access) => {
+                                let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                                let value = if read_only { "on" } else { "off" };
+                                self.set("default_transaction_read_only", value)?;
+                            }
+                            ast::TransactionMode::IsolationLevel(level) => {
+                                self.set("default_transaction_isolation", &level.to_string())?;
+                            }
                         }
                     }
                     return Ok(());
@@ -382,6 +388,7 @@ impl Session {
                 let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
                 if read_only { "on" } else { "off" }.into()
             }
+            "transaction_isolation" => self.isolation().into(),
             _ => self.settings.get(name).into(),
         }
     }

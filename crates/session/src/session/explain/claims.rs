@@ -106,6 +106,7 @@ impl Session {
         let is_afar = homes.iter().any(|home| *home != here);
         let mut asked = BTreeSet::new();
         let trips = match choice {
+            CutChoice::Calibrated if self.settings.merges_epochs() => self.trips_of_epoch(),
             CutChoice::Calibrated => {
                 let leaders = homes.iter().filter_map(|home| topology.sequencer_of(*home));
                 asked = leaders.filter(|leader| *leader != cluster.node()).collect();
@@ -121,9 +122,21 @@ impl Session {
             }
             CutChoice::Local => Trips::default(),
             CutChoice::Given => Trips::between(0.0, 0.5),
+            CutChoice::Clock if self.settings.merges_epochs() => self.trips_of_epoch(),
             CutChoice::Clock | CutChoice::ClosedSet => Trips::of(0.5),
         };
         Claim { asked, homes, trips }
+    }
+
+    /// Until an epoch is published where epochs are merged: the farthest region's end of it is here, and with copies
+    /// elsewhere the nearest majority has said that it has all of it.
+    fn trips_of_epoch(&self) -> Trips {
+        let cluster = self.cluster();
+        match cluster.topology().wan.region_count() {
+            1 => Trips::default(),
+            _ if cluster.copies_elsewhere() > 0 => Trips::between(0.5, 1.0),
+            _ => Trips::of(0.5),
+        }
     }
 
     /// Reading rows of these partitions.
@@ -193,6 +206,7 @@ impl Session {
         let topology = cluster.topology();
         let is_local = homes.iter().all(|home| *home == cluster.region());
         let trips = match is_local {
+            _ if self.settings.merges_epochs() => self.trips_of_epoch(),
             true if cluster.copies_elsewhere() > 0 => Trips::of(1.0),
             true => Trips::default(),
             false if topology.is_replicated() => Trips::of(1.0),
@@ -257,6 +271,9 @@ impl Session {
         let copies = cluster.copies_elsewhere();
         let is_local = claim.homes.iter().all(|home| *home == here);
         let unit = match claim.trips.most > 0.0 {
+            true if self.settings.merges_epochs() => format!(
+                " (round trip {round_trip_ms:.1} ms to the farthest region; answered when the epoch is published, up to an epoch later)"
+            ),
             true if is_write && is_local && copies > 0 => format!(
                 " (round trip {round_trip_ms:.1} ms, until {copies} more {} it)",
                 if copies == 1 { "region has" } else { "regions have" },

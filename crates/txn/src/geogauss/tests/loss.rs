@@ -3,13 +3,13 @@
 
 use super::judge::judge;
 use super::random::{self, Loss};
-use super::{World, panics, world};
+use super::{World, access, panics, world};
 use crate::engine::Engine;
 use crate::geogauss::message::Message;
 use crate::geogauss::{Mutant, Options};
 use base::time::MS;
 use base::txn::Outcome;
-use base::{NodeId, TxnId};
+use base::{NodeId, PartitionId, TxnId};
 
 fn quorum() -> Options {
     Options { removes_lost: true, ..Options::default() }
@@ -231,9 +231,37 @@ fn without_a_majority_nothing_is_published_and_clients_are_told() {
     judge(&world);
 }
 
+/// A member may close so many epochs ahead of the last published one. Where fewer pass in that time than until an epoch is
+/// published, epochs fall behind clocks for good, and strong reads, whose cuts clocks decide, wait longer and longer.
+#[test]
+fn epochs_follow_clocks_where_more_may_be_closed_than_pass_until_one_is_published() {
+    let reads_after_ms = |epochs_ahead_max| {
+        let options = Options { epoch_ns: MS, epochs_ahead_max, ..quorum() };
+        let mut world = world(13, 3, options);
+        busy(&mut world, &[0, 1, 2], 30);
+        world.kill(2);
+        world.run_for_ms(4000);
+        world.revive(2);
+        world.run_for_ms(4000);
+        let (asked_at, rank) = (world.now, world.clock(NodeId(0)).rank());
+        world.close(
+            1,
+            0,
+            0,
+            rank,
+            access("r0.1").by_partition[&PartitionId(0)].iter().map(|a| a.granule.clone()).collect(),
+        );
+        world.run_for_ms(10_000);
+        world.closed.values().next().map(|(at, closed)| (at.since(asked_at) / MS, closed.is_ok()))
+    };
+    assert_eq!(reads_after_ms(20), None, "20 ms of epochs, and 150 ms until one is published");
+    let (took_ms, is_ok) = reads_after_ms(1000).expect("it is answered");
+    assert!(is_ok && took_ms < 400, "{took_ms} ms");
+}
+
 #[test]
 fn random_worlds_with_loss_are_serializable_and_members_agree() {
-    for seed in 0..60 {
+    for seed in 0..200 {
         judge(&random::run_with_loss(seed, 80, quorum(), Loss::Any));
     }
 }

@@ -51,6 +51,10 @@ pub fn run_with_loss(seed: u64, transactions: usize, options: Options, loss: Los
         idle_every_ns: *knobs.pick(&[20 * MS, 250 * MS]),
         ..options
     };
+    // What falls behind while a member is lost catches up only if more epochs may be closed than time brings.
+    let catches_up_ns = if loss == Loss::Any { 4 * topology.wan.widest_ns() + 500 * MS } else { 0 };
+    let epochs_ahead_max = options.epochs_ahead_max.max(catches_up_ns.div_ceil(options.epoch_ns));
+    let options = Options { epochs_ahead_max, ..options };
     let mut world = World::with(seed, topology, options);
     world.faults = Faults {
         loss: *knobs.pick(&[0.0, 0.02, 0.2]),
