@@ -130,9 +130,14 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             context.create_schema(schema_name, *if_not_exists)
         }
-        Statement::CreateSequence { temporary: false, if_not_exists, name, sequence_options, .. } => {
-            context.create_sequence(name, *if_not_exists, sequence_options)
-        }
+        Statement::CreateSequence {
+            temporary: false,
+            if_not_exists,
+            name,
+            sequence_options,
+            owned_by,
+            data_type: _,
+        } => context.create_sequence(name, *if_not_exists, sequence_options, owned_by.as_ref()),
         other => Err(SqlError::unsupported(first_words(other))),
     }
 }

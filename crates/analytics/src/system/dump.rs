@@ -91,7 +91,10 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
         return of("meridian_dump_indexes", "indrelid");
     }
     if text.contains("pg_get_expr(adbin, adrelid)") {
-        return of("meridian_dump_defaults", "adrelid");
+        // It takes these by their places.
+        let places = "SELECT tableoid, oid, adrelid, adnum, adsrc FROM pg_catalog.meridian_dump_defaults";
+        let wanted = condition("adrelid", &list_of(query)?);
+        return parse(&format!("{places} WHERE {wanted} ORDER BY adrelid, adnum"));
     }
     if text.contains("is_identity_sequence") {
         return parse("SELECT * FROM pg_catalog.meridian_dump_relations ORDER BY oid");

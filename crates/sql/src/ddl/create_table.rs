@@ -185,7 +185,7 @@ pub(super) fn add_column(
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
     }
-    if let Some((start, increment)) = owns_sequence {
+    if let Some(options) = owns_sequence {
         if table.columns[number].default.is_some() {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
@@ -198,32 +198,43 @@ pub(super) fn add_column(
         if !is_new_table {
             return Err(SqlError::unsupported("adding a serial or identity column to a table with rows"));
         }
-        let taken: Vec<String> = extras.sequences.iter().map(|s| s.name.clone()).collect();
-        let sequence_name = context.free_name(&table.schema, format!("{}_{name}_seq", table.name), &taken);
-        let quoted = |part: &str| {
-            let plain = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-            if plain { part.to_string() } else { format!("\"{part}\"") }
-        };
-        let column = &mut table.columns[number];
-        column.not_null = true;
-        column.default =
-            Some(format!("nextval('{}.{}'::regclass)", quoted(&table.schema), quoted(&sequence_name)));
-        extras.sequences.push(Sequence {
-            id: TableId(*next_id),
-            schema: table.schema.clone(),
-            name: sequence_name,
-            start,
-            increment,
-            owner: Some((table.id, number)),
-            origin: Origin::declared(start),
-        });
-        *next_id += 1;
+        give_sequence(context, table, number, options, next_id, extras);
     }
     if !is_new_table {
         let missing = context.default_value(table, &table.columns[number])?;
         table.columns[number].missing = missing;
     }
     Ok(())
+}
+
+/// A sequence for a column's values, which goes with the column.
+pub(super) fn give_sequence(
+    context: &DdlContext<'_>,
+    table: &mut Table,
+    number: usize,
+    (start, increment): (i64, i64),
+    next_id: &mut u32,
+    extras: &mut Extras,
+) {
+    let taken: Vec<String> = extras.sequences.iter().map(|s| s.name.clone()).collect();
+    let column = &mut table.columns[number];
+    let name = context.free_name(&table.schema, format!("{}_{}_seq", table.name, column.name), &taken);
+    let quoted = |part: &str| {
+        let plain = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        if plain { part.to_string() } else { format!("\"{part}\"") }
+    };
+    column.not_null = true;
+    column.default = Some(format!("nextval('{}.{}'::regclass)", quoted(&table.schema), quoted(&name)));
+    extras.sequences.push(Sequence {
+        id: TableId(*next_id),
+        schema: table.schema.clone(),
+        name,
+        start,
+        increment,
+        owner: Some((table.id, number)),
+        origin: Origin::declared(start),
+    });
+    *next_id += 1;
 }
 
 /// REFERENCES behind a column as a constraint of the table.

@@ -8,7 +8,7 @@ use base::schema::{Origin, SchemaAction, Sequence};
 use base::{SqlError, TableId};
 use sqlparser::ast::{self, AlterTableOperation as Operation};
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::tokenizer::{Token, Tokenizer};
+use sqlparser::tokenizer::{Span, Token, Tokenizer};
 
 impl DdlContext<'_> {
     pub(super) fn create_sequence(
@@ -16,6 +16,7 @@ impl DdlContext<'_> {
         name: &ast::ObjectName,
         if_not_exists: bool,
         options: &[ast::SequenceOptions],
+        owned_by: Option<&ast::ObjectName>,
     ) -> SqlResult<Ddl> {
         let (schema, name) = self.new_name(name)?;
         let mut ddl = Ddl { tag: "CREATE SEQUENCE", ..Ddl::default() };
@@ -35,7 +36,7 @@ impl DdlContext<'_> {
             name,
             start,
             increment,
-            owner: None,
+            owner: owned_by.map_or(Ok(None), |column| self.owner_named(column))?,
             origin: Origin::declared(start),
         }));
         Ok(ddl)
@@ -96,11 +97,12 @@ impl DdlContext<'_> {
                 };
                 altered = self.generators.moved(&altered, value);
             } else if is(&word, "owned") && words.next_if(|t| is(t, "by")).is_some() {
-                let rest: Vec<Token> = words.by_ref().collect();
-                altered.owner = self.owner_named(&rest).map_err(|near| match near {
-                    Some(error) => error,
-                    None => wrong("by".into()),
-                })?;
+                let ident = |token: Token| match token {
+                    Token::Word(word) => Ok(ast::ObjectNamePart::Identifier(word.into_ident(Span::empty()))),
+                    other => Err(wrong(other.to_string())),
+                };
+                let parts = words.by_ref().filter(|t| *t != Token::Period).map(ident);
+                altered.owner = self.owner_named(&ast::ObjectName(parts.collect::<SqlResult<_>>()?))?;
             } else if is(&word, "no") && words.next_if(|t| is(t, "cycle")).is_some() {
             } else if is(&word, "cache") && words.next_if(|t| matches!(t, Token::Number(..))).is_some() {
             } else {
@@ -114,34 +116,25 @@ impl DdlContext<'_> {
         Ok(altered)
     }
 
-    /// `NONE`, or a column with its table. Errors: `None` if it is neither.
-    fn owner_named(&self, named: &[Token]) -> Result<Option<(TableId, usize)>, Option<SqlError>> {
-        let idents: Option<Vec<ast::Ident>> = named
-            .iter()
-            .filter(|t| **t != Token::Period)
-            .map(|token| match token {
-                Token::Word(word) => Some(ast::Ident {
-                    value: word.value.clone(),
-                    quote_style: word.quote_style,
-                    span: sqlparser::tokenizer::Span::empty(),
-                }),
-                _ => None,
-            })
-            .collect();
-        let mut idents = idents.ok_or(None)?;
-        let column = idents.pop().ok_or(None)?;
-        if idents.is_empty() {
-            return if column.value.eq_ignore_ascii_case("none") { Ok(None) } else { Err(None) };
+    /// `NONE`, or a column with its table.
+    fn owner_named(&self, name: &ast::ObjectName) -> SqlResult<Option<(TableId, usize)>> {
+        let mut parts = name.0.clone();
+        let column = parts.pop().and_then(|part| part.as_ident().map(names::fold)).unwrap_or_default();
+        if parts.is_empty() {
+            let message = "invalid OWNED BY option";
+            return match column.eq_ignore_ascii_case("none") {
+                true => Ok(None),
+                false => Err(SqlError::new(SqlState::SYNTAX_ERROR, message)
+                    .hint("Specify OWNED BY table.column or OWNED BY NONE.")),
+            };
         }
-        let name = ast::ObjectName(idents.into_iter().map(ast::ObjectNamePart::Identifier).collect());
-        let table = self.find_table(&name).map_err(Some)?;
-        let column = names::fold(&column);
+        let table = self.find_table(&ast::ObjectName(parts))?;
         match table.column_named(&column) {
             Some(number) => Ok(Some((table.id, number))),
-            None => Err(Some(SqlError::new(
+            None => Err(SqlError::new(
                 SqlState::UNDEFINED_COLUMN,
                 format!("column \"{column}\" of relation \"{}\" does not exist", table.name),
-            ))),
+            )),
         }
     }
 

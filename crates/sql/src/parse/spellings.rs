@@ -13,6 +13,7 @@ const OF_QUERY: &str = "\u{f8ff}type of the query";
 /// The tokens with
 /// - ABORT as ROLLBACK;
 /// - TABLE t as SELECT * FROM t;
+/// - OPERATOR(pg_catalog.=) as the operator: there are no others;
 /// - CREATE UNLOGGED TABLE as CREATE TABLE: a table that keeps more than was asked;
 /// - FOR NO KEY UPDATE as FOR UPDATE and FOR KEY SHARE as FOR SHARE, the stronger lock;
 /// - VACUUM and ANALYZE without their options and lists of columns, which change nothing here;
@@ -21,7 +22,7 @@ const OF_QUERY: &str = "\u{f8ff}type of the query";
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let has = |word: &str| tokens.iter().any(|t| is_word(t, word));
     const WORDS: &[&str] =
-        &["abort", "unlogged", "key", "create", "vacuum", "analyze", "analyse", "copy", "table"];
+        &["abort", "unlogged", "key", "create", "vacuum", "analyze", "analyse", "copy", "table", "operator"];
     if !WORDS.iter().any(|word| has(word)) {
         return tokens;
     }
@@ -50,6 +51,13 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             }
         }
         for nth in 0..words.len() {
+            // OPERATOR ( pg_catalog . = )
+            let is = |nth: usize, token: Token| words.get(nth).is_some_and(|i| statement[*i].token == token);
+            if named(nth, "operator") && is(nth + 1, Token::LParen) && named(nth + 2, "pg_catalog") {
+                if is(nth + 3, Token::Period) && is(nth + 5, Token::RParen) {
+                    gone.extend([0, 1, 2, 3, 5].map(|offset| words[nth + offset]));
+                }
+            }
             if named(nth, "create") && named(nth + 1, "unlogged") && named(nth + 2, "table") {
                 gone.insert(words[nth + 1]);
             }
@@ -204,6 +212,7 @@ mod tests {
             ("select (table t)", "SELECT (SELECT * FROM t)"),
             ("create view v as table t", "CREATE VIEW v AS SELECT * FROM t"),
             ("drop table t", "DROP TABLE t"),
+            ("select 1 operator(pg_catalog.=) any (array[1])", "SELECT 1 = ANY(ARRAY[1])"),
             ("select 1 as table from t", "SELECT 1 AS table FROM t"),
             ("create unlogged table t (a int)", "CREATE TABLE t (a INT)"),
             ("select a from t for no key update nowait", "SELECT a FROM t FOR UPDATE NOWAIT"),

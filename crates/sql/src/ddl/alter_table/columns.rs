@@ -1,6 +1,7 @@
 //! What ALTER TABLE does to columns: DROP COLUMN, ALTER COLUMN, RENAME COLUMN.
 
 use super::super::create_table;
+use super::super::sequences::sequence_options;
 use super::Altering;
 use crate::ddl::DdlContext;
 use crate::ddl::foreign_keys::are_comparable;
@@ -66,7 +67,7 @@ impl DdlContext<'_> {
         name: &ast::Ident,
         operation: &ColumnOperation,
     ) -> SqlResult<()> {
-        let next = &mut altering.next;
+        let Altering { next, next_id, extras, .. } = &mut *altering;
         let name = names::fold(name);
         let told = |told: &str| format!("column \"{name}\" of relation \"{}\" {told}", next.name);
         let Some(column) = next.column_named(&name).filter(|c| !next.columns[*c].hidden) else {
@@ -99,8 +100,28 @@ impl DdlContext<'_> {
                 let to = names::data_type(data_type)?;
                 return self.alter_type(altering, column, to, using.as_ref());
             }
-            ColumnOperation::AddGenerated { .. } => {
-                return Err(SqlError::unsupported("ALTER TABLE ALTER COLUMN ADD GENERATED"));
+            ColumnOperation::AddGenerated { generated_as, sequence_options: options } => {
+                let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+                let known = &next.columns[column];
+                let wrong = match () {
+                    () if is_identity => Some("is already an identity column"),
+                    () if known.default.is_some() => Some("already has a default value"),
+                    () if !known.not_null => Some("must be declared NOT NULL before identity can be added"),
+                    () => None,
+                };
+                if let Some(wrong) = wrong {
+                    return Err(SqlError::new(state, told(wrong)));
+                }
+                if !are_comparable(known.data_type, DataType::BigInt) {
+                    let message = "identity column type must be smallint, integer, or bigint";
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                }
+                next.columns[column].identity = match generated_as {
+                    Some(ast::GeneratedAs::Always) => Identity::Always,
+                    _ => Identity::ByDefault,
+                };
+                let options = sequence_options(options.as_deref().unwrap_or_default())?;
+                create_table::give_sequence(self, next, column, options, next_id, extras);
             }
         }
         Ok(())
