@@ -1,11 +1,12 @@
 //! How an operator's commands reach the nodes of a cluster: with what a node's configuration says.
 
 use super::plan::{ClusterArgs, node_address};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use base::NodeId;
 use runtime::tcp::{Hello, Life, Owner, Purpose, Security};
 use serde::Deserialize;
 use std::path::PathBuf;
+use txn::any::EngineKind;
 
 #[derive(clap::Args, Debug)]
 pub struct OperatorArgs {
@@ -32,6 +33,33 @@ pub struct Reach {
     pub data: Option<PathBuf>,
     #[serde(default)]
     pub survive: u8,
+    #[serde(default)]
+    engine: Option<String>,
+}
+
+impl Reach {
+    /// Errors: the cluster's engine cannot make up for a lost directory.
+    pub fn check_replaceable(&self) -> anyhow::Result<()> {
+        let named = self.engine.as_deref();
+        let engine = named.map_or(Some(EngineKind::default()), EngineKind::parse);
+        let engine = engine.ok_or_else(|| anyhow!("no engine {:?}", named.unwrap_or_default()))?;
+        if !engine.options().recorded().keeps_records() {
+            bail!(
+                "0A000: node {} cannot come back without its directory: with engine {} a node's log is its inputs from \
+                 the beginning; restore the directory",
+                self.node,
+                engine.name()
+            );
+        }
+        if self.survive == 0 {
+            bail!(
+                "0A000: node {} cannot come back without its directory: nothing is kept in other regions (survive = 0), \
+                 so what it ordered last is nowhere else; restore the directory",
+                self.node
+            );
+        }
+        Ok(())
+    }
 }
 
 /// A way to every node.
@@ -72,5 +100,28 @@ impl Operator {
 
     pub fn hello(&self, purpose: Purpose) -> Hello {
         Hello { purpose, ..self.hello.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_directory_is_replaced_where_the_engine_keeps_records_elsewhere() {
+        let told = |more: &str| {
+            let text = format!("nodes = []\nnode = \"eu\"\ncluster = \"c\"\n{more}");
+            let reach: Reach = toml::from_str(&text).unwrap();
+            reach.check_replaceable().map_err(|error| error.to_string())
+        };
+        assert_eq!(told("survive = 1"), Ok(()));
+        assert_eq!(told("engine = \"caerus\"\nsurvive = 1"), Ok(()));
+        for engine in ["geogauss", "perseus"] {
+            let why = told(&format!("engine = \"{engine}\"\nsurvive = 1")).unwrap_err();
+            assert!(why.starts_with("0A000: node eu") && why.contains(engine), "{why}");
+        }
+        let why = told("").unwrap_err();
+        assert!(why.starts_with("0A000") && why.contains("survive = 0"), "{why}");
+        assert_eq!(told("engine = \"x\""), Err("no engine \"x\"".into()));
     }
 }

@@ -61,12 +61,7 @@ pub async fn replace(args: ReplaceArgs) -> anyhow::Result<()> {
     let operator = Operator::new(&args.operator)?;
     let (name, data) = (&operator.reach.node, &operator.reach.data);
     let data = data.as_ref().ok_or_else(|| anyhow!("{}: data is missing", args.operator.config.display()))?;
-    if operator.reach.survive == 0 {
-        bail!(
-            "0A000: node {name} cannot come back without its directory: nothing is kept in other regions (survive = 0), \
-             so what it ordered last is nowhere else; restore the directory"
-        );
-    }
+    operator.reach.check_replaceable()?;
     let me = operator.nodes.iter().position(|(known, _)| known == name);
     let me = me.ok_or_else(|| anyhow!("node {name} is not in nodes"))?;
     let hello = operator.hello(Purpose::Replace);
