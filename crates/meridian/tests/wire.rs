@@ -24,6 +24,8 @@ mod ddl;
 mod depth;
 #[path = "wire/documented_features.rs"]
 mod documented_features;
+#[path = "wire/dumps.rs"]
+mod dumps;
 #[path = "wire/durable.rs"]
 mod durable;
 #[path = "wire/engines.rs"]

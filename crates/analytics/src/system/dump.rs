@@ -17,13 +17,14 @@ pub(super) const CATALOGS: &[(&str, u32)] = &[
     ("pg_class", CLASS),
     ("pg_attrdef", 2604),
     ("pg_constraint", CONSTRAINT),
-    ("pg_namespace", 2615),
+    ("pg_namespace", NAMESPACE),
     ("pg_database", 1262),
     ("pg_proc", 1255),
     ("pg_type", 1247),
     ("pg_description", 2609),
 ];
 pub(super) const CLASS: u32 = 1259;
+const NAMESPACE: u32 = 2615;
 pub(super) const CONSTRAINT: u32 = 2606;
 
 /// `'pg_class'::regclass`: the catalogs themselves are not listed in `pg_class`.
@@ -150,6 +151,18 @@ fn condition(key: &str, listed: &[u32]) -> String {
     if words.is_empty() { "false".into() } else { format!("{key} IN ({})", words.join(", ")) }
 }
 
+/// Leaves rows that are so.
+fn restrict(select: &mut Select, within: Expr) {
+    select.selection = Some(match select.selection.take() {
+        None => within,
+        Some(given) => Expr::BinaryOp {
+            left: Box::new(within),
+            op: ast::BinaryOperator::And,
+            right: Box::new(Expr::Nested(Box::new(given))),
+        },
+    });
+}
+
 struct Rewriting {
     found: bool,
 }
@@ -179,14 +192,7 @@ impl Rewriting {
         let (_, key) = text.trim_matches(['(', ')']).split_once('=')?;
         let within = sql::parse::parse_expr(&condition(key.trim(), &numbers)).ok()?;
         from.relation = from.joins.remove(0).relation;
-        select.selection = Some(match select.selection.take() {
-            None => within,
-            Some(given) => Expr::BinaryOp {
-                left: Box::new(within),
-                op: ast::BinaryOperator::And,
-                right: Box::new(Expr::Nested(Box::new(given))),
-            },
-        });
+        restrict(select, within);
         self.found = true;
         Some(())
     }
@@ -228,6 +234,12 @@ impl Rewriting {
             };
             *item = SelectItem::ExprWithAlias { expr, alias };
             self.found = true;
+        }
+        // Every database has the schema of the cluster's own views.
+        let namespaces = called.iter().find(|(_, number)| self.found && *number == NAMESPACE);
+        let others = namespaces.map(|(alias, _)| format!("{alias}.nspname <> 'meridian'"));
+        if let Some(Ok(others)) = others.map(|others| sql::parse::parse_expr(&others)) {
+            restrict(select, others);
         }
     }
 }

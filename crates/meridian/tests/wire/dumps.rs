@@ -1,0 +1,125 @@
+//! `pg_dump` of a server is loaded into another one with `psql`; so is a dump of PostgreSQL's.
+//!
+//! These programs of PostgreSQL's are no part of this repository: where they are missing the tests say so and end.
+
+use crate::server::{Server, run, value};
+use std::process::{Command, Output};
+use tokio_postgres::Client;
+
+/// Everything that a dump has to tell.
+const MADE: &str = "
+    CREATE TABLE customers (id serial PRIMARY KEY, name varchar(40) NOT NULL UNIQUE, born date,
+        balance numeric(12,2) DEFAULT 0 CHECK (balance >= 0), note text);
+    COMMENT ON TABLE customers IS 'who buys';
+    COMMENT ON COLUMN customers.note IS 'free ''text''';
+    CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        customer int NOT NULL REFERENCES customers (id) ON DELETE CASCADE, at timestamptz DEFAULT now(), data bytea,
+        u uuid, ok boolean, f double precision, c char(3));
+    CREATE INDEX orders_customer ON orders (customer);
+    CREATE VIEW rich AS SELECT id, name FROM customers WHERE balance > 100;
+    CREATE SEQUENCE free INCREMENT BY 5 START WITH 10;
+    SELECT nextval('free');
+    SELECT nextval('free');
+    INSERT INTO customers (name, born, balance, note) VALUES ('ann', '1990-01-02', 500, E'tab\\there\\nnew \\\\ line'),
+        ('bob', NULL, 3.5, NULL);
+    INSERT INTO orders (customer, at, data, u, ok, f, c) VALUES
+        (1, '2024-02-03 04:05:06.789+00', '\\xdeadbeef', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', true, 1.5, 'ab'),
+        (2, '2024-01-01 00:00:00+00', NULL, NULL, NULL, 'NaN', NULL);
+    CREATE SCHEMA other;
+    CREATE TABLE other.plain (a int, b text);
+    INSERT INTO other.plain VALUES (1, 'x'), (2, NULL)";
+
+/// What is asked of both, and what it is everywhere.
+const ASKED: &[(&str, &str)] = &[
+    (
+        "SELECT string_agg(concat_ws('/', id, name, born, balance, note), '; ' ORDER BY id) FROM customers",
+        "1/ann/1990-01-02/500.00/tab\there\nnew \\ line; 2/bob/3.50",
+    ),
+    (
+        "SELECT string_agg(concat_ws('/', id, customer, at, data, u, ok, f, c), '; ' ORDER BY id) FROM orders",
+        "1/1/2024-02-03 04:05:06.789+00/\\xdeadbeef/a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11/t/1.5/ab ; \
+         2/2/2024-01-01 00:00:00+00/NaN",
+    ),
+    ("SELECT string_agg(concat_ws('/', a, b), '; ' ORDER BY a) FROM other.plain", "1/x; 2"),
+    ("SELECT name FROM rich", "ann"),
+    ("SELECT obj_description('customers'::regclass, 'pg_class')", "who buys"),
+    ("INSERT INTO customers (name) VALUES ('eve') RETURNING id", "3"),
+    ("INSERT INTO orders (customer) VALUES (3) RETURNING id", "3"),
+    ("SELECT nextval('free')", "20"),
+];
+
+fn is_there(program: &str) -> bool {
+    let is_there =
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !is_there {
+        eprintln!("{program} is not installed: nothing is tried");
+    }
+    is_there
+}
+
+fn of_server(program: &str, server: &Server, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(["-h", "127.0.0.1", "-p", &server.ports[0].to_string(), "-U", "tester", "-d", "meridian"]);
+    command.args(arguments).env("PGCONNECT_TIMEOUT", "10").output().expect("it runs")
+}
+
+fn text(output: Output) -> String {
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn dumped(server: &Server, arguments: &[&str]) -> String {
+    let all = text(of_server("pg_dump", server, arguments));
+    // A line with a random word.
+    let lines =
+        all.lines().filter(|line| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Loads a script into a new server; everything in it has to be accepted.
+fn loaded(script: &str, name: &str) -> Server {
+    let server = Server::start_with(&["--regions", "us"], 1);
+    let path = std::env::temp_dir().join(format!("meridian-{}-{name}.sql", std::process::id()));
+    std::fs::write(&path, script).expect("it is written");
+    let file = path.to_str().expect("a path of text");
+    text(of_server("psql", &server, &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file]));
+    std::fs::remove_file(path).expect("it is there");
+    server
+}
+
+async fn holds_everything(client: &Client) {
+    for (query, expected) in ASKED {
+        assert_eq!(value(client, query).await, *expected, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_loads_into_another_server() {
+    if !is_there("pg_dump") || !is_there("psql") {
+        return;
+    }
+    let first = Server::start_with(&["--regions", "us"], 1);
+    run(&first.session(0).await, MADE).await;
+    let dump = dumped(&first, &[]);
+    let second = loaded(&dump, "whole");
+    assert_eq!(dumped(&second, &[]), dump, "nothing is lost or added");
+    holds_everything(&second.session(0).await).await;
+    holds_everything(&first.session(0).await).await;
+    // In parts.
+    let schema = dumped(&first, &["--schema-only", "--no-owner"]);
+    let rows = dumped(&first, &["--data-only", "--inserts", "-t", "customers"]);
+    assert!(rows.contains("INSERT INTO public.customers VALUES (1, 'ann', '1990-01-02', 500.00, "), "{rows}");
+    assert!(!rows.contains("public.orders") && !schema.contains("COPY public"));
+    let third = loaded(&format!("{schema}{rows}"), "parts");
+    assert_eq!(value(&third.session(0).await, "SELECT count(*) FROM customers").await, "3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_of_postgresql_loads() {
+    if !is_there("psql") {
+        return;
+    }
+    let server = loaded(include_str!("dumps/postgresql15.sql"), "postgresql");
+    holds_everything(&server.session(0).await).await;
+}
