@@ -5,7 +5,7 @@
 use crate::manifest::Statement;
 use crate::{literal, quoted, texts};
 use anyhow::{Context, bail};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Client;
 
 /// A table that is there.
@@ -52,6 +52,7 @@ impl Schema {
             schema.before.push(made);
             schema.after.extend(indexes.into_iter().map(plain));
         }
+        schema.after.extend(counts(client, &schema.tables).await?.into_iter().map(plain));
         Ok(schema)
     }
 }
@@ -125,6 +126,43 @@ async fn sequences(client: &Client, tables: &[Table]) -> anyhow::Result<Vec<Stri
             let name = format!("{}.{}", quoted(schema), quoted(name));
             made.push(format!("CREATE SEQUENCE {name} INCREMENT BY {step} START WITH {start}"));
         }
+    }
+    Ok(made)
+}
+
+/// Statements that let sequences go on where they stand.
+async fn counts(client: &Client, tables: &[Table]) -> anyhow::Result<Vec<String>> {
+    let mut made = Vec::new();
+    let sql = format!(
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'S' AND {OURS} ORDER BY 1, 2"
+    );
+    let owned = tables.iter().flat_map(|table| {
+        let counted = table.columns.iter().filter(|c| !c.identity.is_empty() || c.is_serial(&table.name));
+        counted.map(move |column| (table, column))
+    });
+    let owners: BTreeMap<(String, String), (&Table, &Column)> = owned
+        .map(|(table, column)| {
+            let name = format!("{}_{}_seq", table.name, column.name);
+            ((table.schema.clone(), name), (table, column))
+        })
+        .collect();
+    for row in texts(client, &sql).await? {
+        let [Some(schema), Some(name)] = &row[..] else { bail!("a sequence has no name") };
+        let sequence = format!("{}.{}", quoted(schema), quoted(name));
+        let stands = texts(client, &format!("SELECT last_value, is_called FROM {sequence}")).await?;
+        let Some([Some(value), Some(is_called)]) = stands.first().map(Vec::as_slice) else {
+            bail!("the sequence {sequence} does not tell where it stands")
+        };
+        made.push(match owners.get(&(schema.clone(), name.clone())) {
+            None => format!("SELECT setval({}, {value}, {})", literal(&sequence), is_called == "t"),
+            // The sequence was made with its table, and was named then.
+            Some((table, column)) => {
+                let of = format!("{}.{}", quoted(&table.schema), quoted(&table.name));
+                let sequence = format!("pg_get_serial_sequence({}, {})", literal(&of), literal(&column.name));
+                format!("SELECT setval({sequence}, {value}, {})", is_called == "t")
+            }
+        });
     }
     Ok(made)
 }

@@ -46,6 +46,12 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     let client = source.session(0).await;
     run(&client, "CREATE SCHEMA \"Shop\"").await;
     run(&client, "CREATE SEQUENCE numbers INCREMENT BY 3 START WITH 7").await;
+    run(&client, "CREATE SEQUENCE used; SELECT nextval('used'); SELECT nextval('used')").await;
+    run(
+        &client,
+        "CREATE TABLE counted (id SERIAL PRIMARY KEY, v INT); INSERT INTO counted (v) VALUES (1), (2)",
+    )
+    .await;
     run(
         &client,
         "CREATE TABLE \"Shop\".\"Odd names\" (\"Id\" INT PRIMARY KEY, t TEXT, n NUMERIC(10,2) DEFAULT 1.50, \
@@ -73,7 +79,7 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     let (url, to_text) = (source.url(0), text(&to).to_string());
     let said = tokio::task::spawn_blocking(move || succeeds(&["create", "--url", &url, "--to", &to_text]));
     let said = said.await.unwrap();
-    assert!(said.contains("3 tables, 4 rows"), "{said}");
+    assert!(said.contains("4 tables, 6 rows"), "{said}");
     is_over.store(true, Relaxed);
     assert!(moving.await.unwrap() > 0);
     assert!(fails(&["create", "--url", &source.url(0), "--to", text(&to)]).contains("holds files"));
@@ -106,6 +112,8 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     let odd = "SELECT * FROM \"Shop\".\"Odd names\" ORDER BY 1";
     assert_eq!(rows(&restored, odd).await.unwrap(), rows(&client, odd).await.unwrap());
     assert_eq!(value(&restored, "SELECT nextval('numbers')").await, "7");
+    assert_eq!(value(&restored, "SELECT nextval('used')").await, "3", "it goes on where it stood");
+    assert_eq!(value(&restored, "INSERT INTO counted (v) VALUES (3) RETURNING id").await, "3");
     for (sql, state) in [
         ("INSERT INTO \"Shop\".\"Odd names\" (\"Id\") VALUES (-1)", "23514"),
         (
