@@ -22,7 +22,7 @@ use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
-use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId};
+use base::{Datum, Key, Rank, Row, SqlError, TableId};
 pub(super) use changes::{Deferrals, RowChange};
 pub(super) use content::SeenRow;
 use content::{Buffered, Content};
