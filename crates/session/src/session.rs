@@ -1,8 +1,7 @@
 //! One client's session: its settings, its transaction, its prepared statements.
 //!
-//! IN: SQL text and parameters. OUT: [`Response`]s. KEEPS: the next transaction is submitted only
-//! after the previous one's reply; the token only grows; after an error inside a transaction block
-//! nothing runs until ROLLBACK.
+//! IN: SQL text and parameters. OUT: [`Response`]s. KEEPS: the next transaction is submitted only after the
+//! previous one's reply; the token only grows; after an error inside a block nothing runs until ROLLBACK.
 
 mod blocks;
 mod calling;

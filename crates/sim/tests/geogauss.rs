@@ -1,6 +1,7 @@
 //! Engine `geogauss` under the load and the faults of the others: members that merge epochs.
 
 use base::cut::Consistency;
+use history::{Guarantee, check};
 use sim::cluster::run::{self, Case};
 use sim::command::tally;
 use sim::plan::Plan;
@@ -85,4 +86,19 @@ fn weaker_levels_keep_what_they_promise_and_show_what_they_allow() {
     // A list that loses an entry again is a lost update: versions of it have no order any more.
     let loses = |seed| run::run(&weaker(seed, Isolation::ReadCommitted)).is_err();
     assert!((0..6).any(loses), "read committed loses updates");
+}
+
+/// As SQL submits blocks at REPEATABLE READ, among transactions that are serializable.
+#[test]
+fn blocks_without_what_they_only_read_have_snapshot_isolation_and_no_more() {
+    let forgets = |seed, plan| Case { forgets_reads: true, ..case(seed, plan, Consistency::Session) };
+    for plan in ["wan3-calm", "wan3-lossy", "wan3-jittery"] {
+        let tally = seeds(|seed| forgets(seed, plan), 0..4);
+        assert!(tally.get("interactive commits").is_some_and(|found| *found > 0), "{plan}: {tally:?}");
+    }
+    let skews = |seed| {
+        let ((_, ordered), _) = run::record(&forgets(seed, "wan3-lossy"));
+        check(&ordered, Guarantee::Serializable).is_err()
+    };
+    assert!((0..12).any(skews), "write skew is possible");
 }

@@ -141,6 +141,22 @@ impl Session {
         }
     }
 
+    /// SET SESSION CHARACTERISTICS: what later blocks get.
+    pub(super) fn session_modes(&mut self, modes: &[ast::TransactionMode]) -> SqlResult<()> {
+        for mode in modes {
+            match mode {
+                ast::TransactionMode::AccessMode(access) => {
+                    let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                    self.set("default_transaction_read_only", if read_only { "on" } else { "off" })?;
+                }
+                ast::TransactionMode::IsolationLevel(level) => {
+                    self.set("default_transaction_isolation", &level.to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn transaction_modes(&mut self, modes: &[ast::TransactionMode]) -> SqlResult<()> {
         for mode in modes {
             match mode {

@@ -182,7 +182,7 @@ impl Session {
             owners.into_iter().zip(answered).zip(granules)
         {
             turn.give_way().await;
-            self.open().record_read(partition, granule, range, None, at);
+            self.open().record_kept(partition, granule, range, at);
             for (key, row) in found {
                 existing[i].push((constraint, SeenRow::new(key, Arc::new(table.complete(&row)))));
             }

@@ -12,13 +12,29 @@ use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::{Placement, Table};
 use base::{Key, NodeId, PartitionId, SqlError, TableId};
-use sql::lower::select::Contended;
+use sql::lower::select::{Contended, RowSelectPlan};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a range is read anew because its rows changed while they were locked.
 const ROUNDS: usize = 64;
 
 impl Session {
+    /// Reads what a SELECT wants in the open transaction. Another region does not see its locks: what a client locks or
+    /// marks is found unchanged at every level.
+    pub(super) async fn read_in_transaction(
+        &mut self,
+        plan: &RowSelectPlan,
+        wanted: &Wanted<'_>,
+    ) -> SqlResult<Vec<SeenRow>> {
+        self.open().keeps_reads = plan.is_locking;
+        let rows = match plan.lock {
+            None => self.read_seen(wanted).await,
+            Some(contended) => Box::pin(self.read_locked(wanted, contended)).await,
+        };
+        self.open().keeps_reads = false;
+        rows
+    }
+
     /// Locks the rows that are wanted and reads them, recorded as read.
     pub(super) async fn read_locked(
         &mut self,

@@ -121,14 +121,7 @@ impl Session {
         let rows = if self.transaction.is_none() {
             self.fetch(&wanted).await?
         } else {
-            // Another region does not see the locks: what a client locks or marks is found unchanged at every level.
-            self.open().keeps_reads = plan.is_locking;
-            let rows = match plan.lock {
-                None => self.read_seen(&wanted).await,
-                Some(contended) => Box::pin(self.read_locked(&wanted, contended)).await,
-            };
-            self.open().keeps_reads = false;
-            rows?
+            Box::pin(self.read_in_transaction(plan, &wanted)).await?
         };
         respond(&plan.output, &binding, rows, is_ordered)
     }

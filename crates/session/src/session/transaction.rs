@@ -7,6 +7,7 @@
 mod changes;
 mod content;
 mod entries;
+mod reads;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +22,13 @@ use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
-use base::{Datum, Key, PartitionId, Rank, Row, SqlError, TableId};
+use base::{Datum, Key, Rank, Row, SqlError, TableId};
 pub(super) use changes::{Deferrals, RowChange};
 pub(super) use content::SeenRow;
 use content::{Buffered, Content};
 use entries::Entries;
 use node::request::PinId;
+use reads::{ReadKey, WasRead};
 use sql::lower::access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -90,22 +92,10 @@ pub struct Transaction {
     pub catalog: Option<OwnCatalog>,
 }
 
-/// What was read: where, of which table or index, which keys, and which columns (`None`: all).
-type ReadKey = (PartitionId, TableId, KeyRange, Option<Arc<Vec<u16>>>);
-
-/// How it was read.
-struct WasRead {
-    /// The earliest cut.
-    at: Rank,
-    /// It has to be unchanged at snapshot isolation too.
-    is_kept: bool,
-}
-
-/// What an entry of the buffer takes besides its values, and one of what was read.
+/// What an entry of the buffer takes besides its values.
 const WRITE_BYTES: usize = 320;
 /// An entry of a unique index: two keys and their place in a map.
 const ENTRY_BYTES: usize = 160;
-const READ_BYTES: usize = 200;
 
 impl Transaction {
     pub fn new(read_only: bool, is_implicit: bool, now_us: i64) -> Transaction {
@@ -164,15 +154,6 @@ impl Transaction {
     pub fn needs_validation(&self) -> bool {
         self.has_writes() || self.validated_reads().any(|(_, read)| read.at != self.cut)
     }
-    /// Whether what it only reads may change. A change of the catalog rests on all that it has read.
-    fn forgets_reads(&self) -> bool {
-        self.at_snapshot && self.catalog.is_none()
-    }
-    /// What COMMIT asks to be unchanged, beside rows that are written.
-    fn validated_reads(&self) -> impl Iterator<Item = (&ReadKey, &WasRead)> {
-        let forgets = self.forgets_reads();
-        self.reads.iter().filter(move |(_, read)| !forgets || read.is_kept)
-    }
     /// So much to commit that it is put together aside.
     pub fn is_large(&self) -> bool {
         self.reads.len() + self.writes.len() > ROWS_AT_ONCE
@@ -181,39 +162,6 @@ impl Transaction {
         let from = (table, Key::new());
         self.writes.range(from..).next().is_some_and(|((t, _), _)| *t == table)
     }
-    /// Records that a range was read at a cut; of its rows these columns, or all. What only reads is not
-    /// validated.
-    pub fn record_read(
-        &mut self,
-        partition: PartitionId,
-        table: TableId,
-        range: KeyRange,
-        columns: Option<&Arc<Vec<u16>>>,
-        at: Rank,
-    ) {
-        if self.read_only {
-            return;
-        }
-        let stored = match &self.catalog {
-            Some(own) => own.granule(table, range),
-            None => Some((table, range)),
-        };
-        // What the transaction itself has made, nobody else can have changed.
-        let Some((table, range)) = stored else { return };
-        let bytes = READ_BYTES + range.low.len() + range.high.as_ref().map_or(0, Key::len);
-        let count = self.reads.len();
-        let read = (partition, table, range, columns.cloned());
-        let read = self.reads.entry(read).or_insert(WasRead { at, is_kept: false });
-        read.at = at.min(read.at);
-        read.is_kept |= self.keeps_reads;
-        if self.reads.len() > count
-            && let Some(memory) = &self.memory
-            && let Err(error) = memory.grow(bytes)
-        {
-            self.refused = Some(error);
-        }
-    }
-
     /// Errors: its snapshot was given up (72000).
     pub fn check_snapshot(&self) -> SqlResult<()> {
         self.snapshot.as_ref().map_or(Ok(()), SnapshotGuard::check)

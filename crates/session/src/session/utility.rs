@@ -268,19 +268,7 @@ impl Session {
             Set::SetNamesDefault {} => Ok(()),
             Set::SetTransaction { modes, snapshot: None, session } => {
                 if *session {
-                    for mode in modes {
-                        match mode {
-                            ast::TransactionMode::AccessMode(access) => {
-                                let read_only = *access == ast::TransactionAccessMode::ReadOnly;
-                                let value = if read_only { "on" } else { "off" };
-                                self.set("default_transaction_read_only", value)?;
-                            }
-                            ast::TransactionMode::IsolationLevel(level) => {
-                                self.set("default_transaction_isolation", &level.to_string())?;
-                            }
-                        }
-                    }
-                    return Ok(());
+                    return self.session_modes(modes);
                 }
                 if self.transaction.is_none() {
                     self.notice(

@@ -140,3 +140,18 @@ async fn explain_says_that_answers_come_when_the_epoch_is_published() {
     let trips: f64 = trips.and_then(|trips| trips.split(' ').next()?.parse().ok()).expect(&measured);
     assert!((0.5..0.8).contains(&trips), "{measured}");
 }
+
+/// Two blocks in two regions make the same key: the second is told to begin again, and is then told of the key.
+#[tokio::test]
+async fn who_finds_its_new_key_taken_at_commit_is_told_to_begin_again() {
+    let regions = Regions::with_engine(EngineKind::Geogauss);
+    let (mut a, mut b) = (regions.session(0), regions.session(1));
+    check!(a, "create table t (k int primary key, v int unique)" => "CREATE TABLE");
+    let (mine, theirs) = ("insert into t values (1, 1)", "insert into t values (1, 2)");
+    check!(a, "begin isolation level repeatable read" => "BEGIN", mine => "INSERT 0 1");
+    check!(b, "begin isolation level repeatable read" => "BEGIN", theirs => "INSERT 0 1", "commit" => "COMMIT");
+    let ended = run(&mut a, "commit").await;
+    assert!(ended.starts_with("40001"), "{ended}");
+    let told = run(&mut a, mine).await;
+    assert!(told.starts_with("23505"), "{told}");
+}

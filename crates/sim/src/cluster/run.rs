@@ -56,6 +56,8 @@ pub struct Case {
     pub unbounded_clocks: bool,
     /// At which level transactions commit; below SERIALIZABLE with engine `geogauss` only.
     pub isolation: Isolation,
+    /// Blocks are submitted as SQL does at REPEATABLE READ: without what they only read (engine `geogauss`).
+    pub forgets_reads: bool,
     /// Nodes keep what they record, and come back with it.
     pub records: bool,
     /// Sessions live in regions, whatever the seed says: they share nothing with those of other regions, and it takes
@@ -95,6 +97,7 @@ impl Case {
             replicas: None,
             unbounded_clocks: false,
             isolation: Isolation::Serializable,
+            forgets_reads: false,
             records: false,
             in_regions: false,
             threads: 1,
@@ -139,9 +142,17 @@ impl Case {
     fn lives_in_regions(&self) -> bool {
         self.in_regions || Rng::new(self.seed).fork("in regions").chance(0.2)
     }
+    /// What is left of any promise where transactions commit below SERIALIZABLE.
+    fn at_most(&self) -> Option<Guarantee> {
+        match self.isolation {
+            Isolation::ReadCommitted => Some(Guarantee::ReadCommitted),
+            Isolation::Snapshot | Isolation::RepeatableRead => Some(Guarantee::SnapshotIsolation),
+            Isolation::Serializable => self.forgets_reads.then_some(Guarantee::SnapshotIsolation),
+        }
+    }
     /// What transactions alone are held against.
     fn orders(&self) -> Guarantee {
-        match at_most(self.isolation) {
+        match self.at_most() {
             Some(weaker) => weaker,
             None if self.unbounded_clocks => without_clocks(),
             None => Guarantee::StrictSerializable,
@@ -149,7 +160,7 @@ impl Case {
     }
     /// What everything that clients see is held against.
     pub fn promised(&self) -> Guarantee {
-        if let Some(weaker) = at_most(self.isolation) {
+        if let Some(weaker) = self.at_most() {
             return weaker;
         }
         match (self.baseline, self.consistency) {
@@ -157,15 +168,6 @@ impl Case {
             (Some(baseline), Consistency::Rss | Consistency::Regular) => promised_by(baseline),
             (_, level) => promised(level),
         }
-    }
-}
-
-/// What is left of any promise where transactions commit below SERIALIZABLE.
-fn at_most(isolation: Isolation) -> Option<Guarantee> {
-    match isolation {
-        Isolation::ReadCommitted => Some(Guarantee::ReadCommitted),
-        Isolation::Snapshot | Isolation::RepeatableRead => Some(Guarantee::SnapshotIsolation),
-        Isolation::Serializable => None,
     }
 }
 

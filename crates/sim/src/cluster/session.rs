@@ -47,6 +47,8 @@ pub struct Habits {
     pub weights: [u64; 7],
     /// Rows are read at nodes that keep columns, and replicas of rows with them.
     pub at_replicas: bool,
+    /// Blocks are submitted without what they only read.
+    pub forgets_reads: bool,
     /// Whether one-shot transactions are repeated, at another gateway, when theirs is lost.
     pub repeats: bool,
 }

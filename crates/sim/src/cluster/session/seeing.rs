@@ -130,7 +130,11 @@ impl Session {
                 seen.iter().for_each(|(target, rows)| book.read(entry, target, rows));
                 drop(book);
                 let full: Vec<_> = writes.iter().map(|(w, _)| w.clone()).collect();
-                let submission = self.layout.validated(rows.at, &targets, &full, self.token.clone());
+                let reads = match self.habits.forgets_reads {
+                    true => full.iter().map(|(item, _, _)| Target::row(*item)).collect(),
+                    false => targets,
+                };
+                let submission = self.layout.validated(rows.at, &reads, &full, self.token.clone());
                 out.ask(self.at, Request::Submit(submission));
                 let writes: Writes = writes.into_iter().map(|((item, _, _), value)| (item, value)).collect();
                 self.book.open().submitted(entry, writes.clone());
