@@ -68,6 +68,13 @@ const NOT_MADE: &[&str] = &[
     "pg_type",
 ];
 
+/// The database, as a dump that can make it wants to know it.
+const DATABASE: &str = "SELECT 1262 AS tableoid, oid, datname, datdba, 'UTF8' AS encoding, 'C' AS datcollate, \
+    'C' AS datctype, 0 AS datfrozenxid, CAST(NULL AS text) AS datacl, CAST(NULL AS text) AS acldefault, \
+    false AS datistemplate, -1 AS datconnlimit, 0 AS datminmxid, 'c' AS datlocprovider, \
+    CAST(NULL AS text) AS daticulocale, CAST(NULL AS text) AS datcollversion, CAST(NULL AS text) AS tablespace, \
+    CAST(NULL AS text) AS description FROM pg_catalog.pg_database WHERE datname = current_database()";
+
 /// A question in words that can be planned; `None`: it is none of these.
 pub(super) fn question(statement: &Statement) -> Option<Statement> {
     let Statement::Query(query) = statement else { return None };
@@ -99,6 +106,9 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
     }
     if text.contains("is_identity_sequence") {
         return parse("SELECT * FROM pg_catalog.meridian_dump_relations ORDER BY oid");
+    }
+    if text.contains("datfrozenxid") {
+        return parse(DATABASE);
     }
     let mut statement = statement.clone();
     let mut rewriting = Rewriting { found: false };

@@ -36,6 +36,7 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("meridian_column_default", DataType::Utf8),
     ("pg_get_expr", DataType::Utf8),
     ("pg_get_userbyid", DataType::Utf8),
+    ("meridian_relation_name", DataType::Utf8),
     ("pg_get_viewdef", DataType::Utf8),
     ("pg_get_function_result", DataType::Utf8),
     ("pg_get_function_arguments", DataType::Utf8),
@@ -449,6 +450,17 @@ impl CatalogFunction {
                 _ => None,
             },
             "pg_get_expr" => word(arrays, 0, row),
+            // As a regclass is shown.
+            "meridian_relation_name" => {
+                let id = number(arrays, 0, row)?;
+                Some(match object(&context, id) {
+                    Some(Object::Table(table)) if self.asked.search_path.contains(&table.schema) => {
+                        table.name.clone()
+                    }
+                    Some(Object::Table(table)) => format!("{}.{}", table.schema, table.name),
+                    _ => id.to_string(),
+                })
+            }
             "pg_get_userbyid" => privileges::role_name(&context, role_id(arrays, row)?),
             "current_user" | "current_role" | "user" => Some(self.asked.user.clone()),
             "session_user" => Some(self.asked.session_user.clone()),

@@ -152,6 +152,11 @@ fn namespace(context: &Context<'_>) -> Made {
     made
 }
 
+/// Foreign keys, of a table or to it, are triggers in PostgreSQL: clients ask for keys where there are some.
+pub(super) fn has_triggers(context: &Context<'_>, table: &Table) -> bool {
+    !table.foreign.own.is_empty() || context.catalog.referencing(table).next().is_some()
+}
+
 fn class(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[
         ("oid", OID),
@@ -188,9 +193,9 @@ fn class(context: &Context<'_>) -> Made {
     ]);
     let mut add =
         |number: u32, name: &str, schema: &str, kind: &str, columns: usize, checks: usize, indexed: bool| {
-            let options = match object(context, i64::from(number)) {
-                Some(Object::Table(table)) => text(placed(context, table)),
-                _ => Datum::Null,
+            let (options, triggers) = match object(context, i64::from(number)) {
+                Some(Object::Table(table)) => (text(placed(context, table)), has_triggers(context, table)),
+                _ => (Datum::Null, false),
             };
             // An index is its table's.
             let relation = match object(context, i64::from(number)) {
@@ -230,7 +235,7 @@ fn class(context: &Context<'_>) -> Made {
                 int(columns as i64),
                 int(checks as i64),
                 no(),
-                no(),
+                Datum::Bool(triggers),
                 no(),
                 no(),
                 no(),

@@ -100,7 +100,7 @@ pub(super) fn member_of(context: &Context<'_>, id: RoleId) -> Vec<String> {
 pub(super) fn entries(roles: &Roles, object: &Object, of_owner: Privileges) -> Option<Vec<String>> {
     let granted = roles.rights.get(object)?;
     // What everybody may do from the beginning is not written out.
-    let is_common = matches!(object, Object::Database | Object::Schema(_));
+    let is_common = matches!(object, Object::Database);
     if is_common && Roles::default().rights.get(object) == Some(granted) {
         return None;
     }

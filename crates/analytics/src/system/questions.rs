@@ -78,6 +78,16 @@ impl SystemTables {
         if !asks.iter().any(|word| text.contains(word)) {
             return None;
         }
+        // psql shows the tables that reference one.
+        let shown = "conrelid::pg_catalog.regclass AS ontable";
+        if text.contains(shown)
+            && let Some(named) =
+                sql::parse::parse(&text.replace(shown, "meridian_relation_name(conrelid) AS ontable"))
+                    .ok()
+                    .and_then(|mut parsed| parsed.pop())
+        {
+            return self.rewrite(&named).or(Some(named));
+        }
         if let Some(types) = asyncpg_types(statement) {
             return Some(self.parser.rewrite(types));
         }

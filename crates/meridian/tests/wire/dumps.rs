@@ -2,7 +2,7 @@
 //!
 //! These programs of PostgreSQL's are no part of this repository: where they are missing the tests say so and end.
 
-use crate::server::{Server, run, value};
+use crate::server::{Server, failure, run, value};
 use std::process::{Command, Output};
 use tokio_postgres::Client;
 
@@ -92,6 +92,9 @@ async fn holds_everything(client: &Client) {
     for (query, expected) in ASKED {
         assert_eq!(value(client, query).await, *expected, "{query}");
     }
+    assert_eq!(failure(client, "INSERT INTO orders (customer) VALUES (99)").await.0, "23503");
+    assert_eq!(failure(client, "UPDATE customers SET balance = -1").await.0, "23514");
+    assert_eq!(failure(client, "INSERT INTO customers (name) VALUES ('ann')").await.0, "23505");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,6 +110,8 @@ async fn a_dump_loads_into_another_server() {
     holds_everything(&second.session(0).await).await;
     holds_everything(&first.session(0).await).await;
     // In parts.
+    assert!(dumped(&first, &["-t", "other.*"]).contains("CREATE TABLE other.plain"));
+    assert!(!dump.contains("CREATE SCHEMA meridian") && !dump.contains("REVOKE"), "{dump}");
     let schema = dumped(&first, &["--schema-only", "--no-owner"]);
     let rows = dumped(&first, &["--data-only", "--inserts", "-t", "customers"]);
     assert!(rows.contains("INSERT INTO public.customers VALUES (1, 'ann', '1990-01-02', 500.00, "), "{rows}");

@@ -115,7 +115,7 @@ fn relations(context: &Context<'_>) -> Made {
                 Datum::Bool(table.is_some_and(|t| has_primary_key(t) || !t.indexes.is_empty())),
                 no(),
                 int(0),
-                no(),
+                Datum::Bool(table.is_some_and(|t| has_triggers(context, t))),
                 text("p"),
                 int(0),
                 privileges::list(roles, &object, of_kind),
