@@ -5,7 +5,7 @@
 use super::{CLASS, CONSTRAINT};
 use crate::context::Context;
 use crate::system::definitions::index_definition;
-use crate::system::pg_tables::{check_oid, has_primary_key, primary_key_oid, schema_oid};
+use crate::system::pg_tables::{check_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid};
 use crate::system::{Made, privileges};
 use base::comments::Commented;
 use base::roles::{Object, Privileges};
