@@ -377,14 +377,18 @@ fn type_length(data_type: DataType) -> i64 {
     }
 }
 
+/// The object id of a column's default.
+pub(super) fn default_oid(table: &Table, column: usize) -> i64 {
+    (i64::from(oid(table.id)) * 1600 + column as i64) % i64::from(i32::MAX)
+}
+
 fn attrdef(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[("oid", OID), ("adrelid", OID), ("adnum", SMALL), ("adbin", TEXT)]);
     for table in context.catalog.tables.values() {
         for (number, column) in table.visible_columns() {
             if let Some(default) = &column.default {
-                let id = i64::from(oid(table.id)) * 1600 + number as i64;
                 made.rows.push(vec![
-                    int(id % i64::from(i32::MAX)),
+                    int(default_oid(table, number)),
                     int(oid(table.id)),
                     int(number as i64 + 1),
                     text(default),

@@ -5,7 +5,9 @@
 use super::{CLASS, CONSTRAINT};
 use crate::context::Context;
 use crate::system::definitions::index_definition;
-use crate::system::pg_tables::{check_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid};
+use crate::system::pg_tables::{
+    check_oid, default_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid,
+};
 use crate::system::{Made, privileges};
 use base::comments::Commented;
 use base::roles::{Object, Privileges};
@@ -236,7 +238,7 @@ fn defaults(context: &Context<'_>) -> Made {
                 continue;
             }
             let (relation, nth) = (oid(table.id), place(table, number));
-            let id = i64::from(relation) * 1600 + nth;
+            let id = default_oid(table, number);
             // A sequence is named with its schema, because a dump is read with no search path.
             let owned = |s: &&std::sync::Arc<base::schema::Sequence>| s.owner == Some((table.id, number));
             let source = match context.catalog.sequences.values().find(owned) {

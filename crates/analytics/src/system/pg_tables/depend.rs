@@ -1,15 +1,16 @@
 //! `pg_depend`.
 
 use super::super::Made;
-use super::{INT, OID, TEXT, int, text};
+use super::{INT, OID, TEXT, default_oid, int, text};
 use crate::context::Context;
 use base::TableId;
-use base::schema::Identity;
+use base::schema::{Identity, Table};
 use sql::lower::oid;
 
 /// What depends on what, as far as users made it: views on what they read, sequences on their columns.
 pub(super) fn depend(context: &Context<'_>) -> Made {
     const CLASS: u32 = 1259;
+    const DEFAULT: u32 = 2604;
     let mut made = Made::new(&[
         ("classid", OID),
         ("objid", OID),
@@ -19,18 +20,29 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
         ("refobjsubid", INT),
         ("deptype", TEXT),
     ]);
-    let mut add = |object: TableId, of: TableId, column: usize, kind: &str| {
-        let (object, of) = (oid(object), oid(of));
+    let mut put = |class: u32, object: i64, of: TableId, column: usize, kind: &str| {
         made.rows.push(vec![
-            int(CLASS),
+            int(class),
             int(object),
             int(0),
             int(CLASS),
-            int(of),
+            int(oid(of)),
             int(column as i64),
             text(kind),
         ]);
     };
+    for table in context.catalog.tables.values() {
+        for (number, column) in table.visible_columns() {
+            // A dump makes the sequence first, though that is made for the column.
+            let counted = column.default.as_deref().filter(|_| column.identity != Identity::Always);
+            let counted = counted.and_then(|default| sequence_of(context, table, number, default));
+            if let Some(sequence) = counted {
+                put(DEFAULT, default_oid(table, number), sequence, 0, "n");
+            }
+        }
+    }
+    let mut add =
+        |object: TableId, of: TableId, column, kind: &str| put(CLASS, oid(object).into(), of, column, kind);
     for view in context.catalog.views.values() {
         for (of, columns) in &view.uses {
             add(view.shape.id, *of, 0, "n");
@@ -44,4 +56,14 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
         add(sequence.id, of, column + 1, if is_identity { "i" } else { "a" });
     }
     made
+}
+
+/// The sequence that a default counts.
+fn sequence_of(context: &Context<'_>, table: &Table, column: usize, default: &str) -> Option<TableId> {
+    let (_, rest) = default.split_once("nextval('")?;
+    let (name, _) = rest.split_once('\'')?;
+    let catalog = context.catalog;
+    let owned = catalog.sequences.values().find(|sequence| sequence.owner == Some((table.id, column)));
+    let named = || sql::catalog::find_sequence(catalog, &context.search_path.to_vec(), name).ok();
+    owned.or_else(named).map(|sequence| sequence.id)
 }
