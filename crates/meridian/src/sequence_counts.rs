@@ -72,6 +72,10 @@ impl KeptCounts for CountsFile {
     fn reserved(&self, sequence: (TableId, u32)) -> i64 {
         self.counts.lock().expect("no panic while writing").get(&sequence).copied().unwrap_or(0)
     }
+    fn times_moved(&self, sequence: TableId) -> Option<u32> {
+        let counts = self.counts.lock().expect("no panic while writing");
+        counts.keys().filter(|(known, _)| *known == sequence).map(|(_, times)| *times).max()
+    }
     fn reserve(&self, sequence: (TableId, u32), count: i64) -> SqlResult<()> {
         let mut counts = self.counts.lock().expect("no panic while writing");
         let mut next = counts.clone();
@@ -112,6 +116,7 @@ mod tests {
         let again = CountsFile::open(&directory, NodeId(1)).unwrap();
         let kept = [0, 1, 2, 3].map(|times_moved| again.reserved((TableId(7), times_moved)));
         assert_eq!((kept, again.reserved(ninth)), ([0, 0, 100, 100], 300));
+        assert_eq!((again.times_moved(TableId(7)), again.times_moved(TableId(8))), (Some(3), None));
         std::fs::write(directory.join("sequences-1"), "something else").unwrap();
         assert!(CountsFile::open(&directory, NodeId(1)).is_err());
         std::fs::remove_dir_all(directory).unwrap();

@@ -33,6 +33,8 @@ struct Given {
 pub trait KeptCounts: Send + Sync {
     /// How many values of a sequence, that was moved so often, earlier lives may have handed out.
     fn reserved(&self, sequence: (TableId, u32)) -> i64;
+    /// How often a sequence was moved before one of these values was handed out, at most.
+    fn times_moved(&self, sequence: TableId) -> Option<u32>;
     /// Keeps that so many may have been. Errors: 53100, 58030, and nothing is handed out.
     fn reserve(&self, sequence: (TableId, u32), count: i64) -> SqlResult<()>;
 }
@@ -88,7 +90,12 @@ impl Generators {
 
     /// A sequence that goes on with a value at this gateway, and behind it at all others.
     pub fn moved(&self, sequence: &Sequence, value: i64) -> Sequence {
-        let times_moved = sequence.origin.times_moved + 1;
+        // A transaction that was undone may have counted from an origin that nobody else knows.
+        let sequences = self.sequences.lock().expect("no panic while counting");
+        let counted = sequences.keys().filter(|(id, _)| *id == sequence.id).map(|(_, times)| *times).max();
+        let kept = self.kept.as_ref().and_then(|kept| kept.times_moved(sequence.id));
+        let known = counted.max(kept).unwrap_or(0).max(sequence.origin.times_moved);
+        let times_moved = known + 1;
         Sequence { origin: Origin { times_moved, value, first: self.node }, ..sequence.clone() }
     }
 
