@@ -4,7 +4,7 @@
 
 use crate::TableId;
 use crate::roles::{Object, RoleId};
-use crate::schema::Catalog;
+use crate::schema::{Catalog, SchemaAction};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +31,25 @@ impl Comments {
             Some(text) => self.0.insert(what, text.to_string()),
             None => self.0.remove(&what),
         };
+    }
+
+    /// What makes the comments on relations those on the relations that take their places.
+    pub fn handed_over(&self, renumbered: &BTreeMap<TableId, TableId>) -> Vec<SchemaAction> {
+        let moved = |what: &Commented| {
+            Some(match what {
+                Commented::Object(Object::Relation(id)) => {
+                    Commented::Object(Object::Relation(*renumbered.get(id)?))
+                }
+                Commented::Object(Object::Column(id, column)) => {
+                    Commented::Object(Object::Column(*renumbered.get(id)?, *column))
+                }
+                Commented::Constraint(id, name) => Commented::Constraint(*renumbered.get(id)?, name.clone()),
+                Commented::Object(_) | Commented::Role(_) => return None,
+            })
+        };
+        let each = self.0.iter();
+        each.filter_map(|(what, text)| Some(SchemaAction::Comment(moved(what)?, Some(text.clone()))))
+            .collect()
     }
 }
 

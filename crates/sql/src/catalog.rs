@@ -1,33 +1,61 @@
 //! The catalog as SQL sees it.
 
+use crate::names;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, Sequence};
+use sqlparser::ast::ObjectName;
 use std::sync::Arc;
+
+/// A part of a name that is written in a text, as in `'"Shop".orders'::regclass`.
+pub fn unquoted(part: &str) -> String {
+    match part.strip_prefix('"').and_then(|p| p.strip_suffix('"')) {
+        Some(quoted) => quoted.to_string(),
+        None => part.to_lowercase(),
+    }
+}
 
 /// A sequence by its name as written in `nextval('…')`. Errors: 42P01.
 pub fn find_sequence<'c>(
     catalog: &'c Catalog,
     search_path: &[String],
-    name: &str,
+    text: &str,
 ) -> SqlResult<&'c Arc<Sequence>> {
-    let clean = |part: &str| match part.strip_prefix('"').and_then(|p| p.strip_suffix('"')) {
-        Some(quoted) => quoted.to_string(),
-        None => part.to_lowercase(),
+    let (schema, name) = match text.split_once('.') {
+        Some((schema, name)) => (Some(unquoted(schema)), unquoted(name)),
+        None => (None, unquoted(text)),
     };
-    let found = match name.split_once('.') {
-        Some((schema, name)) => {
-            let (schema, name) = (clean(schema), clean(name));
-            catalog.sequences.values().find(|s| s.schema == schema && s.name == name)
-        }
-        None => {
-            let name = clean(name);
-            search_path
-                .iter()
-                .find_map(|schema| catalog.sequences.values().find(|s| s.schema == *schema && s.name == name))
-        }
+    in_schemas(catalog, search_path, schema.as_deref(), &name).ok_or_else(|| undefined(text))
+}
+
+/// A sequence by its name in a statement. Errors: 42P01.
+pub fn find_named_sequence<'c>(
+    catalog: &'c Catalog,
+    search_path: &[String],
+    name: &ObjectName,
+) -> SqlResult<&'c Arc<Sequence>> {
+    let parts = names::parts(name)?;
+    let (schema, last) = match parts.as_slice() {
+        [.., schema, last] => (Some(schema.as_str()), last),
+        [last] => (None, last),
+        [] => return Err(undefined("")),
     };
-    found.ok_or_else(|| {
-        SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
-    })
+    in_schemas(catalog, search_path, schema, last).ok_or_else(|| undefined(&parts.join(".")))
+}
+
+fn in_schemas<'c>(
+    catalog: &'c Catalog,
+    search_path: &[String],
+    schema: Option<&str>,
+    name: &str,
+) -> Option<&'c Arc<Sequence>> {
+    let within = |schema: &str| catalog.sequences.values().find(|s| s.schema == schema && s.name == name);
+    match schema {
+        Some(schema) => within(schema),
+        None => search_path.iter().find_map(|schema| within(schema)),
+    }
+}
+
+fn undefined(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
 }

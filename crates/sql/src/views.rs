@@ -219,9 +219,8 @@ impl Expansion<'_> {
     /// What a sequence shows as a relation: at least the largest value that is there, of its column or handed out here.
     /// Other gateways count in blocks of their own.
     fn sequence(&self, name: &ObjectName) -> SqlResult<Option<Query>> {
-        let text = names::parts(name)?.join(".");
         let check = self.check;
-        let Ok(sequence) = crate::catalog::find_sequence(check.catalog, check.search_path, &text) else {
+        let Ok(sequence) = crate::catalog::find_named_sequence(check.catalog, check.search_path, name) else {
             return Ok(None);
         };
         let object = base::roles::Object::Relation(sequence.id);

@@ -1,7 +1,8 @@
 //! Definitions of relations as SQL, and relations by the names that are written.
 
-use super::dump::CATALOGS;
+use super::dump::{CATALOGS, OTHER_CATALOGS};
 use crate::context::Context;
+use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Table;
 use sql::lower::oid;
 use sql::views::quoted;
@@ -22,16 +23,16 @@ pub(super) fn list(table: &Table, columns: &[usize]) -> String {
     columns.iter().map(|c| quoted(&table.columns[*c].name).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The object id of a relation by its name as text, or of a number as text; `None`: there is none.
-pub(super) fn relation_named(context: &Context<'_>, text: &str) -> Option<i64> {
+/// The object id of a relation by its name as text, or of a number as text. Errors: 42P01.
+pub(super) fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
     if let Ok(number) = text.parse() {
-        return Some(number);
+        return Ok(number);
     }
-    let parts: Vec<&str> = text.split('.').map(|part| part.trim_matches('"')).collect();
+    let parts: Vec<String> = text.split('.').map(sql::catalog::unquoted).collect();
     let (schemas, name) = match parts.as_slice() {
-        [name] => (context.search_path.to_vec(), *name),
-        [.., schema, name] => (vec![(*schema).to_string()], *name),
-        [] => return None,
+        [name] => (context.search_path.to_vec(), name.as_str()),
+        [.., schema, name] => (vec![schema.clone()], name.as_str()),
+        [] => unreachable!("a split text has a part"),
     };
     let catalog = context.catalog;
     let found = schemas.iter().find_map(|schema| {
@@ -41,6 +42,11 @@ pub(super) fn relation_named(context: &Context<'_>, text: &str) -> Option<i64> {
         relation.or_else(|| sequence().map(|sequence| sequence.id)).or_else(index)
     });
     let is_catalog = parts.len() == 1 || parts[0] == "pg_catalog";
-    let known = || CATALOGS.iter().find(|(known, _)| is_catalog && *known == name).map(|(_, number)| *number);
-    found.map(oid).or_else(known).map(i64::from)
+    let known = || {
+        let mut catalogs = CATALOGS.iter().chain(OTHER_CATALOGS).filter(|_| is_catalog);
+        catalogs.find(|(known, _)| *known == name).map(|(_, number)| *number)
+    };
+    found.map(oid).or_else(known).map(i64::from).ok_or_else(|| {
+        SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{text}\" does not exist"))
+    })
 }

@@ -23,11 +23,46 @@ pub(super) const CATALOGS: &[(&str, u32)] = &[
     ("pg_type", 1247),
     ("pg_description", 2609),
 ];
+/// Catalogs that `tableoid` is never asked of.
+pub(super) const OTHER_CATALOGS: &[(&str, u32)] = &[
+    ("pg_am", 2601),
+    ("pg_attribute", 1249),
+    ("pg_auth_members", 1261),
+    ("pg_authid", 1260),
+    ("pg_cast", 2605),
+    ("pg_collation", 3456),
+    ("pg_conversion", 2607),
+    ("pg_default_acl", 826),
+    ("pg_depend", 2608),
+    ("pg_enum", 3501),
+    ("pg_event_trigger", 3466),
+    ("pg_extension", 3079),
+    ("pg_foreign_data_wrapper", 2328),
+    ("pg_foreign_server", 1417),
+    ("pg_foreign_table", 3118),
+    ("pg_index", 2610),
+    ("pg_inherits", 2611),
+    ("pg_language", 2612),
+    ("pg_opclass", 2616),
+    ("pg_operator", 2617),
+    ("pg_opfamily", 2753),
+    ("pg_policy", 3256),
+    ("pg_publication", 6104),
+    ("pg_rewrite", 2618),
+    ("pg_sequence", 2224),
+    ("pg_statistic_ext", 3381),
+    ("pg_subscription", 6100),
+    ("pg_tablespace", 1213),
+    ("pg_transform", 3576),
+    ("pg_trigger", 2620),
+    ("pg_ts_config", 3602),
+    ("pg_ts_dict", 3600),
+];
 pub(super) const CLASS: u32 = 1259;
 const NAMESPACE: u32 = 2615;
 pub(super) const CONSTRAINT: u32 = 2606;
 
-/// `'pg_class'::regclass`: the catalogs themselves are not listed in `pg_class`.
+/// `'pg_class'::regclass`, a number here: the catalogs themselves are not listed in `pg_class`.
 pub(super) fn catalog_named(e: &Expr, data_type: &ast::DataType) -> Option<Expr> {
     let type_name = data_type.to_string().to_lowercase();
     if type_name.strip_prefix("pg_catalog.").unwrap_or(&type_name) != "regclass" {
@@ -35,16 +70,12 @@ pub(super) fn catalog_named(e: &Expr, data_type: &ast::DataType) -> Option<Expr>
     }
     let Expr::Value(value) = e else { return None };
     let name = match &value.value {
-        ast::Value::SingleQuotedString(name) => name,
         // The value is a name, or a number as text.
-        ast::Value::Placeholder(place) => {
-            return sql::parse::parse_expr(&format!("meridian_regclass(CAST({place} AS text))")).ok();
-        }
+        ast::Value::SingleQuotedString(_) => value.to_string(),
+        ast::Value::Placeholder(place) => format!("CAST({place} AS text)"),
         _ => return None,
     };
-    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-    let (_, number) = CATALOGS.iter().find(|(known, _)| *known == name)?;
-    sql::parse::parse_expr(&number.to_string()).ok()
+    sql::parse::parse_expr(&format!("meridian_regclass({name})")).ok()
 }
 
 /// Catalogs of what users cannot make here.

@@ -160,8 +160,12 @@ impl ScalarUDFImpl for CatalogFunction {
             }
             DataType::Int64 if self.name == "meridian_regclass" => {
                 let context = self.asked.context();
-                let one = |row| super::definitions::relation_named(&context, &word(&arrays, 0, row)?);
-                Arc::new((0..rows).map(one).collect::<Int64Array>())
+                let one = |row| {
+                    let name = word(&arrays, 0, row);
+                    name.map(|name| super::definitions::relation_named(&context, &name)).transpose()
+                };
+                let numbers: std::result::Result<Int64Array, _> = (0..rows).map(one).collect();
+                Arc::new(numbers.map_err(|error| DataFusionError::External(Box::new(error)))?)
             }
             DataType::FixedSizeBinary(_) => {
                 let values = (0..rows).map(|_| self.asked.analytics.node.generators.random_uuid());
@@ -446,7 +450,7 @@ impl CatalogFunction {
                 _ => None,
             },
             "meridian_column_privileges" => match named()? {
-                Object::Table(t) => privileges::of_columns(&context.catalog.roles, t, "\n"),
+                Object::Table(t) => privileges::of_columns(&context, t, "\n"),
                 _ => None,
             },
             "pg_get_expr" => word(arrays, 0, row),

@@ -145,7 +145,7 @@ fn namespace(context: &Context<'_>) -> Made {
         .map(|name| {
             let (roles, object) = (&context.catalog.roles, Owned::Schema(name.into()));
             let owner = roles.owner_of(&object);
-            let list = privileges::list(roles, &object, Privileges::OF_SCHEMA);
+            let list = privileges::list(context, &object, Privileges::OF_SCHEMA);
             vec![int(schema_oid(context, name)), text(name), int(owner.0), list]
         })
         .collect();
@@ -202,10 +202,10 @@ fn class(context: &Context<'_>) -> Made {
                 Some(Object::PrimaryKey(table) | Object::Index(table, _)) => table.id,
                 _ => TableId(number.saturating_sub(FIRST_OID)),
             };
-            let (roles, relation) = (&context.catalog.roles, Owned::Relation(relation));
+            let relation = Owned::Relation(relation);
             let list = match kind {
-                "r" | "v" => privileges::list(roles, &relation, Privileges::OF_TABLE),
-                "S" => privileges::list(roles, &relation, Privileges::OF_SEQUENCE),
+                "r" | "v" => privileges::list(context, &relation, Privileges::OF_TABLE),
+                "S" => privileges::list(context, &relation, Privileges::OF_SEQUENCE),
                 _ => Datum::Null,
             };
             let access = match kind {
@@ -220,7 +220,7 @@ fn class(context: &Context<'_>) -> Made {
                 int(schema_oid(context, schema)),
                 int(0),
                 int(0),
-                int(roles.owner_of(&relation).0),
+                int(context.catalog.roles.owner_of(&relation).0),
                 int(access),
                 int(number),
                 int(0),
@@ -310,7 +310,7 @@ fn attribute(context: &Context<'_>) -> Made {
     ]);
     let mut add = |relation: u32, number: usize, column: &base::schema::Column, of: u32, is_index: bool| {
         let object = Owned::Column(TableId(relation.saturating_sub(FIRST_OID)), number as u32 - 1);
-        let list = privileges::list(&context.catalog.roles, &object, Privileges::NONE);
+        let list = privileges::list(context, &object, Privileges::NONE);
         let identity = if column.identity == Identity::Always && !is_index { "a" } else { "" };
         let has_default = column.default.is_some() && identity.is_empty() && !is_index;
         made.rows.push(vec![

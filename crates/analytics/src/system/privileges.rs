@@ -97,14 +97,16 @@ pub(super) fn member_of(context: &Context<'_>, id: RoleId) -> Vec<String> {
 }
 
 /// Entries of an object's access control list as PostgreSQL prints them; `None` if it has none.
-pub(super) fn entries(roles: &Roles, object: &Object, of_owner: Privileges) -> Option<Vec<String>> {
+pub(super) fn entries(context: &Context<'_>, object: &Object, of_owner: Privileges) -> Option<Vec<String>> {
+    let roles = &context.catalog.roles;
     let granted = roles.rights.get(object)?;
     // What everybody may do from the beginning is not written out.
     let is_common = matches!(object, Object::Database);
     if is_common && Roles::default().rights.get(object) == Some(granted) {
         return None;
     }
-    let owner = roles.name(roles.owner_of(object));
+    let name_of = |id: RoleId| role_name(context, id).unwrap_or_default();
+    let owner = name_of(roles.owner_of(object));
     let letters = |held: Privileges, grantable: Privileges| -> String {
         let each = held.each().flat_map(|(one, letter, _)| {
             [Some(letter), grantable.contains(one).then_some('*')].into_iter().flatten()
@@ -116,7 +118,7 @@ pub(super) fn entries(roles: &Roles, object: &Object, of_owner: Privileges) -> O
         entries.push(format!("{owner}={}/{owner}", letters(of_owner, Privileges::NONE)));
     }
     for (id, rights) in granted {
-        let name = if *id == PUBLIC { "" } else { roles.name(*id) };
+        let name = if *id == PUBLIC { String::new() } else { name_of(*id) };
         entries.push(format!("{name}={}/{owner}", letters(rights.held, rights.grantable)));
     }
     Some(entries)
@@ -142,19 +144,19 @@ pub(super) fn default_list(context: &Context<'_>, kind: &str, owner: RoleId) -> 
 }
 
 /// The list as an array's text.
-pub(super) fn list(roles: &Roles, object: &Object, of_owner: Privileges) -> Datum {
-    match entries(roles, object, of_owner) {
+pub(super) fn list(context: &Context<'_>, object: &Object, of_owner: Privileges) -> Datum {
+    match entries(context, object, of_owner) {
         Some(entries) => text(format!("{{{}}}", entries.join(","))),
         None => Datum::Null,
     }
 }
 
 /// Privileges on columns of a table, as psql's `\dp` shows them.
-pub(super) fn of_columns(roles: &Roles, table: &Table, between: &str) -> Option<String> {
+pub(super) fn of_columns(context: &Context<'_>, table: &Table, between: &str) -> Option<String> {
     let mut shown = Vec::new();
     for (column, described) in table.visible_columns() {
         let object = Object::Column(table.id, column as u32);
-        if let Some(entries) = entries(roles, &object, Privileges::NONE) {
+        if let Some(entries) = entries(context, &object, Privileges::NONE) {
             shown.push(format!("{}:\n  {}", described.name, entries.join("\n  ")));
         }
     }

@@ -71,6 +71,7 @@ impl SystemTables {
             "current_catalog",
             "current_role",
             "::reg",
+            "::REGCLASS",
             "OPERATOR(",
             "current_schema",
             "current_database",

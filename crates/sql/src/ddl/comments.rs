@@ -66,8 +66,7 @@ impl DdlContext<'_> {
                 }
             }
             CommentObject::Sequence => {
-                let text = names::parts(name)?.join(".");
-                relation(crate::catalog::find_sequence(self.catalog, self.search_path, &text)?.id)
+                relation(crate::catalog::find_named_sequence(self.catalog, self.search_path, name)?.id)
             }
             CommentObject::Schema => {
                 let schema = last(name)?;

@@ -263,8 +263,7 @@ impl DdlContext<'_> {
         match self.find_relation(name) {
             Ok(relation) => Ok(relation.shape().id),
             Err(error) => {
-                let text = names::parts(name)?.join(".");
-                let sequence = crate::catalog::find_sequence(self.catalog, self.search_path, &text);
+                let sequence = crate::catalog::find_named_sequence(self.catalog, self.search_path, name);
                 sequence.map(|sequence| sequence.id).map_err(|_| error)
             }
         }
@@ -393,6 +392,8 @@ impl DdlContext<'_> {
                         self.check_owner(&Object::Relation(*id))?;
                     }
                 }
+                // What is said of a table made anew was said of the old one.
+                SchemaAction::Comment(..) if replaces.is_some() => {}
                 SchemaAction::Comment(what, _) => self.check_commented(what)?,
                 // They were held against it when they were planned.
                 SchemaAction::Roles(_) => {}

@@ -246,6 +246,7 @@ pub(super) fn remade(
         follow(&mut child);
         actions.push(SchemaAction::AlterTable(child));
     }
+    actions.extend(context.catalog.comments.handed_over(&renumbered));
     let rewrite = Rewrite { from: table.clone(), to: next.id, set };
     Ok(Ddl { actions, tag: "ALTER TABLE", rewrites: Some(rewrite), ..Ddl::default() })
 }

@@ -44,8 +44,7 @@ impl DdlContext<'_> {
 
     /// ALTER SEQUENCE, and ALTER TABLE of a sequence; `None` if it is neither.
     pub(super) fn alter_sequence(&self, alter: &ast::AlterTable) -> SqlResult<Option<Ddl>> {
-        let text = names::parts(&alter.name)?.join(".");
-        let found = crate::catalog::find_sequence(self.catalog, self.search_path, &text);
+        let found = crate::catalog::find_named_sequence(self.catalog, self.search_path, &alter.name);
         let change = match alter.operations.as_slice() {
             [Operation::SetOptionsParens { options }] => crate::parse::change_of_sequence(options),
             _ => None,
@@ -139,8 +138,7 @@ impl DdlContext<'_> {
     }
 
     pub(super) fn drop_sequence(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {
-        let text = names::parts(name)?.join(".");
-        let sequence = crate::catalog::find_sequence(self.catalog, self.search_path, &text)?;
+        let sequence = crate::catalog::find_named_sequence(self.catalog, self.search_path, name)?;
         if sequence.owner.is_some() {
             return Err(SqlError::new(
                 SqlState(*b"2BP01"),

@@ -120,7 +120,7 @@ fn relations(context: &Context<'_>) -> Made {
                 Datum::Bool(table.is_some_and(|t| has_triggers(context, t))),
                 text("p"),
                 int(0),
-                privileges::list(roles, &object, of_kind),
+                privileges::list(context, &object, of_kind),
                 default.map_or(Datum::Null, text),
                 int(0),
                 int(0),

@@ -53,7 +53,7 @@ pub(super) fn database(context: &Context<'_>) -> Made {
         text("C.UTF-8"),
         Datum::Null,
         Datum::Null,
-        privileges::list(&context.catalog.roles, &Object::Database, Privileges::OF_DATABASE),
+        privileges::list(context, &Object::Database, Privileges::OF_DATABASE),
     ]);
     made
 }
