@@ -118,13 +118,15 @@ pub struct Origin {
     /// How often `setval` has moved it.
     pub times_moved: u32,
     pub value: i64,
+    /// Whether `setval` said that the value before it has been handed out.
+    pub is_called: bool,
     /// The node whose values come first, so that the one that was asked goes on with this very value.
     pub first: NodeId,
 }
 
 impl Origin {
     pub fn declared(start: i64) -> Origin {
-        Origin { times_moved: 0, value: start, first: NodeId(0) }
+        Origin { times_moved: 0, value: start, is_called: false, first: NodeId(0) }
     }
 }
 

@@ -88,15 +88,16 @@ impl Generators {
         nth.checked_mul(sequence.increment)?.checked_add(sequence.origin.value)
     }
 
-    /// A sequence that goes on with a value at this gateway, and behind it at all others.
-    pub fn moved(&self, sequence: &Sequence, value: i64) -> Sequence {
+    /// A sequence that goes on with a value at this gateway, and behind it at all others. `is_called` says whether it shows
+    /// the value before it as its last one.
+    pub fn moved(&self, sequence: &Sequence, value: i64, is_called: bool) -> Sequence {
         // A transaction that was undone may have counted from an origin that nobody else knows.
         let sequences = self.sequences.lock().expect("no panic while counting");
         let counted = sequences.keys().filter(|(id, _)| *id == sequence.id).map(|(_, times)| *times).max();
         let kept = self.kept.as_ref().and_then(|kept| kept.times_moved(sequence.id));
         let known = counted.max(kept).unwrap_or(0).max(sequence.origin.times_moved);
         let times_moved = known + 1;
-        Sequence { origin: Origin { times_moved, value, first: self.node }, ..sequence.clone() }
+        Sequence { origin: Origin { times_moved, value, is_called, first: self.node }, ..sequence.clone() }
     }
 
     /// The next value of a sequence. Gateways take turns in blocks that follow from the node's

@@ -227,19 +227,23 @@ impl Expansion<'_> {
         if !check.catalog.roles.may(check.standing, &object, base::roles::Privileges::SELECT) {
             return Err(crate::privileges::denied("sequence", &sequence.name));
         }
-        let handed_out = self.generators.handed_out(sequence);
-        let known = handed_out.unwrap_or(sequence.origin.value);
+        let origin = sequence.origin;
+        let before = origin.is_called.then(|| origin.value.checked_sub(sequence.increment)).flatten();
+        let handed_out = self.generators.handed_out(sequence).or(before);
+        let known = handed_out.unwrap_or(origin.value);
         let is_called = handed_out.is_some();
         let owner = sequence.owner.and_then(|(table, column)| Some((check.catalog.table(table)?, column)));
         let query = match owner {
             None => format!("SELECT {known} AS last_value, 0 AS log_cnt, {is_called} AS is_called"),
             Some((table, column)) => {
                 let column = quoted(&table.columns[column].name);
-                let end = if sequence.increment > 0 { "max" } else { "min" };
-                let choose = if sequence.increment > 0 { "greatest" } else { "least" };
+                let (end, choose, reaches) = match sequence.increment > 0 {
+                    true => ("max", "greatest", ">="),
+                    false => ("min", "least", "<="),
+                };
                 format!(
                     "SELECT {choose}({end}({column}), {known}) AS last_value, 0 AS log_cnt, \
-                     count({column}) > 0 OR {is_called} AS is_called FROM {}.{}",
+                     coalesce({end}({column}) {reaches} {known}, false) OR {is_called} AS is_called FROM {}.{}",
                     quoted(&table.schema),
                     quoted(&table.name)
                 )

@@ -356,7 +356,11 @@ impl Session {
             };
             let owned: Vec<Arc<Sequence>> = catalog.sequences.values().filter(is_theirs).cloned().collect();
             let moved = |sequence: &Arc<Sequence>| {
-                SchemaAction::CreateSequence(self.gateway.node.generators.moved(sequence, sequence.start))
+                SchemaAction::CreateSequence(self.gateway.node.generators.moved(
+                    sequence,
+                    sequence.start,
+                    false,
+                ))
             };
             let actions: Vec<SchemaAction> = owned.iter().map(moved).collect();
             let known = self.known.clone();

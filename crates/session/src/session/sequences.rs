@@ -80,7 +80,7 @@ impl Session {
             let sequence = sql::catalog::find_sequence(&catalog, &self.settings.search_path, name)?;
             self.permit_set_value(&catalog, sequence)?;
             let next = next_value(sequence, value, is_called)?;
-            let moved = self.gateway.node.generators.moved(sequence, next);
+            let moved = self.gateway.node.generators.moved(sequence, next, is_called);
             let actions = vec![SchemaAction::CreateSequence(moved)];
             if self.transaction.is_some() {
                 return self.open().change_catalog(&known, &actions);

@@ -94,7 +94,7 @@ impl DdlContext<'_> {
                     None if sign.is_empty() => sequence.start,
                     None => return Err(wrong(sign.into())),
                 };
-                altered = self.generators.moved(&altered, value);
+                altered = self.generators.moved(&altered, value, false);
             } else if is(&word, "owned") && words.next_if(|t| is(t, "by")).is_some() {
                 let ident = |token: Token| match token {
                     Token::Word(word) => Ok(ast::ObjectNamePart::Identifier(word.into_ident(Span::empty()))),
