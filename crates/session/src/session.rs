@@ -218,6 +218,7 @@ impl Session {
             let plan = interrupt::for_text(self.gateway.threads(), &cancel, prepared.sql.len(), || {
                 prepared.plan(self, parameters)
             })?;
+            self.begin_statement();
             match self.run(&plan, &prepared.scalars(parameters)).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && attempt < 16 => {

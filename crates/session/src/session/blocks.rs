@@ -1,7 +1,7 @@
 //! Transaction control: how blocks begin and end, savepoints and modes.
 
 use super::Session;
-use super::settings::{REPEATABLE_READ, SERIALIZABLE};
+use super::settings::shown_level;
 use super::transaction::Transaction;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -19,26 +19,27 @@ impl Session {
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
         let now_us = self.gateway.now_us();
         let mut transaction = Transaction::new(read_only, is_implicit, now_us);
-        transaction.at_snapshot = !is_implicit && self.settings.at_snapshot();
+        if !is_implicit {
+            transaction.level = self.settings.level();
+        }
         transaction.memory = Some(self.gateway.transaction_memory());
         self.transaction = Some(transaction);
     }
 
     /// What was read and written so far without a block begins one.
     pub(super) fn make_block(&mut self) {
-        let at_snapshot = self.settings.at_snapshot();
+        let level = self.settings.level();
         let open = self.open();
         open.is_implicit = false;
-        open.at_snapshot = at_snapshot && !open.has_begun();
+        if !open.has_begun() {
+            open.level = level;
+        }
     }
 
     /// The isolation level of the open transaction, or of the block that is opened next.
     pub(super) fn isolation(&self) -> &'static str {
         let open = self.transaction.as_ref();
-        match open.map_or(self.settings.at_snapshot(), |open| open.at_snapshot) {
-            true => REPEATABLE_READ,
-            false => SERIALIZABLE,
-        }
+        shown_level(open.map_or_else(|| self.settings.level(), |open| open.level))
     }
 
     pub(super) fn block(&mut self, word: &str) -> SqlResult<&mut Transaction> {
@@ -141,6 +142,21 @@ impl Session {
         }
     }
 
+    /// The same without waiting for the node.
+    pub(super) fn drop_pin(&mut self, pin: Option<(node::request::PinId, base::Rank)>) {
+        if let Some((pin, rank)) = pin {
+            self.saw(&base::Token::at(rank));
+            self.cluster().tell(Request::Unpin(pin));
+        }
+    }
+
+    /// A client's statement begins: in a block at READ COMMITTED it reads at a new cut.
+    pub(super) fn begin_statement(&mut self) {
+        if let Some(open) = &mut self.transaction {
+            open.wants_cut = open.pin.is_some() && open.reads_anew();
+        }
+    }
+
     /// SET SESSION CHARACTERISTICS: what later blocks get.
     pub(super) fn session_modes(&mut self, modes: &[ast::TransactionMode]) -> SqlResult<()> {
         for mode in modes {
@@ -173,15 +189,15 @@ impl Session {
                     }
                 }
                 ast::TransactionMode::IsolationLevel(level) => {
-                    let at_snapshot = self.settings.gives(&level.to_string()) == REPEATABLE_READ;
+                    let level = self.settings.gives(&level.to_string());
                     let Some(transaction) = &mut self.transaction else { continue };
-                    if at_snapshot != transaction.at_snapshot && transaction.has_begun() {
+                    if level != transaction.level && transaction.has_begun() {
                         return Err(SqlError::new(
                             SqlState::ACTIVE_SQL_TRANSACTION,
                             "SET TRANSACTION ISOLATION LEVEL must be called before any query",
                         ));
                     }
-                    transaction.at_snapshot = at_snapshot;
+                    transaction.level = level;
                 }
             }
         }

@@ -65,7 +65,7 @@ impl Session {
         let level = match value.as_str() {
             "serializable" => Serializable,
             settings::REPEATABLE_READ => RepeatableRead,
-            "read committed" => ReadCommitted,
+            settings::READ_COMMITTED => ReadCommitted,
             "read uncommitted" => ReadUncommitted,
             _ => {
                 let message = format!("invalid value for parameter \"transaction_isolation\": \"{value}\"");

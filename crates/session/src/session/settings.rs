@@ -38,9 +38,20 @@ pub struct Settings {
     marked: Option<Arc<Settings>>,
 }
 
-/// What PostgreSQL calls snapshot isolation.
+/// PostgreSQL's names of levels of isolation.
+pub const READ_COMMITTED: &str = "read committed";
+const READ_UNCOMMITTED: &str = "read uncommitted";
 pub const REPEATABLE_READ: &str = "repeatable read";
-pub const SERIALIZABLE: &str = "serializable";
+const SERIALIZABLE: &str = "serializable";
+
+/// What PostgreSQL calls a level: snapshot isolation is its REPEATABLE READ.
+pub fn shown_level(level: Isolation) -> &'static str {
+    match level {
+        Isolation::ReadCommitted => READ_COMMITTED,
+        Isolation::Snapshot | Isolation::RepeatableRead => REPEATABLE_READ,
+        Isolation::Serializable => SERIALIZABLE,
+    }
+}
 
 /// A setting's name, default, whether clients are told of changes, and whether SET may change it.
 struct Spec(&'static str, &'static str, bool, bool);
@@ -147,17 +158,19 @@ impl Settings {
     pub fn merges_epochs(&self) -> bool {
         self.get("meridian.engine") == "geogauss"
     }
-    /// The level that blocks get which ask for one. With engine `geogauss` REPEATABLE READ is snapshot isolation, as
-    /// PostgreSQL's is; everything else is serializable.
-    pub fn gives(&self, asked: &str) -> &'static str {
-        match self.merges_epochs() && asked.eq_ignore_ascii_case(REPEATABLE_READ) {
-            true => REPEATABLE_READ,
-            false => SERIALIZABLE,
+    /// The level that blocks get which ask for one by its name. With engine `geogauss` REPEATABLE READ is snapshot
+    /// isolation, and READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL; with the others everything is serializable.
+    pub fn gives(&self, asked: &str) -> Isolation {
+        match asked.to_ascii_lowercase().as_str() {
+            _ if !self.merges_epochs() => Isolation::Serializable,
+            READ_COMMITTED | READ_UNCOMMITTED => Isolation::ReadCommitted,
+            REPEATABLE_READ => Isolation::Snapshot,
+            _ => Isolation::Serializable,
         }
     }
-    /// Whether new blocks have snapshot isolation.
-    pub fn at_snapshot(&self) -> bool {
-        self.get("default_transaction_isolation") == REPEATABLE_READ
+    /// The level of new blocks.
+    pub fn level(&self) -> Isolation {
+        self.gives(self.get("default_transaction_isolation"))
     }
 
     pub fn new(user: &str, engine: &str, region: &str) -> Settings {
@@ -328,10 +341,10 @@ impl Settings {
             // What is given is shown, not what is asked for.
             "default_transaction_isolation" | "transaction_isolation" => {
                 match value.to_ascii_lowercase().as_str() {
-                    "serializable" | "repeatable read" | "read committed" | "read uncommitted" => {}
+                    SERIALIZABLE | REPEATABLE_READ | READ_COMMITTED | READ_UNCOMMITTED => {}
                     _ => return Err(invalid()),
                 }
-                shown = self.gives(value).into();
+                shown = shown_level(self.gives(value)).into();
             }
             _ => {}
         }

@@ -21,7 +21,9 @@ use base::error::SqlResult;
 use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
-use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
+use base::txn::{
+    AccessMode, AccessSet, Granule, Isolation, ReadGranule, Validated, ValidatedWrite, WriteKind,
+};
 use base::{Datum, Key, Rank, Row, SqlError, TableId};
 pub(super) use changes::{Deferrals, RowChange};
 pub(super) use content::SeenRow;
@@ -53,9 +55,14 @@ pub struct Transaction {
     /// The newest cut that rows were read at.
     pub cut: Rank,
     pub read_only: bool,
-    /// It has snapshot isolation: it reads at one cut, and what it only reads may change meanwhile.
-    pub at_snapshot: bool,
-    /// What is read now is validated at snapshot isolation too: somebody relies on it.
+    /// Below SERIALIZABLE what it only reads may change meanwhile. With snapshot isolation it reads at one cut; at READ
+    /// COMMITTED each of its statements reads at a new one.
+    pub level: Isolation,
+    /// A statement has begun that is to read at a new cut.
+    pub wants_cut: bool,
+    /// The cut that rows were read at last: what is changed now was seen there.
+    pub seen_at: Rank,
+    /// What is read now is validated at every level: somebody relies on it.
     pub keeps_reads: bool,
     /// None of the statements that it will have writes, as far as they are known.
     pub only_reads: bool,
@@ -104,7 +111,9 @@ impl Transaction {
             snapshot: None,
             cut: Rank::ZERO,
             read_only,
-            at_snapshot: false,
+            level: Isolation::Serializable,
+            wants_cut: false,
+            seen_at: Rank::ZERO,
             keeps_reads: false,
             only_reads: false,
             is_implicit,
@@ -152,7 +161,7 @@ impl Transaction {
     /// Whether COMMIT has something to send: rows, or reads at several cuts, which must come out as one.
     /// What was read at one cut alone is serializable as it is.
     pub fn needs_validation(&self) -> bool {
-        self.has_writes() || self.validated_reads().any(|(_, read)| read.at != self.cut)
+        self.has_writes() || !self.reads_anew() && self.validated_reads().any(|(_, at)| at != self.cut)
     }
     /// So much to commit that it is put together aside.
     pub fn is_large(&self) -> bool {
@@ -306,7 +315,10 @@ impl Transaction {
         // A row that came and went inside the transaction was never there.
         let before = match (&old, &new) {
             (None, None) => self.buffer(at.clone(), None),
-            _ => self.buffer(at.clone(), Some(Buffered { table: table.clone(), old, new })),
+            _ => {
+                let seen_at = self.writes.get(&at).map_or(self.seen_at, |before| before.seen_at);
+                self.buffer(at.clone(), Some(Buffered { table: table.clone(), old, new, seen_at }))
+            }
         };
         self.undo.push((at, before, bytes));
         Ok(())
@@ -343,6 +355,7 @@ impl Transaction {
                         table: table.clone(),
                         old: buffered.old.as_ref().map(follow),
                         new: buffered.new.as_ref().map(follow),
+                        seen_at: buffered.seen_at,
                     };
                     self.buffer(at.clone(), Some(next))
                 }
@@ -393,14 +406,14 @@ impl Transaction {
     pub fn validated(&self, topology: &Topology) -> (Validated, AccessSet) {
         let mut access = AccessSet::default();
         let mut reads = Vec::with_capacity(self.reads.len());
-        for ((partition, table, range, columns), read) in self.validated_reads() {
+        for ((partition, table, range, columns), at) in self.validated_reads() {
             access.add(*partition, Granule::of(*table, range.clone()), AccessMode::Read);
             reads.push(ReadGranule {
                 partition: *partition,
                 table: *table,
                 range: range.clone(),
                 columns: columns.as_deref().cloned(),
-                at: read.at,
+                at,
             });
         }
         let mut writes = Vec::with_capacity(self.writes.len());
@@ -428,17 +441,12 @@ impl Transaction {
                 _ => homes.iter().for_each(|p| access.write_key(*p, table.id, key.clone())),
             }
             if self.forgets_reads() && buffered.old.is_some() {
-                // The first committer wins: a row that is written is as it was in the block's snapshot.
+                // A row that is written is as it was in the block's snapshot, or as the statement saw it that changed it.
+                let at = if self.reads_anew() { buffered.seen_at } else { self.cut };
                 for &partition in &homes {
                     let range = KeyRange::point(key.clone());
                     access.add(partition, Granule::of(table.id, range.clone()), AccessMode::Read);
-                    reads.push(ReadGranule {
-                        partition,
-                        table: table.id,
-                        range,
-                        columns: None,
-                        at: self.cut,
-                    });
+                    reads.push(ReadGranule { partition, table: table.id, range, columns: None, at });
                 }
             }
             let kind = if buffered.old.is_none() { WriteKind::Insert } else { WriteKind::Put };

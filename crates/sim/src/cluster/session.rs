@@ -15,7 +15,7 @@ use base::cut::Consistency;
 use base::process::Process;
 use base::rng::Rng;
 use base::time::MS;
-use base::txn::{ClientRequest, Outcome, Submission};
+use base::txn::{ClientRequest, Isolation, Outcome, Submission};
 use base::{NodeId, RequestId, SqlError, SqlState, Time, Token};
 use node::request::{PinId, ReadRows, Reply, Request, Submitted};
 use seeing::{columns_of, lose_plan, seen_rows};
@@ -47,8 +47,8 @@ pub struct Habits {
     pub weights: [u64; 7],
     /// Rows are read at nodes that keep columns, and replicas of rows with them.
     pub at_replicas: bool,
-    /// Blocks are submitted without what they only read.
-    pub forgets_reads: bool,
+    /// Blocks are submitted as SQL does at this level.
+    pub blocks: Isolation,
     /// Whether one-shot transactions are repeated, at another gateway, when theirs is lost.
     pub repeats: bool,
 }
@@ -125,6 +125,8 @@ enum Doing {
 #[derive(Clone, Copy)]
 enum Pinned {
     Write,
+    /// A second statement of the block at READ COMMITTED: it has read before.
+    WriteAnew,
     ReadOnly,
     Compare,
 }
