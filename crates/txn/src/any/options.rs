@@ -148,12 +148,19 @@ impl EngineOptions {
                 records: Some(caerus::Records::default()),
                 ..options
             }),
-            other => other,
+            EngineOptions::Geogauss(options) => {
+                EngineOptions::Geogauss(geogauss::Options { records: true, ..options })
+            }
+            EngineOptions::Perseus(_) => self,
         }
     }
     /// Whether nodes come back with records; otherwise their inputs are to be logged.
     pub fn keeps_records(&self) -> bool {
-        matches!(self, EngineOptions::Caerus(options) if options.records.is_some())
+        match self {
+            EngineOptions::Caerus(options) => options.records.is_some(),
+            EngineOptions::Geogauss(options) => options.records,
+            EngineOptions::Perseus(_) => false,
+        }
     }
     pub fn kind(&self) -> EngineKind {
         match self {

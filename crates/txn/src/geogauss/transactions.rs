@@ -158,6 +158,7 @@ impl Geogauss {
             false => (open, self.outbox.enter(payload.clone())),
         };
         self.inbox.write_set(now, (me.node, me), epoch, number, payload.clone());
+        self.record_write_set((epoch, number), &payload, out);
         self.tell_all(now, &Message::WriteSet { of: me, epoch, number, payload: payload.clone() }, out);
         if self.cluster.options.planted(Mutant::AnswerEarly) && outcome.is_committed() {
             let rank = self.clock.rank(epoch);
