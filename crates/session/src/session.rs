@@ -10,6 +10,7 @@ mod computed;
 mod copying;
 mod create_as;
 mod cursor;
+mod cuts;
 mod ddl;
 mod explain;
 mod foreign_keys;
@@ -316,14 +317,6 @@ impl Session {
         }
     }
 
-    pub fn transaction_status(&self) -> TransactionStatus {
-        match &self.transaction {
-            Some(t) if t.is_implicit => TransactionStatus::Idle,
-            Some(t) if t.has_failed => TransactionStatus::Failed,
-            Some(_) => TransactionStatus::InTransaction,
-            None => TransactionStatus::Idle,
-        }
-    }
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }

@@ -15,12 +15,21 @@ impl Session {
         self.transaction.as_mut().expect("an open transaction")
     }
 
+    pub fn transaction_status(&self) -> TransactionStatus {
+        match &self.transaction {
+            Some(t) if t.is_implicit => TransactionStatus::Idle,
+            Some(t) if t.has_failed => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::InTransaction,
+            None => TransactionStatus::Idle,
+        }
+    }
+
     /// Opens a transaction.
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
         let now_us = self.gateway.now_us();
         let mut transaction = Transaction::new(read_only, is_implicit, now_us);
         if !is_implicit {
-            transaction.level = self.settings.level();
+            transaction.reading.level = self.settings.level();
         }
         transaction.memory = Some(self.gateway.transaction_memory());
         self.transaction = Some(transaction);
@@ -32,14 +41,14 @@ impl Session {
         let open = self.open();
         open.is_implicit = false;
         if !open.has_begun() {
-            open.level = level;
+            open.reading.level = level;
         }
     }
 
     /// The isolation level of the open transaction, or of the block that is opened next.
     pub(super) fn isolation(&self) -> &'static str {
         let open = self.transaction.as_ref();
-        shown_level(open.map_or_else(|| self.settings.level(), |open| open.level))
+        shown_level(open.map_or_else(|| self.settings.level(), |open| open.reading.level))
     }
 
     pub(super) fn block(&mut self, word: &str) -> SqlResult<&mut Transaction> {
@@ -142,21 +151,6 @@ impl Session {
         }
     }
 
-    /// The same without waiting for the node.
-    pub(super) fn drop_pin(&mut self, pin: Option<(node::request::PinId, base::Rank)>) {
-        if let Some((pin, rank)) = pin {
-            self.saw(&base::Token::at(rank));
-            self.cluster().tell(Request::Unpin(pin));
-        }
-    }
-
-    /// A client's statement begins: in a block at READ COMMITTED it reads at a new cut.
-    pub(super) fn begin_statement(&mut self) {
-        if let Some(open) = &mut self.transaction {
-            open.wants_cut = open.pin.is_some() && open.reads_anew();
-        }
-    }
-
     /// SET SESSION CHARACTERISTICS: what later blocks get.
     pub(super) fn session_modes(&mut self, modes: &[ast::TransactionMode]) -> SqlResult<()> {
         for mode in modes {
@@ -191,13 +185,13 @@ impl Session {
                 ast::TransactionMode::IsolationLevel(level) => {
                     let level = self.settings.gives(&level.to_string());
                     let Some(transaction) = &mut self.transaction else { continue };
-                    if level != transaction.level && transaction.has_begun() {
+                    if level != transaction.reading.level && transaction.has_begun() {
                         return Err(SqlError::new(
                             SqlState::ACTIVE_SQL_TRANSACTION,
                             "SET TRANSACTION ISOLATION LEVEL must be called before any query",
                         ));
                     }
-                    transaction.level = level;
+                    transaction.reading.level = level;
                 }
             }
         }

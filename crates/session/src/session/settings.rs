@@ -1,11 +1,13 @@
 //! A session's settings: SET, SHOW, RESET.
 
 pub mod durations;
+mod levels;
 mod undo;
 
 use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
 use base::{Rank, SqlError, Token};
+pub use levels::{READ_COMMITTED, READ_UNCOMMITTED, REPEATABLE_READ, SERIALIZABLE, shown_level};
 use node::ReadPolicy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,21 +38,6 @@ pub struct Settings {
     before: Option<Box<undo::Before>>,
     /// A copy of what they are, until they change.
     marked: Option<Arc<Settings>>,
-}
-
-/// PostgreSQL's names of levels of isolation.
-pub const READ_COMMITTED: &str = "read committed";
-const READ_UNCOMMITTED: &str = "read uncommitted";
-pub const REPEATABLE_READ: &str = "repeatable read";
-const SERIALIZABLE: &str = "serializable";
-
-/// What PostgreSQL calls a level: snapshot isolation is its REPEATABLE READ.
-pub fn shown_level(level: Isolation) -> &'static str {
-    match level {
-        Isolation::ReadCommitted => READ_COMMITTED,
-        Isolation::Snapshot | Isolation::RepeatableRead => REPEATABLE_READ,
-        Isolation::Serializable => SERIALIZABLE,
-    }
 }
 
 /// A setting's name, default, whether clients are told of changes, and whether SET may change it.
@@ -158,21 +145,6 @@ impl Settings {
     pub fn merges_epochs(&self) -> bool {
         self.get("meridian.engine") == "geogauss"
     }
-    /// The level that blocks get which ask for one by its name. With engine `geogauss` REPEATABLE READ is snapshot
-    /// isolation, and READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL; with the others everything is serializable.
-    pub fn gives(&self, asked: &str) -> Isolation {
-        match asked.to_ascii_lowercase().as_str() {
-            _ if !self.merges_epochs() => Isolation::Serializable,
-            READ_COMMITTED | READ_UNCOMMITTED => Isolation::ReadCommitted,
-            REPEATABLE_READ => Isolation::Snapshot,
-            _ => Isolation::Serializable,
-        }
-    }
-    /// The level of new blocks.
-    pub fn level(&self) -> Isolation {
-        self.gives(self.get("default_transaction_isolation"))
-    }
-
     pub fn new(user: &str, engine: &str, region: &str) -> Settings {
         let mut values: BTreeMap<&'static str, String> =
             SPECS.iter().map(|s| (s.0, s.1.to_string())).collect();

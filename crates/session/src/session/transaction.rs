@@ -21,15 +21,14 @@ use base::error::SqlResult;
 use base::key::KeyRange;
 use base::schema::{Index, SchemaAction, Table};
 use base::topology::Topology;
-use base::txn::{
-    AccessMode, AccessSet, Granule, Isolation, ReadGranule, Validated, ValidatedWrite, WriteKind,
-};
+use base::txn::{AccessMode, AccessSet, Granule, ReadGranule, Validated, ValidatedWrite, WriteKind};
 use base::{Datum, Key, Rank, Row, SqlError, TableId};
 pub(super) use changes::{Deferrals, RowChange};
 pub(super) use content::SeenRow;
 use content::{Buffered, Content};
 use entries::Entries;
 use node::request::PinId;
+pub use reads::Reading;
 use reads::{ReadKey, WasRead};
 use sql::lower::access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,15 +54,7 @@ pub struct Transaction {
     /// The newest cut that rows were read at.
     pub cut: Rank,
     pub read_only: bool,
-    /// Below SERIALIZABLE what it only reads may change meanwhile. With snapshot isolation it reads at one cut; at READ
-    /// COMMITTED each of its statements reads at a new one.
-    pub level: Isolation,
-    /// A statement has begun that is to read at a new cut.
-    pub wants_cut: bool,
-    /// The cut that rows were read at last: what is changed now was seen there.
-    pub seen_at: Rank,
-    /// What is read now is validated at every level: somebody relies on it.
-    pub keeps_reads: bool,
+    pub reading: Reading,
     /// None of the statements that it will have writes, as far as they are known.
     pub only_reads: bool,
     /// Made by a simple query of several statements, or by one statement that has to read before it writes.
@@ -111,10 +102,7 @@ impl Transaction {
             snapshot: None,
             cut: Rank::ZERO,
             read_only,
-            level: Isolation::Serializable,
-            wants_cut: false,
-            seen_at: Rank::ZERO,
-            keeps_reads: false,
+            reading: Reading::default(),
             only_reads: false,
             is_implicit,
             has_failed: false,
@@ -316,7 +304,7 @@ impl Transaction {
         let before = match (&old, &new) {
             (None, None) => self.buffer(at.clone(), None),
             _ => {
-                let seen_at = self.writes.get(&at).map_or(self.seen_at, |before| before.seen_at);
+                let seen_at = self.writes.get(&at).map_or(self.reading.seen_at, |before| before.seen_at);
                 self.buffer(at.clone(), Some(Buffered { table: table.clone(), old, new, seen_at }))
             }
         };

@@ -124,9 +124,8 @@ enum Doing {
 
 #[derive(Clone, Copy)]
 enum Pinned {
-    Write,
-    /// A second statement of the block at READ COMMITTED: it has read before.
-    WriteAnew,
+    /// Whether it is the second statement, at READ COMMITTED.
+    Write(bool),
     ReadOnly,
     Compare,
 }
@@ -163,8 +162,7 @@ impl Session {
             Consistency::Session | Consistency::Stale => loaded.clone(),
         };
         let left = habits.operations;
-        let sources = Vec::new();
-        let (doing, analyst) = (Doing::Nothing, at);
+        let (doing, analyst, sources) = (Doing::Nothing, at, Vec::new());
         Session {
             id,
             layout,
@@ -225,9 +223,9 @@ impl Session {
                 let then = match (kind, self.rng.below(4)) {
                     (6, _) => Pinned::Compare,
                     (_, 0) => Pinned::ReadOnly,
-                    _ => Pinned::Write,
+                    _ => Pinned::Write(false),
                 };
-                let entry = self.begin(now, matches!(then, Pinned::Write));
+                let entry = self.begin(now, matches!(then, Pinned::Write(_)));
                 self.doing = Doing::Pinning { entry, then };
                 let consistency = self.habits.consistency;
                 out.ask(self.at, Request::Pin { consistency, token: self.token.clone() });

@@ -18,17 +18,31 @@ pub(super) struct WasRead {
     kept_at: Option<Rank>,
 }
 
+/// How a transaction reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// Below SERIALIZABLE what it only reads may change meanwhile. With snapshot isolation it reads at one cut; at READ
+    /// COMMITTED each of its statements reads at a new one.
+    pub level: Isolation,
+    /// A statement has begun that is to read at a new cut.
+    pub wants_cut: bool,
+    /// The cut that rows were read at last: what is changed now was seen there.
+    pub seen_at: Rank,
+    /// What is read now is validated at every level: somebody relies on it.
+    pub keeps: bool,
+}
+
 /// What an entry of what was read takes.
 const READ_BYTES: usize = 200;
 
 impl Transaction {
     /// Whether what it only reads may change. A change of the catalog rests on all that it has read.
     pub(super) fn forgets_reads(&self) -> bool {
-        self.level < Isolation::Serializable && self.catalog.is_none()
+        self.reading.level < Isolation::Serializable && self.catalog.is_none()
     }
     /// Whether each of its statements reads at a cut of its own.
     pub fn reads_anew(&self) -> bool {
-        self.level == Isolation::ReadCommitted && self.catalog.is_none()
+        self.reading.level == Isolation::ReadCommitted && self.catalog.is_none()
     }
     /// Whether COMMIT will ask whether something has changed since an earlier cut.
     pub fn rests_on_its_cuts(&self) -> bool {
@@ -66,7 +80,7 @@ impl Transaction {
         let read = (partition, table, range, columns.cloned());
         let read = self.reads.entry(read).or_insert(WasRead { at, kept_at: None });
         read.at = at.min(read.at);
-        if self.keeps_reads {
+        if self.reading.keeps {
             read.kept_at = Some(read.kept_at.map_or(at, |kept_at| at.min(kept_at)));
         }
         if self.reads.len() > count
@@ -79,8 +93,8 @@ impl Transaction {
 
     /// The same for what has to be unchanged at every level: that there was no row in the way of a new one.
     pub fn record_kept(&mut self, partition: PartitionId, table: TableId, range: KeyRange, at: Rank) {
-        let before = std::mem::replace(&mut self.keeps_reads, true);
+        let before = std::mem::replace(&mut self.reading.keeps, true);
         self.record_read(partition, table, range, None, at);
-        self.keeps_reads = before;
+        self.reading.keeps = before;
     }
 }

@@ -124,14 +124,14 @@ impl Session {
                 out.ask(self.at, Request::Unpin(pin));
                 self.doing = Doing::Unpinning;
             }
-            Pinned::Write if self.habits.blocks == Isolation::ReadCommitted => {
+            Pinned::Write(false) if self.habits.blocks == Isolation::ReadCommitted => {
                 seen.iter().for_each(|(target, rows)| self.book.open().read(entry, target, rows));
                 let reads = targets.iter().map(|t| self.layout.row_read(t)).collect();
                 let (consistency, token) = (self.habits.consistency, self.token.clone());
                 out.ask(self.at, Request::ReadRows(ReadRows { at: None, consistency, token, reads }));
-                self.doing = Doing::Reading { entry, pin, targets, then: Pinned::WriteAnew };
+                self.doing = Doing::Reading { entry, pin, targets, then: Pinned::Write(true) };
             }
-            Pinned::Write | Pinned::WriteAnew => {
+            Pinned::Write(_) => {
                 let writes = self.choose_writes(&seen);
                 let mut book = self.book.open();
                 seen.iter().for_each(|(target, rows)| book.read(entry, target, rows));
