@@ -1,8 +1,8 @@
 //! Transaction control: how blocks begin and end, savepoints and modes.
 
-use super::Session;
 use super::settings::shown_level;
 use super::transaction::Transaction;
+use super::{Session, TransactionStatus};
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use base::txn::TxnProgram;

@@ -1,8 +1,8 @@
 //! Reads by rows, at a cut of their own or at the open transaction's.
 
+use super::Session;
 use super::transaction::{SeenRow, Transaction};
 use super::turns::READS_AT_ONCE;
-use super::{Session, wrong_reply};
 use crate::response::{Response, RowStream, Rows};
 use base::error::SqlResult;
 use base::expr::Expr;

@@ -186,6 +186,15 @@ impl Geogauss {
         self.look(now, out);
     }
 
+    /// The same in a former life: it comes back with its seat, and goes on from there.
+    pub(super) fn was_let_in(&mut self, from: Epoch) {
+        self.life.joining = Some(Joining::let_in(self.gateway.incarnation(), from));
+    }
+    /// In a former life it had come back from whatever it had lost before.
+    pub(super) fn had_come_back(&mut self) {
+        self.life.joining = None;
+    }
+
     /// Serves clients again, once it knows what was answered before.
     pub(super) fn serve_again(&mut self, now: Time) {
         let published = self.published.epoch();

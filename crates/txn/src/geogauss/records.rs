@@ -26,7 +26,7 @@
 //! that others took from here.
 
 use super::inbox::Inbox;
-use super::joining::{Image, Joining};
+use super::joining::Image;
 use super::membership::{Ballot, Change, Membership};
 use super::message::{Epoch, Message, Payload, Seat, Segment};
 use super::options::Mutant;
@@ -257,8 +257,8 @@ impl Geogauss {
         self.membership.come_back(seat, vote.clone(), incarnations, self.gateway.incarnation());
         self.inbox = Inbox::copied(image.arrived, self.cluster.options.planted(Mutant::IgnoreCounts));
         if let Some(me) = seat {
-            // Only a member that serves clients writes one: it has come back from whatever it had lost before.
-            (self.life.joining, self.life.failed) = (None, None);
+            // Only a member that serves clients writes one.
+            self.had_come_back();
             for segment in closing {
                 _ = self.inbox.end_of_epoch(Time::ZERO, (me.node, me), segment);
             }
@@ -306,7 +306,7 @@ impl Geogauss {
                 self.membership.sit();
                 self.outbox = Outbox::default();
                 self.clock.begin_at(from);
-                self.life.joining = Some(Joining::let_in(self.gateway.incarnation(), from));
+                self.was_let_in(from);
             }
             (COPIED, VERSION) => {
                 let (is_first, partition, bytes): (bool, PartitionId, Vec<u8>) =

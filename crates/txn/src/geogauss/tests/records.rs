@@ -3,7 +3,6 @@
 use super::judge::judge;
 use super::random::{self, Loss};
 use super::{World, panics};
-use crate::engine::Engine;
 use crate::geogauss::{Mutant, Options};
 use crate::trial::disk::{Flaw, Habits};
 use base::NodeId;
