@@ -134,11 +134,13 @@ impl EngineOptions {
                 ..options
             }),
             EngineOptions::Perseus(options) => EngineOptions::Perseus(options),
-            EngineOptions::Geogauss(options) => EngineOptions::Geogauss(geogauss::Options {
-                idle_every_ns: idle_ns,
-                beat_ns: options.beat_ns.max(idle_ns),
-                ..options
-            }),
+            EngineOptions::Geogauss(options) => {
+                // Each time that epochs are closed is a record of every member.
+                let least_ns = if options.records { geogauss::options::IDLE_RECORDED_NS } else { 0 };
+                let idle_every_ns = idle_ns.max(least_ns);
+                let beat_ns = options.beat_ns.max(idle_every_ns);
+                EngineOptions::Geogauss(geogauss::Options { idle_every_ns, beat_ns, ..options })
+            }
         }
     }
     /// What nodes have to remember beyond their processes is recorded, if the engine can.

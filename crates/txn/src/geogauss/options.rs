@@ -5,6 +5,9 @@ use base::time::{MS, SECOND};
 use base::topology::Topology;
 use base::{SqlError, SqlState};
 
+/// Idle members that record close their epochs no more often than this.
+pub const IDLE_RECORDED_NS: u64 = 250 * MS;
+
 /// How the engine behaves; the same at every node of a cluster. The defaults are what a cluster should run.
 #[derive(Clone, Debug)]
 pub struct Options {
