@@ -8,6 +8,7 @@
 //! the stream); giving up old versions. The bound is what the rows alone take: the same write sets installed into the same rows,
 //! in the same order, with nothing decided. Both run in this process, one after the other.
 
+#[allow(dead_code, reason = "of what measurements share it needs a part")]
 mod common;
 
 use base::codec;
