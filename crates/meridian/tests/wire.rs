@@ -34,6 +34,8 @@ mod engines;
 mod expressions;
 #[path = "wire/full_disk.rs"]
 mod full_disk;
+#[path = "wire/isolation.rs"]
+mod isolation;
 #[path = "wire/memory.rs"]
 mod memory;
 #[path = "wire/named.rs"]

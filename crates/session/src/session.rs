@@ -10,6 +10,7 @@ mod computed;
 mod copying;
 mod create_as;
 mod cursor;
+mod cuts;
 mod ddl;
 mod explain;
 mod foreign_keys;
@@ -218,6 +219,7 @@ impl Session {
             let plan = interrupt::for_text(self.gateway.threads(), &cancel, prepared.sql.len(), || {
                 prepared.plan(self, parameters)
             })?;
+            self.begin_statement();
             match self.run(&plan, &prepared.scalars(parameters)).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && attempt < 16 => {
@@ -315,14 +317,6 @@ impl Session {
         }
     }
 
-    pub fn transaction_status(&self) -> TransactionStatus {
-        match &self.transaction {
-            Some(t) if t.is_implicit => TransactionStatus::Idle,
-            Some(t) if t.has_failed => TransactionStatus::Failed,
-            Some(_) => TransactionStatus::InTransaction,
-            None => TransactionStatus::Idle,
-        }
-    }
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }

@@ -20,7 +20,7 @@ use txn::perseus::printed::{self as order, Majority, Rule};
 /// The engines there are, and after a plus sign how queries are read instead of by levels: by PERSEUS' algorithm
 /// as it was published, which promises nothing, or as a baseline does; that clocks have no bound; that nodes keep what they
 /// record, and come back with it; or at which level transactions commit.
-pub const ENGINES: [&str; 19] = [
+pub const ENGINES: [&str; 20] = [
     "perseus",
     "caerus",
     "slog",
@@ -31,6 +31,7 @@ pub const ENGINES: [&str; 19] = [
     "geogauss+snapshot",
     "geogauss+repeatable-read",
     "geogauss+sql-repeatable-read",
+    "geogauss+sql-read-committed",
     "caerus+records",
     "slog+records",
     "calvin+records",
@@ -200,7 +201,8 @@ pub fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<C
         "records" => case.records = true,
         "snapshot" => case.isolation = Isolation::Snapshot,
         "repeatable-read" => case.isolation = Isolation::RepeatableRead,
-        "sql-repeatable-read" => case.forgets_reads = true,
+        "sql-repeatable-read" => case.blocks = Isolation::Snapshot,
+        "sql-read-committed" => case.blocks = Isolation::ReadCommitted,
         baseline => case.baseline = Some(Baseline::parse(baseline).ok_or_else(unknown)?),
     }
     let Case { plan, engine, unbounded_clocks, .. } = &case;

@@ -1,8 +1,8 @@
 //! Transaction control: how blocks begin and end, savepoints and modes.
 
-use super::Session;
-use super::settings::{REPEATABLE_READ, SERIALIZABLE};
+use super::settings::shown_level;
 use super::transaction::Transaction;
+use super::{Session, TransactionStatus};
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use base::txn::TxnProgram;
@@ -15,30 +15,40 @@ impl Session {
         self.transaction.as_mut().expect("an open transaction")
     }
 
+    pub fn transaction_status(&self) -> TransactionStatus {
+        match &self.transaction {
+            Some(t) if t.is_implicit => TransactionStatus::Idle,
+            Some(t) if t.has_failed => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::InTransaction,
+            None => TransactionStatus::Idle,
+        }
+    }
+
     /// Opens a transaction.
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
         let now_us = self.gateway.now_us();
         let mut transaction = Transaction::new(read_only, is_implicit, now_us);
-        transaction.at_snapshot = !is_implicit && self.settings.at_snapshot();
+        if !is_implicit {
+            transaction.reading.level = self.settings.level();
+        }
         transaction.memory = Some(self.gateway.transaction_memory());
         self.transaction = Some(transaction);
     }
 
     /// What was read and written so far without a block begins one.
     pub(super) fn make_block(&mut self) {
-        let at_snapshot = self.settings.at_snapshot();
+        let level = self.settings.level();
         let open = self.open();
         open.is_implicit = false;
-        open.at_snapshot = at_snapshot && !open.has_begun();
+        if !open.has_begun() {
+            open.reading.level = level;
+        }
     }
 
     /// The isolation level of the open transaction, or of the block that is opened next.
     pub(super) fn isolation(&self) -> &'static str {
         let open = self.transaction.as_ref();
-        match open.map_or(self.settings.at_snapshot(), |open| open.at_snapshot) {
-            true => REPEATABLE_READ,
-            false => SERIALIZABLE,
-        }
+        shown_level(open.map_or_else(|| self.settings.level(), |open| open.reading.level))
     }
 
     pub(super) fn block(&mut self, word: &str) -> SqlResult<&mut Transaction> {
@@ -173,15 +183,15 @@ impl Session {
                     }
                 }
                 ast::TransactionMode::IsolationLevel(level) => {
-                    let at_snapshot = self.settings.gives(&level.to_string()) == REPEATABLE_READ;
+                    let level = self.settings.gives(&level.to_string());
                     let Some(transaction) = &mut self.transaction else { continue };
-                    if at_snapshot != transaction.at_snapshot && transaction.has_begun() {
+                    if level != transaction.reading.level && transaction.has_begun() {
                         return Err(SqlError::new(
                             SqlState::ACTIVE_SQL_TRANSACTION,
                             "SET TRANSACTION ISOLATION LEVEL must be called before any query",
                         ));
                     }
-                    transaction.at_snapshot = at_snapshot;
+                    transaction.reading.level = level;
                 }
             }
         }

@@ -369,9 +369,9 @@ impl Session {
         for table in tables {
             let plan = ModifyPlan::delete_all(table);
             // At snapshot isolation too, no row may come meanwhile.
-            self.open().keeps_reads = true;
+            self.open().reading.keeps = true;
             let emptied = Box::pin(self.modify_rows(&plan, &[])).await;
-            self.open().keeps_reads = false;
+            self.open().reading.keeps = false;
             emptied?;
         }
         Ok(Response::Command("TRUNCATE TABLE".into()))

@@ -66,9 +66,9 @@ impl Session {
                 break;
             }
             from = self.open().mark();
-            self.open().keeps_reads = true;
+            self.open().reading.keeps = true;
             let followed = Box::pin(self.follow_references(&catalog, &changes)).await;
-            self.open().keeps_reads = false;
+            self.open().reading.keeps = false;
             followed?;
         }
         if from == mark {
@@ -100,9 +100,9 @@ impl Session {
         changes: &[RowChange],
         is_end: bool,
     ) -> SqlResult<()> {
-        self.open().keeps_reads = true;
+        self.open().reading.keeps = true;
         let checked = self.check_references(catalog, changes, is_end).await;
-        self.open().keeps_reads = false;
+        self.open().reading.keeps = false;
         checked
     }
 

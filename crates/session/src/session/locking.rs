@@ -26,12 +26,12 @@ impl Session {
         plan: &RowSelectPlan,
         wanted: &Wanted<'_>,
     ) -> SqlResult<Vec<SeenRow>> {
-        self.open().keeps_reads = plan.is_locking;
+        self.open().reading.keeps = plan.is_locking;
         let rows = match plan.lock {
             None => self.read_seen(wanted).await,
             Some(contended) => Box::pin(self.read_locked(wanted, contended)).await,
         };
-        self.open().keeps_reads = false;
+        self.open().reading.keeps = false;
         rows
     }
 

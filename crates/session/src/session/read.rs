@@ -1,16 +1,16 @@
 //! Reads by rows, at a cut of their own or at the open transaction's.
 
+use super::Session;
 use super::transaction::{SeenRow, Transaction};
 use super::turns::READS_AT_ONCE;
-use super::{Session, wrong_reply};
 use crate::response::{Response, RowStream, Rows};
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::key::KeyRange;
 use base::schema::{Index, Table};
-use base::txn::RowRead;
+use base::txn::{Isolation, RowRead};
 use base::{Datum, Key, PartitionId, Rank, Row};
-use node::request::{PinId, ReadRows, Reply, Request};
+use node::request::ReadRows;
 use sql::lower::Projection;
 use sql::lower::bind::Binding;
 use sql::lower::keys::Reached;
@@ -114,8 +114,9 @@ impl Session {
             // The first rows of all are among the first of each range.
             limit: limit.filter(|_| plan.natural.is_some()).map(|l| l.saturating_add(offset)),
             columns: plan.columns.as_ref(),
-            // What is locked at a snapshot may stand for anything in the row: serializable blocks need no such sign.
-            is_rewritten: plan.is_locking && self.transaction.as_ref().is_some_and(|open| open.at_snapshot),
+            // What is locked below SERIALIZABLE may stand for anything in the row: serializable blocks need no such sign.
+            is_rewritten: plan.is_locking
+                && self.transaction.as_ref().is_some_and(|open| open.reading.level < Isolation::Serializable),
         };
         // The point read out of a transaction: one request, no bookkeeping.
         let rows = if self.transaction.is_none() {
@@ -194,14 +195,14 @@ impl Session {
         }
         let asked_at = match read_at {
             // A snapshot stays as it is; a row that has changed since ends the transaction when it writes it.
-            _ if transaction.at_snapshot => Some(at),
+            _ if transaction.reading.level == Isolation::Snapshot => Some(at),
             ReadAt::Cut => Some(at),
             ReadAt::NewCut => None,
             ReadAt::Rank(rank) => Some(rank.max(at)),
         };
         let (at, answered) = self.request_rows_at(reads, asked_at).await?;
         let open = self.open();
-        open.cut = open.cut.max(at);
+        (open.cut, open.reading.seen_at) = (open.cut.max(at), at);
         for (found, rows) in found.iter_mut().filter(|f| !f.is_own).zip(answered) {
             found.rows = rows.into_iter().map(|(key, row)| wanted.seen(key, &row)).collect();
         }
@@ -313,29 +314,6 @@ impl Session {
         }
         let gateway = &self.gateway;
         self.reading.get_or_insert_with(|| gateway.rows_memory("rows that a statement reads")).grow(bytes)
-    }
-
-    /// The open transaction's cut, chosen now if there is none yet.
-    pub(super) async fn pinned(&mut self) -> SqlResult<(PinId, base::Rank)> {
-        let open = self.transaction.as_ref().expect("an open transaction");
-        if let Some((pin, _)) = open.pin {
-            open.check_snapshot()?;
-            return Ok((pin, open.cut));
-        }
-        let request = Request::Pin { consistency: self.level(), token: self.token.clone() };
-        match self.read_from_node(request).await? {
-            Reply::Pinned(pin) => {
-                let pin = pin?;
-                let since = self.gateway.cluster.now();
-                let application = self.settings.get("application_name").to_string();
-                let snapshot = self.gateway.node.snapshots.hold(pin, since, &self.login.user, application);
-                let open = self.open();
-                open.snapshot = Some(snapshot);
-                (open.pin, open.cut) = (Some(pin), pin.1);
-                Ok(pin)
-            }
-            _ => Err(wrong_reply()),
-        }
     }
 }
 

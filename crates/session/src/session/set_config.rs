@@ -63,10 +63,10 @@ impl Session {
         use ast::TransactionIsolationLevel::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
         let value = value.unwrap_or(self.settings.get("default_transaction_isolation")).to_ascii_lowercase();
         let level = match value.as_str() {
-            "serializable" => Serializable,
+            settings::SERIALIZABLE => Serializable,
             settings::REPEATABLE_READ => RepeatableRead,
-            "read committed" => ReadCommitted,
-            "read uncommitted" => ReadUncommitted,
+            settings::READ_COMMITTED => ReadCommitted,
+            settings::READ_UNCOMMITTED => ReadUncommitted,
             _ => {
                 let message = format!("invalid value for parameter \"transaction_isolation\": \"{value}\"");
                 return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));

@@ -1,11 +1,13 @@
 //! A session's settings: SET, SHOW, RESET.
 
 pub mod durations;
+mod levels;
 mod undo;
 
 use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
 use base::{Rank, SqlError, Token};
+pub use levels::{READ_COMMITTED, READ_UNCOMMITTED, REPEATABLE_READ, SERIALIZABLE, shown_level};
 use node::ReadPolicy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,10 +39,6 @@ pub struct Settings {
     /// A copy of what they are, until they change.
     marked: Option<Arc<Settings>>,
 }
-
-/// What PostgreSQL calls snapshot isolation.
-pub const REPEATABLE_READ: &str = "repeatable read";
-pub const SERIALIZABLE: &str = "serializable";
 
 /// A setting's name, default, whether clients are told of changes, and whether SET may change it.
 struct Spec(&'static str, &'static str, bool, bool);
@@ -147,19 +145,6 @@ impl Settings {
     pub fn merges_epochs(&self) -> bool {
         self.get("meridian.engine") == "geogauss"
     }
-    /// The level that blocks get which ask for one. With engine `geogauss` REPEATABLE READ is snapshot isolation, as
-    /// PostgreSQL's is; everything else is serializable.
-    pub fn gives(&self, asked: &str) -> &'static str {
-        match self.merges_epochs() && asked.eq_ignore_ascii_case(REPEATABLE_READ) {
-            true => REPEATABLE_READ,
-            false => SERIALIZABLE,
-        }
-    }
-    /// Whether new blocks have snapshot isolation.
-    pub fn at_snapshot(&self) -> bool {
-        self.get("default_transaction_isolation") == REPEATABLE_READ
-    }
-
     pub fn new(user: &str, engine: &str, region: &str) -> Settings {
         let mut values: BTreeMap<&'static str, String> =
             SPECS.iter().map(|s| (s.0, s.1.to_string())).collect();
@@ -328,10 +313,10 @@ impl Settings {
             // What is given is shown, not what is asked for.
             "default_transaction_isolation" | "transaction_isolation" => {
                 match value.to_ascii_lowercase().as_str() {
-                    "serializable" | "repeatable read" | "read committed" | "read uncommitted" => {}
+                    SERIALIZABLE | REPEATABLE_READ | READ_COMMITTED | READ_UNCOMMITTED => {}
                     _ => return Err(invalid()),
                 }
-                shown = self.gives(value).into();
+                shown = shown_level(self.gives(value)).into();
             }
             _ => {}
         }

@@ -99,6 +99,7 @@ impl Session {
             let plan = interrupt::for_text(self.gateway.threads(), &cancel, bytes, || {
                 Prepared::plan_once(self, &statement)
             })?;
+            self.begin_statement();
             match self.run(&plan, &[]).await {
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && retries < 16 => {
                     retries += 1;

@@ -28,6 +28,7 @@ pub(super) use content::SeenRow;
 use content::{Buffered, Content};
 use entries::Entries;
 use node::request::PinId;
+pub use reads::Reading;
 use reads::{ReadKey, WasRead};
 use sql::lower::access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,10 +54,7 @@ pub struct Transaction {
     /// The newest cut that rows were read at.
     pub cut: Rank,
     pub read_only: bool,
-    /// It has snapshot isolation: it reads at one cut, and what it only reads may change meanwhile.
-    pub at_snapshot: bool,
-    /// What is read now is validated at snapshot isolation too: somebody relies on it.
-    pub keeps_reads: bool,
+    pub reading: Reading,
     /// None of the statements that it will have writes, as far as they are known.
     pub only_reads: bool,
     /// Made by a simple query of several statements, or by one statement that has to read before it writes.
@@ -104,8 +102,7 @@ impl Transaction {
             snapshot: None,
             cut: Rank::ZERO,
             read_only,
-            at_snapshot: false,
-            keeps_reads: false,
+            reading: Reading::default(),
             only_reads: false,
             is_implicit,
             has_failed: false,
@@ -152,7 +149,7 @@ impl Transaction {
     /// Whether COMMIT has something to send: rows, or reads at several cuts, which must come out as one.
     /// What was read at one cut alone is serializable as it is.
     pub fn needs_validation(&self) -> bool {
-        self.has_writes() || self.validated_reads().any(|(_, read)| read.at != self.cut)
+        self.has_writes() || !self.reads_anew() && self.validated_reads().any(|(_, at)| at != self.cut)
     }
     /// So much to commit that it is put together aside.
     pub fn is_large(&self) -> bool {
@@ -306,7 +303,10 @@ impl Transaction {
         // A row that came and went inside the transaction was never there.
         let before = match (&old, &new) {
             (None, None) => self.buffer(at.clone(), None),
-            _ => self.buffer(at.clone(), Some(Buffered { table: table.clone(), old, new })),
+            _ => {
+                let seen_at = self.writes.get(&at).map_or(self.reading.seen_at, |before| before.seen_at);
+                self.buffer(at.clone(), Some(Buffered { table: table.clone(), old, new, seen_at }))
+            }
         };
         self.undo.push((at, before, bytes));
         Ok(())
@@ -343,6 +343,7 @@ impl Transaction {
                         table: table.clone(),
                         old: buffered.old.as_ref().map(follow),
                         new: buffered.new.as_ref().map(follow),
+                        seen_at: buffered.seen_at,
                     };
                     self.buffer(at.clone(), Some(next))
                 }
@@ -393,14 +394,14 @@ impl Transaction {
     pub fn validated(&self, topology: &Topology) -> (Validated, AccessSet) {
         let mut access = AccessSet::default();
         let mut reads = Vec::with_capacity(self.reads.len());
-        for ((partition, table, range, columns), read) in self.validated_reads() {
+        for ((partition, table, range, columns), at) in self.validated_reads() {
             access.add(*partition, Granule::of(*table, range.clone()), AccessMode::Read);
             reads.push(ReadGranule {
                 partition: *partition,
                 table: *table,
                 range: range.clone(),
                 columns: columns.as_deref().cloned(),
-                at: read.at,
+                at,
             });
         }
         let mut writes = Vec::with_capacity(self.writes.len());
@@ -428,17 +429,12 @@ impl Transaction {
                 _ => homes.iter().for_each(|p| access.write_key(*p, table.id, key.clone())),
             }
             if self.forgets_reads() && buffered.old.is_some() {
-                // The first committer wins: a row that is written is as it was in the block's snapshot.
+                // A row that is written is as it was in the block's snapshot, or as the statement saw it that changed it.
+                let at = if self.reads_anew() { buffered.seen_at } else { self.cut };
                 for &partition in &homes {
                     let range = KeyRange::point(key.clone());
                     access.add(partition, Granule::of(table.id, range.clone()), AccessMode::Read);
-                    reads.push(ReadGranule {
-                        partition,
-                        table: table.id,
-                        range,
-                        columns: None,
-                        at: self.cut,
-                    });
+                    reads.push(ReadGranule { partition, table: table.id, range, columns: None, at });
                 }
             }
             let kind = if buffered.old.is_none() { WriteKind::Insert } else { WriteKind::Put };

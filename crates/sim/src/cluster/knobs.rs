@@ -184,7 +184,7 @@ impl Knobs {
             ],
             // Names cost bytes; where no gateway is lost few repeat.
             at_replicas: case.replicas.is_some(),
-            forgets_reads: case.forgets_reads,
+            blocks: case.blocks,
             repeats: case.plan.mix.takes_gateways() || names(case),
         };
         let moves = match case.engine {

@@ -56,8 +56,9 @@ pub struct Case {
     pub unbounded_clocks: bool,
     /// At which level transactions commit; below SERIALIZABLE with engine `geogauss` only.
     pub isolation: Isolation,
-    /// Blocks are submitted as SQL does at REPEATABLE READ: without what they only read (engine `geogauss`).
-    pub forgets_reads: bool,
+    /// Blocks are submitted as SQL does at this level: below SERIALIZABLE without what they only read, at READ COMMITTED
+    /// after a second look at a cut of its own (engine `geogauss`).
+    pub blocks: Isolation,
     /// Nodes keep what they record, and come back with it.
     pub records: bool,
     /// Sessions live in regions, whatever the seed says: they share nothing with those of other regions, and it takes
@@ -97,7 +98,7 @@ impl Case {
             replicas: None,
             unbounded_clocks: false,
             isolation: Isolation::Serializable,
-            forgets_reads: false,
+            blocks: Isolation::Serializable,
             records: false,
             in_regions: false,
             threads: 1,
@@ -144,10 +145,10 @@ impl Case {
     }
     /// What is left of any promise where transactions commit below SERIALIZABLE.
     fn at_most(&self) -> Option<Guarantee> {
-        match self.isolation {
+        match self.isolation.min(self.blocks) {
             Isolation::ReadCommitted => Some(Guarantee::ReadCommitted),
             Isolation::Snapshot | Isolation::RepeatableRead => Some(Guarantee::SnapshotIsolation),
-            Isolation::Serializable => self.forgets_reads.then_some(Guarantee::SnapshotIsolation),
+            Isolation::Serializable => None,
         }
     }
     /// What transactions alone are held against.

@@ -15,7 +15,7 @@ use base::cut::Consistency;
 use base::process::Process;
 use base::rng::Rng;
 use base::time::MS;
-use base::txn::{ClientRequest, Outcome, Submission};
+use base::txn::{ClientRequest, Isolation, Outcome, Submission};
 use base::{NodeId, RequestId, SqlError, SqlState, Time, Token};
 use node::request::{PinId, ReadRows, Reply, Request, Submitted};
 use seeing::{columns_of, lose_plan, seen_rows};
@@ -47,8 +47,8 @@ pub struct Habits {
     pub weights: [u64; 7],
     /// Rows are read at nodes that keep columns, and replicas of rows with them.
     pub at_replicas: bool,
-    /// Blocks are submitted without what they only read.
-    pub forgets_reads: bool,
+    /// Blocks are submitted as SQL does at this level.
+    pub blocks: Isolation,
     /// Whether one-shot transactions are repeated, at another gateway, when theirs is lost.
     pub repeats: bool,
 }
@@ -124,7 +124,8 @@ enum Doing {
 
 #[derive(Clone, Copy)]
 enum Pinned {
-    Write,
+    /// Whether it is the second statement, at READ COMMITTED.
+    Write(bool),
     ReadOnly,
     Compare,
 }
@@ -161,8 +162,7 @@ impl Session {
             Consistency::Session | Consistency::Stale => loaded.clone(),
         };
         let left = habits.operations;
-        let sources = Vec::new();
-        let (doing, analyst) = (Doing::Nothing, at);
+        let (doing, analyst, sources) = (Doing::Nothing, at, Vec::new());
         Session {
             id,
             layout,
@@ -223,9 +223,9 @@ impl Session {
                 let then = match (kind, self.rng.below(4)) {
                     (6, _) => Pinned::Compare,
                     (_, 0) => Pinned::ReadOnly,
-                    _ => Pinned::Write,
+                    _ => Pinned::Write(false),
                 };
-                let entry = self.begin(now, matches!(then, Pinned::Write));
+                let entry = self.begin(now, matches!(then, Pinned::Write(_)));
                 self.doing = Doing::Pinning { entry, then };
                 let consistency = self.habits.consistency;
                 out.ask(self.at, Request::Pin { consistency, token: self.token.clone() });

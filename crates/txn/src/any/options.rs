@@ -134,11 +134,13 @@ impl EngineOptions {
                 ..options
             }),
             EngineOptions::Perseus(options) => EngineOptions::Perseus(options),
-            EngineOptions::Geogauss(options) => EngineOptions::Geogauss(geogauss::Options {
-                idle_every_ns: idle_ns,
-                beat_ns: options.beat_ns.max(idle_ns),
-                ..options
-            }),
+            EngineOptions::Geogauss(options) => {
+                // Each time that epochs are closed is a record of every member.
+                let least_ns = if options.records { geogauss::options::IDLE_RECORDED_NS } else { 0 };
+                let idle_every_ns = idle_ns.max(least_ns);
+                let beat_ns = options.beat_ns.max(idle_every_ns);
+                EngineOptions::Geogauss(geogauss::Options { idle_every_ns, beat_ns, ..options })
+            }
         }
     }
     /// What nodes have to remember beyond their processes is recorded, if the engine can.
@@ -148,12 +150,19 @@ impl EngineOptions {
                 records: Some(caerus::Records::default()),
                 ..options
             }),
-            other => other,
+            EngineOptions::Geogauss(options) => {
+                EngineOptions::Geogauss(geogauss::Options { records: true, ..options })
+            }
+            EngineOptions::Perseus(_) => self,
         }
     }
     /// Whether nodes come back with records; otherwise their inputs are to be logged.
     pub fn keeps_records(&self) -> bool {
-        matches!(self, EngineOptions::Caerus(options) if options.records.is_some())
+        match self {
+            EngineOptions::Caerus(options) => options.records.is_some(),
+            EngineOptions::Geogauss(options) => options.records,
+            EngineOptions::Perseus(_) => false,
+        }
     }
     pub fn kind(&self) -> EngineKind {
         match self {

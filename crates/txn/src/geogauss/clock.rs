@@ -62,6 +62,13 @@ impl EpochClock {
         (self.open, self.begun) = (from, Some(from.previous()));
     }
 
+    /// It had closed everything up to this epoch in a former life.
+    pub fn come_back(&mut self, closed: Epoch) {
+        if closed >= self.open {
+            (self.open, self.begun) = (closed.next(), Some(closed));
+        }
+    }
+
     /// Somebody works until then.
     pub fn keep_busy(&mut self, until: Time) {
         self.busy_until = self.busy_until.max(until);

@@ -90,6 +90,14 @@ impl Gateway {
         self.clock = now.0.max(self.clock + 1);
         self.clock
     }
+    /// The last reading that was given.
+    pub fn last_tick(&self) -> u64 {
+        self.clock
+    }
+    /// A former life has given this reading.
+    pub fn ticked(&mut self, clock: u64) {
+        self.clock = self.clock.max(clock);
+    }
     /// Transactions that are not answered.
     pub fn under_way(&self) -> usize {
         self.parked.len() + self.asking.len() + self.telling.len()

@@ -77,6 +77,7 @@ impl Geogauss {
         let margin = margin_ns.div_ceil(self.cluster.options.epoch_ns);
         let mut said = Vec::new();
         let decided = self.membership.propose(wish, margin, standing, &mut said);
+        self.record_vote(out);
         self.say(said, out);
         self.decided_change(now, decided, out);
     }
@@ -87,7 +88,7 @@ impl Geogauss {
             self.inbox.complete(seat) >= epoch || self.published.epoch() >= epoch
         };
         let open = self.clock.open();
-        self.membership.held().all(has).then(|| Standing { have: self.inbox.have(), open })
+        self.membership.held().all(has).then(|| Standing { have: self.told_have(), open })
     }
 
     fn say(&self, said: Said, out: &mut Out) {
@@ -117,6 +118,7 @@ impl Geogauss {
     fn apply(&mut self, now: Time, change: Change, out: &mut Out) {
         base::sometimes!("a change of the membership is applied");
         self.membership.apply(change.clone());
+        self.record_change(&change, out);
         self.government.rest();
         let published = self.published.epoch();
         if let Some(seat) = change.removed {
@@ -189,6 +191,7 @@ impl Geogauss {
             }
             _ => unreachable!("the caller looks"),
         };
+        self.record_vote(out);
         self.say(said, out);
         self.decided_change(now, decided, out);
     }

@@ -30,6 +30,8 @@ pub(super) struct Arrived {
     /// It was removed: its last epoch.
     last: Option<Epoch>,
     complete: Epoch,
+    /// The same as of when it was fetched last ([`Inbox::news`]).
+    noted: Epoch,
     /// By their first epoch, above `complete`.
     segments: BTreeMap<Epoch, Segment>,
     /// By epoch and number, not yet merged.
@@ -61,7 +63,9 @@ impl Inbox {
     }
     /// What has arrived at another node, whose state is taken over.
     pub fn copied(mut members: BTreeMap<Seat, Arrived>, ignores_counts: bool) -> Inbox {
-        members.values_mut().for_each(|arrived| (arrived.stuck_since, arrived.asked) = (None, 0));
+        for arrived in members.values_mut() {
+            (arrived.stuck_since, arrived.asked, arrived.noted) = (None, 0, arrived.complete);
+        }
         Inbox { members, refused: BTreeMap::new(), news: Vec::new(), ignores_counts }
     }
     pub fn members(&self) -> &BTreeMap<Seat, Arrived> {
@@ -76,14 +80,15 @@ impl Inbox {
 
     /// A member is let in.
     pub fn add(&mut self, seat: Seat, from: Epoch) {
-        let arrived = Arrived { from, complete: from.previous(), ..Arrived::default() };
+        let before = from.previous();
+        let arrived = Arrived { from, complete: before, noted: before, ..Arrived::default() };
         self.members.insert(seat, arrived);
     }
     /// A member is removed: what it sent after its last epoch does not count.
     pub fn remove(&mut self, seat: Seat, last: Epoch) {
         let Some(arrived) = self.members.get_mut(&seat) else { return };
         arrived.last = Some(last);
-        arrived.complete = arrived.complete.min(last);
+        (arrived.complete, arrived.noted) = (arrived.complete.min(last), arrived.noted.min(last));
         arrived.segments.retain(|_, segment| segment.last <= last);
         arrived.write_sets.split_off(&last.next());
         arrived.floors.split_off(&last.next());
@@ -144,7 +149,18 @@ impl Inbox {
     }
     /// Epochs that have become complete since the last call.
     pub fn news(&mut self) -> Vec<(Seat, Closed)> {
+        self.members.values_mut().for_each(|arrived| arrived.noted = arrived.complete);
         std::mem::take(&mut self.news)
+    }
+    /// Of each member, what has been fetched.
+    pub fn noted(&self) -> BTreeMap<Seat, Epoch> {
+        self.members.iter().map(|(seat, arrived)| (*seat, arrived.noted)).collect()
+    }
+    /// All that a disk had was taken: time begins anew.
+    pub fn come_back(&mut self) {
+        self.news();
+        self.members.values_mut().for_each(|arrived| (arrived.stuck_since, arrived.asked) = (None, 0));
+        self.refused.clear();
     }
 
     /// Everything of this member is here up to there.

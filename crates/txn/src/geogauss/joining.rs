@@ -30,12 +30,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a member's state is made of, beside rows.
 #[derive(Serialize, Deserialize)]
-struct Image {
-    changes: Vec<Change>,
-    arrived: BTreeMap<Seat, Arrived>,
-    published: Published,
-    requests: Requests,
-    collected: Rank,
+pub(super) struct Image {
+    pub changes: Vec<Change>,
+    pub arrived: BTreeMap<Seat, Arrived>,
+    pub published: Published,
+    pub requests: Requests,
+    pub collected: Rank,
 }
 
 /// How far a node without a seat is.
@@ -94,6 +94,10 @@ impl Joining {
     /// The same for a node that learns that others removed it.
     pub fn removed(life: u32) -> Joining {
         Joining { was_removed: true, ..Joining::new(life) }
+    }
+    /// A member that was let in by its seat's first epoch, and comes back with what its disk has.
+    pub fn let_in(life: u32, from: Epoch) -> Joining {
+        Joining { is_restored: true, serves_after: Some(from.previous()), ..Joining::new(life) }
     }
     pub fn is_restored(&self) -> bool {
         self.is_restored
@@ -175,10 +179,20 @@ impl Geogauss {
         }
         base::sometimes!("a node that was not a member is let in");
         joining.serves_after = Some(newcomer.from.previous());
+        self.record_seat(newcomer.from, out);
         self.membership.sit();
         self.outbox = Outbox::default();
         self.clock.begin_at(newcomer.from);
         self.look(now, out);
+    }
+
+    /// The same in a former life: it comes back with its seat, and goes on from there.
+    pub(super) fn was_let_in(&mut self, from: Epoch) {
+        self.life.joining = Some(Joining::let_in(self.gateway.incarnation(), from));
+    }
+    /// In a former life it had come back from whatever it had lost before.
+    pub(super) fn had_come_back(&mut self) {
+        self.life.joining = None;
     }
 
     /// Serves clients again, once it knows what was answered before.
@@ -284,6 +298,7 @@ impl Geogauss {
         if number >= joining.next {
             joining.early.insert(number, part);
         }
+        let mut blocks = Vec::new();
         while let Some(part) = joining.early.remove(&joining.next) {
             joining.next += 1;
             match part {
@@ -293,20 +308,26 @@ impl Geogauss {
                 }
                 Part::Rows { partition, bytes } => {
                     joining.bytes += bytes.len() as u64;
-                    if joining.rows.insert(partition) {
+                    let is_first = joining.rows.insert(partition);
+                    if is_first {
                         executor.forget(partition);
                     }
                     executor.restore(partition, &bytes);
+                    blocks.push((is_first, partition, bytes));
                 }
             }
         }
-        let (next, is_window) = (joining.next, joining.next % WINDOW == 0);
-        if joining.of != Some(next) {
+        let (next, is_window, of) = (joining.next, joining.next % WINDOW == 0, joining.of);
+        for (is_first, partition, bytes) in &blocks {
+            self.record_copied((*is_first, *partition, bytes), out);
+        }
+        if of != Some(next) {
             if is_window {
                 self.ask_blocks(out);
             }
             return;
         }
+        let joining = self.life.joining.as_mut().expect("just seen");
         let state = std::mem::take(&mut joining.state);
         match codec::decode::<Image>(&state) {
             Ok(image) => self.take_over(now, image, out),
@@ -327,6 +348,7 @@ impl Geogauss {
         (self.published, self.requests) = (published, requests);
         let joining = self.life.joining.as_mut().expect("a copy was asked for");
         (joining.is_restored, joining.times.moved) = (true, moved);
+        self.record_whole(out);
         out.push(EngineEffect::Restored);
         self.take_floor(collected, out);
         // It may have been let in while it took another copy.
@@ -380,6 +402,17 @@ impl Geogauss {
         self.peers.would_join(from, incarnation, is_ready);
     }
 
+    /// This member's state as another node gets it, beside rows.
+    pub(super) fn copied_image(&self) -> Image {
+        Image {
+            changes: self.membership.changes().to_vec(),
+            arrived: self.inbox.members().clone(),
+            published: self.published.clone(),
+            requests: self.requests.clone(),
+            collected: self.collected(),
+        }
+    }
+
     pub(super) fn on_copy_wanted(
         &mut self,
         now: Time,
@@ -400,13 +433,7 @@ impl Geogauss {
             Wish::Further => {}
             Wish::Anew => {
                 base::sometimes!("a member gives another node a copy of everything");
-                let image = Image {
-                    changes: self.membership.changes().to_vec(),
-                    arrived: self.inbox.members().clone(),
-                    published: self.published.clone(),
-                    requests: self.requests.clone(),
-                    collected: self.collected(),
-                };
+                let image = self.copied_image();
                 let partitions: Vec<PartitionId> = self.cluster.topology.partition_ids().collect();
                 executor.begin_copy(from, &partitions);
                 self.life.donor.begin(now, from, (copy, self.gateway.incarnation()), &codec::encode(&image));

@@ -5,7 +5,8 @@
 //! 1. change n + 1 is decided once, by a majority of the members after change n, with Paxos: ballots, promises, the
 //!    accepted proposal of the highest ballot;
 //! 2. a seat is held in one life of a node's memory: a node that forgot what it promised is no member any more, and
-//!    comes back on another seat. So nothing here has to outlive the process;
+//!    comes back on another seat. So nothing here has to outlive the process; where members record (`records`), what they
+//!    have promised does, and their seats with it;
 //! 3. what a change says to be *held* covers every epoch that any member may have published before it: of each member,
 //!    the last epoch that somebody among a majority had when it promised, see below;
 //! 4. a removed member's last epoch is the one held; a newcomer's first one is after everything that is held or open.
@@ -290,6 +291,30 @@ impl Membership {
     /// This node takes the seat that it was given.
     pub fn sit(&mut self) {
         self.seat = self.seats.get(&self.me).copied();
+    }
+    /// What this member has promised, and accepted, of the next change.
+    pub fn vote(&self) -> (Ballot, Option<(Ballot, Change)>) {
+        (self.promised, self.accepted.clone())
+    }
+    /// The same as its disk has it.
+    pub fn come_back_with(&mut self, (promised, accepted): (Ballot, Option<(Ballot, Change)>)) {
+        (self.promised, self.accepted) = (promised, accepted);
+    }
+    pub fn incarnations(&self) -> &BTreeMap<NodeId, u32> {
+        &self.incarnations
+    }
+    /// A checkpoint is taken: this node had this seat, and has a new life.
+    pub fn come_back(
+        &mut self,
+        seat: Option<Seat>,
+        vote: (Ballot, Option<(Ballot, Change)>),
+        incarnations: BTreeMap<NodeId, u32>,
+        own: u32,
+    ) {
+        self.seat = seat;
+        self.come_back_with(vote);
+        incarnations.into_iter().for_each(|(node, known)| self.heard_incarnation(node, known));
+        self.heard_incarnation(self.me, own);
     }
     /// Another node's chain, for one that begins with that node's copy.
     pub fn copied(me: NodeId, nodes: impl Iterator<Item = NodeId>, changes: Vec<Change>) -> Membership {

@@ -31,7 +31,8 @@
 //! [`Options::removes_lost`] it is published once a majority has all of it as well (*quorum*): one round trip to the
 //! nearest members instead of the one-way delay to the farthest, if that is longer. A lost member is then removed, and
 //! comes back with a copy, whether or not it kept its memory ([`membership`], `governing`, `joining`). There are no
-//! write-set caches beside the members. What is sent becomes durable with the node's log of inputs. `--survive` sets
+//! write-set caches beside the members. What is sent, acknowledged or promised is on the sender's disk before (`records`, with
+//! [`Options::records`]). `--survive` sets
 //! `removes_lost`, and the simulator does where regions lose their memory or are out of reach for long.
 //!
 //! Parts. Each owns what it remembers, in private fields.
@@ -51,9 +52,10 @@
 //! | `gateway`, `crate::gate` | transactions of clients, answers |
 //! | `readers` | readers that wait |
 //! | `peers` | who is silent, who has published what |
+//! | `records` | which of the records of this life are on disk |
 //!
 //! Suggested reading order: [`message`], [`merge`], `clock`, `inbox`, `outbox`, `publishing`, `gateway`, `transactions`, `state`,
-//! [`membership`], `governing`, `joining`.
+//! [`membership`], `governing`, `joining`, `records`.
 
 mod clock;
 mod cluster;
@@ -70,6 +72,7 @@ mod outbox;
 mod peers;
 mod publishing;
 mod readers;
+mod records;
 mod requests;
 mod state;
 #[cfg(test)]
@@ -81,8 +84,11 @@ pub use message::Message;
 pub use options::{Mutant, Options};
 pub use state::Geogauss;
 
-use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
+use crate::engine::{
+    Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Record, Unanswered,
+};
 use base::order::Calibration;
+use base::process::Unreadable;
 use base::txn::Submission;
 use base::{NodeId, Rank, SqlError, Time, TxnId};
 use std::collections::BTreeMap;
@@ -91,6 +97,7 @@ impl Engine for Geogauss {
     type Message = Message;
 
     fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
+        self.begin_records(out);
         self.look(now, out);
     }
 
@@ -179,6 +186,33 @@ impl Engine for Geogauss {
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
         self.begin_life(now, incarnation);
         self.look(now, out);
+    }
+
+    fn stable(
+        &mut self,
+        now: Time,
+        records: u64,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) {
+        self.on_synced(now, records);
+        self.settle(now, executor, out);
+    }
+
+    fn image(&self) -> Vec<u8> {
+        self.checkpoint()
+    }
+
+    fn restore(&mut self, image: &[u8]) -> Result<(), Unreadable> {
+        self.take_checkpoint(image)
+    }
+
+    fn replay(&mut self, record: Record, executor: &mut dyn Executor) -> Result<(), Unreadable> {
+        self.take_record(record, executor)
+    }
+
+    fn recovered(&mut self) -> Time {
+        self.come_back()
     }
 
     fn absent(&self) -> Option<SqlError> {

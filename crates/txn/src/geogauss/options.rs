@@ -5,6 +5,9 @@ use base::time::{MS, SECOND};
 use base::topology::Topology;
 use base::{SqlError, SqlState};
 
+/// Idle members that record close their epochs no more often than this.
+pub const IDLE_RECORDED_NS: u64 = 250 * MS;
+
 /// How the engine behaves; the same at every node of a cluster. The defaults are what a cluster should run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -35,6 +38,8 @@ pub struct Options {
     /// a majority has all of it (*quorum* exposure); without this, when this member has (*fast* exposure), and a
     /// lost member is waited for.
     pub removes_lost: bool,
+    /// What a member has to remember beyond its process is recorded.
+    pub records: bool,
     /// A member that was silent for so long is proposed for removal, in ns. `None`: twice the widest round trip and half
     /// a second.
     pub suspect_after_ns: Option<u64>,
@@ -63,6 +68,7 @@ impl Default for Options {
             beat_ns: 100 * MS,
             pull_after_ns: None,
             removes_lost: false,
+            records: false,
             suspect_after_ns: None,
             lost_after_ns: 10 * SECOND,
             future_max_ns: None,
@@ -130,6 +136,16 @@ pub enum Mutant {
     ForgetRequests,
     /// An epoch is published after one delay though members may be removed: as soon as it is here.
     ExposeEarly,
+    /// A member's own transactions are not recorded.
+    ForgetWriteSets,
+    /// The ends of a member's own epochs are not.
+    ForgetEnds,
+    /// Others' epochs are acknowledged and not recorded.
+    ForgetArrived,
+    /// Promises are not recorded.
+    ForgetVotes,
+    /// An own epoch counts before it is on disk.
+    CountUnsynced,
 }
 
 #[cfg(any(test, feature = "mutants"))]
@@ -147,4 +163,12 @@ impl Mutant {
     ];
     /// Those that only show where members are lost.
     pub const OF_LOSS: &[Mutant] = &[Mutant::ExposeEarly];
+    /// Those that only show where members crash and come back with what their disks have.
+    pub const OF_RECORDS: &[Mutant] = &[
+        Mutant::ForgetWriteSets,
+        Mutant::ForgetEnds,
+        Mutant::ForgetArrived,
+        Mutant::ForgetVotes,
+        Mutant::CountUnsynced,
+    ];
 }

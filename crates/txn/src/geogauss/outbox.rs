@@ -22,6 +22,14 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    /// What a member's disk has of it.
+    pub fn of(open: Vec<Arc<Payload>>, kept: BTreeMap<Seat, VecDeque<Closed>>) -> Outbox {
+        Outbox { open, kept }
+    }
+    /// Write sets of the open epoch, and what is kept of closed ones.
+    pub fn parts(&self) -> (&Vec<Arc<Payload>>, &BTreeMap<Seat, VecDeque<Closed>>) {
+        (&self.open, &self.kept)
+    }
     /// A transaction enters the open epoch; its number there.
     pub fn enter(&mut self, payload: Arc<Payload>) -> u32 {
         self.open.push(payload);

@@ -13,6 +13,7 @@ use super::outbox::Outbox;
 use super::peers::Peers;
 use super::publishing::{Published, Terms};
 use super::readers::Readers;
+use super::records::Records;
 use super::requests::Requests;
 use crate::donor::Donor;
 use crate::engine::{Answered, EngineEffect, Executor};
@@ -42,6 +43,7 @@ pub struct Geogauss {
     floors: Floors,
     pace: Pace,
     pub(super) life: Life,
+    pub(super) records: Records,
 }
 
 /// When something is said, or let out.
@@ -110,6 +112,7 @@ impl Geogauss {
             floors: Floors::default(),
             pace: Pace::default(),
             life: Life::default(),
+            records: Records::default(),
             membership,
             cluster,
         }
@@ -164,7 +167,7 @@ impl Geogauss {
             incarnation: self.gateway.incarnation(),
             known: self.membership.known(),
             stage: self.membership.stage(),
-            have: self.inbox.have(),
+            have: self.told_have(),
             published: self.published.epoch(),
             decided: self.published.decided(),
             doubts: self.government.doubts.clone(),
@@ -194,7 +197,7 @@ impl Geogauss {
         let first = self.clock.close(now, last);
         let segment = Segment { first, last, count, floor };
         self.outbox.close(me, segment);
-        self.inbox.end_of_epoch(now, (me.node, me), segment);
+        self.closes(now, me, segment, out);
         let is_busy = self.clock.is_busy(now);
         let progress = self.progress();
         self.tell_all(now, &Message::EndOfEpoch { of: me, segment, progress, is_busy }, out);
@@ -208,11 +211,12 @@ impl Geogauss {
         self.outbox.release(|seat| peers.everywhere(membership, seat));
     }
 
-    /// What has become complete is kept for members that lack it.
-    fn keep_news(&mut self) {
+    /// What has become complete is recorded, and kept for members that lack it.
+    fn keep_news(&mut self, out: &mut Out) {
         let relays = self.cluster.options.removes_lost;
         let me = self.membership.seat();
         for (of, closed) in self.inbox.news() {
+            self.record_arrived(of, &closed, out);
             if relays && Some(of) != me {
                 self.pace.owes_word |= closed.0.count > 0;
                 self.outbox.keep(of, closed);
@@ -228,7 +232,8 @@ impl Geogauss {
         }
         let counts = self.membership.seat().is_some() && self.membership.stage() == self.membership.known();
         if counts {
-            self.peers.state(&self.inbox.have());
+            let have = self.safe_have();
+            self.peers.state(&have);
         }
         let (peers, membership, me) = (&self.peers, &self.membership, self.cluster.me);
         self.inbox.all_complete(|seat| peers.majority_has(membership, me, seat))
@@ -359,19 +364,26 @@ impl Geogauss {
     /// What one call has brought about is followed to its end.
     pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
         if self.life.failed.is_none() {
-            self.look(now, out);
+            if !self.is_recorded() {
+                self.look(now, out);
+            }
             self.govern(now, out);
-            self.keep_news();
             if self.is_current() {
                 self.publish(now, executor, out);
                 self.serve_again(now);
             }
+            // A record holds up what follows it: what is answered comes before.
+            self.let_out(now, out);
+            while let Some((ticket, partition)) = self.readers.pop(self.published.epoch()) {
+                self.answer_close(ticket, partition, out);
+            }
+            self.keep_news(out);
+            if self.is_recorded() {
+                self.look(now, out);
+            }
             // To be evaluated again may bring about nothing that is complete at once, but where there is one member.
             while let Some(job) = self.gateway.unpark(self.published.epoch()) {
                 self.evaluate(now, job, executor, out);
-            }
-            while let Some((ticket, partition)) = self.readers.pop(self.published.epoch()) {
-                self.answer_close(ticket, partition, out);
             }
             if std::mem::take(&mut self.pace.owes_word) {
                 let progress = self.progress();
@@ -382,6 +394,11 @@ impl Geogauss {
             let retry_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
             self.life.donor.drop_unwanted(now, retry_ns, executor);
         }
+        self.let_out(now, out);
+    }
+
+    /// Answers leave whose time has come.
+    fn let_out(&mut self, now: Time, out: &mut Out) {
         let known = self.peers.published_by_all(&self.membership);
         self.gateway.all_know(self.published.epoch().min(known));
         self.pace.gate_at = self.gateway.open_gate(now, self.cluster.clock_bound_ns(), out);
@@ -451,6 +468,13 @@ impl Geogauss {
     }
     pub(super) fn collected(&self) -> Rank {
         self.floors.collected
+    }
+    /// What others were told that is still read.
+    pub(super) fn told_floor(&self) -> Rank {
+        self.floors.told
+    }
+    pub(super) fn set_told_floor(&mut self, told: Rank) {
+        self.floors.told = self.floors.told.max(told);
     }
     /// Nobody reads below.
     pub(super) fn take_floor(&mut self, floor: Rank, out: &mut Out) {

@@ -5,7 +5,7 @@
 
 use super::gateway::{Asking, Job};
 use super::merge::{Conflict, Isolation, Loss};
-use super::message::{Body, Epoch, Message, Payload};
+use super::message::{Body, Epoch, Message, Payload, Seat};
 use super::options::Mutant;
 use super::publishing::{Ended, rows_of};
 use super::state::{Geogauss, Out};
@@ -157,13 +157,25 @@ impl Geogauss {
             true => (open.previous(), self.outbox.count()),
             false => (open, self.outbox.enter(payload.clone())),
         };
-        self.inbox.write_set(now, (me.node, me), epoch, number, payload.clone());
-        self.tell_all(now, &Message::WriteSet { of: me, epoch, number, payload: payload.clone() }, out);
+        self.ship(now, (me, epoch, number), &payload, out);
         if self.cluster.options.planted(Mutant::AnswerEarly) && outcome.is_committed() {
             let rank = self.clock.rank(epoch);
             self.fail(now, &job, rank, outcome.clone());
         }
         self.gateway.ask(Asking { job, asked_at: now, epoch, outcome, payload });
+    }
+
+    /// A transaction asks to commit, here and at all others.
+    fn ship(
+        &mut self,
+        now: Time,
+        (of, epoch, number): (Seat, Epoch, u32),
+        payload: &Arc<Payload>,
+        out: &mut Out,
+    ) {
+        self.inbox.write_set(now, (of.node, of), epoch, number, payload.clone());
+        self.record_write_set((epoch, number), payload, out);
+        self.tell_all(now, &Message::WriteSet { of, epoch, number, payload: payload.clone() }, out);
     }
 
     /// It would lose wherever it is merged: only to be asked of what every member will look at.

@@ -3,7 +3,7 @@
 use super::Transaction;
 use analytics::{OwnRows, row_bytes};
 use base::schema::Table;
-use base::{Datum, Key, Row, TableId};
+use base::{Datum, Key, Rank, Row, TableId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +15,8 @@ pub(super) struct Buffered {
     pub(super) old: Option<Content>,
     /// `None`: deleted.
     pub(super) new: Option<Content>,
+    /// The cut at which the transaction saw it when it changed it first.
+    pub(super) seen_at: Rank,
 }
 
 /// A row's content; its values are built when somebody looks at them.

@@ -2,6 +2,7 @@
 
 use super::Transaction;
 use base::key::KeyRange;
+use base::txn::Isolation;
 use base::{Key, PartitionId, Rank, TableId};
 use std::sync::Arc;
 
@@ -9,11 +10,26 @@ use std::sync::Arc;
 pub(super) type ReadKey = (PartitionId, TableId, KeyRange, Option<Arc<Vec<u16>>>);
 
 /// How it was read.
+#[derive(Clone, Copy)]
 pub(super) struct WasRead {
     /// The earliest cut.
-    pub at: Rank,
-    /// It has to be unchanged at snapshot isolation too.
-    pub is_kept: bool,
+    at: Rank,
+    /// The earliest cut at which somebody relied on it: it has to be unchanged since at every level.
+    kept_at: Option<Rank>,
+}
+
+/// How a transaction reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// Below SERIALIZABLE what it only reads may change meanwhile. With snapshot isolation it reads at one cut; at READ
+    /// COMMITTED each of its statements reads at a new one.
+    pub level: Isolation,
+    /// A statement has begun that is to read at a new cut.
+    pub wants_cut: bool,
+    /// The cut that rows were read at last: what is changed now was seen there.
+    pub seen_at: Rank,
+    /// What is read now is validated at every level: somebody relies on it.
+    pub keeps: bool,
 }
 
 /// What an entry of what was read takes.
@@ -22,12 +38,23 @@ const READ_BYTES: usize = 200;
 impl Transaction {
     /// Whether what it only reads may change. A change of the catalog rests on all that it has read.
     pub(super) fn forgets_reads(&self) -> bool {
-        self.at_snapshot && self.catalog.is_none()
+        self.reading.level < Isolation::Serializable && self.catalog.is_none()
     }
-    /// What COMMIT asks to be unchanged, beside rows that are written.
-    pub(super) fn validated_reads(&self) -> impl Iterator<Item = (&ReadKey, &WasRead)> {
+    /// Whether each of its statements reads at a cut of its own.
+    pub fn reads_anew(&self) -> bool {
+        self.reading.level == Isolation::ReadCommitted && self.catalog.is_none()
+    }
+    /// Whether COMMIT will ask whether something has changed since an earlier cut.
+    pub fn rests_on_its_cuts(&self) -> bool {
+        self.has_writes() || self.validated_reads().next().is_some()
+    }
+    /// What COMMIT asks to be unchanged, beside rows that are written, and since which cut.
+    pub(super) fn validated_reads(&self) -> impl Iterator<Item = (&ReadKey, Rank)> {
         let forgets = self.forgets_reads();
-        self.reads.iter().filter(move |(_, read)| !forgets || read.is_kept)
+        self.reads.iter().filter_map(move |(key, read)| {
+            let since = if forgets { read.kept_at } else { Some(read.at) };
+            since.map(|since| (key, since))
+        })
     }
     /// Records that a range was read at a cut; of its rows these columns, or all. What only reads is not
     /// validated.
@@ -51,9 +78,11 @@ impl Transaction {
         let bytes = READ_BYTES + range.low.len() + range.high.as_ref().map_or(0, Key::len);
         let count = self.reads.len();
         let read = (partition, table, range, columns.cloned());
-        let read = self.reads.entry(read).or_insert(WasRead { at, is_kept: false });
+        let read = self.reads.entry(read).or_insert(WasRead { at, kept_at: None });
         read.at = at.min(read.at);
-        read.is_kept |= self.keeps_reads;
+        if self.reading.keeps {
+            read.kept_at = Some(read.kept_at.map_or(at, |kept_at| at.min(kept_at)));
+        }
         if self.reads.len() > count
             && let Some(memory) = &self.memory
             && let Err(error) = memory.grow(bytes)
@@ -64,8 +93,8 @@ impl Transaction {
 
     /// The same for what has to be unchanged at every level: that there was no row in the way of a new one.
     pub fn record_kept(&mut self, partition: PartitionId, table: TableId, range: KeyRange, at: Rank) {
-        let before = std::mem::replace(&mut self.keeps_reads, true);
+        let before = std::mem::replace(&mut self.reading.keeps, true);
         self.record_read(partition, table, range, None, at);
-        self.keeps_reads = before;
+        self.reading.keeps = before;
     }
 }

@@ -7,9 +7,9 @@ use super::{Doing, Part, Pinned, Plan, Seen, Session};
 use crate::world::client::ClientEffects;
 use base::cut::Consistency;
 use base::process::Process;
-use base::txn::{Outcome, StatementResult};
+use base::txn::{Isolation, Outcome, StatementResult};
 use base::{Row, SqlState, Time, Token};
-use node::request::{PinId, Reply, Request, Rows, Snapshot, Submitted};
+use node::request::{PinId, ReadRows, Reply, Request, Rows, Snapshot, Submitted};
 
 impl Session {
     /// A read-only operation ends.
@@ -124,13 +124,20 @@ impl Session {
                 out.ask(self.at, Request::Unpin(pin));
                 self.doing = Doing::Unpinning;
             }
-            Pinned::Write => {
+            Pinned::Write(false) if self.habits.blocks == Isolation::ReadCommitted => {
+                seen.iter().for_each(|(target, rows)| self.book.open().read(entry, target, rows));
+                let reads = targets.iter().map(|t| self.layout.row_read(t)).collect();
+                let (consistency, token) = (self.habits.consistency, self.token.clone());
+                out.ask(self.at, Request::ReadRows(ReadRows { at: None, consistency, token, reads }));
+                self.doing = Doing::Reading { entry, pin, targets, then: Pinned::Write(true) };
+            }
+            Pinned::Write(_) => {
                 let writes = self.choose_writes(&seen);
                 let mut book = self.book.open();
                 seen.iter().for_each(|(target, rows)| book.read(entry, target, rows));
                 drop(book);
                 let full: Vec<_> = writes.iter().map(|(w, _)| w.clone()).collect();
-                let reads = match self.habits.forgets_reads {
+                let reads = match self.habits.blocks < Isolation::Serializable {
                     true => full.iter().map(|(item, _, _)| Target::row(*item)).collect(),
                     false => targets,
                 };

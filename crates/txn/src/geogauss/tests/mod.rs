@@ -3,6 +3,7 @@
 mod judge;
 mod loss;
 mod random;
+mod records;
 mod scenarios;
 
 use super::*;
@@ -26,6 +27,12 @@ impl Subject for Geogauss {
 
     fn make(topology: Arc<Topology>, me: NodeId, options: Options) -> Geogauss {
         Geogauss::new(topology, me, 1, options)
+    }
+    fn reborn(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Geogauss {
+        Geogauss::new(topology, me, incarnation, options)
+    }
+    fn replaced(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Geogauss {
+        Geogauss::rejoining(topology, me, incarnation, options)
     }
 }
 

@@ -4,6 +4,7 @@
 use super::judge::judge;
 use super::{World, access, panics};
 use crate::geogauss::{Geogauss, Isolation, Mutant, Options, Rule};
+use crate::trial::disk::Habits;
 use crate::trial::load::word;
 use crate::trial::world::Faults;
 use base::rng::Rng;
@@ -27,6 +28,11 @@ pub fn run(seed: u64, transactions: usize, options: Options) -> World {
 }
 
 pub fn run_with_loss(seed: u64, transactions: usize, options: Options, loss: Loss) -> World {
+    run_on(seed, transactions, options, loss, None)
+}
+
+/// With `habits` nodes have disks, and crash.
+pub fn run_on(seed: u64, transactions: usize, options: Options, loss: Loss, habits: Option<Habits>) -> World {
     let mut knobs = Rng::new(seed).fork("knobs");
     let regions = match loss {
         Loss::None => *knobs.pick(&[1, 2, 3, 3, 5]),
@@ -55,7 +61,8 @@ pub fn run_with_loss(seed: u64, transactions: usize, options: Options, loss: Los
     let catches_up_ns = if loss == Loss::Any { 4 * topology.wan.widest_ns() + 500 * MS } else { 0 };
     let epochs_ahead_max = options.epochs_ahead_max.max(catches_up_ns.div_ceil(options.epoch_ns));
     let options = Options { epochs_ahead_max, ..options };
-    let mut world = World::with(seed, topology, options);
+    let crashes = habits.is_some();
+    let mut world = World::with_disks(seed, topology, options, habits);
     world.faults = Faults {
         loss: *knobs.pick(&[0.0, 0.02, 0.2]),
         duplication: *knobs.pick(&[0.0, 0.3]),
@@ -70,7 +77,7 @@ pub fn run_with_loss(seed: u64, transactions: usize, options: Options, loss: Los
         world.run_until(world.now + 1 + draw.below(2 * pause_ns));
         let node = draw.below(regions as u64) as u16;
         befall(&mut world, &mut draw, regions as u64);
-        if loss == Loss::Any {
+        if loss == Loss::Any && !crashes {
             strike(&mut world, &mut fates, regions as u64);
         }
         if world.dead.contains(&NodeId(node)) {
@@ -113,8 +120,9 @@ pub fn run_with_loss(seed: u64, transactions: usize, options: Options, loss: Los
     }
     world.faults = Faults::default();
     world.cut_off.clear();
-    for node in world.dead.clone() {
-        world.revive(node.0);
+    match crashes {
+        true => world.no_more_crashes(),
+        false => world.dead.clone().into_iter().for_each(|node| world.revive(node.0)),
     }
     world.run_for_ms(if loss == Loss::Any { 40_000 } else { 20_000 });
     world
