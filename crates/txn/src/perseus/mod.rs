@@ -67,6 +67,7 @@ pub mod options;
 mod oracle;
 mod participant;
 mod partitions;
+mod plausibility;
 pub mod printed;
 mod recovery;
 mod reminders;
@@ -137,6 +138,9 @@ impl Engine for Perseus {
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
     ) {
+        if !self.is_plausible(now, from, &message) {
+            return;
+        }
         self.handle(now, from, message, out);
         self.settle(now, executor, out);
     }
@@ -236,6 +240,11 @@ impl Engine for Perseus {
             ("closes", self.closes.len() as u64),
             ("requests remembered", self.requests.len() as u64),
         ]);
-        EngineReport { counters, held, ..EngineReport::default() }
+        EngineReport {
+            counters,
+            held,
+            refused_messages: self.counts.refused.clone(),
+            ..EngineReport::default()
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::engine::{EngineEffect, Executor};
 use crate::graph::vertex::State;
 use base::topology::Topology;
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The engine at one node: parts that own what they remember.
@@ -46,12 +46,14 @@ pub struct Perseus {
 }
 
 /// What happened at this node so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     /// Bytes of dependencies and fragments sent to other nodes' engines, and on streams to one subscriber
     /// each; counted with [`Options::measure_graph`].
     pub graph_bytes_sent: u64,
     pub graph_bytes_streamed: u64,
+    /// Messages that no correct node sends, by sender and reason.
+    pub refused: BTreeMap<(NodeId, &'static str), u64>,
 }
 
 impl Perseus {
@@ -124,6 +126,14 @@ impl Perseus {
     /// The reply gate opens for the next answer then.
     pub(super) fn gate_at(&mut self, at: Time) {
         self.reminders.gate_at(at);
+    }
+
+    /// Whether a message of another node is handled; counts those that are not.
+    pub(super) fn is_plausible(&mut self, now: Time, from: NodeId, message: &Message) -> bool {
+        let Err(reason) = self.check(now, message) else { return true };
+        base::sometimes!("a message that no correct node of perseus sends is refused");
+        *self.counts.refused.entry((from, reason)).or_default() += 1;
+        false
     }
 
     pub(super) fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {

@@ -53,6 +53,8 @@ impl State {
         let wan = Wan::preset("perseus3").unwrap().truncated(regions);
         let mut topology = Topology::one_node_per_region(wan, 1);
         topology.nodes.push(NodeSpec { region: RegionId(0), subscribes: Vec::new() });
+        // A node's clock shows how often it has lost patience, so clocks are as far apart as that.
+        topology.clock_bound_ns = 30 * TICK;
         let topology = Arc::new(topology);
         let node = |n| {
             let engine = Perseus::new(topology.clone(), n, 1, options.clone());

@@ -10,6 +10,7 @@ mod judge;
 mod latency;
 mod mutants;
 mod oracle;
+mod plausibility;
 mod random;
 mod recovery;
 mod repeats;
