@@ -14,6 +14,7 @@ pub mod geogauss;
 pub mod graph;
 pub mod log;
 pub mod perseus;
+mod records;
 mod share;
 pub mod timers;
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub use super::routing::{Agreement, Routing};
 pub use crate::delays::FutureRanks;
 #[cfg(any(test, feature = "mutants"))]
 use crate::log::Fault;
+pub use crate::records::Records;
 use base::NodeId;
 use base::patience::Patience;
 use base::time::{MS, SECOND};
@@ -130,20 +131,6 @@ impl Default for Options {
             #[cfg(any(test, feature = "mutants"))]
             mutant: None,
         }
-    }
-}
-
-/// What a node records; see `records`.
-#[derive(Clone, Copy, Debug)]
-pub struct Records {
-    /// How far ahead a node records up to where its clock may show and its closed timestamps be told, in ns: a node
-    /// that comes back begins above that.
-    pub ceiling_ns: u64,
-}
-
-impl Default for Records {
-    fn default() -> Self {
-        Records { ceiling_ns: SECOND }
     }
 }
 

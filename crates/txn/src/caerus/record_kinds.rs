@@ -1,7 +1,7 @@
 //! Kinds of records, and what is recorded beside the sequences; see [`records`](super::records).
 
 use super::message::{Entry, SequenceId};
-use crate::engine::{EngineEffect, Record};
+use crate::engine::EngineEffect;
 use crate::log::Change;
 use base::codec;
 use base::txn::Gathered;
@@ -33,7 +33,7 @@ pub struct Recorded {
 }
 
 pub fn record<M>(kind: u8, payload: Vec<u8>) -> EngineEffect<M> {
-    EngineEffect::Record(Record { kind, version: VERSION, payload })
+    crate::records::record((kind, VERSION), payload)
 }
 
 pub fn of_change<M>(sequence: SequenceId, change: &Change<Entry>) -> EngineEffect<M> {

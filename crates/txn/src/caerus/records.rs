@@ -3,7 +3,7 @@
 //! | kind | record | emitted |
 //! |---|---|---|
 //! | 1 | a change of a sequence ([`Change`]): entries, whose log they are, terms that are promised, grants and ceilings | before anything is said because of it |
-//! | 2 | up to where this node's clock may show | every half of [`Records::ceiling_ns`](super::options::Records) |
+//! | 2 | up to where this node's clock may show | every half of [`Records::ceiling_ns`](crate::records::Records) |
 //! | 3 | nodes that had lost their memory, with their lives | before anything is said to anybody of that |
 //! | 4 | what another node of this region has read for a transaction | when it comes: the other one lets go of it once this one has executed |
 //! | 5 | a block of rows of another node's copy | when it comes to a node that has lost its directory |
@@ -32,6 +32,7 @@ use super::state::Caerus;
 use super::work::Out;
 use crate::engine::{EngineEffect, Executor, Record};
 use crate::log::{Change, Kept};
+use crate::records::read;
 use base::codec;
 use base::process::Unreadable;
 use base::time::SECOND;
@@ -47,10 +48,6 @@ struct Checkpoint {
     clock: Time,
     /// Of other nodes, which may let go of them once this one has executed.
     reads: Vec<Reads>,
-}
-
-fn read<T: for<'a> Deserialize<'a> + Serialize>(what: &str, bytes: &[u8]) -> Result<T, Unreadable> {
-    codec::decode(bytes).map_err(|error| Unreadable(format!("{what}: {error}")))
 }
 
 impl Caerus {

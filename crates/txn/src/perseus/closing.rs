@@ -33,6 +33,11 @@ impl Perseus {
             out.push(EngineEffect::Answered { ticket, result: Err(error) });
             return;
         }
+        let close = Close { partition, rank, granules };
+        if self.holds_close(now, ticket, &close, out) {
+            return;
+        }
+        let Close { granules, .. } = close;
         self.partitions.close(partition, rank);
         let undecided = self.schedule.pending_to(rank).map(|(_, slot)| self.graph.at(slot));
         let blockers: Vec<Ref> =
@@ -46,7 +51,7 @@ impl Perseus {
 
     /// The largest rank up to the clock that can be closed without waiting; it is closed from now on.
     pub(super) fn raise_closed(&mut self, now: Time, partition: PartitionId) -> Rank {
-        let rank = now.rank();
+        let rank = now.rank().min(self.closed_max());
         let whole = [Granule::Partition];
         let mut undecided = self.schedule.pending_to(rank);
         let first = undecided.find(|(_, slot)| self.holds_up(self.graph.at(*slot), partition, rank, &whole));

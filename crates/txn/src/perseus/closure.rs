@@ -91,6 +91,7 @@ impl Perseus {
         }
         let rank = told.unwrap_or(computed);
         assert!(computed <= rank, "a parent is ranked above {:?}", self.graph.live(members[0]).id);
+        self.note_placed(members, rank);
         let mut local: SmallVec<[Ref; 4]> = SmallVec::new();
         for &at in members {
             let vertex = self.graph.live_mut(at);
@@ -146,8 +147,10 @@ impl Perseus {
             }
             let participants = vertex.participants.clone();
             let nodes = participants.nodes(&self.cluster.topology);
-            let nearest =
-                nodes.iter().copied().min_by_key(|n| (self.delays.one_way_ns(self.cluster.me, *n), *n));
+            let nearest = nodes
+                .iter()
+                .copied()
+                .min_by_key(|n| (self.measured.delays.one_way_ns(self.cluster.me, *n), *n));
             let node = nearest.expect("a transaction has participants");
             by_node.entry(node).or_default().push(Dependency { txn, participants });
             self.remember(at, Deadline::Inquiry(txn), 0);

@@ -36,7 +36,8 @@ use base::{NodeId, Rank, Time};
 impl Perseus {
     /// How far this node is, for its region's gatherer.
     pub(super) fn report_progress(&mut self, now: Time, out: &mut Out) {
-        let done = self.done_rank(now);
+        self.record_ends(out);
+        let done = self.done_rank(now).min(self.closed_max());
         self.partitions.close_all(done);
         self.collection.report(now, done);
         let floors = self.gateway.floors(self.cluster.me, self.collection.watermark());
@@ -92,7 +93,7 @@ impl Perseus {
         };
         let report = self.collection.member_reports(now, (from, done, floors), is_given_up);
         if let Some((done, floors)) = report {
-            let delays_ns = self.delays.at(self.cluster.me);
+            let delays_ns = self.measured.delays.at(self.cluster.me);
             let collector = self.cluster.topology.node_of(COLLECTED_AT);
             self.send(collector, Message::Gathered { done, floors, delays_ns }, out);
         }
@@ -109,12 +110,12 @@ impl Perseus {
         out: &mut Out,
     ) {
         if from != self.cluster.me {
-            self.delays.set(from, delays_ns);
+            self.measured.delays.set(from, delays_ns);
         }
         let report = self.collection.gatherer_reports(now, (from, done, floors));
         let Some((rank, floors)) = report else { return };
         let gatherers = self.collection.gatherers().to_vec();
-        self.spread(gatherers, rank, &floors, &self.delays.all(), out);
+        self.spread(gatherers, rank, &floors, &self.measured.delays.all(), out);
     }
 
     fn spread(
@@ -143,7 +144,7 @@ impl Perseus {
             let members = self.collection.members().iter().copied();
             self.spread(members.filter(|n| *n != self.cluster.me).collect(), rank, floors, &delays_ns, out);
         }
-        self.delays.share(self.cluster.me, delays_ns);
+        self.measured.delays.share(self.cluster.me, delays_ns);
         self.raise_watermark(rank, out);
         for floor in floors {
             self.collection.raise_floor(floor);

@@ -76,7 +76,7 @@ impl Perseus {
         }
         let alone = payload.transaction.participants().all(|p| self.local_index(p).is_some());
         if alone && self.cluster.options.timestamps == Timestamps::Clocks {
-            self.pre_accept_alone(now, payload);
+            self.pre_accept_alone(now, payload, out);
         } else {
             self.coordinate(now, payload, out);
         }
@@ -136,7 +136,7 @@ impl Perseus {
         if !spans || self.cluster.options.future_ranks == FutureRanks::Off {
             return Rank::ZERO;
         }
-        let one_way = |a, b| self.delays.one_way_ns(a, b);
+        let one_way = |a, b| self.measured.delays.one_way_ns(a, b);
         let longest = |values: &mut dyn Iterator<Item = u64>| values.max().unwrap_or(0);
         let order_ns =
             longest(&mut nodes.iter().map(|n| one_way(self.cluster.me, *n) + one_way(*n, self.cluster.me)));

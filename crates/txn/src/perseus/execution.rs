@@ -25,6 +25,10 @@ impl Perseus {
         }
         assert_eq!(vertex.state, State::Emitted, "{} executes once its place is known", vertex.id);
         assert!(vertex.turn.has_come(), "{} waits for its predecessors", vertex.id);
+        if self.waits_for_disk(at) {
+            return;
+        }
+        let vertex = self.graph.live(at);
         let transaction = vertex.transaction.clone().expect("it takes part here");
         if vertex.extra.noop {
             self.complete(now, at, &transaction, BTreeMap::new(), executor, out);
@@ -58,6 +62,7 @@ impl Perseus {
             return;
         }
         let exchange = std::mem::take(&mut remote.exchange);
+        self.note_reads(transaction.id, &exchange);
         let exchange = self.complete(now, at, &transaction, exchange, executor, out);
         // Another participant may still ask for what was read here.
         self.remote(at).exchange = exchange;
@@ -147,6 +152,9 @@ impl Perseus {
             && txn.coordinator == self.cluster.me
             && self.cluster.options.timestamps == Timestamps::Clocks
         {
+            if !self.gateway.has_named(txn) {
+                return; // In a former life: its client was disconnected.
+            }
             self.finish_alone(now, txn, rank, share, received_at);
             return;
         }
@@ -212,7 +220,7 @@ impl Perseus {
         let mut stack = vec![at];
         while let Some(at) = stack.pop() {
             let Some(vertex) = self.graph.get_mut(at) else { continue };
-            if vertex.extra.streamed & bit != 0 {
+            if vertex.extra.streamed & bit != 0 || vertex.extra.is_copied {
                 continue;
             }
             assert!(vertex.state >= State::Final, "an ancestor of what executes, {}, is final", vertex.id);
@@ -223,6 +231,7 @@ impl Perseus {
         for at in order.into_iter().rev() {
             let vertex = self.graph.live(at);
             let live = vertex.deps.iter().filter_map(|dependency| self.graph.get(*dependency));
+            let live = live.filter(|dependency| !dependency.extra.is_copied);
             let vertex = Vertex {
                 txn: vertex.id,
                 participants: vertex.participants.to_vec(),
@@ -230,7 +239,7 @@ impl Perseus {
                 after: vertex.extra.after,
             };
             if self.cluster.options.measure_graph {
-                self.counts.graph_bytes_streamed += base::codec::encoded_len(&vertex) as u64 - 1;
+                self.measured.graph_bytes_streamed += base::codec::encoded_len(&vertex) as u64 - 1;
             }
             out.push(EngineEffect::Stream { partition, item: StreamItem::Vertex(vertex) });
         }

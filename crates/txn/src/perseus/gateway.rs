@@ -45,6 +45,13 @@ impl Gateway {
             gate: ReplyGate::default(),
         }
     }
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+    /// Whether this gateway knows of the life that named a transaction.
+    pub fn has_named(&self, txn: TxnId) -> bool {
+        self.named.iter().any(|life| life.incarnation == txn.incarnation)
+    }
     /// A new life begins, with what the former one had under way.
     pub fn resume(&mut self, incarnation: u32) {
         assert!(incarnation > self.incarnation, "a new life has a new number");
@@ -63,7 +70,7 @@ impl Gateway {
     /// A transaction that was named here has ended at every participant.
     pub fn finished(&mut self, txn: TxnId, rank: Rank) {
         let life = self.named.iter_mut().rev().find(|life| life.incarnation == txn.incarnation);
-        let life = life.expect("it was submitted here");
+        let life = life.expect("it was submitted in a life that is remembered");
         life.ranks[(txn.sequence - life.floor) as usize] = rank;
     }
     /// Below which sequence of which life everything named here is collected.

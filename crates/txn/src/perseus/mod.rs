@@ -29,8 +29,10 @@
 //! answer may repeat its request at any gateway; see `requests`. Nothing is answered before every participant
 //! has executed and the rank lies in the past, whoever decided it.
 //!
-//! The engine is a deterministic function of its calls, in order: a host may log them, repeat them after a
-//! restart, and go on with [`Engine::resume`] as a new incarnation, so that ids are never used twice.
+//! With [`Options::records`] what has to outlive the process is recorded, and checkpoints stand for old records; see
+//! `records`. The engine is a deterministic function of its calls, in order, too: a host may log them instead, repeat
+//! them after a restart, and go on with [`Engine::resume`]. Either way it goes on as a new incarnation, so that ids are
+//! never used twice.
 //!
 //! A node answers for all its partitions at once, and talks to itself through a queue inside the call:
 //! a transaction that stays at one node and meets nobody runs from submission to answer in one call.
@@ -49,6 +51,7 @@
 //! | `closes` (`closing`) | readers |
 //! | `oracle` | timestamps handed out |
 //! | `collection` (`collector`) | the watermark, reports of nodes, ids that are gone |
+//! | `recorder` | how far records are stable, ceilings, what waits for them; see `records` and `image` |
 //! | `reminders` | deadlines, timers |
 //!
 //! Suggested reading order: the modules below, top to bottom.
@@ -61,6 +64,7 @@ mod coordination;
 mod coordinator;
 mod execution;
 mod gateway;
+mod image;
 mod invariants;
 pub mod message;
 pub mod options;
@@ -69,6 +73,8 @@ mod participant;
 mod partitions;
 mod plausibility;
 pub mod printed;
+mod recorder;
+mod records;
 mod recovery;
 mod reminders;
 mod requests;
@@ -80,11 +86,14 @@ mod vertex;
 mod work;
 
 pub use message::{Message, Timer};
-pub use options::{FutureRanks, Mutant, Options, Timestamps, Unfinished};
+pub use options::{FutureRanks, Mutant, Options, Records, Timestamps, Unfinished};
 pub use state::Perseus;
 
-use crate::engine::{Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Unanswered};
+use crate::engine::{
+    Answered, Command, Engine, EngineEffects, EngineReport, Executor, Question, Record, Unanswered,
+};
 use base::order::Calibration;
+use base::process::Unreadable;
 use base::txn::Submission;
 use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
 use std::collections::BTreeMap;
@@ -114,8 +123,9 @@ impl Perseus {
 impl Engine for Perseus {
     type Message = Message;
 
-    fn start(&mut self, now: Time, _: &mut EngineEffects<Self>) {
+    fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
         self.reminders.collect_at(now + self.cluster.options.collect_every_ns);
+        self.begin_records(now, out);
     }
 
     fn submit(
@@ -125,6 +135,7 @@ impl Engine for Perseus {
         executor: &mut dyn Executor,
         out: &mut EngineEffects<Self>,
     ) -> TxnId {
+        self.record_ceiling(now, out);
         let id = self.submitted(now, submission, out);
         self.settle(now, executor, out);
         id
@@ -141,6 +152,7 @@ impl Engine for Perseus {
         if !self.is_plausible(now, from, &message) {
             return;
         }
+        self.record_ceiling(now, out);
         self.handle(now, from, message, out);
         self.settle(now, executor, out);
     }
@@ -150,6 +162,7 @@ impl Engine for Perseus {
     }
 
     fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
+        self.record_ceiling(now, out);
         let mark = self.reminders.mark();
         while let Some(timer) = self.reminders.due(now, mark) {
             self.remind(now, timer, executor, out);
@@ -171,6 +184,7 @@ impl Engine for Perseus {
             }
             Question::Forget { ticket } => {
                 self.closes.cancel(ticket);
+                self.recorder.cancel(ticket);
                 return Ok(None);
             }
             // Whoever runs a partition closes it by itself.
@@ -211,6 +225,33 @@ impl Engine for Perseus {
         self.reminders.arm();
     }
 
+    fn stable(
+        &mut self,
+        now: Time,
+        records: u64,
+        executor: &mut dyn Executor,
+        out: &mut EngineEffects<Self>,
+    ) {
+        self.on_synced(now, records, out);
+        self.settle(now, executor, out);
+    }
+
+    fn image(&self) -> Vec<u8> {
+        self.checkpoint()
+    }
+
+    fn restore(&mut self, image: &[u8]) -> Result<(), Unreadable> {
+        self.take_checkpoint(image)
+    }
+
+    fn replay(&mut self, record: Record, executor: &mut dyn Executor) -> Result<(), Unreadable> {
+        self.take_record(record, executor)
+    }
+
+    fn recovered(&mut self) -> Time {
+        self.come_back()
+    }
+
     fn absent(&self) -> Option<SqlError> {
         None
     }
@@ -222,8 +263,8 @@ impl Engine for Perseus {
             ("no-ops", self.recoveries.counts().1),
             ("requests remembered", self.requests.len() as u64),
             ("answered", self.gateway.answer_counts().1),
-            ("graph bytes sent", self.counts.graph_bytes_sent),
-            ("graph bytes streamed", self.counts.graph_bytes_streamed),
+            ("graph bytes sent", self.measured.graph_bytes_sent),
+            ("graph bytes streamed", self.measured.graph_bytes_streamed),
         ]);
         let mut held = self.collection.held();
         held.extend([
@@ -237,13 +278,13 @@ impl Engine for Perseus {
             ("inquiries", self.inquiries.len() as u64),
             ("deadlines", self.reminders.deadline_count() as u64),
             ("answers at the gate", self.gateway.answer_counts().0 as u64),
-            ("closes", self.closes.len() as u64),
+            ("closes", (self.closes.len() + self.recorder.held_count()) as u64),
             ("requests remembered", self.requests.len() as u64),
         ]);
         EngineReport {
             counters,
             held,
-            refused_messages: self.counts.refused.clone(),
+            refused_messages: self.measured.refused.clone(),
             ..EngineReport::default()
         }
     }

@@ -1,6 +1,7 @@
 //! Knobs of the engine, and the faults that tests may plant.
 
 pub use crate::delays::FutureRanks;
+pub use crate::records::Records;
 use base::time::{MS, SECOND};
 use base::topology::Topology;
 
@@ -35,6 +36,9 @@ pub struct Options {
     pub measure_graph: bool,
     /// Results of requests that may be repeated are kept this long after their rank, in ns.
     pub keep_results_ns: u64,
+    /// What the node has to remember is recorded; `None`: it remembers nothing beyond its process. Goes with
+    /// [`Timestamps::Clocks`] only.
+    pub records: Option<Records>,
     #[cfg(any(test, feature = "mutants"))]
     pub mutant: Option<Mutant>,
 }
@@ -55,6 +59,7 @@ impl Default for Options {
             unfinished: Unfinished::Complete,
             measure_graph: false,
             keep_results_ns: 600 * SECOND,
+            records: None,
             #[cfg(any(test, feature = "mutants"))]
             mutant: None,
         }
@@ -147,11 +152,19 @@ pub enum Mutant {
     ForgetRequests,
     /// A transaction waits for its dependencies, but not for their components.
     ForgetComponents,
+    /// What is closed is told without a recorded ceiling.
+    NoCeiling,
+    /// A transaction executes before its place is on disk.
+    ExecuteBeforeSync,
+    /// A promised ballot and an accepted proposal are not recorded.
+    UnrecordedPromises,
+    /// What has executed is not recorded before the node says how far it is.
+    UnrecordedEnds,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
-    /// All of them.
+    /// Those that any node can have; what is not recorded matters only where nodes come back with records.
     pub const ALL: &[Mutant] = &[
         Mutant::FirstAnswerOnly,
         Mutant::CutCycles,

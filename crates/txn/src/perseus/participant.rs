@@ -16,19 +16,24 @@ use base::{NodeId, Rank, Time, TxnId};
 
 impl Perseus {
     /// A transaction of this gateway that takes part nowhere else: its dependencies are final at once.
-    pub(super) fn pre_accept_alone(&mut self, now: Time, payload: Payload) {
+    pub(super) fn pre_accept_alone(&mut self, now: Time, payload: Payload, out: &mut Out) {
         let at = self.pre_accept(now, payload.transaction, Rank::ZERO);
         if let Some(request) = payload.request {
             self.remote(at).request = Some(request);
             self.claim(request, at);
         }
+        self.record_pre_accepted(at, out);
         self.decide_alone(at);
     }
 
-    fn decide_alone(&mut self, at: Ref) {
+    pub(super) fn decide_alone(&mut self, at: Ref) {
         let vertex = self.graph.live_mut(at);
         vertex.state = State::Final;
         let cts = vertex.bound;
+        if self.is_recorded() {
+            // It may have to wait for its record, although its turn has come.
+            self.schedule.wait(cts, at);
+        }
         // Nobody ahead that is not done: the order is known without a search.
         let mut rank = cts;
         for &dependency in &self.graph.live(at).deps {
@@ -104,8 +109,14 @@ impl Perseus {
             deps.push(dependency);
         }
         self.partitions.met = met;
+        self.take_place(now, at, transaction, deps, pts);
+        at
+    }
+
+    /// A transaction is pre-accepted with these dependencies, and ranked no lower than its pts.
+    pub(super) fn take_place(&mut self, now: Time, at: Ref, transaction: Transaction, deps: Refs, pts: Rank) {
         let vertex = self.graph.live_mut(at);
-        assert_eq!(vertex.state, State::Named, "{id} is pre-accepted once");
+        assert_eq!(vertex.state, State::Named, "{} is pre-accepted once", vertex.id);
         vertex.state = State::PreAccepted;
         vertex.deps = deps;
         vertex.bound = pts;
@@ -113,14 +124,23 @@ impl Perseus {
         vertex.extra.pts = pts;
         vertex.extra.after = transaction.after;
         vertex.transaction = Some(transaction);
-        at
+    }
+
+    /// It takes its place in the conflict indexes, whoever it meets there.
+    pub(super) fn install_again(&mut self, at: Ref, transaction: &Transaction) {
+        for (partition, accesses) in &transaction.access.by_partition {
+            if let Some(local) = self.local_index(*partition) {
+                self.partitions.install(local, &self.graph, at, accesses, &mut Vec::new());
+            }
+        }
     }
 
     /// The nodes of a transaction, and how long the farthest of them is away, margin included; `None` if
     /// it stays here.
     fn farthest(&self, transaction: &Transaction) -> Option<(Nodes, u64)> {
         let nodes = Participants::of(transaction.participants()).nodes(&self.cluster.topology);
-        let away_ns = nodes.iter().map(|node| self.delays.one_way_ns(self.cluster.me, *node)).max()?;
+        let away_ns =
+            nodes.iter().map(|node| self.measured.delays.one_way_ns(self.cluster.me, *node)).max()?;
         (away_ns > 0).then_some((nodes, away_ns + self.cluster.options.margin_ns))
     }
 
@@ -173,8 +193,9 @@ impl Perseus {
                 let first = claim.expect("the first ballot is not barred");
                 self.send(from, Message::Duplicate { txn, first }, out);
             } else {
-                if let Some(at) = self.graph.find(txn) {
+                if let Some(at) = self.graph.find(txn).filter(|_| !barred) {
                     self.remote(at).barred = true;
+                    self.record_promise(at, out);
                 }
                 let report = Report::Unknown { pts: floor, claimed: true };
                 self.send(from, Message::RecoverOk { txn, ballot, report }, out);
@@ -191,6 +212,7 @@ impl Perseus {
             self.remote(at).request = Some(request);
             self.claim(request, at);
         }
+        self.record_pre_accepted(at, out);
         self.answer_pre_accept(now, (from, ballot, delay_ns), at, floor == Rank::ZERO, out);
     }
 

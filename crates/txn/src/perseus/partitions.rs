@@ -4,12 +4,14 @@
 //! KEEPS: what is closed only grows; positions of a log are dense.
 
 use super::cluster::Cluster;
+use super::image::Partition as PartitionImage;
 use super::options::Mutant;
 use super::vertex::Graph;
 use crate::graph::conflict::{ConflictIndex, Flaws};
 use crate::graph::vertex::Ref;
+use base::process::Unreadable;
 use base::txn::Access;
-use base::{LogPosition, PartitionId, Rank};
+use base::{LogPosition, PartitionId, Rank, TxnId};
 
 #[derive(Clone, Debug)]
 pub(super) struct Partitions {
@@ -18,6 +20,7 @@ pub(super) struct Partitions {
     local: Vec<Option<u8>>,
     /// Reused: whom a PreAccept conflicts with.
     pub met: Vec<Ref>,
+    flaws: Flaws,
 }
 
 /// One partition of this node.
@@ -51,7 +54,7 @@ impl Partitions {
             });
         }
         assert!(all.len() <= 64, "a node runs at most 64 partitions");
-        Partitions { all, local, met: Vec::new() }
+        Partitions { all, local, met: Vec::new(), flaws }
     }
 
     /// A partition's number here, if it is run by this node.
@@ -93,6 +96,10 @@ impl Partitions {
     pub fn close_all(&mut self, rank: Rank) {
         self.all.iter_mut().for_each(|partition| partition.closed = partition.closed.max(rank));
     }
+    /// A life begins with transactions of ranks up to this: no cut below it is read from copies that are made now.
+    pub fn come_back(&mut self, highest: Rank) {
+        self.all.iter_mut().for_each(|partition| partition.rank_max = partition.rank_max.max(highest));
+    }
     /// What is closed everywhere here.
     pub fn closed_everywhere(&self) -> Option<Rank> {
         self.all.iter().map(|partition| partition.closed).min()
@@ -106,6 +113,31 @@ impl Partitions {
             index.order_table(table, live.flat_map(|transaction| transaction.access.at(*id)));
         }
         index.install(at, accesses, &|at| graph.get(at).is_some(), met);
+    }
+    /// The same, as a checkpoint has them.
+    pub fn image(&self, id_of: &impl Fn(Ref) -> Option<TxnId>) -> Vec<PartitionImage> {
+        let image = |partition: &Partition| PartitionImage {
+            id: partition.id,
+            index: partition.index.image(id_of),
+            position: partition.position,
+            rank_max: partition.rank_max,
+        };
+        self.all.iter().map(image).collect()
+    }
+    /// Errors: these are not the partitions of this node.
+    pub fn restore(
+        &mut self,
+        images: Vec<PartitionImage>,
+        at_of: &impl Fn(TxnId) -> Ref,
+    ) -> Result<(), Unreadable> {
+        if !images.iter().map(|image| image.id).eq(self.all.iter().map(|partition| partition.id)) {
+            return Err(Unreadable("a checkpoint has other partitions than this node".into()));
+        }
+        for (partition, image) in self.all.iter_mut().zip(images) {
+            partition.index = ConflictIndex::restored(image.index, self.flaws, at_of);
+            (partition.position, partition.rank_max) = (image.position, image.rank_max);
+        }
+        Ok(())
     }
     /// Forgets accesses of transactions that are gone.
     pub fn forget(&mut self, graph: &Graph) {

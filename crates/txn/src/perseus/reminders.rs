@@ -39,6 +39,10 @@ impl Reminders {
     pub fn gate_at(&mut self, at: Time) {
         self.timers.set_by(at, Timer::Gate);
     }
+    /// Something is to be looked at then.
+    pub fn wake_at(&mut self, at: Time) {
+        self.timers.set_by(at, Timer::Retry);
+    }
     /// The next report to the collector.
     pub fn collect_at(&mut self, at: Time) {
         self.timers.set(at, Timer::Collect);

@@ -43,7 +43,23 @@ struct Claim {
     end: Option<(Rank, Share)>,
 }
 
+/// A claim as a checkpoint has it.
+pub(super) type ClaimImage = (ClientRequest, Dependency, Option<(Rank, Share)>);
+
 impl Requests {
+    /// Claims, and up to where results are forgotten.
+    pub fn image(&self) -> (Vec<ClaimImage>, Rank) {
+        let claims =
+            self.claims.iter().map(|(request, Claim { first, end })| (*request, first.clone(), end.clone()));
+        (claims.collect(), self.forgotten)
+    }
+    pub fn restore(&mut self, claims: Vec<ClaimImage>, forgotten: Rank) {
+        let ended = |(request, _, end): &ClaimImage| end.as_ref().map(|(rank, _)| (*rank, *request));
+        self.ended = claims.iter().filter_map(ended).collect();
+        let claim = |(request, first, end)| (request, Claim { first, end });
+        self.claims = claims.into_iter().map(claim).collect();
+        self.forgotten = forgotten;
+    }
     pub fn len(&self) -> usize {
         self.claims.len()
     }

@@ -9,6 +9,7 @@ use super::message::{Ballot, Deadline, Message};
 use super::options::Options;
 use super::oracle::Oracle;
 use super::partitions::Partitions;
+use super::recorder::Recorder;
 use super::recovery::Recoveries;
 use super::reminders::Reminders;
 use super::requests::Requests;
@@ -39,21 +40,33 @@ pub struct Perseus {
     pub(super) closes: Closes,
     pub(super) oracle: Oracle,
     pub(super) collection: Collection,
-    pub(super) delays: Delays,
+    pub(super) recorder: Recorder,
+    pub(super) measured: Measured,
     pub(super) reminders: Reminders,
     pub(super) work: VecDeque<Work>,
-    pub(super) counts: Counts,
 }
 
-/// What happened at this node so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Counts {
+/// What was measured at this node so far.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    pub delays: Delays,
     /// Bytes of dependencies and fragments sent to other nodes' engines, and on streams to one subscriber
     /// each; counted with [`Options::measure_graph`].
     pub graph_bytes_sent: u64,
     pub graph_bytes_streamed: u64,
     /// Messages that no correct node sends, by sender and reason.
     pub refused: BTreeMap<(NodeId, &'static str), u64>,
+}
+
+impl Measured {
+    fn new(topology: &Topology) -> Measured {
+        Measured {
+            delays: Delays::new(topology),
+            graph_bytes_sent: 0,
+            graph_bytes_streamed: 0,
+            refused: BTreeMap::new(),
+        }
+    }
 }
 
 impl Perseus {
@@ -71,10 +84,10 @@ impl Perseus {
             closes: Closes::default(),
             oracle: Oracle::default(),
             collection: Collection::new(&cluster.topology, me),
-            delays: Delays::new(&cluster.topology),
+            recorder: Recorder::default(),
+            measured: Measured::new(&cluster.topology),
             reminders: Reminders::default(),
             work: VecDeque::new(),
-            counts: Counts::default(),
             cluster,
         }
     }
@@ -109,7 +122,7 @@ impl Perseus {
             self.work.push_back(Work::Deliver(message));
         } else {
             if self.cluster.options.measure_graph {
-                self.counts.graph_bytes_sent += message.graph_bytes() as u64;
+                self.measured.graph_bytes_sent += message.graph_bytes() as u64;
             }
             out.push(EngineEffect::Send { to, message });
         }
@@ -132,7 +145,7 @@ impl Perseus {
     pub(super) fn is_plausible(&mut self, now: Time, from: NodeId, message: &Message) -> bool {
         let Err(reason) = self.check(now, message) else { return true };
         base::sometimes!("a message that no correct node of perseus sends is refused");
-        *self.counts.refused.entry((from, reason)).or_default() += 1;
+        *self.measured.refused.entry((from, reason)).or_default() += 1;
         false
     }
 
@@ -140,12 +153,12 @@ impl Perseus {
         match message {
             Message::PreAccept { payload, ballot, expected, sent_at } => {
                 let delay_ns = now.since(sent_at);
-                self.delays.arrived(from, self.cluster.me, delay_ns);
+                self.measured.delays.arrived(from, self.cluster.me, delay_ns);
                 self.on_pre_accept(now, from, payload, ballot, expected, delay_ns, out)
             }
             Message::PreAcceptOk { txn, ballot, dependencies, pts, fragments, delay_ns, sent_at } => {
-                self.delays.arrived(from, self.cluster.me, now.since(sent_at));
-                self.delays.arrived(self.cluster.me, from, delay_ns);
+                self.measured.delays.arrived(from, self.cluster.me, now.since(sent_at));
+                self.measured.delays.arrived(self.cluster.me, from, delay_ns);
                 if ballot == Ballot::FIRST {
                     self.on_pre_accept_ok(now, from, txn, dependencies, pts, fragments, out)
                 } else {
@@ -170,7 +183,7 @@ impl Perseus {
             Message::Attend { txn, request } => self.on_attend(from, txn, request, out),
             Message::Gone { txn } => self.on_gone(now, txn, out),
             Message::RemoteRead { txn, gathered, sent_at } => {
-                self.delays.arrived(from, self.cluster.me, now.since(sent_at));
+                self.measured.delays.arrived(from, self.cluster.me, now.since(sent_at));
                 self.on_remote_read(txn, gathered)
             }
             Message::RemoteReadWanted { txn } => self.on_remote_read_wanted(now, from, txn, out),
@@ -193,6 +206,7 @@ impl Perseus {
 
     /// Does everything that follows within this call, then sets the timers.
     pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        self.look_at_image();
         while let Some(work) = self.work.pop_front() {
             match work {
                 Work::Deliver(message) => self.handle(now, self.cluster.me, message, out),
@@ -200,6 +214,7 @@ impl Perseus {
                 Work::Execute(at) => self.execute(now, at, executor, out),
             }
         }
+        self.record_many_ends(out);
         self.open_gate(now, out);
         self.reminders.arm();
     }

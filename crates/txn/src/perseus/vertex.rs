@@ -5,6 +5,7 @@ use crate::graph::participants::NodeSet;
 use crate::graph::vertex::Vertices;
 use base::txn::{ClientRequest, Gathered};
 use base::{NodeId, PartitionId, Rank, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What depends on what.
@@ -26,12 +27,16 @@ pub(super) struct Extra {
     pub held_by: NodeSet,
     /// Local partitions on whose stream it is, as bits.
     pub streamed: u64,
+    /// It had executed when this life began: whoever follows a stream has it with the copy.
+    pub is_copied: bool,
+    /// The last record about it, in this life.
+    pub recorded: u64,
     /// Present for transactions that take part at several nodes.
     pub remote: Option<Box<Remote>>,
 }
 
 /// What is known of a transaction's ancestors that may have been collected.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct CollectedAncestors {
     /// Its rank is at least this, because of dependencies that may have been collected since.
     pub inherited: Rank,

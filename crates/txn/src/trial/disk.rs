@@ -89,6 +89,14 @@ impl<M> Disks<M> {
     }
 }
 
+impl<M> Disks<M> {
+    /// Records that a node has written and that are not deleted, and the bytes of their payloads.
+    pub fn recorded(&self, node: NodeId) -> (usize, usize) {
+        let records = self.nodes[usize::from(node.0)].records.iter().flatten();
+        records.fold((0, 0), |(count, bytes), record| (count + 1, bytes + record.payload.len()))
+    }
+}
+
 impl<E: Subject> World<E> {
     fn disk(&mut self, node: NodeId) -> &mut Disk<E::Message> {
         &mut self.disks.as_mut().expect("the world has disks").nodes[usize::from(node.0)]

@@ -118,6 +118,8 @@ pub struct World<E: Subject> {
     /// Readers that find their cut, and what they found. A close of that cut follows at once, under the same ticket.
     pub finds: BTreeMap<CloseTicket, (Time, NodeId, PartitionId, Vec<Granule>)>,
     pub found: BTreeMap<CloseTicket, (Time, Rank)>,
+    /// Of nodes with disks: cuts that readers were told to be closed, and what had executed there then; in all lives.
+    pub shown: Vec<(Close, BTreeSet<TxnId>)>,
     pub streams: BTreeMap<(NodeId, PartitionId), Vec<StreamItem>>,
     pub watermarks: Vec<Rank>,
     pub messages: u64,
@@ -176,6 +178,7 @@ impl<E: Subject> World<E> {
             closed: BTreeMap::new(),
             finds: BTreeMap::new(),
             found: BTreeMap::new(),
+            shown: Vec::new(),
             streams: BTreeMap::new(),
             watermarks: vec![Rank::ZERO; count],
             messages: 0,
@@ -318,6 +321,12 @@ impl<E: Subject> World<E> {
             }
             EngineEffect::Answered { ticket, result } => {
                 let result = result.map(|answered| answered.closed().expect("it was asked to close"));
+                if result.is_ok() && self.disks.is_some() {
+                    let close = self.closes[&ticket].2.clone();
+                    let log = self.rows[usize::from(node.0)].log.iter();
+                    let here = log.filter(|entry| entry.partition == close.partition);
+                    self.shown.push((close.clone(), here.map(|entry| entry.txn).collect()));
+                }
                 let told = self.closed.insert(ticket, (self.now, result));
                 assert!(told.is_none(), "closed twice: {told:?}");
             }

@@ -196,6 +196,13 @@ impl Collection {
     pub fn collected(&mut self, txn: TxnId) {
         self.seen.insert(txn);
     }
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+    /// What a checkpoint says.
+    pub fn restore(&mut self, watermark: Rank, seen: Seen) {
+        (self.watermark, self.seen) = (watermark, seen);
+    }
     #[cfg(test)]
     pub fn seen_words(&self) -> usize {
         self.seen.words()
@@ -237,6 +244,10 @@ impl Collection {
         self.reported = self.reported.max(done);
         self.members.tick(now);
         self.regions.tick(now);
+    }
+    /// A former life of this node may have reported so much.
+    pub fn promised(&mut self, done: Rank) {
+        self.reported = self.reported.max(done);
     }
     /// A node of this region reports; what to pass on to the collector, if it is time.
     pub fn member_reports(

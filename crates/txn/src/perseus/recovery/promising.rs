@@ -80,6 +80,7 @@ impl Perseus {
             self.send(from, Message::Refused { txn, ballot }, out);
             return None;
         }
+        let is_higher = remote.promised.is_none_or(|promised| promised < ballot);
         remote.barred &= ballot == remote.ballot();
         remote.promised = Some(ballot);
         if from != me {
@@ -90,6 +91,9 @@ impl Perseus {
         if is_new {
             self.keep_place(now, at);
         }
+        if is_new || is_higher {
+            self.record_promise(at, out);
+        }
         Some(at)
     }
 
@@ -97,10 +101,16 @@ impl Perseus {
     fn keep_place(&mut self, now: Time, at: Ref) {
         base::sometimes!("a place is kept for a transaction that is not known");
         let mut pts = now.rank() + self.cluster.clock_bound_ns();
-        let vertex = self.graph.live(at);
-        let (id, participants) = (vertex.id, vertex.participants.clone());
+        let participants = self.graph.live(at).participants.clone();
         let local = participants.iter().filter_map(|p| self.local_index(p));
         pts = local.map(|local| self.partitions.closed(local).next()).fold(pts, Rank::max);
+        self.keep_place_at(now, at, pts);
+    }
+
+    /// The transaction is not ranked below this.
+    pub(in crate::perseus) fn keep_place_at(&mut self, now: Time, at: Ref, pts: Rank) {
+        let vertex = self.graph.live(at);
+        let (id, participants) = (vertex.id, vertex.participants.clone());
         let by_partition = participants.iter().map(|partition| (partition, Vec::new())).collect();
         let transaction = Transaction {
             id,
@@ -153,8 +163,12 @@ impl Perseus {
     ) {
         let Some(at) = self.promise(now, from, txn, participants, ballot, out) else { return };
         let remote = self.remote(at);
+        let is_new = remote.accepted.as_ref().is_none_or(|(accepted, _)| *accepted < ballot);
         remote.accepted = Some((ballot, decision));
         remote.barred = true;
+        if is_new {
+            self.record_accepted(at, out);
+        }
         self.send(from, Message::AcceptOk { txn, ballot }, out);
     }
 }

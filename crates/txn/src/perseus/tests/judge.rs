@@ -16,6 +16,7 @@ pub fn judge(world: &World) {
     executor::replay(&world.rows, &places);
     real_time(world);
     closes(world, &places);
+    shown(world, &places);
     streams(world, &places);
     whole(world, &places);
 }
@@ -42,7 +43,10 @@ fn everything_is_answered(world: &World) {
         if world.dead.contains(&txn.coordinator) {
             continue;
         }
-        let Some((_, answer)) = world.answers.get(txn) else { panic!("{txn} of {at:?} has no answer") };
+        let Some((_, answer)) = world.answers.get(txn) else {
+            assert!(is_of_former_life(world, *txn), "{txn} of {at:?} has no answer");
+            continue;
+        };
         if let Outcome::Committed { results } = &answer.outcome {
             let partitions: Vec<_> = access.by_partition.keys().collect();
             for partition in &partitions {
@@ -56,6 +60,30 @@ fn everything_is_answered(world: &World) {
             let expected: Vec<_> = partitions.iter().map(|p| base::Datum::Int(i64::from(p.0))).collect();
             assert_eq!(rows, expected, "{txn}");
             assert_eq!(results.iter().map(|r| r.affected).sum::<u64>(), partitions.len() as u64);
+        }
+    }
+}
+
+/// Its gateway has crashed since.
+pub fn is_of_former_life(world: &World, txn: TxnId) -> bool {
+    txn.incarnation < world.nodes[usize::from(txn.coordinator.0)].gateway.incarnation()
+}
+
+/// What a reader was told to be closed had executed then, has since, and stays.
+fn shown(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
+    let reading =
+        |granule: &base::txn::Granule| base::txn::Access { granule: granule.clone(), mode: AccessMode::Read };
+    for (close, executed) in &world.shown {
+        for txn in executed {
+            assert!(places.contains_key(txn), "{txn} was executed at {:?}, and is no more", close.partition);
+        }
+        let reads: Vec<_> = close.granules.iter().map(reading).collect();
+        for (txn, (place, transaction)) in places {
+            let accesses = transaction.access.at(close.partition).iter();
+            let writes: Vec<_> =
+                accesses.filter(|access| access.mode == AccessMode::Write).cloned().collect();
+            let is_late = place.rank <= close.rank && conflict(&reads, &writes) && !executed.contains(txn);
+            assert!(!is_late, "{txn} with {:?} was executed after {close:?} was closed", place.rank);
         }
     }
 }
@@ -122,6 +150,9 @@ fn closes(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
     for (ticket, (_, _, close)) in &world.closes {
         let Some((_, result)) = world.closed.get(ticket) else { panic!("{ticket:?} never closed") };
         let Ok(closed) = result else { continue };
+        if world.disks.is_some() {
+            continue; // Positions are of one life: see `shown`.
+        }
         for (txn, (place, transaction)) in places {
             let reads: Vec<_> = close
                 .granules
@@ -152,7 +183,7 @@ fn closes(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
 /// Positions are dense; a record comes after its vertex and all ancestors that anyone still keeps.
 fn streams(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
     let least = world.watermarks.iter().copied().max().unwrap_or_default();
-    for items in world.streams.values() {
+    for ((node, _), items) in &world.streams {
         let mut vertices: BTreeSet<TxnId> = BTreeSet::new();
         let mut named: BTreeSet<TxnId> = BTreeSet::new();
         let mut position = 0;
@@ -163,13 +194,21 @@ fn streams(world: &World, places: &BTreeMap<TxnId, (Place, Transaction)>) {
                     named.extend(&vertex.dependencies);
                 }
                 StreamItem::Record(record) => {
+                    let has_come_back = world.forgot.contains(node);
+                    if position == 0 && has_come_back {
+                        position = record.position.0 - 1;
+                    }
                     position += 1;
                     assert_eq!(record.position.0, position, "positions are dense");
                     assert!(vertices.contains(&record.txn), "{} is on the stream", record.txn);
                     for ancestor in std::mem::take(&mut named) {
                         let collected = places.get(&ancestor).is_none_or(|(p, _)| p.rank <= least);
                         let there = vertices.contains(&ancestor);
-                        assert!(there || collected, "{ancestor} is missing before {}", record.txn);
+                        assert!(
+                            there || collected || has_come_back,
+                            "{ancestor} is missing before {}",
+                            record.txn
+                        );
                     }
                 }
                 StreamItem::Low(_) => {}

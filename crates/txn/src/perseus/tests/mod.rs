@@ -12,6 +12,7 @@ mod mutants;
 mod oracle;
 mod plausibility;
 mod random;
+mod records;
 mod recovery;
 mod repeats;
 mod scenarios;
@@ -34,6 +35,9 @@ impl Subject for Perseus {
     const IS_TRACED: bool = false;
     fn make(topology: Arc<Topology>, me: NodeId, options: Options) -> Perseus {
         Perseus::new(topology, me, 1, options)
+    }
+    fn reborn(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Perseus {
+        Perseus::new(topology, me, incarnation, options)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Random worlds: thousands of transactions over lossy links, judged at the end.
 
-use super::judge::judge;
+use super::judge::{is_of_former_life, judge};
 use super::{Event, Faults, World, access};
 use crate::perseus::{FutureRanks, Options, Unfinished};
+use crate::trial::disk::Habits;
 use crate::trial::load::transaction;
 use base::order::CloseTicket;
 use base::rng::Rng;
@@ -32,6 +33,17 @@ pub enum Gateways {
 
 /// The same with gateways beside the partitions' nodes.
 pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gateways: Gateways) -> World {
+    run_on(seed, transactions, options, gateways, None)
+}
+
+/// The same; perhaps on disks, whose habits follow from what a ms is.
+pub fn run_on(
+    seed: u64,
+    transactions: usize,
+    options: Option<Options>,
+    gateways: Gateways,
+    habits: Option<&dyn Fn(u64) -> Habits>,
+) -> World {
     let mut knobs = Rng::new(seed).fork("knobs");
     let regions = 2 + knobs.below(2) as usize;
     let partitions = 1 + knobs.below(3) as u16;
@@ -64,7 +76,10 @@ pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gatewa
         topology.nodes.push(NodeSpec { region: RegionId(n % regions as u16), subscribes: Vec::new() });
     }
     topology.clock_bound_ns = clock_bound_ns;
-    let mut world = World::with(seed, topology, options);
+    if let Some(records) = &mut options.records {
+        records.ceiling_ns = *Rng::new(seed).fork("ceilings").pick(&[50 * unit, 300 * unit]);
+    }
+    let mut world = World::with_disks(seed, topology, options, habits.map(|habits| habits(unit)));
     world.faults = Faults {
         loss: *knobs.pick(&[0.0, 0.02, 0.2]),
         duplication: *knobs.pick(&[0.0, 0.3]),
@@ -79,7 +94,13 @@ pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gatewa
     for n in 0..transactions {
         world.run_until(world.now + u64::from(!tiny) + draw.below(2 * pause_ns));
         let mut node = draw.below(regions as u64 + u64::from(others)) as u16;
+        if world.disks.is_some() {
+            repeat_unanswered(&mut world, &mut draw, &wishes, 0.02);
+        }
         if world.dead.contains(&NodeId(node)) {
+            if world.disks.is_some() {
+                continue;
+            }
             node = 0;
         }
         if gateways != Gateways::Steady {
@@ -93,7 +114,7 @@ pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gatewa
             seen = seen.max(answer.rank);
         }
         let token = if draw.chance(0.3) { Token::at(seen) } else { Token::default() };
-        if gateways == Gateways::Mortal {
+        if gateways == Gateways::Mortal || world.disks.is_some() && draw.chance(0.5) {
             let wish = Submission { token, ..world.wish(access(&text)) };
             let txn = world.hand_in(node, wish.clone());
             wishes.push((txn, wish));
@@ -103,6 +124,9 @@ pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gatewa
         if draw.chance(0.1) {
             let partition = draw.below(u64::from(regions as u16 * partitions)) as u16;
             let reader = base::NodeId(draw.below(regions as u64) as u16);
+            if world.dead.contains(&world.topology.node_of(PartitionId(partition))) {
+                continue;
+            }
             let rank = (world.clock(reader) + clock_bound_ns).rank();
             seen = seen.max(rank);
             let granules = match draw.below(3) {
@@ -121,12 +145,32 @@ pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gatewa
     world.faults.loss = 0.0;
     world.cut_off.clear();
     world.passes = Box::new(|_, _, _| true);
+    if world.disks.is_some() {
+        world.no_more_crashes();
+        while !world.dead.is_empty() {
+            world.run_until(world.now + 100 * unit);
+        }
+        repeat_unanswered(&mut world, &mut draw, &wishes, 1.0);
+    }
     let lost: Vec<_> = wishes.iter().filter(|(txn, _)| world.dead.contains(&txn.coordinator)).collect();
     for (_, wish) in lost {
         world.repeat(0, wish);
     }
     world.run_until(world.now + 30_000 * unit);
     world
+}
+
+/// Clients repeat what they have got no answer to because a gateway crashed, some of them, at any gateway.
+fn repeat_unanswered(world: &mut World, draw: &mut Rng, wishes: &[(TxnId, Submission)], share: f64) {
+    for (txn, wish) in wishes {
+        let is_lost = is_of_former_life(world, *txn) && !world.answers.contains_key(txn);
+        if is_lost && draw.chance(share) {
+            let gateway = draw.below(world.nodes.len() as u64) as u16;
+            if !world.dead.contains(&NodeId(gateway)) {
+                world.repeat(gateway, wish);
+            }
+        }
+    }
 }
 
 /// Something happens to a gateway, now and then.
