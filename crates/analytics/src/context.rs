@@ -69,6 +69,16 @@ impl Context<'_> {
         Context { standing: self.standing.clone(), through_views: tables, ..*self }
     }
 
+    /// The same over another catalog.
+    pub fn over<'c>(&'c self, catalog: &'c Arc<Catalog>) -> Context<'c> {
+        Context {
+            catalog,
+            standing: self.standing.clone(),
+            through_views: self.through_views.clone(),
+            ..*self
+        }
+    }
+
     pub fn to_owned(&self) -> OwnedContext {
         OwnedContext {
             analytics: self.analytics.clone(),
