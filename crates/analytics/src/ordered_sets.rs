@@ -16,7 +16,6 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast;
-use std::sync::Arc;
 
 const PERCENTILE: &str = "meridian_percentile_disc";
 const MODE: &str = "meridian_mode";
@@ -144,7 +143,7 @@ mod tests {
         for (values, wanted) in
             [(vec![1], 0), (vec![1, 2, 2, 3, 3], 1), (vec![1, 2, 3, 3], 2), (vec![5, 5], 0)]
         {
-            let array: ArrayRef = Arc::new(Int64Array::from(values.clone()));
+            let array: ArrayRef = std::sync::Arc::new(Int64Array::from(values.clone()));
             assert_eq!(most_frequent(&array).unwrap(), wanted, "{values:?}");
         }
     }

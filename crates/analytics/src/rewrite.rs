@@ -27,9 +27,7 @@ pub(super) use aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::execution::session_state::SessionState;
-use datafusion::sql::sqlparser::ast::{
-    self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{self, Expr, Statement, VisitMut, visit_expressions_mut};
 use ordered::makes_rows_or_looks_around;
 pub(super) use ordered::{has_window, makes_rows};
 use sql::lower::scope::ParameterTypes;
