@@ -131,7 +131,6 @@ pub(super) fn refuse_misread(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|e| {
             e.apply(|e| match e {
-                Expr::SimilarTo(_) => refuse("SIMILAR TO".into()),
                 Expr::ScalarFunction(call) if OTHER_MEANING.contains(&call.name()) => {
                     refuse(format!("function {}", call.name()))
                 }

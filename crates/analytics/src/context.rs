@@ -6,6 +6,7 @@ use base::TableId;
 use base::roles::{Object, Privileges, Standing};
 use base::schema::{Catalog, Placement, Table};
 use sql::cancel::CancelHandle;
+use sql::given::GivenValues;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub struct Context<'a> {
     pub reads_here: bool,
     /// Tables that the statement reads with the rights of views' owners.
     pub through_views: BTreeSet<TableId>,
+    /// What sequences give to the session.
+    pub given: &'a Arc<GivenValues>,
 }
 
 /// The same for what outlives the call: a function that asks for it, a thread that the statement may not wait for.
@@ -46,6 +49,7 @@ pub struct OwnedContext {
     pub reads_here: bool,
     /// Tables that the statement reads with the rights of views' owners.
     pub through_views: BTreeSet<TableId>,
+    pub given: Arc<GivenValues>,
 }
 
 impl Context<'_> {
@@ -69,6 +73,16 @@ impl Context<'_> {
         Context { standing: self.standing.clone(), through_views: tables, ..*self }
     }
 
+    /// The same over another catalog.
+    pub fn over<'c>(&'c self, catalog: &'c Arc<Catalog>) -> Context<'c> {
+        Context {
+            catalog,
+            standing: self.standing.clone(),
+            through_views: self.through_views.clone(),
+            ..*self
+        }
+    }
+
     pub fn to_owned(&self) -> OwnedContext {
         OwnedContext {
             analytics: self.analytics.clone(),
@@ -83,6 +97,7 @@ impl Context<'_> {
             cancel: self.cancel.clone(),
             reads_here: self.reads_here,
             through_views: self.through_views.clone(),
+            given: self.given.clone(),
         }
     }
 
@@ -118,6 +133,7 @@ impl OwnedContext {
             cancel: &self.cancel,
             reads_here: self.reads_here,
             through_views: self.through_views.clone(),
+            given: &self.given,
         }
     }
 }

@@ -32,6 +32,10 @@ pub(super) fn install(context: &SessionContext) {
     context.register_udf(super::zones::function());
     super::templates::install(context);
     super::small_functions::install(context);
+    context.register_udf(super::overlaps::function());
+    context.register_udf(super::similar::function());
+    context.register_udf(super::sets::function());
+    super::ordered_sets::functions().into_iter().for_each(|function| context.register_udf(function));
     super::barriers::functions().into_iter().for_each(|function| context.register_udf(function));
     context.register_udf(create_udf("version", vec![], DataType::Utf8, Volatility::Immutable, text(VERSION)));
 }

@@ -141,6 +141,7 @@ fn plan_now(
                 planned => planned,
             };
             let mut planned = planned.map_err(sql_error)?;
+            planned = super::lateral::settle(planned).map_err(sql_error)?;
             let bytes = super::complexity::check(&planned)?;
             planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
             if !asks_catalog {

@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod bags;
+mod calls;
 mod correlated;
 mod distinct_on;
 mod grouping;
@@ -26,9 +27,7 @@ pub(super) use aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::execution::session_state::SessionState;
-use datafusion::sql::sqlparser::ast::{
-    self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{self, Expr, Statement, VisitMut, visit_expressions_mut};
 use ordered::makes_rows_or_looks_around;
 pub(super) use ordered::{has_window, makes_rows};
 use sql::lower::scope::ParameterTypes;
@@ -37,7 +36,7 @@ use std::ops::ControlFlow;
 
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
 pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
-    if let ControlFlow::Break(error) = statement.visit(&mut CallsInFrom { analytics }) {
+    if let ControlFlow::Break(error) = statement.visit(&mut calls::CallsInFrom { analytics }) {
         return Err(error);
     }
     values::settle_intervals(statement);
@@ -142,6 +141,7 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
         return Ok(Some(written_out));
     }
     match e {
+        Expr::SimilarTo { .. } => Ok(super::similar::as_match(e)),
         Expr::AtTimeZone { timestamp, time_zone } => at_time_zone(timestamp, time_zone).map(Some),
         Expr::Substring {
             expr,
@@ -230,99 +230,6 @@ fn at_time_zone(timestamp: &Expr, zone: &Expr) -> SqlResult<Expr> {
     sql::parse::parse_expr(&format!("{AT_UTC}({timestamp})"))
 }
 
-/// Functions behind FROM. A column of a set that has an alias is called by it; a function that is no set is a
-/// set of one row.
-struct CallsInFrom<'a> {
-    analytics: &'a Analytics,
-}
-
-impl VisitorMut for CallsInFrom<'_> {
-    type Break = SqlError;
-
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
-        match factor {
-            TableFactor::Table { sample: Some(_), .. } => {
-                return ControlFlow::Break(SqlError::unsupported("TABLESAMPLE"));
-            }
-            TableFactor::UNNEST { array_exprs, .. } if array_exprs.iter().all(super::system::is_vector) => {}
-            TableFactor::Table { with_ordinality: true, .. }
-            | TableFactor::Function { with_ordinality: true, .. }
-            | TableFactor::UNNEST { with_ordinality: true, .. } => {
-                return ControlFlow::Break(SqlError::unsupported("WITH ORDINALITY"));
-            }
-            _ => {}
-        }
-        let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor else {
-            return ControlFlow::Continue(());
-        };
-        let Some(function) = sql::names::parts(name).ok().and_then(|mut parts| parts.pop()) else {
-            return ControlFlow::Continue(());
-        };
-        let state = &self.analytics.state;
-        if state.table_functions().contains_key(&function) {
-            if let Some(alias) = alias.as_mut().filter(|a| a.columns.is_empty()) {
-                let column = ast::TableAliasColumnDef { name: alias.name.clone(), data_type: None };
-                alias.columns.push(column);
-            }
-        } else if state.scalar_functions().contains_key(&function) {
-            let shown = alias.as_ref().map_or_else(|| ast::Ident::new(&function), |a| a.name.clone());
-            let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
-            let text = format!("SELECT 1 FROM (SELECT {name}({}) AS {shown}) AS {shown}", given.join(", "));
-            if let Some(mut derived) = first_factor(&text) {
-                if let (TableFactor::Derived { alias: made, .. }, Some(alias)) = (&mut derived, alias.take())
-                {
-                    *made = Some(alias);
-                }
-                *factor = derived;
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// Literals are integers in PostgreSQL, where the planner's series has bigints only.
-    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
-        let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor else {
-            return ControlFlow::Continue(());
-        };
-        let function = sql::names::parts(name).ok().and_then(|mut parts| parts.pop());
-        if function.as_deref() != Some("generate_series") || !arguments.args.iter().all(is_small) {
-            return ControlFlow::Continue(());
-        }
-        let shown = alias.as_ref().map_or_else(|| ast::Ident::new("generate_series"), |a| a.name.clone());
-        let named = alias.as_ref().and_then(|a| a.columns.first()).map(|c| c.name.clone());
-        let column = named.unwrap_or_else(|| shown.clone());
-        let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
-        let text = format!(
-            "SELECT 1 FROM (SELECT CAST(n AS integer) AS {column} FROM {name}({}) AS s(n)) AS {shown}({column})",
-            given.join(", ")
-        );
-        if let Some(derived) = first_factor(&text) {
-            *factor = derived;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Whether an argument is a whole number that an integer has room for.
-fn is_small(argument: &ast::FunctionArg) -> bool {
-    fn number(e: &Expr) -> Option<i64> {
-        match e {
-            Expr::Value(value) => match &value.value {
-                ast::Value::Number(text, _) => text.parse().ok(),
-                _ => None,
-            },
-            Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => number(expr).map(|n| -n),
-            _ => None,
-        }
-    }
-    match argument {
-        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) => {
-            number(e).is_some_and(|n| i32::try_from(n).is_ok())
-        }
-        _ => false,
-    }
-}
-
 /// The statement with a type for each parameter that stands alone as a function's argument: the declared
 /// one, or text. `None` if there is no such parameter.
 pub(super) fn with_typed_arguments(statement: &Statement, declared: &ParameterTypes) -> Option<Statement> {
@@ -382,14 +289,6 @@ fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> 
     let data_type = declared.0.get(number).copied().flatten().unwrap_or(DataType::Text);
     *e = sql::parse::parse_expr(&format!("CAST({name} AS {})", data_type.name())).ok()?;
     Some(())
-}
-
-fn first_factor(text: &str) -> Option<TableFactor> {
-    let Some(Statement::Query(query)) = sql::parse::parse(text).ok()?.pop() else { return None };
-    match *query.body {
-        ast::SetExpr::Select(mut select) => select.from.pop().map(|from| from.relation),
-        _ => None,
-    }
 }
 
 /// A numeral cast to `numeric` without precision, with the scale that it has.
@@ -456,12 +355,22 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         })
         .collect::<Option<_>>()?;
     let nested = |e: &Expr| Box::new(Expr::Nested(Box::new(e.clone())));
+    if let Some(over_list) = super::ordered_sets::over_list(function, &name, &arguments) {
+        return Some(over_list);
+    }
     match (name.as_str(), arguments.as_slice()) {
+        ("age", [from]) => {
+            sql::parse::parse_expr(&format!("age(CAST(current_date AS timestamp), {from})")).ok()
+        }
         ("mod", [a, b]) => Some(Expr::Nested(Box::new(Expr::BinaryOp {
             left: nested(a),
             op: ast::BinaryOperator::Modulo,
             right: nested(b),
         }))),
+        (crate::sets::SERIES, [_, _] | [_, _, _]) => {
+            let list = calls::list_of(&arguments)?;
+            sql::parse::parse_expr(&format!("unnest({list})")).ok()
+        }
         // The same under another name.
         ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
         ("string_agg" | "array_agg", [of, ..]) => in_order(function, list, of),

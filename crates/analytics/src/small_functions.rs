@@ -17,13 +17,13 @@ use std::hash::{Hash, Hasher};
 
 /// A function: its name says what it computes.
 #[derive(Debug)]
-struct Small {
-    name: &'static str,
-    signature: Signature,
-    returns: Returns,
+pub(super) struct Small {
+    pub name: &'static str,
+    pub signature: Signature,
+    pub returns: Returns,
     /// NULL for a NULL among its arguments.
-    is_strict: bool,
-    compute: fn(&[Cell]) -> SqlResult<Cell>,
+    pub is_strict: bool,
+    pub compute: fn(&[Cell]) -> SqlResult<Cell>,
 }
 
 const US_PER_DAY: i64 = 86_400_000_000;

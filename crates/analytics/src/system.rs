@@ -38,6 +38,9 @@ pub(super) struct Made {
 
 /// A table of the system catalog; `None` if there is none of this name.
 pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Option<Arc<dyn TableProvider>>> {
+    if let Some(shown) = sql::catalog::without_system_tables(context.catalog) {
+        return table(&context.over(&Arc::new(shown)), name);
+    }
     let table = name.table();
     if table == "pg_stat_activity" && matches!(name.schema(), None | Some("pg_catalog")) {
         return Ok(Some(Arc::new(activity::ActivityTable::new(context)?)));

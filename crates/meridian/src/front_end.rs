@@ -43,7 +43,10 @@ impl FrontEnd {
         self.serving.spawn_on(self.server.clone().serve(listener), self.threads.handle());
         let gateway = self.gateway.clone();
         let serves_locks = async move {
-            gateway.serve_locks().await;
+            tokio::select! {
+                () = gateway.clone().serve_locks() => {}
+                () = gateway.keep_advisory_locks() => {}
+            }
             Ok(())
         };
         self.serving.spawn_on(serves_locks, self.threads.handle());

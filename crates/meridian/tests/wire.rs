@@ -2,6 +2,8 @@
 
 #[path = "wire/admission.rs"]
 mod admission;
+#[path = "wire/advisory.rs"]
+mod advisory;
 #[path = "wire/authentication.rs"]
 mod authentication;
 #[path = "wire/backups.rs"]
@@ -40,6 +42,8 @@ mod isolation;
 mod memory;
 #[path = "wire/named.rs"]
 mod named;
+#[path = "wire/pgbench.rs"]
+mod pgbench;
 #[path = "wire/pipelines.rs"]
 mod pipelines;
 #[path = "wire/processes.rs"]

@@ -1,5 +1,6 @@
 //! What all sessions of one node share: the way to the node, the analytical context, row locks.
 
+use crate::advisory_locks::AdvisoryLocks;
 use crate::locks::Locks;
 use crate::remote_locks::Contention;
 use analytics::Cluster;
@@ -42,6 +43,7 @@ pub struct Gateway {
     pub(crate) analytics: Arc<Analytics>,
     pub(crate) locks: Arc<Locks>,
     pub(crate) contention: Contention,
+    pub(crate) advisory: AdvisoryLocks,
     query_memory_bytes: usize,
     next_lock_owner: AtomicU64,
     /// Ids below were given to tables and sequences by transactions here, committed or not.
@@ -62,6 +64,7 @@ impl Gateway {
             analytics: Arc::new(analytics.expect("DataFusion accepts its own defaults")),
             locks: Arc::default(),
             contention: Contention::default(),
+            advisory: AdvisoryLocks::default(),
             query_memory_bytes: config.query_memory_bytes,
             next_lock_owner: AtomicU64::new(start_us as u64),
             ids_given: AtomicU32::new(0),

@@ -3,6 +3,7 @@
 //! A statement takes one of three ways: rows by key go to the node as they are, one-shot writes as a
 //! program with its access set, and everything else through DataFusion over column snapshots.
 
+mod advisory_locks;
 mod copy;
 pub mod gateway;
 mod locks;

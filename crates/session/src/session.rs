@@ -3,6 +3,7 @@
 //! IN: SQL text and parameters. OUT: [`Response`]s. KEEPS: the next transaction is submitted only after the
 //! previous one's reply; the token only grows; after an error inside a block nothing runs until ROLLBACK.
 
+mod advisory;
 mod blocks;
 mod calling;
 mod catalog;
@@ -19,6 +20,7 @@ mod join;
 mod locking;
 mod named;
 mod own_calls;
+mod own_functions;
 mod parameters;
 mod pipeline;
 mod plan;
@@ -57,6 +59,7 @@ use base::{Datum, SqlError, Token};
 use node::request::{Reply, Request, Submitted};
 use plan::Plan;
 use settings::Settings;
+use sql::given::{self, GivenValues};
 use sql::types::ParameterType;
 use sql::{cancel::CancelHandle, interrupt};
 use sqlparser::ast::Statement;
@@ -100,6 +103,12 @@ pub struct Session {
     measured: Option<explain::Measured>,
     operators: Option<(analytics::Operators, analytics::Timing)>,
     last: Option<Submitted>,
+    /// Advisory locks that it has.
+    advisory: advisory::Held,
+    /// What sequences have given to it.
+    given: Arc<GivenValues>,
+    /// It is the gateway's own: it may do what nobody may.
+    is_internal: bool,
     /// What the next transaction is called, if its client may repeat it.
     request: Option<named::NamedRequest>,
 }
@@ -144,6 +153,9 @@ impl Session {
             operators: None,
             last: None,
             request: None,
+            advisory: advisory::Held::new(&gateway),
+            given: Arc::default(),
+            is_internal: false,
             gateway,
         }
     }
@@ -233,10 +245,16 @@ impl Session {
 
     /// Runs a plan in the open transaction, or as a transaction of its own.
     async fn run(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
+        let given = self.given.clone();
+        given::Within::new(given, Box::pin(self.run_plan(plan, parameters))).await
+    }
+
+    async fn run_plan(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
         match plan {
             Plan::Constant(projection) => self.run_constant(projection, parameters),
             Plan::SetConfig(plan) => self.run_set_config(plan, parameters),
             Plan::SetValue(plan) => Box::pin(self.run_set_value(plan, parameters)).await,
+            Plan::OwnFunctions(plan) => Box::pin(self.run_own_functions(plan, parameters)).await,
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,
             Plan::Join(plan) => Box::pin(self.run_join(plan, parameters)).await,
             // Boxed, all of these: a future is moved at every level above, whole, whatever branch it takes.
@@ -303,7 +321,10 @@ impl Session {
         }
     }
 
-    fn refuse_if_failed(&self, statement: &Statement) -> SqlResult<()> {
+    fn refuse_if_failed(&mut self, statement: &Statement) -> SqlResult<()> {
+        if !matches!(statement, Statement::Rollback { .. }) {
+            self.check_advisory()?;
+        }
         let failed = self.transaction.as_ref().is_some_and(|t| t.has_failed);
         if failed && !utility::ends_failure(statement) {
             return Err(SqlError::new(
@@ -350,6 +371,7 @@ impl Session {
     /// Ends the session: rolls back what is open.
     pub async fn close(&mut self) {
         self.roll_back().await;
+        self.release_all_advisory().await;
     }
 
     fn cluster(&self) -> &Arc<dyn Cluster> {
@@ -388,6 +410,7 @@ impl Session {
             cancel: &self.cancel,
             reads_here: self.reads_here(),
             through_views: Default::default(),
+            given: &self.given,
         }
     }
 

@@ -15,6 +15,21 @@ pub fn unquoted(part: &str) -> String {
     }
 }
 
+/// The schema of tables that the system writes for itself. Users make no schema of such a name, and the catalogs that they
+/// read show nothing of it.
+pub const SYSTEM_SCHEMA: &str = "pg_meridian";
+
+/// The catalog as users may look at it; `None`: it is that already.
+pub fn without_system_tables(catalog: &Catalog) -> Option<Catalog> {
+    if !catalog.schemas.iter().any(|schema| schema == SYSTEM_SCHEMA) {
+        return None;
+    }
+    let mut shown = catalog.clone();
+    shown.schemas.retain(|schema| schema != SYSTEM_SCHEMA);
+    shown.tables.retain(|_, table| table.schema != SYSTEM_SCHEMA);
+    Some(shown)
+}
+
 /// A sequence by its name as written in `nextval('…')`. Errors: 42P01.
 pub fn find_sequence<'c>(
     catalog: &'c Catalog,

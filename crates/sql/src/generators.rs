@@ -117,6 +117,9 @@ impl Generators {
         }
         let value = self.nth(sequence, given.count);
         given.count += 1;
+        if let Some(value) = value {
+            super::given::note(sequence.id, value);
+        }
         value.ok_or_else(|| {
             SqlError::new(
                 SqlState(*b"2200H"),

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod ddl;
 pub mod defects;
 pub mod generators;
+pub mod given;
 pub mod interrupt;
 pub mod lower;
 pub mod names;

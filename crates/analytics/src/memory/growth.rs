@@ -47,7 +47,7 @@ fn growth(name: &str) -> (Growth, bool) {
         "array_to_string" => (Growth::Join, false),
         "array_repeat" => (Growth::ArrayRepeat, false),
         "array_resize" => (Growth::ArrayResize, false),
-        "range" | "generate_series" => (Growth::Range, false),
+        "range" | crate::sets::SERIES_LIST => (Growth::Range, false),
         "regexp_match" => (Growth::Match, false),
         // Characters may get longer.
         "upper" | "lower" | "initcap" => (Growth::Linear(3), false),

@@ -312,8 +312,11 @@ impl CatalogFunction {
     fn next_value(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
         let Some(name) = word(arrays, 0, row) else { return Ok(None) };
         sql::catalog::find_sequence(&self.asked.catalog, &self.asked.search_path, &name)
-            .and_then(|sequence| self.asked.analytics.node.generators.next_value(sequence))
-            .map(Some)
+            .and_then(|sequence| {
+                let value = self.asked.analytics.node.generators.next_value(sequence)?;
+                self.asked.given.note(sequence.id, value);
+                Ok(Some(value))
+            })
             .map_err(|e| DataFusionError::External(Box::new(e)))
     }
 

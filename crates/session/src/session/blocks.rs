@@ -128,6 +128,7 @@ impl Session {
         drop(transaction);
         self.unpin(pin.pin.take()).await;
         self.end_cursors(result.is_ok());
+        self.end_transaction_locks().await;
         if let (Ok(()), Some((before, actions))) = (&result, changed) {
             self.bring_indexes(&before, &actions).await?;
         }
@@ -139,6 +140,7 @@ impl Session {
         if let Some(transaction) = self.transaction.take() {
             self.unpin(transaction.pin).await;
             self.end_cursors(false);
+            self.end_transaction_locks().await;
         }
     }
 

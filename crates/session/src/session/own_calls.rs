@@ -72,7 +72,7 @@ fn is_one(function: &ast::Function, name: &str) -> bool {
 }
 
 /// The expression as a value of a type. The name of a relation is kept as it is written.
-fn cast(inner: Expr, data_type: &str) -> Option<Expr> {
+pub(super) fn cast(inner: Expr, data_type: &str) -> Option<Expr> {
     let mut inner = match inner {
         Expr::Cast { expr, data_type, .. } if data_type.to_string().eq_ignore_ascii_case("regclass") => *expr,
         other => other,

@@ -2,6 +2,7 @@
 
 use super::computed::Computations;
 use super::own_calls;
+use super::own_functions::{self, OwnFunctionsPlan};
 use super::rich::RichPlan;
 use super::sequences::{SETVAL, SetValuePlan};
 use super::set_config::{SET_CONFIG, SetConfigPlan};
@@ -32,6 +33,8 @@ pub enum Plan {
     SetConfig(SetConfigPlan),
     /// SELECT of `setval` alone.
     SetValue(SetValuePlan),
+    /// SELECT with functions that lock or sleep among its columns.
+    OwnFunctions(OwnFunctionsPlan),
     /// Few rows by key, or rows to be validated (FOR UPDATE).
     Rows(RowSelectPlan),
     /// Few rows of one table by key, and by them rows of another.
@@ -61,6 +64,7 @@ impl Plan {
             Plan::Constant(projection) => Some(projection.columns.clone()),
             Plan::SetConfig(plan) => Some(plan.columns.clone()),
             Plan::SetValue(plan) => Some(plan.columns.clone()),
+            Plan::OwnFunctions(plan) => Some(plan.columns.clone()),
             Plan::Rows(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Join(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Query(plan) => Some(plan.columns.clone()),
@@ -168,6 +172,11 @@ fn plan_query(
         let Statement::Query(arguments) = &asked else { return Err(SqlError::internal("it is a query")) };
         let arguments = plan_query(context, &asked, arguments, parameters)?;
         return Ok(Plan::SetValue(SetValuePlan::new(arguments, names)));
+    }
+    if let Some(asked) = own_functions::asked(query)? {
+        let statement = Statement::Query(Box::new(asked.query.clone()));
+        let arguments = plan_query(context, &statement, &asked.query, parameters)?;
+        return Ok(Plan::OwnFunctions(asked.plan(arguments)?));
     }
     if let Some((arguments, names)) = own_calls::arguments(query, &SET_CONFIG) {
         return match lowering.constants(&arguments) {

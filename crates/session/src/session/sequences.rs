@@ -11,7 +11,7 @@ use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
 use base::roles::{Object, Privileges};
 use base::schema::{Catalog, SchemaAction, SchemaChange, Sequence};
-use base::{DataType, Datum, SqlError};
+use base::{DataType, Datum, SqlError, TableId};
 use sql::types::Column;
 use std::sync::Arc;
 
@@ -57,7 +57,10 @@ impl Session {
             for call in arguments.chunks(3) {
                 row.push(match call {
                     [Datum::Text(name), Datum::Int(value), Datum::Bool(is_called)] => {
-                        self.set_value(name, *value, *is_called).await?;
+                        let sequence = self.set_value(name, *value, *is_called).await?;
+                        if *is_called {
+                            self.given.set(sequence, *value);
+                        }
                         Datum::Int(*value)
                     }
                     _ => Datum::Null,
@@ -70,7 +73,7 @@ impl Session {
     }
 
     /// The next value of a sequence here is this one, or the one behind it; no other gateway hands out any before.
-    async fn set_value(&mut self, name: &str, value: i64, is_called: bool) -> SqlResult<()> {
+    async fn set_value(&mut self, name: &str, value: i64, is_called: bool) -> SqlResult<TableId> {
         for _ in 0..ATTEMPTS {
             match self.transaction {
                 Some(_) => self.prepare_own_catalog().await?,
@@ -79,15 +82,16 @@ impl Session {
             let (known, catalog) = (self.known.clone(), self.catalog());
             let sequence = sql::catalog::find_sequence(&catalog, &self.settings.search_path, name)?;
             self.permit_set_value(&catalog, sequence)?;
+            let id = sequence.id;
             let next = next_value(sequence, value, is_called)?;
             let moved = self.gateway.node.generators.moved(sequence, next, is_called);
             let actions = vec![SchemaAction::CreateSequence(moved)];
             if self.transaction.is_some() {
-                return self.open().change_catalog(&known, &actions);
+                return self.open().change_catalog(&known, &actions).map(|()| id);
             }
             match self.submit_schema(SchemaChange { base_version: catalog.version, actions }).await {
                 Err(error) if super::is_stale(&error) => self.refresh_catalog().await?,
-                ended => return ended,
+                ended => return ended.map(|()| id),
             }
         }
         Err(base::schema::stale_schema())

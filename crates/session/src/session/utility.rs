@@ -226,6 +226,9 @@ impl Session {
             self.reset(SESSION_USER, false)?;
             self.settings.reset_all();
             self.request = None;
+            self.given = Arc::default();
+            // The gateway gives up what it had.
+            self.advisory = super::advisory::Held::new(&self.gateway);
         }
         done(&format!("DISCARD {object_type}"))
     }

@@ -4,6 +4,7 @@
 //! A hole is a column number that no table has, so that expressions keep one type.
 
 use crate::generators::Generators;
+use crate::given::{self, GivenValues};
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::schema::Catalog;
@@ -15,6 +16,9 @@ const PARAMETER: usize = 1 << 40;
 const VOLATILE: usize = 2 << 40;
 /// `SEQUENCE + id` is `nextval` of that sequence.
 const SEQUENCE: usize = 3 << 40;
+/// `CURRENT + id` is `currval` of that sequence, and `LAST` is `lastval`.
+const CURRENT: usize = SEQUENCE + (1 << 39);
+const LAST: usize = COMPUTED - 1;
 /// `COMPUTED + n` is the n-th value that a query computes for the statement beforehand.
 const COMPUTED: usize = 4 << 40;
 
@@ -49,6 +53,12 @@ pub fn volatile(function: Volatile) -> Expr {
 }
 pub fn next_value(sequence: TableId) -> Expr {
     Expr::Column(SEQUENCE + sequence.0 as usize)
+}
+pub fn current_value(sequence: TableId) -> Expr {
+    Expr::Column(CURRENT + sequence.0 as usize)
+}
+pub fn last_value() -> Expr {
+    Expr::Column(LAST)
 }
 
 /// A value that a query computes.
@@ -102,6 +112,14 @@ impl Binding<'_> {
     fn hole(&self, column: usize) -> SqlResult<Datum> {
         if column >= COMPUTED {
             return Err(SqlError::internal("a value is computed before it is used"));
+        }
+        if column == LAST {
+            return given::ask(GivenValues::last).map(Datum::Int);
+        }
+        if column >= CURRENT {
+            let id = TableId((column - CURRENT) as u32);
+            let sequence = self.catalog.sequences.get(&id).ok_or_else(base::schema::stale_schema)?;
+            return given::ask(|given| given.current(id, &sequence.name)).map(Datum::Int);
         }
         if column >= SEQUENCE {
             let id = TableId((column - SEQUENCE) as u32);

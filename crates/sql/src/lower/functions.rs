@@ -7,7 +7,7 @@ use crate::names;
 use crate::types::NUMERIC;
 use base::error::SqlState;
 use base::expr::{BinaryOperator, Expr, Function};
-use base::{DataType, SqlError};
+use base::{DataType, SqlError, TableId};
 use sqlparser::ast;
 
 impl ExprLowering<'_> {
@@ -49,7 +49,13 @@ impl ExprLowering<'_> {
             ("current_date", []) => Typed::known(bind::volatile(Volatile::CurrentDate), DataType::Date),
             ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),
             ("gen_random_uuid", []) => Typed::known(bind::volatile(Volatile::RandomUuid), DataType::Uuid),
-            ("nextval", [sequence]) => self.next_value(sequence)?,
+            ("nextval", [sequence]) => {
+                Typed::known(bind::next_value(self.sequence(sequence)?), DataType::BigInt)
+            }
+            ("currval", [sequence]) => {
+                Typed::known(bind::current_value(self.sequence(sequence)?), DataType::BigInt)
+            }
+            ("lastval", []) => Typed::known(bind::last_value(), DataType::BigInt),
             ("lower", [a]) => Typed::known(Expr::Call(Function::Lower, vec![self.text(a)?]), DataType::Text),
             ("upper", [a]) => Typed::known(Expr::Call(Function::Upper, vec![self.text(a)?]), DataType::Text),
             ("length" | "char_length" | "character_length", [a]) => {
@@ -139,8 +145,8 @@ impl ExprLowering<'_> {
         Ok(Typed::known(Expr::Call(function, values), data_type))
     }
 
-    /// `nextval('name')`, with or without a cast to regclass.
-    fn next_value(&mut self, argument: &ast::Expr) -> Lowered<Typed> {
+    /// The sequence of `nextval('name')` and `currval`, with or without a cast to regclass.
+    fn sequence(&mut self, argument: &ast::Expr) -> Lowered<TableId> {
         let mut inner = argument;
         while let ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) = inner {
             inner = expr;
@@ -148,6 +154,6 @@ impl ExprLowering<'_> {
         let ast::Expr::Value(value) = inner else { return Err(Refusal::TooRich) };
         let ast::Value::SingleQuotedString(text) = &value.value else { return Err(Refusal::TooRich) };
         let found = crate::catalog::find_sequence(self.catalog, self.search_path, text)?;
-        Ok(Typed::known(bind::next_value(found.id), DataType::BigInt))
+        Ok(found.id)
     }
 }

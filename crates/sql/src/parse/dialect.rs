@@ -9,7 +9,10 @@
 
 use crate::interrupt;
 use base::SqlError;
-use sqlparser::ast::Expr;
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    Ident, ObjectName, UnaryOperator,
+};
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -66,6 +69,62 @@ impl BoundedDialect {
         }
     }
 
+    /// What the parser does not know: `a [NOT] BETWEEN SYMMETRIC b AND c`, which is `a` between `b` and `c` or between `c` and
+    /// `b`, and `(a, b) OVERLAPS (c, d)`, which is a function of four.
+    fn period_or_range(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        if let Expr::Tuple(first) = left
+            && parser.parse_keyword(Keyword::OVERLAPS)
+        {
+            return Some(parser.parse_subexpr(precedence).and_then(|right| match right {
+                Expr::Tuple(second) if first.len() == 2 && second.len() == 2 => {
+                    Ok(call("overlaps", first.iter().cloned().chain(second)))
+                }
+                _ => Err(ParserError::ParserError("wrong number of parameters of OVERLAPS".into())),
+            }));
+        }
+        let negated = parser.parse_keywords(&[Keyword::NOT, Keyword::BETWEEN, Keyword::SYMMETRIC]);
+        if !negated && !parser.parse_keywords(&[Keyword::BETWEEN, Keyword::SYMMETRIC]) {
+            return None;
+        }
+        Some(self.symmetric(parser, left, negated))
+    }
+
+    fn symmetric(&self, parser: &mut Parser, left: &Expr, negated: bool) -> Result<Expr, ParserError> {
+        let bound = self.prec_value(Precedence::Between);
+        let one = parser.parse_subexpr(bound)?;
+        parser.expect_keyword_is(Keyword::AND)?;
+        let other = parser.parse_subexpr(bound)?;
+        // Each of them is written twice: what was so already costs more the deeper it is.
+        self.charge(left);
+        self.charge(&one);
+        self.charge(&other);
+        let between = |low: &Expr, high: &Expr| {
+            let expr = Box::new(left.clone());
+            Expr::Between { expr, negated: false, low: Box::new(low.clone()), high: Box::new(high.clone()) }
+        };
+        let (up, down) = (Box::new(between(&one, &other)), Box::new(between(&other, &one)));
+        let either = Expr::BinaryOp { left: up, op: BinaryOperator::Or, right: down };
+        let either = Expr::Nested(Box::new(either));
+        Ok(match negated {
+            true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(either) },
+            false => either,
+        })
+    }
+
+    /// Counts as many steps as what is copied is long.
+    fn charge(&self, copied: &Expr) {
+        let steps = copied.to_string().len() as u64;
+        match self.steps_left.get().checked_sub(steps) {
+            Some(left) => self.steps_left.set(left),
+            None => resume_unwind(Box::new(Ended::TooManySteps)),
+        }
+    }
+
     /// Counts a step.
     fn step(&self) {
         let left = self.steps_left.get();
@@ -79,6 +138,25 @@ impl BoundedDialect {
             resume_unwind(Box::new(Ended::Interrupted(error)));
         }
     }
+}
+
+/// A function of values.
+fn call(name: &str, arguments: impl Iterator<Item = Expr>) -> Expr {
+    let args = arguments.map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
 /// Answers of PostgreSQL's dialect, for each method that it overrides; a newer parser may bring more of them.
@@ -101,13 +179,16 @@ impl Dialect for BoundedDialect {
         self.step();
         None
     }
-    /// The right side of IS DISTINCT FROM ends before AND and OR; the parser's own reading takes all that follows.
+    /// `a [NOT] BETWEEN SYMMETRIC b AND c` and `(a, b) OVERLAPS (c, d)` as well. The right side of IS DISTINCT FROM ends before AND and OR; the parser's own reading takes all that follows.
     fn parse_infix(
         &self,
         parser: &mut Parser,
         left: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
+        if let Some(written_out) = self.period_or_range(parser, left, precedence) {
+            return Some(written_out);
+        }
         let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
         if !is_distinct
             && !parser.parse_keywords(&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM])

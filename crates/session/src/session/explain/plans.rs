@@ -51,6 +51,9 @@ impl Session {
             Plan::SetValue(_) => {
                 Ok((Document::titled("Sequences, moved by a change of the catalog"), Claim::default()))
             }
+            Plan::OwnFunctions(_) => {
+                Ok((Document::titled("Locks and pauses, row by row in this session"), Claim::default()))
+            }
             Plan::Rows(plan) => self.describe_rows(plan, &values),
             Plan::Join(plan) => self.describe_join(plan, &values),
             Plan::Modify(plan) => self.describe_modify(plan, &values),

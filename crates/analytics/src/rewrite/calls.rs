@@ -1,0 +1,240 @@
+//! Functions behind FROM and functions that make rows in select lists, as the planner knows them.
+//!
+//! A column of a set that has an alias is called by it; a function that is no set is a set of one row. A series over anything
+//! but constants, and any set that is numbered (WITH ORDINALITY), is the list of its values, which `unnest` makes rows of.
+
+use crate::engine::Analytics;
+use crate::sets::{SERIES, SERIES_LIST};
+use base::{DataType, SqlError};
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, FunctionArg, FunctionArgExpr, Ident, SelectItem, Statement, TableAlias, TableAliasColumnDef,
+    TableFactor, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// Functions behind FROM.
+pub(super) struct CallsInFrom<'a> {
+    pub analytics: &'a Analytics,
+}
+
+impl VisitorMut for CallsInFrom<'_> {
+    type Break = SqlError;
+
+    /// A set in a list of columns keeps its name.
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<SqlError> {
+        if let ast::SetExpr::Select(select) = query.body.as_mut() {
+            for item in &mut select.projection {
+                if let SelectItem::UnnamedExpr(expr @ Expr::Function(_)) = &*item
+                    && sql::lower::output_name(expr) == SERIES
+                {
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(SERIES) };
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        match factor {
+            TableFactor::Table { sample: Some(_), .. } => {
+                return ControlFlow::Break(SqlError::unsupported("TABLESAMPLE"));
+            }
+            TableFactor::UNNEST { array_exprs, .. } if array_exprs.iter().all(crate::system::is_vector) => {
+                return ControlFlow::Continue(());
+            }
+            _ => {}
+        }
+        if let Some(unnested) = as_list(factor) {
+            *factor = unnested;
+        }
+        match factor {
+            TableFactor::Table { with_ordinality: true, .. }
+            | TableFactor::Function { with_ordinality: true, .. }
+            | TableFactor::UNNEST { with_ordinality: true, .. } => {
+                return ControlFlow::Break(SqlError::unsupported("WITH ORDINALITY of this function"));
+            }
+            _ => {}
+        }
+        let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let Some(function) = sql::names::parts(name).ok().and_then(|mut parts| parts.pop()) else {
+            return ControlFlow::Continue(());
+        };
+        let state = &self.analytics.state;
+        if state.table_functions().contains_key(&function) {
+            if let Some(alias) = alias.as_mut().filter(|a| a.columns.is_empty()) {
+                let column = TableAliasColumnDef { name: alias.name.clone(), data_type: None };
+                alias.columns.push(column);
+            }
+        } else if state.scalar_functions().contains_key(&function) {
+            let shown = alias.as_ref().map_or_else(|| Ident::new(&function), |a| a.name.clone());
+            let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
+            let text = format!("SELECT 1 FROM (SELECT {name}({}) AS {shown}) AS {shown}", given.join(", "));
+            if let Some(mut derived) = first_factor(&text) {
+                if let (TableFactor::Derived { alias: made, .. }, Some(alias)) = (&mut derived, alias.take())
+                {
+                    *made = Some(alias);
+                }
+                *factor = derived;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Literals are integers in PostgreSQL, where the planner's series has bigints only.
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let function = sql::names::parts(name).ok().and_then(|mut parts| parts.pop());
+        if function.as_deref() != Some("generate_series") || !arguments.args.iter().all(is_small) {
+            return ControlFlow::Continue(());
+        }
+        let shown = alias.as_ref().map_or_else(|| Ident::new("generate_series"), |a| a.name.clone());
+        let named = alias.as_ref().and_then(|a| a.columns.first()).map(|c| c.name.clone());
+        let column = named.unwrap_or_else(|| shown.clone());
+        let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
+        let text = format!(
+            "SELECT 1 FROM (SELECT CAST(n AS integer) AS {column} FROM {name}({}) AS s(n)) AS {shown}({column})",
+            given.join(", ")
+        );
+        if let Some(derived) = first_factor(&text) {
+            *factor = derived;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether an argument is a whole number that an integer has room for.
+fn is_small(argument: &FunctionArg) -> bool {
+    fn number(e: &Expr) -> Option<i64> {
+        match e {
+            Expr::Value(value) => match &value.value {
+                ast::Value::Number(text, _) => text.parse().ok(),
+                _ => None,
+            },
+            Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => number(expr).map(|n| -n),
+            _ => None,
+        }
+    }
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => number(e).is_some_and(|n| i32::try_from(n).is_ok()),
+        _ => false,
+    }
+}
+
+/// `generate_series` and `unnest` of lists that have to be made, with the names that their columns have; `None` for others.
+fn as_list(factor: &TableFactor) -> Option<TableFactor> {
+    let (mut lists, alias, shown, is_numbered) = match factor {
+        TableFactor::Table { name, args: Some(arguments), alias, with_ordinality, .. } => {
+            let list = series(name, &arguments.args, *with_ordinality)?;
+            (vec![list], alias, SERIES, *with_ordinality)
+        }
+        // LATERAL changes nothing where no other table is named, and may be left out where one is.
+        TableFactor::Function { name, args, alias, with_ordinality, .. } => match args.as_slice() {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] if is_named(name, "unnest") => {
+                (vec![list.clone()], alias, "unnest", *with_ordinality)
+            }
+            args => (vec![series(name, args, true)?], alias, SERIES, *with_ordinality),
+        },
+        TableFactor::UNNEST { array_exprs, alias, with_ordinality, with_offset: false, .. } => {
+            let is_named = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
+            if array_exprs.len() != 1 || is_named && !with_ordinality {
+                return None;
+            }
+            (array_exprs.clone(), alias, "unnest", *with_ordinality)
+        }
+        _ => return None,
+    };
+    if is_numbered {
+        let list = &lists[0];
+        let numbers =
+            format!("{SERIES_LIST}(CAST(1 AS bigint), CAST(coalesce(array_length({list}, 1), 0) AS bigint))");
+        lists.push(sql::parse::parse_expr(&numbers).ok()?);
+    }
+    let mut alias = alias.clone().unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new(shown),
+        columns: Vec::new(),
+        at: None,
+    });
+    let column = |name: Ident| TableAliasColumnDef { name, data_type: None };
+    if alias.columns.is_empty() {
+        alias.columns.push(column(alias.name.clone()));
+    }
+    if is_numbered && alias.columns.len() == 1 {
+        alias.columns.push(column(Ident::new("ordinality")));
+    }
+    Some(TableFactor::UNNEST {
+        alias: Some(alias),
+        array_exprs: lists,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    })
+}
+
+fn is_named(function: &ast::ObjectName, name: &str) -> bool {
+    sql::names::parts(function).is_ok_and(|parts| parts.last().is_some_and(|last| last == name))
+}
+
+/// A call of `generate_series` as an expression, unless the planner has a table of its rows: one of constants.
+fn series(name: &ast::ObjectName, arguments: &[FunctionArg], even_constants: bool) -> Option<Expr> {
+    if !is_named(name, SERIES) {
+        return None;
+    }
+    let given: Vec<&Expr> = arguments
+        .iter()
+        .map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    if !even_constants && given.iter().all(|e| is_whole_constant(e)) {
+        return None;
+    }
+    list_of(&given)
+}
+
+/// The list of a series' values. Small literals are integers, as in PostgreSQL.
+pub(super) fn list_of(arguments: &[&Expr]) -> Option<Expr> {
+    let shown = |e: &&Expr| match is_small(&FunctionArg::Unnamed(FunctionArgExpr::Expr((*e).clone()))) {
+        true => format!("CAST({e} AS integer)"),
+        false => e.to_string(),
+    };
+    let given: Vec<String> = arguments.iter().map(shown).collect();
+    sql::parse::parse_expr(&format!("{SERIES_LIST}({})", given.join(", "))).ok()
+}
+
+/// Whether an expression is made of whole numbers, parameters and subqueries alone, as far as can be told without types.
+fn is_whole_constant(e: &Expr) -> bool {
+    match e {
+        Expr::Value(value) => {
+            matches!(value.value, ast::Value::Number(..) | ast::Value::Placeholder(_) | ast::Value::Null)
+        }
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_whole_constant(inner),
+        Expr::BinaryOp { left, right, .. } => is_whole_constant(left) && is_whole_constant(right),
+        Expr::Cast { expr, data_type, .. } => {
+            let is_text = |e: &Expr| match e {
+                Expr::Value(value) => matches!(value.value, ast::Value::SingleQuotedString(_)),
+                _ => false,
+            };
+            let is_integer = matches!(
+                sql::names::data_type(data_type),
+                Ok(DataType::SmallInt | DataType::Integer | DataType::BigInt)
+            );
+            is_integer && (is_whole_constant(expr) || is_text(expr))
+        }
+        Expr::Subquery(_) => true,
+        _ => false,
+    }
+}
+
+fn first_factor(text: &str) -> Option<TableFactor> {
+    let Some(Statement::Query(query)) = sql::parse::parse(text).ok()?.pop() else { return None };
+    match *query.body {
+        ast::SetExpr::Select(mut select) => select.from.pop().map(|from| from.relation),
+        _ => None,
+    }
+}
