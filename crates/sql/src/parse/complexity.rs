@@ -26,6 +26,10 @@ const STATEMENTS_MAX: usize = 16;
 /// Operands of one chain of AND, OR, `||` or UNION.
 const CHAIN_MAX: usize = 100_000;
 
+/// Pairs of brackets behind one value or type. No array has more than six dimensions; each subscript is a call around the
+/// one before, and took 7 KiB while it was planned.
+const SUBSCRIPTS_MAX: usize = 100;
+
 /// Parts of one dotted name. No name has more than four; the parser looks at all that follow from each of them.
 const NAME_PARTS_MAX: usize = 100;
 
@@ -58,6 +62,8 @@ struct Level {
     relations: usize,
     /// Words that a statement begins with, since the last comma.
     statements: usize,
+    /// Pairs of brackets behind the last value.
+    subscripts: usize,
     /// Links of chains that are balanced.
     links: usize,
     /// The last set operation.
@@ -71,6 +77,7 @@ impl Level {
         let is_within = enclosing + self.operators + self.relations <= DEPTH_MAX
             && nesting <= NESTING_MAX
             && self.links <= CHAIN_MAX
+            && self.subscripts <= SUBSCRIPTS_MAX
             && self.statements <= STATEMENTS_MAX;
         if is_within { Ok(()) } else { Err(too_deep()) }
     }
@@ -108,7 +115,12 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
                 // Signs and NOTs before a parenthesis nest as it does, and count until the expression ends.
                 levels.push(Level::default());
             }
-            Token::RParen | Token::RBracket | Token::RBrace => close(&mut levels, &mut enclosing),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                close(&mut levels, &mut enclosing);
+                let is_followed = matches!(significant.peek(), Some(Token::LBracket));
+                let level = levels.last_mut().expect("the outermost level stays");
+                level.subscripts = if is_followed { level.subscripts + 1 } else { 0 };
+            }
             Token::Comma => {
                 level.operators = 0;
                 level.statements = 0;
