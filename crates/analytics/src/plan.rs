@@ -129,6 +129,13 @@ fn plan_now(
                 super::rewrite::tell_casts_apart(&mut rewritten, &analytics.state);
             }
             let mut rewritten = for_catalog.unwrap_or(rewritten);
+                // A relation's name is a column's too.
+                Err(e) if e.to_string().contains(NO_FIELDS) => {
+                    let told_apart = super::rewrite::told_from_columns(&rewritten);
+                    let planned = planner.sql_statement_to_plan(told_apart);
+                    let missing = || super::rewrite::missing_relation(statement);
+                    planned.map_err(|_| missing().map_or(e, |told| DataFusionError::External(Box::new(told))))
+                }
             super::rewrite::call_by_first_names(&mut rewritten, &analytics.state);
             let names = Names { analytics, context, with_hidden, asks_catalog };
             let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
@@ -256,6 +263,9 @@ fn tables_of(plan: &LogicalPlan) -> Result<BTreeMap<TableId, Arc<Table>>, DataFu
             && let Some(columns) = provider.downcast_ref::<super::provider::ColumnTable>()
         {
             tables.insert(columns.table.id, columns.table.clone());
+/// What DataFusion says of a part of a column that has none.
+const NO_FIELDS: &str = "Cannot access field at argument";
+
         }
         Ok(TreeNodeRecursion::Continue)
     })?;

@@ -4,7 +4,7 @@ use super::error::sql_error;
 use super::types;
 use base::error::SqlResult;
 use base::schema::{Catalog, Table};
-use base::{DataType, Datum, SqlError, TableId};
+use base::{DataType, Datum, SqlError, SqlState, TableId};
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::ParamValues;
 use datafusion::common::metadata::ScalarAndMetadata;
@@ -32,7 +32,13 @@ pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<Lo
     // What a parameter is, its value says.
     let settled = super::scalars::settle(plan.clone(), false).map_err(sql_error)?;
     let optimized = super::memory::folding(|| state.optimize(&settled)).and_then(super::collapse::collapse);
-    optimized.and_then(super::shared::share).map_err(sql_error)
+    optimized.and_then(super::shared::share).map_err(|error| match sql_error(error) {
+        // Names were resolved when the plan was made: the planner has lost one of a query around this one.
+        e if e.state == SqlState::UNDEFINED_COLUMN => SqlError::unsupported(
+            "a subquery of this form that names columns of the query around it, such as LATERAL with LIMIT",
+        ),
+        e => e,
+    })
 }
 
 impl QueryPlan {

@@ -8,6 +8,7 @@ mod grouping;
 mod limits;
 mod marks;
 mod ordered;
+mod qualifiers;
 mod recursion;
 mod relations;
 mod rows;
@@ -18,6 +19,7 @@ mod values;
 mod windows;
 
 pub(super) use marks::shown;
+pub(super) use qualifiers::{missing_relation, told_from_columns};
 pub(super) use shapes::rewrite as rewrite_shapes;
 
 use super::engine::Analytics;
