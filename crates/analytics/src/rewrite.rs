@@ -329,18 +329,43 @@ fn is_small(argument: &ast::FunctionArg) -> bool {
 /// one, or text. `None` if there is no such parameter.
 pub(super) fn with_typed_arguments(statement: &Statement, declared: &ParameterTypes) -> Option<Statement> {
     let mut statement = statement.clone();
-    let mut has_any = false;
-    let _: ControlFlow<()> = visit_expressions_mut(&mut statement, |e| {
+    let mut typing = TypedArguments { declared, has_any: false };
+    let ControlFlow::Continue(()) = statement.visit(&mut typing);
+    typing.has_any.then_some(statement)
+}
+
+/// Types arguments of functions, also of those behind FROM.
+struct TypedArguments<'a> {
+    declared: &'a ParameterTypes,
+    has_any: bool,
+}
+
+impl TypedArguments<'_> {
+    fn type_all(&mut self, arguments: &mut [ast::FunctionArg]) {
+        for argument in arguments {
+            self.has_any |= type_argument(argument, self.declared).is_some();
+        }
+    }
+}
+
+impl VisitorMut for TypedArguments<'_> {
+    type Break = std::convert::Infallible;
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+        if let TableFactor::Table { args: Some(arguments), .. } = factor {
+            self.type_all(&mut arguments.args);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<Self::Break> {
         if let Expr::Function(function) = e
             && let ast::FunctionArguments::List(list) = &mut function.args
         {
-            for argument in &mut list.args {
-                has_any |= type_argument(argument, declared).is_some();
-            }
+            self.type_all(&mut list.args);
         }
         ControlFlow::Continue(())
-    });
-    has_any.then_some(statement)
+    }
 }
 
 /// Tells arguments of aggregates apart that differ by their cast alone: the planner names an aggregate after its
