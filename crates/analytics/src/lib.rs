@@ -25,6 +25,7 @@ mod filters;
 mod functions;
 mod interruption;
 mod lifted_subqueries;
+mod kept_plans;
 mod lookup;
 mod memory;
 mod node_context;

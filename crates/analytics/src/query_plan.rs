@@ -98,3 +98,8 @@ impl QueryPlan {
         optimize(state, &plan)
     }
 }
+
+    /// What the plan takes while it is kept, roughly.
+    pub(super) fn kept_bytes(&self, optimized: &LogicalPlan) -> usize {
+        super::complexity::kept_bytes(&self.written).saturating_add(super::complexity::kept_bytes(optimized))
+    }
