@@ -101,6 +101,7 @@ impl Analytics {
         let context = SessionContext::new_with_state(state);
         let system = SystemTables::install(&context)?;
         super::functions::install(&context);
+        super::clocks::functions(&node.cluster).into_iter().for_each(|clock| context.register_udf(clock));
         let state = context.state();
         let mut operators: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(super::scalars::Operators)];
         operators.extend(state.expr_planners().iter().cloned());

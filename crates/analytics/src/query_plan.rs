@@ -11,6 +11,7 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use sql::lower::bind::Times;
 use sql::types::Column;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,7 +74,12 @@ impl QueryPlan {
     }
 
     /// The plan to run: with parameters and today's time in it.
-    pub(super) fn bound(&self, state: &SessionState, values: &[Datum]) -> SqlResult<LogicalPlan> {
+    pub(super) fn bound(
+        &self,
+        state: &SessionState,
+        values: &[Datum],
+        times: Times,
+    ) -> SqlResult<LogicalPlan> {
         if let Some(optimized) = &self.optimized {
             return Ok(optimized.clone());
         }
@@ -95,11 +101,12 @@ impl QueryPlan {
                 self.written.clone().replace_params_with_values(&values).map_err(sql_error)?
             }
         };
+        let plan = super::clocks::told(plan, times).map_err(sql_error)?;
         optimize(state, &plan)
     }
-}
 
     /// What the plan takes while it is kept, roughly.
     pub(super) fn kept_bytes(&self, optimized: &LogicalPlan) -> usize {
         super::complexity::kept_bytes(&self.written).saturating_add(super::complexity::kept_bytes(optimized))
     }
+}
