@@ -15,12 +15,14 @@ mod rows;
 mod shapes;
 mod subqueries;
 mod ties;
+mod typed_arguments;
 mod values;
 mod windows;
 
 pub(super) use marks::shown;
 pub(super) use qualifiers::{missing_relation, told_from_columns};
 pub(super) use shapes::rewrite as rewrite_shapes;
+pub(super) use typed_arguments::with_typed_arguments;
 
 use super::engine::Analytics;
 use super::zones::AT_UTC;
@@ -33,7 +35,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 use ordered::makes_rows_or_looks_around;
 pub(super) use ordered::{has_window, makes_rows};
-use sql::lower::scope::ParameterTypes;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -325,49 +326,6 @@ fn is_small(argument: &ast::FunctionArg) -> bool {
     }
 }
 
-/// The statement with a type for each parameter that stands alone as a function's argument: the declared
-/// one, or text. `None` if there is no such parameter.
-pub(super) fn with_typed_arguments(statement: &Statement, declared: &ParameterTypes) -> Option<Statement> {
-    let mut statement = statement.clone();
-    let mut typing = TypedArguments { declared, has_any: false };
-    let ControlFlow::Continue(()) = statement.visit(&mut typing);
-    typing.has_any.then_some(statement)
-}
-
-/// Types arguments of functions, also of those behind FROM.
-struct TypedArguments<'a> {
-    declared: &'a ParameterTypes,
-    has_any: bool,
-}
-
-impl TypedArguments<'_> {
-    fn type_all(&mut self, arguments: &mut [ast::FunctionArg]) {
-        for argument in arguments {
-            self.has_any |= type_argument(argument, self.declared).is_some();
-        }
-    }
-}
-
-impl VisitorMut for TypedArguments<'_> {
-    type Break = std::convert::Infallible;
-
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
-        if let TableFactor::Table { args: Some(arguments), .. } = factor {
-            self.type_all(&mut arguments.args);
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<Self::Break> {
-        if let Expr::Function(function) = e
-            && let ast::FunctionArguments::List(list) = &mut function.args
-        {
-            self.type_all(&mut list.args);
-        }
-        ControlFlow::Continue(())
-    }
-}
-
 /// Tells arguments of aggregates apart that differ by their cast alone: the planner names an aggregate after its
 /// argument without the cast.
 pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) {
@@ -399,16 +357,6 @@ pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) 
         }
         ControlFlow::Continue(())
     });
-}
-
-fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> Option<()> {
-    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else { return None };
-    let Expr::Value(value) = &*e else { return None };
-    let ast::Value::Placeholder(name) = &value.value else { return None };
-    let number = sql::lower::expr::placeholder(name).ok()?;
-    let data_type = declared.0.get(number).copied().flatten().unwrap_or(DataType::Text);
-    *e = sql::parse::parse_expr(&format!("CAST({name} AS {})", data_type.name())).ok()?;
-    Some(())
 }
 
 fn first_factor(text: &str) -> Option<TableFactor> {

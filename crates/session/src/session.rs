@@ -56,7 +56,6 @@ use base::{Datum, SqlError, Token};
 use node::request::{Reply, Request, Submitted};
 use plan::Plan;
 use settings::Settings;
-use sql::lower::bind::Times;
 use sql::types::ParameterType;
 use sql::{cancel::CancelHandle, interrupt};
 use sqlparser::ast::Statement;
@@ -102,8 +101,6 @@ pub struct Session {
     last: Option<Submitted>,
     /// What the next transaction is called, if its client may repeat it.
     request: Option<named::NamedRequest>,
-    /// When the text or the execution that runs came from the client, in µs since 2000-01-01 UTC.
-    statement_us: i64,
 }
 
 impl Session {
@@ -146,7 +143,6 @@ impl Session {
             operators: None,
             last: None,
             request: None,
-            statement_us: gateway.now_us(),
             gateway,
         }
     }
@@ -342,9 +338,8 @@ impl Session {
     pub fn came_from(&mut self, client: std::net::SocketAddr) {
         self.activity.now().client = Some(client);
     }
-    fn note_statement(&mut self, shown: &Arc<str>) {
-        self.statement_us = self.gateway.now_us();
-        self.activity.begin(shown, self.statement_us, self.transaction.as_ref().map(|t| t.now_us));
+    fn note_statement(&self, shown: &Arc<str>) {
+        self.activity.begin(shown, self.gateway.now_us(), self.transaction.as_ref().map(|t| t.now_us));
     }
     /// The session waits for its client; answers where it stands.
     pub fn rest(&self) -> TransactionStatus {
@@ -439,12 +434,6 @@ impl Session {
             }
         }
         reply
-    }
-
-    /// When the open transaction and the statement began.
-    fn times(&self) -> Times {
-        let transaction_us = self.transaction.as_ref().map_or_else(|| self.gateway.now_us(), |t| t.now_us);
-        Times { transaction_us, statement_us: self.statement_us }
     }
 
     /// Hands a program to the node and waits for its outcome.

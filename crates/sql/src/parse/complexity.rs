@@ -106,7 +106,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
     let mut significant =
         tokens.iter().map(|t| &t.token).filter(|t| !matches!(t, Token::Whitespace(_))).peekable();
     while let Some(token) = significant.next() {
-        let is_nested = levels.len() > 1;
+        let next = significant.peek().copied();
         let level = levels.last_mut().expect("the outermost level stays");
         let before = std::mem::take(&mut prefix);
         match token {
@@ -115,12 +115,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
                 // Signs and NOTs before a parenthesis nest as it does, and count until the expression ends.
                 levels.push(Level::default());
             }
-            Token::RParen | Token::RBracket | Token::RBrace => {
-                close(&mut levels, &mut enclosing);
-                let is_followed = matches!(significant.peek(), Some(Token::LBracket));
-                let level = levels.last_mut().expect("the outermost level stays");
-                level.subscripts = if is_followed { level.subscripts + 1 } else { 0 };
-            }
+            Token::RParen | Token::RBracket | Token::RBrace => close(&mut levels, &mut enclosing, next),
             Token::Comma => {
                 level.operators = 0;
                 level.statements = 0;
@@ -136,7 +131,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
                     enclosing += 1 + level.operators + level.relations;
                     levels.push(Level::default());
                 }
-                Keyword::END if is_nested => close(&mut levels, &mut enclosing),
+                Keyword::END => close(&mut levels, &mut enclosing, None),
                 Keyword::AND | Keyword::OR => {
                     level.links += 1;
                     level.operators = 0;
@@ -224,13 +219,17 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
     Ok(())
 }
 
-/// Goes back to the enclosing level.
-fn close(levels: &mut Vec<Level>, enclosing: &mut usize) {
-    if levels.len() > 1 {
+/// Goes back to the enclosing level, if there is one. Brackets that follow brackets are subscripts of one value.
+fn close(levels: &mut Vec<Level>, enclosing: &mut usize, next: Option<&Token>) {
+    let is_nested = levels.len() > 1;
+    if is_nested {
         levels.pop();
-        let level = levels.last().expect("more than one");
+    }
+    let level = levels.last_mut().expect("the outermost level stays");
+    if is_nested {
         *enclosing -= 1 + level.operators + level.relations;
     }
+    level.subscripts = if next == Some(&Token::LBracket) { level.subscripts + 1 } else { 0 };
 }
 
 /// Whether what follows a word may begin with the same word again, inside it.
