@@ -288,6 +288,11 @@ pub(super) fn bytes(plan: &LogicalPlan) -> u64 {
     Sizes::default().of(plan).bytes()
 }
 
+/// Bytes that a plan takes once it is there, roughly: planning has several copies at once.
+pub(super) fn kept_bytes(plan: &LogicalPlan) -> usize {
+    usize::try_from(bytes(plan) / 4).unwrap_or(usize::MAX)
+}
+
 #[derive(Clone, Copy, Default)]
 struct Size {
     /// Operators and expressions.

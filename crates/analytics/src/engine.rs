@@ -2,9 +2,9 @@
 
 use super::collapse::CollapsePlanner;
 use super::interruption;
+use super::kept_plans::KeptPlans;
 use super::memory::RowsMemory;
 use super::node_context::NodeContext;
-use super::query_plan::QueryPlan;
 use super::shared::SharedPlanner;
 use super::system::SystemTables;
 use async_trait::async_trait;
@@ -41,8 +41,8 @@ pub struct Analytics {
     pub operators: Vec<Arc<dyn ExprPlanner>>,
     /// Figures of tables as they were last seen, for planning before the snapshot is there.
     pub statistics: Mutex<BTreeMap<TableId, KnownStatistics>>,
-    /// Plans by search path and text, each with its catalog version.
-    pub plans: Mutex<BTreeMap<(String, String), (u64, Arc<QueryPlan>)>>,
+    /// Plans of texts that have come before.
+    pub plans: KeptPlans,
 }
 
 impl Analytics {
@@ -101,18 +101,12 @@ impl Analytics {
         let context = SessionContext::new_with_state(state);
         let system = SystemTables::install(&context)?;
         super::functions::install(&context);
+        super::clocks::functions(&node.cluster).into_iter().for_each(|clock| context.register_udf(clock));
         let state = context.state();
         let mut operators: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(super::scalars::Operators)];
         operators.extend(state.expr_planners().iter().cloned());
-        Ok(Analytics {
-            node,
-            state,
-            memory,
-            system,
-            operators,
-            statistics: Mutex::default(),
-            plans: Mutex::default(),
-        })
+        let plans = KeptPlans::new(memory.clone());
+        Ok(Analytics { node, state, memory, system, operators, statistics: Mutex::default(), plans })
     }
 }
 

@@ -119,6 +119,12 @@ fn schema(error: &SchemaError) -> SqlError {
 }
 
 fn planning(what: &str) -> SqlError {
+    if what.contains("Cannot project plan column") {
+        let told =
+            "a column of a recursive query has another type in its recursive term than in the other one";
+        return SqlError::new(SqlState::DATATYPE_MISMATCH, told)
+            .hint("Cast the output of the non-recursive term to the correct type.");
+    }
     let line = wording::readable(what);
     // Nothing but a printed structure: something that is not built.
     if line.is_empty() {

@@ -33,32 +33,23 @@ pub fn plan(
 ) -> SqlResult<Arc<QueryPlan>> {
     let plans = &context.analytics.plans;
     let key = (context.search_path.join(","), statement.to_string());
-    let version = context.catalog.version;
-    if parameters.0.is_empty() {
-        let plans = plans.lock().expect("no panic while looking up");
-        if let Some((known, plan)) = plans.get(&key)
-            && *known == version
-            && plan.same_tables(context.catalog)
-        {
-            return Ok(plan.clone());
-        }
+    if parameters.0.is_empty()
+        && let Some(plan) = plans.get(&key, context.catalog)
+    {
+        return Ok(plan);
     }
     let plan = Arc::new(plan_with(context, statement, parameters, false)?);
-    if plan.optimized.is_some() && plan.reads_tables() && key.1.len() <= KEPT_BYTES_MAX {
-        let mut plans = plans.lock().expect("no panic while looking up");
-        if plans.len() >= PLANS_MAX {
-            plans.clear();
-        }
-        plans.insert(key, (version, plan.clone()));
+    if let Some(optimized) = &plan.optimized
+        && plan.reads_tables()
+        && key.1.len() <= KEPT_BYTES_MAX
+    {
+        plans.keep(key, context.catalog.version, plan.clone(), plan.kept_bytes(optimized));
     }
     Ok(plan)
 }
 
-/// Longer texts are planned each time: what is kept is not accounted.
+/// Longer texts are planned each time: few of them come again.
 const KEPT_BYTES_MAX: usize = 16 << 10;
-
-/// Plans kept at most; beyond it all are forgotten.
-const PLANS_MAX: usize = 256;
 
 /// The same; hidden columns can be named if `with_hidden`.
 pub fn plan_with(
@@ -137,6 +128,13 @@ fn plan_now(
                 // PostgreSQL lets two output columns have one name.
                 Err(e) if e.to_string().contains(SAME_NAMES) => {
                     planner.sql_statement_to_plan(with_distinct_names(&rewritten))
+                }
+                // A relation's name is a column's too.
+                Err(e) if e.to_string().contains(NO_FIELDS) => {
+                    let told_apart = super::rewrite::told_from_columns(&rewritten);
+                    let planned = planner.sql_statement_to_plan(told_apart);
+                    let missing = || super::rewrite::missing_relation(statement);
+                    planned.map_err(|_| missing().map_or(e, |told| DataFusionError::External(Box::new(told))))
                 }
                 planned => planned,
             };
@@ -265,6 +263,9 @@ fn tables_of(plan: &LogicalPlan) -> Result<BTreeMap<TableId, Arc<Table>>, DataFu
 
 /// What DataFusion says of two output columns with one name.
 const SAME_NAMES: &str = "require unique expression names";
+
+/// What DataFusion says of a part of a column that has none.
+const NO_FIELDS: &str = "Cannot access field at argument";
 
 /// The statement with an alias for every output column that has none; [`shown_names`] shows the original.
 fn with_distinct_names(statement: &Statement) -> Statement {

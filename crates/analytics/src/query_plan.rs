@@ -4,13 +4,14 @@ use super::error::sql_error;
 use super::types;
 use base::error::SqlResult;
 use base::schema::{Catalog, Table};
-use base::{DataType, Datum, SqlError, TableId};
+use base::{DataType, Datum, SqlError, SqlState, TableId};
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::ParamValues;
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use sql::lower::bind::Times;
 use sql::types::Column;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,13 @@ pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<Lo
     // What a parameter is, its value says.
     let settled = super::scalars::settle(plan.clone(), false).map_err(sql_error)?;
     let optimized = super::memory::folding(|| state.optimize(&settled)).and_then(super::collapse::collapse);
-    optimized.and_then(super::shared::share).map_err(sql_error)
+    optimized.and_then(super::shared::share).map_err(|error| match sql_error(error) {
+        // Names were resolved when the plan was made: the planner has lost one of a query around this one.
+        e if e.state == SqlState::UNDEFINED_COLUMN => SqlError::unsupported(
+            "a subquery of this form that names columns of the query around it, such as LATERAL with LIMIT",
+        ),
+        e => e,
+    })
 }
 
 impl QueryPlan {
@@ -67,7 +74,12 @@ impl QueryPlan {
     }
 
     /// The plan to run: with parameters and today's time in it.
-    pub(super) fn bound(&self, state: &SessionState, values: &[Datum]) -> SqlResult<LogicalPlan> {
+    pub(super) fn bound(
+        &self,
+        state: &SessionState,
+        values: &[Datum],
+        times: Times,
+    ) -> SqlResult<LogicalPlan> {
         if let Some(optimized) = &self.optimized {
             return Ok(optimized.clone());
         }
@@ -89,6 +101,12 @@ impl QueryPlan {
                 self.written.clone().replace_params_with_values(&values).map_err(sql_error)?
             }
         };
+        let plan = super::clocks::told(plan, times).map_err(sql_error)?;
         optimize(state, &plan)
+    }
+
+    /// What the plan takes while it is kept, roughly.
+    pub(super) fn kept_bytes(&self, optimized: &LogicalPlan) -> usize {
+        super::complexity::kept_bytes(&self.written).saturating_add(super::complexity::kept_bytes(optimized))
     }
 }

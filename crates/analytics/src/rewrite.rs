@@ -9,17 +9,21 @@ mod grouping;
 mod limits;
 mod marks;
 mod ordered;
+mod qualifiers;
 mod recursion;
 mod relations;
 mod rows;
 mod shapes;
 mod subqueries;
 mod ties;
+mod typed_arguments;
 mod values;
 mod windows;
 
 pub(super) use marks::shown;
+pub(super) use qualifiers::{missing_relation, told_from_columns};
 pub(super) use shapes::rewrite as rewrite_shapes;
+pub(super) use typed_arguments::with_typed_arguments;
 
 use super::engine::Analytics;
 use super::zones::AT_UTC;
@@ -30,7 +34,6 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement, VisitMut, visit_expressions_mut};
 use ordered::makes_rows_or_looks_around;
 pub(super) use ordered::{has_window, makes_rows};
-use sql::lower::scope::ParameterTypes;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -230,24 +233,6 @@ fn at_time_zone(timestamp: &Expr, zone: &Expr) -> SqlResult<Expr> {
     sql::parse::parse_expr(&format!("{AT_UTC}({timestamp})"))
 }
 
-/// The statement with a type for each parameter that stands alone as a function's argument: the declared
-/// one, or text. `None` if there is no such parameter.
-pub(super) fn with_typed_arguments(statement: &Statement, declared: &ParameterTypes) -> Option<Statement> {
-    let mut statement = statement.clone();
-    let mut has_any = false;
-    let _: ControlFlow<()> = visit_expressions_mut(&mut statement, |e| {
-        if let Expr::Function(function) = e
-            && let ast::FunctionArguments::List(list) = &mut function.args
-        {
-            for argument in &mut list.args {
-                has_any |= type_argument(argument, declared).is_some();
-            }
-        }
-        ControlFlow::Continue(())
-    });
-    has_any.then_some(statement)
-}
-
 /// Tells arguments of aggregates apart that differ by their cast alone: the planner names an aggregate after its
 /// argument without the cast.
 pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) {
@@ -279,16 +264,6 @@ pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) 
         }
         ControlFlow::Continue(())
     });
-}
-
-fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> Option<()> {
-    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else { return None };
-    let Expr::Value(value) = &*e else { return None };
-    let ast::Value::Placeholder(name) = &value.value else { return None };
-    let number = sql::lower::expr::placeholder(name).ok()?;
-    let data_type = declared.0.get(number).copied().flatten().unwrap_or(DataType::Text);
-    *e = sql::parse::parse_expr(&format!("CAST({name} AS {})", data_type.name())).ok()?;
-    Some(())
 }
 
 /// A numeral cast to `numeric` without precision, with the scale that it has.

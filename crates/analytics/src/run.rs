@@ -18,6 +18,7 @@ use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -27,6 +28,7 @@ use futures::{FutureExt, StreamExt};
 use node::request::{OpenSnapshot, Reply, Request, Snapshot, Source};
 use sql::cancel::CancelHandle;
 use sql::interrupt;
+use sql::lower::bind::Times;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -38,6 +40,8 @@ pub struct How<'a> {
     pub token: Token,
     /// Ends the statement, its planning too.
     pub cancel: CancelHandle,
+    /// When the transaction and the statement began.
+    pub times: Times,
     /// The open transaction, whose own writes are seen.
     pub transaction: Option<&'a dyn OwnRows>,
     /// All rows of tables that the transaction itself has made or altered.
@@ -97,7 +101,7 @@ pub async fn run(
     state.mark_start_execution();
     let state = Arc::new(state);
     let cancel = how.cancel.clone();
-    let logical = bound(analytics, plan, &state, &cancel, parameters)?;
+    let logical = bound(analytics, plan, &state, &cancel, parameters, how.times)?;
     let mut reads = reads(analytics, &logical)?;
     let mut cell = SnapshotCell::default();
     for (id, rows) in how.own_tables {
@@ -108,7 +112,7 @@ pub async fn run(
     }
     if reads.is_empty() {
         let physical = physical_plan(analytics, &state, &cancel, logical)?;
-        let operators = Operators(physical.clone());
+        let operators = Operators(physical.operators.clone());
         let stream = execute(analytics, plan, physical, cell)?;
         let timing = Timing::default();
         let (sources, asked) = (Vec::new(), BTreeSet::new());
@@ -160,7 +164,7 @@ pub async fn run(
     check_versions(plan, &reads, &snapshot)?;
     remember(analytics, &snapshot.tables);
     cell.tables.set(snapshot.tables).unwrap_or_else(|_| unreachable!("set once"));
-    let operators = Operators(physical.clone());
+    let operators = Operators(physical.operators.clone());
     let stream = execute(analytics, plan, physical, cell)?;
     let (token, freshness, sources) = (Some(snapshot.token), Some(snapshot.freshness), snapshot.sources);
     let asked = snapshot.asked;
@@ -172,14 +176,15 @@ pub fn explain(
     analytics: &Arc<Analytics>,
     plan: &QueryPlan,
     parameters: &[Datum],
+    times: Times,
     cancel: &CancelHandle,
 ) -> SqlResult<(String, BTreeMap<TableId, BTreeSet<PartitionId>>)> {
     let state = Arc::new(analytics.state.clone());
-    let logical = bound(analytics, plan, &state, cancel, parameters)?;
+    let logical = bound(analytics, plan, &state, cancel, parameters, times)?;
     let reads = reads(analytics, &logical)?;
     let logical = with_statistics(analytics, &logical)?;
     let physical = physical_plan(analytics, &state, cancel, logical)?;
-    Ok((displayable(physical.as_ref()).indent(false).to_string(), reads))
+    Ok((displayable(physical.operators.as_ref()).indent(false).to_string(), reads))
 }
 
 async fn open(cluster: &dyn Cluster, request: Request) -> SqlResult<Snapshot> {
@@ -206,12 +211,20 @@ fn bound(
     state: &Arc<SessionState>,
     cancel: &CancelHandle,
     parameters: &[Datum],
+    times: Times,
 ) -> SqlResult<LogicalPlan> {
     if let Some(optimized) = &plan.optimized {
         return Ok(optimized.clone());
     }
     let (plan, state, parameters) = (plan.clone(), state.clone(), parameters.to_vec());
-    computed(analytics, cancel, move || plan.bound(&state, &parameters))
+    computed(analytics, cancel, move || plan.bound(&state, &parameters, times))
+}
+
+/// A plan that can run.
+struct Physical {
+    operators: Arc<dyn ExecutionPlan>,
+    /// What they take, for as long as they are there.
+    memory: MemoryReservation,
 }
 
 /// The operators of a plan. Making them waits for nothing, so it computes like the rest of planning.
@@ -220,17 +233,21 @@ fn physical_plan(
     state: &Arc<SessionState>,
     cancel: &CancelHandle,
     logical: LogicalPlan,
-) -> SqlResult<Arc<dyn ExecutionPlan>> {
+) -> SqlResult<Physical> {
     let state = state.clone();
     computed(analytics, cancel, move || {
         interrupt::check()?;
         let memory = &state.runtime_env().memory_pool;
         let bytes = super::complexity::bytes(&logical);
-        let _planning = super::memory::reserve(memory, "a plan", bytes).map_err(sql_error)?;
+        let reserved = super::memory::reserve(memory, "a plan", bytes).map_err(sql_error)?;
+        let kept_bytes = super::complexity::kept_bytes(&logical);
         let planning = state.query_planner().create_physical_plan(&logical, state.as_ref());
         let planned = super::memory::folding(|| futures::executor::block_on(planning));
         let bounded = planned.and_then(|plan| super::memory::bounded(plan, memory));
-        bounded.and_then(interruptible).map_err(sql_error)
+        let operators = bounded.and_then(interruptible).map_err(sql_error)?;
+        drop(logical);
+        reserved.resize(kept_bytes);
+        Ok(Physical { operators, memory: reserved })
     })
 }
 
@@ -363,9 +380,10 @@ fn with_statistics(analytics: &Analytics, plan: &LogicalPlan) -> SqlResult<Logic
 fn execute(
     analytics: &Analytics,
     plan: &QueryPlan,
-    physical: Arc<dyn ExecutionPlan>,
+    physical: Physical,
     cell: SnapshotCell,
 ) -> SqlResult<BatchStream> {
+    let Physical { operators: physical, memory: plan_memory } = physical;
     let state = &analytics.state;
     let config = state.config().clone().with_extension(Arc::new(cell));
     let task = TaskContext::default().with_session_config(config).with_runtime(state.runtime_env().clone());
@@ -395,7 +413,10 @@ fn execute(
     };
     let batches = AssertUnwindSafe(batches)
         .catch_unwind()
-        .map(|batch| batch.unwrap_or_else(|panic| Err(sql::panics::error(panic))))
+        .map(move |batch| {
+            _ = &plan_memory;
+            batch.unwrap_or_else(|panic| Err(sql::panics::error(panic)))
+        })
         .boxed();
     let memory = analytics.rows_memory("rows on their way to the client");
     Ok(BatchStream::new(batches, types, memory))

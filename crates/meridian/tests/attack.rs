@@ -13,9 +13,18 @@ const QUERY_MEMORY_MIB: u64 = 64;
 /// Unoptimised code, three regions, and other tests beside it.
 const ALLOWANCE_MIB: u64 = 512;
 
-/// What no machine is slow enough for. Everything else that was found is printed, with the latencies of other
-/// sessions: a run by hand, on a quiet machine, fails on all of it.
-const FAILS: &[Kind] = &[Kind::Exit, Kind::Malformed, Kind::Memory, Kind::Internal, Kind::Panic];
+/// What no machine is slow enough for. Late answers, and other sessions that wait or whose statements run into their
+/// timeouts, are printed with the latencies: a run by hand, on a quiet machine, fails on all of it.
+const FAILS: &[Kind] = &[
+    Kind::Exit,
+    Kind::Internal,
+    Kind::Lost,
+    Kind::Malformed,
+    Kind::Memory,
+    Kind::Panic,
+    Kind::Reveals,
+    Kind::Silence,
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_input_stops_nobody() {
@@ -61,7 +70,7 @@ fn check(summary: &Summary) {
     let wrong: Vec<String> = summary
         .findings
         .iter()
-        .filter(|f| FAILS.contains(&f.kind) || f.detail == "no greeting")
+        .filter(|f| FAILS.contains(&f.kind))
         .map(|f| format!("{}: {}: {}\n{}", f.kind.name(), f.shape, f.said, f.input))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

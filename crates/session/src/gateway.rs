@@ -55,7 +55,9 @@ impl Gateway {
         // Counting on from the clock keeps names of a gateway's next life apart from this one's.
         let start_us = (cluster.now().0 / base::time::US) as i64;
         let generators = Generators::new(cluster.node(), cluster.topology().nodes.len(), start_us);
-        let generators = generators.kept_in(config.kept_counts);
+        let clock = cluster.clone();
+        let generators =
+            generators.kept_in(config.kept_counts).with_clock(Arc::new(move || now_us(clock.as_ref())));
         let node = Arc::new(NodeContext::new(cluster.clone(), config.query_threads_pool, generators));
         let analytics = Analytics::new(node.clone(), config.query_threads, config.query_memory_bytes);
         Arc::new(Gateway {
@@ -96,7 +98,7 @@ impl Gateway {
 
     /// The node's clock in µs since 2000-01-01 UTC.
     pub fn now_us(&self) -> i64 {
-        (self.cluster.now().0 / base::time::US) as i64 - wire::EPOCH_US
+        now_us(self.cluster.as_ref())
     }
 
     /// Names a transaction at the homes of rows that it locks; of this and all former lives of the gateway.
@@ -118,4 +120,9 @@ impl Gateway {
             false => catalog,
         }
     }
+}
+
+/// A node's clock in µs since 2000-01-01 UTC.
+fn now_us(cluster: &dyn Cluster) -> i64 {
+    (cluster.now().0 / base::time::US) as i64 - wire::EPOCH_US
 }

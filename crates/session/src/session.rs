@@ -453,11 +453,6 @@ impl Session {
         reply
     }
 
-    /// µs since 2000-01-01: the open transaction's start, or now.
-    fn now_us(&self) -> i64 {
-        self.transaction.as_ref().map_or_else(|| self.gateway.now_us(), |t| t.now_us)
-    }
-
     /// Hands a program to the node and waits for its outcome.
     async fn submit(
         &mut self,

@@ -40,7 +40,7 @@ pub struct DdlContext<'a> {
     /// Where tables live that do not say.
     pub region: RegionId,
     pub generators: &'a Generators,
-    pub now_us: i64,
+    pub times: bind::Times,
     /// The role that acts.
     pub standing: &'a Standing,
     pub secrets: &'a dyn Secrets,
@@ -395,7 +395,7 @@ impl DdlContext<'_> {
         }
         let binding = bind::Binding {
             parameters: &[],
-            now_us: self.now_us,
+            times: self.times,
             generators: self.generators,
             catalog: self.catalog,
         };

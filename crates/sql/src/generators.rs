@@ -19,6 +19,8 @@ pub struct Generators {
     sequences: Mutex<BTreeMap<(TableId, u32), Given>>,
     /// `None`: this life's data end with it, and values begin again with the next.
     kept: Option<Arc<dyn KeptCounts>>,
+    /// µs since 2000-01-01 UTC.
+    clock: Option<Arc<dyn Fn() -> i64 + Send + Sync>>,
 }
 
 /// Values of one sequence.
@@ -50,12 +52,22 @@ impl Generators {
     /// as it makes less than one row per µs.
     pub fn new(node: NodeId, nodes: usize, start_us: i64) -> Generators {
         let next_row_id = AtomicI64::new(start_us);
-        Generators { node, nodes, next_row_id, sequences: Mutex::default(), kept: None }
+        Generators { node, nodes, next_row_id, sequences: Mutex::default(), kept: None, clock: None }
     }
 
     /// Sequences go on where earlier lives ended.
     pub fn kept_in(self, kept: Option<Arc<dyn KeptCounts>>) -> Generators {
         Generators { kept, ..self }
+    }
+
+    /// Where the time is read, in µs since 2000-01-01 UTC.
+    pub fn with_clock(self, clock: Arc<dyn Fn() -> i64 + Send + Sync>) -> Generators {
+        Generators { clock: Some(clock), ..self }
+    }
+
+    /// The time as it is now; 0 without a clock.
+    pub fn clock_us(&self) -> i64 {
+        self.clock.as_ref().map_or(0, |clock| clock())
     }
 
     /// A value for the hidden key of a table without a primary key; unique in the cluster.

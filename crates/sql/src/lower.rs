@@ -159,7 +159,7 @@ impl Lowering<'_> {
             && query.locks.is_empty()
             && select.from.is_empty()
             && select.selection.is_none()
-            && select.having.is_none()
+            && select::has_no_groups(select)
             && select.distinct.is_none()
             && select.into.is_none();
         if !is_plain {

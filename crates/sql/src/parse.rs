@@ -379,6 +379,18 @@ mod tests {
     }
 
     #[test]
+    fn a_value_has_few_subscripts() {
+        let state = |sql: &str| parse(sql).map_err(|e| e.state).err();
+        let chain = |links: usize| format!("select a{}, b{}", "[1]".repeat(links), "[i[1]]".repeat(links));
+        assert_eq!(state(&chain(100)), None);
+        assert_eq!(state(&chain(102)), Some(SqlState::STATEMENT_TOO_COMPLEX));
+        assert_eq!(state(&format!("select '{{}}'::int{}", "[]".repeat(102))), state(&chain(102)));
+        // Each value has its own.
+        assert_eq!(state(&format!("select {}", vec!["a[1][2]"; 500].join(" + "))), None);
+        assert_eq!(state(&format!("select array[{}]", vec!["[1]"; 500].join(", "))), None);
+    }
+
+    #[test]
     fn a_text_without_statements_is_none() {
         assert!(parse(" ; -- nothing\n ;").unwrap().is_empty());
         assert_eq!(parse("select 1; select 2;").unwrap().len(), 2);

@@ -56,7 +56,7 @@ pub(in super::super) fn bounded(
             }
             "UnnestExec" => split_lists(node)?,
             "ProjectionExec" => spread_projection(node, pool)?,
-            "AggregateExec" => spread_aggregate(node, pool)?,
+            "AggregateExec" => spread_aggregate(node, pool)?.transform_data(slice_for_sets)?,
             _ => Transformed::no(node),
         })
     })
@@ -289,6 +289,26 @@ fn part_of_row(row: &RecordBatch, lists: &[usize], from: usize, count: usize) ->
     Ok(RecordBatch::try_new(row.schema(), columns)?)
 }
 
+// ---- grouping sets ------------------------------------------------------------------------------------
+
+/// The aggregate, whose batches are so small that they make no more groups than a batch has rows. It reserves what groups
+/// take after each batch, and a row is one of a group in every set: a CUBE of 12 columns has 4,096.
+fn slice_for_sets(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
+    let sets = aggregate.group_expr().groups().len();
+    if sets <= 1 || matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned) {
+        return Ok(Transformed::no(node));
+    }
+    let input = Arc::new(BoundExec { input: aggregate.input().clone(), work: Work::Slice { sets } });
+    node.replace_children(vec![input], SAME_PROPERTIES).map(Transformed::yes)
+}
+
+fn slices(batch: &RecordBatch, rows_max: usize) -> Vec<RecordBatch> {
+    let rows_max = rows_max.max(1);
+    let starts = (0..batch.num_rows()).step_by(rows_max);
+    starts.map(|first| batch.slice(first, rows_max.min(batch.num_rows() - first))).collect()
+}
+
 // ---- the operator -------------------------------------------------------------------------------------
 
 #[derive(Clone, Debug)]
@@ -296,6 +316,10 @@ enum Work {
     Measure(Arc<Measure>),
     Hold(Vec<Arc<Measure>>),
     SplitLists(Vec<usize>),
+    /// Into batches whose rows are few enough for so many grouping sets.
+    Slice {
+        sets: usize,
+    },
 }
 
 /// Passes its input's rows on, and keeps them within bounds.
@@ -311,6 +335,7 @@ impl DisplayAs for BoundExec {
             Work::Measure(measure) => write!(f, "BoundExec: reserves={:?}", measure.how),
             Work::Hold(_) => write!(f, "BoundExec: keeps"),
             Work::SplitLists(lists) => write!(f, "BoundExec: splits={lists:?}"),
+            Work::Slice { sets } => write!(f, "BoundExec: grouping sets={sets}"),
         }
     }
 }
@@ -363,6 +388,11 @@ impl ExecutionPlan for BoundExec {
             Work::SplitLists(lists) => input
                 .map(move |batch| parts(&batch?, &lists, batch_rows))
                 .map_ok(|parts| futures::stream::iter(parts.into_iter().map(Ok)))
+                .try_flatten()
+                .boxed(),
+            Work::Slice { sets } => input
+                .map_ok(move |batch| slices(&batch, batch_rows / sets))
+                .map_ok(|slices| futures::stream::iter(slices.into_iter().map(Ok)))
                 .try_flatten()
                 .boxed(),
         };

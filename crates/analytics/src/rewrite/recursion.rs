@@ -7,8 +7,8 @@
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    self, Cte, JoinOperator, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor,
-    TableWithJoins, Visit, Visitor, With,
+    self, Cte, Expr, Ident, JoinOperator, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
+    TableFactor, TableWithJoins, Value, Visit, Visitor, With,
 };
 use std::ops::ControlFlow;
 
@@ -18,7 +18,47 @@ pub(super) fn check(with: &mut With, is_aggregate: &dyn Fn(&str) -> bool) -> Sql
         return Ok(());
     }
     sort(with)?;
-    with.cte_tables.iter().try_for_each(|cte| check_item(cte, is_aggregate))
+    for cte in &mut with.cte_tables {
+        check_item(cte, is_aggregate)?;
+        if mentions(&cte.query, &sql::names::fold(&cte.alias.name)) > 0 {
+            settle_literals(&mut cte.query.body);
+        }
+    }
+    Ok(())
+}
+
+/// Literals without a type that the non-recursive term answers are texts: the recursive term builds on them.
+fn settle_literals(body: &mut SetExpr) {
+    let as_text = |e: &mut Expr| {
+        let is_open =
+            matches!(&*e, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+        if is_open && let Ok(cast) = sql::parse::parse_expr(&format!("CAST({e} AS text)")) {
+            *e = cast;
+        }
+    };
+    match body {
+        SetExpr::Query(query) => settle_literals(&mut query.body),
+        SetExpr::SetOperation { left, .. } => settle_literals(left),
+        SetExpr::Values(values) => values.rows.iter_mut().flat_map(|row| &mut row.content).for_each(as_text),
+        SetExpr::Select(select) => {
+            for item in &mut select.projection {
+                match item {
+                    SelectItem::ExprWithAlias { expr, .. } => as_text(expr),
+                    SelectItem::UnnamedExpr(e) => {
+                        let name = sql::lower::output_name(e);
+                        let mut expr = e.clone();
+                        as_text(&mut expr);
+                        if expr != *e {
+                            let alias = Ident::with_quote('"', name);
+                            *item = SelectItem::ExprWithAlias { expr, alias };
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Whether a name can mean the query: it is not qualified.

@@ -205,8 +205,12 @@ fn shown(e: &Expr, kind: Kind) -> Expr {
             let padded = Scalar::Call(pad, vec![Scalar::Column(0), length]);
             call(Computation::Scalar(padded), vec![(e.clone(), kind)], text)
         }
+        // NULL stays what it is: `concat_ws` leaves it out.
         Kind::Known(DataType::Boolean) => {
-            let shown = Scalar::Call(Function::Concat, vec![Scalar::Column(0)]);
+            let shown = Scalar::Case(
+                vec![(Scalar::IsNull(Box::new(Scalar::Column(0))), Scalar::Constant(base::Datum::Null))],
+                Some(Box::new(Scalar::Call(Function::Concat, vec![Scalar::Column(0)]))),
+            );
             call(Computation::Scalar(shown), vec![(e.clone(), kind)], text)
         }
         _ => as_text(e.clone(), kind),

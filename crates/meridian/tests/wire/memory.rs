@@ -40,6 +40,12 @@ const HOSTILE: &[(&str, &[&str])] = &[
     ("select array_length(array_agg(repeat(a.v, 1000)), 1) from t a, t b", &["53200"]),
     ("select a.v, b.v, count(*) from t a, t b group by a.v, b.v order by count(*) limit 1", &["53200"]),
     ("select a.v || b.v x from t a, t b order by x", &["53200"]),
+    // 8 million groups of one batch.
+    (
+        "select count(*) from (select id a, id + 1 b, id + 2 c, id + 3 d, id + 4 e, id + 5 f, id + 6 g, id + 7 h, \
+         id + 8 i, id + 9 j, id + 10 k, id + 11 l from t) q group by cube (a, b, c, d, e, f, g, h, i, j, k, l)",
+        &["53200"],
+    ),
     ("create table made as select a.id * 100000 + b.id id, a.v from t a, t b", &["53200"]),
     ("insert into t select 100000 + a.id * 10000 + b.id, a.v from t a, t b", &["53200"]),
     ("begin; declare c cursor with hold for select a.v, b.v from t a, t b; commit", &["53200"]),

@@ -182,7 +182,7 @@ impl Session {
     /// What was done under a lock before is seen by whoever has it now. A block goes on at a new cut, as after a wait for a row.
     async fn sees_what_others_left(&mut self) -> SqlResult<()> {
         let Some(open) = &self.transaction else { return Ok(()) };
-        if open.pin.is_none() || open.at_snapshot {
+        if open.pin.is_none() || open.reading.level == base::txn::Isolation::Snapshot {
             return Ok(());
         }
         let request = Request::Pin { consistency: self.level(), token: self.token.clone() };

@@ -26,8 +26,9 @@ impl Session {
 
     /// Opens a transaction.
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
-        let now_us = self.gateway.now_us();
-        let mut transaction = Transaction::new(read_only, is_implicit, now_us);
+        // As in PostgreSQL, it begins with the statement that opens it.
+        let began_us = self.times().statement_us;
+        let mut transaction = Transaction::new(read_only, is_implicit, began_us);
         if !is_implicit {
             transaction.reading.level = self.settings.level();
         }

@@ -38,7 +38,7 @@ impl Session {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding {
             parameters,
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };

@@ -195,7 +195,7 @@ impl Session {
         let gateway = self.gateway.clone();
         let binding = Binding {
             parameters: &[],
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
@@ -228,7 +228,7 @@ impl Session {
         let (catalog, gateway) = (self.catalog(), self.gateway.clone());
         let binding = Binding {
             parameters: &[],
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
@@ -284,7 +284,7 @@ impl Session {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding {
             parameters: &[],
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };

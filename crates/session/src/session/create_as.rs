@@ -89,7 +89,7 @@ impl Session {
         };
         let binding = Binding {
             parameters,
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };

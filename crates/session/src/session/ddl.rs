@@ -158,7 +158,7 @@ impl Session {
             topology: cluster.topology(),
             region: cluster.region(),
             generators: &self.gateway.node.generators,
-            now_us: self.now_us(),
+            times: self.times(),
             standing: &standing,
             secrets: &super::roles::Passwords,
             shapes: &Planned(self),
@@ -212,7 +212,7 @@ impl Session {
         let table = catalog.table(rewrite.to).expect("it was made just now");
         let binding = Binding {
             parameters: &[],
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };

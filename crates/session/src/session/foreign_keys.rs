@@ -311,7 +311,7 @@ impl Session {
         let (gateway, catalog) = (&self.gateway, self.catalog());
         let binding = Binding {
             parameters: &[],
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
@@ -387,7 +387,7 @@ impl Session {
         };
         let binding = Binding {
             parameters: &[],
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };

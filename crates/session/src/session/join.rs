@@ -29,8 +29,8 @@ impl Session {
 
     async fn join_seen(&mut self, plan: &RowJoinPlan, parameters: &[Datum]) -> SqlResult<Response> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let now_us = self.now_us();
-        let binding = Binding { parameters, now_us, generators: &gateway.node.generators, catalog: &catalog };
+        let times = self.times();
+        let binding = Binding { parameters, times, generators: &gateway.node.generators, catalog: &catalog };
         let (topology, near) = (gateway.cluster.topology(), Some(gateway.cluster.region()));
         let reached = plan.outer_path.reach(&plan.outer, &binding, topology, near)?;
         let wanted = Wanted {
@@ -53,7 +53,7 @@ impl Session {
             holes.extend(row.values.iter().cloned());
             let given = Binding {
                 parameters: &holes,
-                now_us,
+                times,
                 generators: &gateway.node.generators,
                 catalog: &catalog,
             };

@@ -56,6 +56,7 @@ impl Session {
             consistency: self.level(),
             token: self.token.clone(),
             cancel: self.cancel.clone(),
+            times: self.times(),
             transaction: self.transaction.as_ref().map(|open| open as &dyn OwnRows),
             own_tables,
         };

@@ -91,7 +91,7 @@ impl Session {
         let catalog = self.catalog();
         let binding = Binding {
             parameters,
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
@@ -146,7 +146,7 @@ impl Session {
         let catalog = self.catalog();
         let binding = Binding {
             parameters,
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &self.gateway.node.generators,
             catalog: &catalog,
         };

@@ -1,4 +1,4 @@
-//! How long a statement, a transaction and a silent client may take.
+//! How long a statement, a transaction and a silent client may take, and when they began.
 //!
 //! The front end asks for deadlines and ends the connection at them; `statement_timeout` and `lock_timeout` end
 //! the statement only.
@@ -6,6 +6,7 @@
 use super::Session;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
+use sql::lower::bind::Times;
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,6 +19,13 @@ pub struct Deadline {
 }
 
 impl Session {
+    /// When the open transaction and the statement began. A statement outside a block is a transaction of its own.
+    pub(super) fn times(&self) -> Times {
+        let statement_us = self.activity.now().query_us.unwrap_or_else(|| self.gateway.now_us());
+        let transaction_us = self.transaction.as_ref().map_or(statement_us, |open| open.now_us);
+        Times { transaction_us, statement_us }
+    }
+
     /// When the connection ends if its client stays silent.
     pub fn idle_deadline(&self) -> Option<Deadline> {
         let timeouts = &self.settings.timeouts;

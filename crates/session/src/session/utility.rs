@@ -462,7 +462,7 @@ impl Session {
         let scope = Scope::default();
         let binding = Binding {
             parameters,
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &self.gateway.node.generators,
             catalog: &catalog,
         };

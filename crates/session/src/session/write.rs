@@ -66,7 +66,7 @@ impl Session {
             let (gateway, catalog) = (self.gateway.clone(), self.catalog());
             let binding = Binding {
                 parameters,
-                now_us: self.now_us(),
+                times: self.times(),
                 generators: &gateway.node.generators,
                 catalog: &catalog,
             };
@@ -132,10 +132,10 @@ impl Session {
                 Some(done) => done,
                 None => {
                     let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-                    let now_us = self.now_us();
+                    let times = self.times();
                     let binding = Binding {
                         parameters,
-                        now_us,
+                        times,
                         generators: &gateway.node.generators,
                         catalog: &catalog,
                     };
@@ -307,7 +307,7 @@ impl Session {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding {
             parameters,
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };

@@ -27,6 +27,10 @@ const COMPUTED: usize = 4 << 40;
 pub enum Volatile {
     /// Start of the transaction, in UTC: `now()`, `current_timestamp`, `localtimestamp`.
     Now,
+    /// `statement_timestamp()`.
+    StatementTime,
+    /// `clock_timestamp()`: when it is asked for.
+    ClockTime,
     CurrentDate,
     Random,
     RandomUuid,
@@ -34,8 +38,24 @@ pub enum Volatile {
     RowId,
 }
 
-const VOLATILES: [Volatile; 5] =
-    [Volatile::Now, Volatile::CurrentDate, Volatile::Random, Volatile::RandomUuid, Volatile::RowId];
+const VOLATILES: [Volatile; 7] = [
+    Volatile::Now,
+    Volatile::StatementTime,
+    Volatile::ClockTime,
+    Volatile::CurrentDate,
+    Volatile::Random,
+    Volatile::RandomUuid,
+    Volatile::RowId,
+];
+
+/// What statements are told of the time, in µs since 2000-01-01 UTC.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// When the transaction began.
+    pub transaction_us: i64,
+    /// When the statement's text, or the request to execute it, came from the client.
+    pub statement_us: i64,
+}
 
 pub fn parameter(n: usize) -> Expr {
     Expr::Column(PARAMETER + n)
@@ -91,7 +111,8 @@ pub fn changes_per_row(expr: &Expr) -> bool {
         changes |= match e {
             Expr::Column(c) if (SEQUENCE..COMPUTED).contains(c) => true,
             Expr::Column(c) if (VOLATILE..SEQUENCE).contains(c) => {
-                !matches!(VOLATILES[*c - VOLATILE], Volatile::Now | Volatile::CurrentDate)
+                use Volatile::{CurrentDate, Now, StatementTime};
+                !matches!(VOLATILES[*c - VOLATILE], Now | StatementTime | CurrentDate)
             }
             _ => false,
         }
@@ -102,8 +123,7 @@ pub fn changes_per_row(expr: &Expr) -> bool {
 /// What fills the holes.
 pub struct Binding<'a> {
     pub parameters: &'a [Datum],
-    /// Start of the transaction, µs since 2000-01-01 UTC.
-    pub now_us: i64,
+    pub times: Times,
     pub generators: &'a Generators,
     pub catalog: &'a Catalog,
 }
@@ -128,8 +148,12 @@ impl Binding<'_> {
         }
         if column >= VOLATILE {
             return Ok(match VOLATILES[column - VOLATILE] {
-                Volatile::Now => Datum::Timestamp(self.now_us),
-                Volatile::CurrentDate => Datum::Date(self.now_us.div_euclid(base::datum::US_PER_DAY) as i32),
+                Volatile::Now => Datum::Timestamp(self.times.transaction_us),
+                Volatile::StatementTime => Datum::Timestamp(self.times.statement_us),
+                Volatile::ClockTime => Datum::Timestamp(self.generators.clock_us()),
+                Volatile::CurrentDate => {
+                    Datum::Date(self.times.transaction_us.div_euclid(base::datum::US_PER_DAY) as i32)
+                }
                 Volatile::Random => Datum::Float(self.generators.random_fraction()),
                 Volatile::RandomUuid => Datum::Uuid(self.generators.random_uuid()),
                 Volatile::RowId => Datum::Int(self.generators.next_row_id()),

@@ -43,8 +43,15 @@ impl ExprLowering<'_> {
             return Ok(text);
         }
         Ok(match (name, arguments.as_slice()) {
-            ("now" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp", [])
-            | ("current_timestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz),
+            ("now" | "transaction_timestamp" | "current_timestamp", []) => {
+                Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz)
+            }
+            ("statement_timestamp", []) => {
+                Typed::known(bind::volatile(Volatile::StatementTime), DataType::TimestampTz)
+            }
+            ("clock_timestamp", []) => {
+                Typed::known(bind::volatile(Volatile::ClockTime), DataType::TimestampTz)
+            }
             ("localtimestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::Timestamp),
             ("current_date", []) => Typed::known(bind::volatile(Volatile::CurrentDate), DataType::Date),
             ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),

@@ -279,21 +279,24 @@ fn columns(
     few.then(|| Arc::new(columns.into_iter().map(|c| c as u16).collect()))
 }
 
+/// Whether a SELECT has neither groups nor conditions on them, and no windows.
+pub(super) fn has_no_groups(select: &ast::Select) -> bool {
+    matches!(&select.group_by, ast::GroupByExpr::Expressions(e, m) if e.is_empty() && m.is_empty())
+        && select.having.is_none()
+        && select.qualify.is_none()
+        && select.named_window.is_empty()
+}
+
 /// The SELECT of a query without grouping, nesting or anything else than a list, tables and a condition.
 pub(super) fn plain_select(query: &ast::Query) -> Lowered<&ast::Select> {
     if query.with.is_some() || query.fetch.is_some() || query.for_clause.is_some() {
         return Err(Refusal::TooRich);
     }
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return Err(Refusal::TooRich) };
-    let no_group =
-        matches!(&select.group_by, ast::GroupByExpr::Expressions(e, m) if e.is_empty() && m.is_empty());
     if select.distinct.is_some()
         || select.top.is_some()
         || select.into.is_some()
-        || !no_group
-        || select.having.is_some()
-        || select.qualify.is_some()
-        || !select.named_window.is_empty()
+        || !has_no_groups(select)
         || !select.lateral_views.is_empty()
     {
         return Err(Refusal::TooRich);

@@ -26,6 +26,10 @@ const STATEMENTS_MAX: usize = 16;
 /// Operands of one chain of AND, OR, `||` or UNION.
 const CHAIN_MAX: usize = 100_000;
 
+/// Pairs of brackets behind one value or type. No array has more than six dimensions; each subscript is a call around the
+/// one before, and took 7 KiB while it was planned.
+const SUBSCRIPTS_MAX: usize = 100;
+
 /// Parts of one dotted name. No name has more than four; the parser looks at all that follow from each of them.
 const NAME_PARTS_MAX: usize = 100;
 
@@ -58,6 +62,8 @@ struct Level {
     relations: usize,
     /// Words that a statement begins with, since the last comma.
     statements: usize,
+    /// Pairs of brackets behind the last value.
+    subscripts: usize,
     /// Links of chains that are balanced.
     links: usize,
     /// The last set operation.
@@ -71,6 +77,7 @@ impl Level {
         let is_within = enclosing + self.operators + self.relations <= DEPTH_MAX
             && nesting <= NESTING_MAX
             && self.links <= CHAIN_MAX
+            && self.subscripts <= SUBSCRIPTS_MAX
             && self.statements <= STATEMENTS_MAX;
         if is_within { Ok(()) } else { Err(too_deep()) }
     }
@@ -99,7 +106,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
     let mut significant =
         tokens.iter().map(|t| &t.token).filter(|t| !matches!(t, Token::Whitespace(_))).peekable();
     while let Some(token) = significant.next() {
-        let is_nested = levels.len() > 1;
+        let next = significant.peek().copied();
         let level = levels.last_mut().expect("the outermost level stays");
         let before = std::mem::take(&mut prefix);
         match token {
@@ -108,7 +115,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
                 // Signs and NOTs before a parenthesis nest as it does, and count until the expression ends.
                 levels.push(Level::default());
             }
-            Token::RParen | Token::RBracket | Token::RBrace => close(&mut levels, &mut enclosing),
+            Token::RParen | Token::RBracket | Token::RBrace => close(&mut levels, &mut enclosing, next),
             Token::Comma => {
                 level.operators = 0;
                 level.statements = 0;
@@ -124,7 +131,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
                     enclosing += 1 + level.operators + level.relations;
                     levels.push(Level::default());
                 }
-                Keyword::END if is_nested => close(&mut levels, &mut enclosing),
+                Keyword::END => close(&mut levels, &mut enclosing, None),
                 Keyword::AND | Keyword::OR => {
                     level.links += 1;
                     level.operators = 0;
@@ -212,13 +219,17 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
     Ok(())
 }
 
-/// Goes back to the enclosing level.
-fn close(levels: &mut Vec<Level>, enclosing: &mut usize) {
-    if levels.len() > 1 {
+/// Goes back to the enclosing level, if there is one. Brackets that follow brackets are subscripts of one value.
+fn close(levels: &mut Vec<Level>, enclosing: &mut usize, next: Option<&Token>) {
+    let is_nested = levels.len() > 1;
+    if is_nested {
         levels.pop();
-        let level = levels.last().expect("more than one");
+    }
+    let level = levels.last_mut().expect("the outermost level stays");
+    if is_nested {
         *enclosing -= 1 + level.operators + level.relations;
     }
+    level.subscripts = if next == Some(&Token::LBracket) { level.subscripts + 1 } else { 0 };
 }
 
 /// Whether what follows a word may begin with the same word again, inside it.

@@ -39,7 +39,7 @@ impl Session {
         let are_known = parameters.len() >= types.0.len();
         let binding = Binding {
             parameters: if are_known { parameters } else { &nulls },
-            now_us: self.now_us(),
+            times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
@@ -208,7 +208,8 @@ impl Session {
 
     fn describe_query(&self, plan: &Arc<QueryPlan>, values: &Values<'_>) -> Described {
         let parameters = values.binding.parameters;
-        let (text, reads) = analytics::explain(&self.gateway.analytics, plan, parameters, &self.cancel)?;
+        let (text, reads) =
+            analytics::explain(&self.gateway.analytics, plan, parameters, self.times(), &self.cancel)?;
         let mut document = Document::titled("Query over columns");
         self.describe_tables(&reads, &mut document);
         let reading = self.reading();

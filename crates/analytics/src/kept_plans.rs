@@ -1,0 +1,174 @@
+//! Plans that are kept for the next time their text comes.
+//!
+//! IN: a text, and what it was planned with. OUT: its plan, if that is kept. KEEPS: what is kept is reserved in the memory
+//! that queries share, and is at most a sixteenth of it; the plans that were used least lately go first, so that a flood of
+//! texts that come once forgets none that come again and again.
+
+use super::memory::reserve;
+use super::query_plan::QueryPlan;
+use base::schema::Catalog;
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Search path and text.
+pub(super) type PlanKey = (String, String);
+
+/// Plans kept at most.
+const PLANS_MAX: usize = 256;
+
+/// What kept plans may take of the memory that queries share: this part of it.
+const PART_OF_MEMORY: usize = 16;
+
+pub struct KeptPlans {
+    bytes_max: usize,
+    memory: Arc<dyn MemoryPool>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    plans: BTreeMap<PlanKey, Kept>,
+    /// Keys by the last use of their plans.
+    by_use: BTreeMap<u64, PlanKey>,
+    uses: u64,
+    bytes: usize,
+}
+
+struct Kept {
+    catalog_version: u64,
+    plan: Arc<QueryPlan>,
+    bytes: usize,
+    used: u64,
+    _memory: MemoryReservation,
+}
+
+impl State {
+    fn remove(&mut self, key: &PlanKey) -> Option<Kept> {
+        let kept = self.plans.remove(key)?;
+        self.by_use.remove(&kept.used);
+        self.bytes -= kept.bytes;
+        Some(kept)
+    }
+}
+
+impl KeptPlans {
+    pub(super) fn new(memory: Arc<dyn MemoryPool>) -> KeptPlans {
+        let bytes_max = match memory.memory_limit() {
+            MemoryLimit::Finite(limit) => limit / PART_OF_MEMORY,
+            _ => usize::MAX,
+        };
+        KeptPlans { bytes_max, memory, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan of a text over this catalog.
+    pub(super) fn get(&self, key: &PlanKey, catalog: &Catalog) -> Option<Arc<QueryPlan>> {
+        let mut state = self.state();
+        let State { plans, by_use, uses, .. } = &mut *state;
+        let kept = plans.get_mut(key)?;
+        if kept.catalog_version != catalog.version || !kept.plan.same_tables(catalog) {
+            return None;
+        }
+        by_use.remove(&kept.used);
+        *uses += 1;
+        kept.used = *uses;
+        by_use.insert(*uses, key.clone());
+        Some(kept.plan.clone())
+    }
+
+    /// Keeps a plan that takes about so many bytes, and forgets others for it; nothing if there is no memory for it.
+    pub(super) fn keep(&self, key: PlanKey, catalog_version: u64, plan: Arc<QueryPlan>, bytes: usize) {
+        // One plan takes the place of a few others, and not of all.
+        if bytes > self.bytes_max / 4 {
+            return;
+        }
+        let Ok(memory) = reserve(&self.memory, "kept plans", bytes as u64) else { return };
+        let mut forgotten = Vec::new();
+        let mut state = self.state();
+        forgotten.extend(state.remove(&key));
+        while state.plans.len() >= PLANS_MAX || state.bytes.saturating_add(bytes) > self.bytes_max {
+            let Some(oldest) = state.by_use.first_key_value().map(|(_, key)| key.clone()) else { break };
+            forgotten.extend(state.remove(&oldest));
+        }
+        state.uses += 1;
+        let used = state.uses;
+        state.bytes += bytes;
+        state.by_use.insert(used, key.clone());
+        state.plans.insert(key, Kept { catalog_version, plan, bytes, used, _memory: memory });
+        drop(state);
+        // Dropping large plans takes time: nobody waits for the lock meanwhile.
+        drop(forgotten);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::SharedPool;
+    use super::*;
+    use datafusion::logical_expr::LogicalPlan;
+
+    const LIMIT_BYTES: usize = 64 << 20;
+
+    fn plan() -> Arc<QueryPlan> {
+        let written = LogicalPlan::default();
+        let (parameters, columns, tables) = (Vec::new(), Arc::default(), BTreeMap::new());
+        Arc::new(QueryPlan { written, optimized: None, parameters, columns, tables })
+    }
+
+    fn kept() -> (KeptPlans, Arc<dyn MemoryPool>) {
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(LIMIT_BYTES));
+        (KeptPlans::new(pool.clone()), pool)
+    }
+
+    fn key(text: impl ToString) -> PlanKey {
+        ("public".into(), text.to_string())
+    }
+
+    #[test]
+    fn a_flood_of_texts_that_come_once_forgets_none_that_comes_again_and_again() {
+        let (plans, _) = kept();
+        let catalog = Catalog::default();
+        plans.keep(key("often"), catalog.version, plan(), 1 << 10);
+        for n in 0..10 * PLANS_MAX {
+            plans.keep(key(n), catalog.version, plan(), 1 << 10);
+            assert!(plans.get(&key("often"), &catalog).is_some(), "after {n} others");
+        }
+        assert!(plans.get(&key(0), &catalog).is_none());
+        assert_eq!(plans.state().plans.len(), PLANS_MAX);
+    }
+
+    #[test]
+    fn what_is_kept_is_reserved_and_bounded() {
+        let (plans, pool) = kept();
+        for n in 0..100 {
+            plans.keep(key(n), 1, plan(), 500 << 10);
+            assert_eq!(pool.reserved(), plans.state().bytes);
+            assert!(pool.reserved() <= LIMIT_BYTES / PART_OF_MEMORY);
+        }
+        assert_eq!(plans.state().plans.len(), 8);
+        let before = pool.reserved();
+        plans.keep(key("huge"), 1, plan(), 2 << 20);
+        assert_eq!(pool.reserved(), before, "it would take the place of half of them");
+        // Kept anew, a text has one plan.
+        plans.keep(key(99), 2, plan(), 1 << 10);
+        assert_eq!(pool.reserved(), before - (499 << 10));
+        // Where queries need all there is, nothing new is kept.
+        let rest = reserve(&pool, "a query", (LIMIT_BYTES - LIMIT_BYTES / 8 - pool.reserved()) as u64);
+        let small = reserve(&pool, "another", 1);
+        plans.keep(key("late"), 1, plan(), 700 << 10);
+        assert!(rest.is_ok() && small.is_ok());
+        assert!(pool.reserved() <= LIMIT_BYTES);
+    }
+
+    #[test]
+    fn another_version_of_the_catalog_has_other_plans() {
+        let (plans, _) = kept();
+        let catalog = Catalog::default();
+        plans.keep(key("old"), catalog.version + 1, plan(), 1);
+        assert!(plans.get(&key("old"), &catalog).is_none());
+    }
+}

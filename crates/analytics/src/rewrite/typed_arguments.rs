@@ -1,0 +1,62 @@
+//! Parameters that stand alone as arguments of functions, and that nothing gives a type.
+
+use base::DataType;
+use datafusion::sql::sqlparser::ast::{self, Expr, Statement, TableFactor, VisitMut, VisitorMut};
+use sql::lower::scope::ParameterTypes;
+use std::ops::ControlFlow;
+
+/// The statement with a type for each parameter that stands alone as a function's argument: the declared
+/// one, or text. `None` if there is no such parameter.
+pub(in super::super) fn with_typed_arguments(
+    statement: &Statement,
+    declared: &ParameterTypes,
+) -> Option<Statement> {
+    let mut statement = statement.clone();
+    let mut typing = TypedArguments { declared, has_any: false };
+    let ControlFlow::Continue(()) = statement.visit(&mut typing);
+    typing.has_any.then_some(statement)
+}
+
+/// Types arguments of functions, also of those behind FROM.
+struct TypedArguments<'a> {
+    declared: &'a ParameterTypes,
+    has_any: bool,
+}
+
+impl TypedArguments<'_> {
+    fn type_all(&mut self, arguments: &mut [ast::FunctionArg]) {
+        for argument in arguments {
+            self.has_any |= type_argument(argument, self.declared).is_some();
+        }
+    }
+}
+
+impl VisitorMut for TypedArguments<'_> {
+    type Break = std::convert::Infallible;
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+        if let TableFactor::Table { args: Some(arguments), .. } = factor {
+            self.type_all(&mut arguments.args);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<Self::Break> {
+        if let Expr::Function(function) = e
+            && let ast::FunctionArguments::List(list) = &mut function.args
+        {
+            self.type_all(&mut list.args);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> Option<()> {
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else { return None };
+    let Expr::Value(value) = &*e else { return None };
+    let ast::Value::Placeholder(name) = &value.value else { return None };
+    let number = sql::lower::expr::placeholder(name).ok()?;
+    let data_type = declared.0.get(number).copied().flatten().unwrap_or(DataType::Text);
+    *e = sql::parse::parse_expr(&format!("CAST({name} AS {})", data_type.name())).ok()?;
+    Some(())
+}
