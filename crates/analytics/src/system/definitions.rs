@@ -4,6 +4,9 @@ use super::dump::{CATALOGS, OTHER_CATALOGS};
 use crate::context::Context;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Table;
+use datafusion::arrow::array::Int64Array;
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
 use sql::lower::oid;
 use sql::views::quoted;
 
@@ -23,8 +26,18 @@ pub(super) fn list(table: &Table, columns: &[usize]) -> String {
     columns.iter().map(|c| quoted(&table.columns[*c].name).to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// `regclass` of names: the relations' object ids, NULL for NULL. Errors: 42P01.
+pub(super) fn relations_named(
+    context: &Context<'_>,
+    names: impl Iterator<Item = Option<String>>,
+) -> Result<Int64Array> {
+    let found = names.map(|name| name.map(|name| relation_named(context, &name)).transpose());
+    let found = found.collect::<SqlResult<Int64Array>>();
+    found.map_err(|error| DataFusionError::External(Box::new(error)))
+}
+
 /// The object id of a relation by its name as text, or of a number as text. Errors: 42P01.
-pub(super) fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
+fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }

@@ -159,13 +159,8 @@ impl ScalarUDFImpl for CatalogFunction {
                 Arc::new((0..rows).map(|row| type_named(&word(&arrays, 0, row)?)).collect::<Int64Array>())
             }
             DataType::Int64 if self.name == "meridian_regclass" => {
-                let context = self.asked.context();
-                let one = |row| {
-                    let name = word(&arrays, 0, row);
-                    name.map(|name| super::definitions::relation_named(&context, &name)).transpose()
-                };
-                let numbers: std::result::Result<Int64Array, _> = (0..rows).map(one).collect();
-                Arc::new(numbers.map_err(|error| DataFusionError::External(Box::new(error)))?)
+                let names = (0..rows).map(|row| word(&arrays, 0, row));
+                Arc::new(super::definitions::relations_named(&self.asked.context(), names)?)
             }
             DataType::FixedSizeBinary(_) => {
                 let values = (0..rows).map(|_| self.asked.analytics.node.generators.random_uuid());

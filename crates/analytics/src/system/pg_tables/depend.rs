@@ -64,6 +64,6 @@ fn sequence_of(context: &Context<'_>, table: &Table, column: usize, default: &st
     let (name, _) = rest.split_once('\'')?;
     let catalog = context.catalog;
     let owned = catalog.sequences.values().find(|sequence| sequence.owner == Some((table.id, column)));
-    let named = || sql::catalog::find_sequence(catalog, &context.search_path.to_vec(), name).ok();
+    let named = || sql::catalog::find_sequence(catalog, context.search_path, name).ok();
     owned.or_else(named).map(|sequence| sequence.id)
 }
