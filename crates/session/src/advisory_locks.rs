@@ -11,31 +11,12 @@
 //! Clocks of two gateways may differ by [`MARGIN_US`]: for so long before a lock's end its session does not rely on it any more, and for so
 //! long after it nobody else takes it.
 
-use crate::gateway::Gateway;
-use crate::response::Response;
-use crate::session::Session;
-use base::error::{SqlResult, SqlState};
-use base::{Datum, SqlError, Token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// A lock is certain for so long after it was taken or renewed.
-const LEASE_US: i64 = 30_000_000;
-const RENEW_EVERY: Duration = Duration::from_secs(6);
-const MARGIN_US: i64 = 2_000_000;
-/// Attempts to change one row before the session is told that others change it all the time.
-const ATTEMPTS_MAX: usize = 256;
-
-/// Where the rows are. Schemas of users have other names, and none of the system's tables shows this one.
-pub(crate) const SCHEMA: &str = sql::catalog::SYSTEM_SCHEMA;
-const TABLE: &str = "pg_meridian.advisory_locks";
-const MAKE_TABLE: &str = "CREATE TABLE IF NOT EXISTS pg_meridian.advisory_locks (key text PRIMARY KEY, holders text NOT NULL) \
-                          WITH (home_by = 'key', home_map = 'hash')";
+pub(crate) const MARGIN_US: i64 = 2_000_000;
 
 /// What is locked, as its row is called: `8:1` of one number, `4:1:2` of two.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,11 +28,11 @@ pub(crate) struct Locker(pub u64);
 
 /// A holder in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Holder {
-    node: u16,
-    locker: Locker,
-    is_shared: bool,
-    until_us: i64,
+pub(crate) struct Holder {
+    pub node: u16,
+    pub locker: Locker,
+    pub is_shared: bool,
+    pub until_us: i64,
 }
 
 /// What a gateway's sessions have and wait for.
@@ -59,29 +40,22 @@ struct Holder {
 pub(crate) struct AdvisoryLocks {
     state: Mutex<State>,
     /// A session here has given a key up.
-    freed: Notify,
+    pub freed: Notify,
     /// There are keys whose session is gone.
-    left: Notify,
+    pub left: Notify,
 }
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     /// Until when each is certain.
-    held: BTreeMap<(Locker, LockKey), i64>,
+    pub held: BTreeMap<(Locker, LockKey), i64>,
     /// Whom each waiting session waits for, as far as they are here.
-    waits: BTreeMap<Locker, BTreeSet<Locker>>,
-    left: BTreeSet<(Locker, LockKey)>,
-}
-
-/// How a row was found.
-enum Found {
-    Taken(Token),
-    /// Others have it.
-    Held(Vec<Holder>),
+    pub waits: BTreeMap<Locker, BTreeSet<Locker>>,
+    pub left: BTreeSet<(Locker, LockKey)>,
 }
 
 impl AdvisoryLocks {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic while advisory locks are looked at")
     }
 
@@ -110,7 +84,7 @@ impl AdvisoryLocks {
 
 impl State {
     /// Whether a session waits, directly or through others, for itself.
-    fn is_circle(&self, locker: Locker) -> bool {
+    pub fn is_circle(&self, locker: Locker) -> bool {
         let mut reached = BTreeSet::new();
         let mut next: Vec<Locker> = self.waits.get(&locker).into_iter().flatten().copied().collect();
         while let Some(other) = next.pop() {
@@ -126,13 +100,13 @@ impl State {
 }
 
 /// A wish that may be given up at any moment.
-struct Wish<'a> {
-    locks: &'a AdvisoryLocks,
-    locker: Locker,
-    key: LockKey,
+pub(crate) struct Wish<'a> {
+    pub locks: &'a AdvisoryLocks,
+    pub locker: Locker,
+    pub key: LockKey,
     /// The session had the key before.
-    is_again: bool,
-    is_settled: bool,
+    pub is_again: bool,
+    pub is_settled: bool,
 }
 
 impl Drop for Wish<'_> {
@@ -150,263 +124,8 @@ impl Drop for Wish<'_> {
     }
 }
 
-impl Gateway {
-    /// Locks a key for a session; answers what its reads have to come after. `None`: others have it, and it is not to wait. Errors: 40P01 where sessions of this
-    /// gateway wait in a circle; those of transactions.
-    pub(crate) async fn take_advisory(
-        self: &Arc<Self>,
-        locker: Locker,
-        key: &LockKey,
-        is_shared: bool,
-        waits: bool,
-    ) -> SqlResult<Option<Token>> {
-        let locks = &self.advisory;
-        let is_again = locks.state().held.contains_key(&(locker, key.clone()));
-        let mut wish = Wish { locks, locker, key: key.clone(), is_again, is_settled: false };
-        let mut pause = Duration::from_millis(2);
-        loop {
-            let freed = locks.freed.notified();
-            match self.change_holders(key, locker, Some(is_shared)).await? {
-                Found::Taken(token) => {
-                    wish.is_settled = true;
-                    return Ok(Some(token));
-                }
-                Found::Held(_) if !waits => {
-                    wish.is_settled = true;
-                    return Ok(None);
-                }
-                Found::Held(others) => {
-                    let here = others.iter().filter(|h| h.node == self.cluster.node().0).map(|h| h.locker);
-                    let mut state = locks.state();
-                    state.waits.insert(locker, here.collect());
-                    if state.is_circle(locker) {
-                        drop(state);
-                        wish.is_settled = true;
-                        return Err(SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
-                            .detail("Sessions wait in a circle for advisory locks that they have."));
-                    }
-                }
-            }
-            // Who gives a key up elsewhere tells nobody.
-            let _ = tokio::time::timeout(pause, freed).await;
-            pause = (pause * 2).min(Duration::from_millis(250));
-        }
-    }
-
-    /// Gives a session's key up; it may keep it with others (`keeps_shared`).
-    pub(crate) async fn give_up_advisory(
-        self: &Arc<Self>,
-        locker: Locker,
-        key: &LockKey,
-        keeps_shared: bool,
-    ) -> SqlResult<()> {
-        let changed = self.change_holders(key, locker, keeps_shared.then_some(true)).await;
-        let mut state = self.advisory.state();
-        let name = (locker, key.clone());
-        if !keeps_shared {
-            state.held.remove(&name);
-            if changed.is_err() {
-                state.left.insert(name);
-                self.advisory.left.notify_one();
-            }
-        }
-        drop(state);
-        self.advisory.freed.notify_waiters();
-        changed.map(|_| ())
-    }
-
-    /// Renews what sessions here have, and gives up what those had that are gone, without end. Somebody has to run this for
-    /// each gateway; without, advisory locks end with their time.
-    pub async fn keep_advisory_locks(self: Arc<Self>) {
-        loop {
-            let _ = tokio::time::timeout(RENEW_EVERY, self.advisory.left.notified()).await;
-            let left = std::mem::take(&mut self.advisory.state().left);
-            for (locker, key) in left {
-                if self.change_holders(&key, locker, None).await.is_err() {
-                    self.advisory.state().left.insert((locker, key));
-                }
-            }
-            self.advisory.freed.notify_waiters();
-            let soon = self.now_us() + LEASE_US - RENEW_EVERY.as_micros() as i64 / 2;
-            let due: BTreeSet<LockKey> = {
-                let state = self.advisory.state();
-                let due = state.held.iter().filter(|(_, until_us)| **until_us < soon);
-                due.map(|((_, key), _)| key.clone()).collect()
-            };
-            for key in due {
-                // What cannot be renewed is tried again; its session is told once that is too late.
-                let _ = self.renew_holders(&key).await;
-            }
-        }
-    }
-
-    /// Adds a session to a key's holders (`Some`), or takes it away.
-    async fn change_holders(
-        self: &Arc<Self>,
-        key: &LockKey,
-        locker: Locker,
-        wanted: Option<bool>,
-    ) -> SqlResult<Found> {
-        let node = self.cluster.node().0;
-        let until_us = self.now_us() + LEASE_US;
-        let is_me = |holder: &Holder| holder.node == node && holder.locker == locker;
-        let mut others = Vec::new();
-        let name = (locker, key.clone());
-        let was_held = self.advisory.state().held.contains_key(&name);
-        if wanted.is_some() && !was_held {
-            // Before it is known: should the session's end come first, the row has to follow.
-            self.advisory.state().held.insert(name.clone(), until_us);
-        }
-        let result = self
-            .with_holders(key, |holders| {
-                let now_us = self.now_us();
-                holders.retain(|holder| holder.until_us + MARGIN_US > now_us);
-                others = holders.iter().filter(|holder| !is_me(holder)).copied().collect();
-                let Some(is_shared) = wanted else {
-                    holders.retain(|holder| !is_me(holder));
-                    return true;
-                };
-                if others.iter().any(|other| !(is_shared && other.is_shared)) {
-                    return false;
-                }
-                holders.retain(|holder| !is_me(holder));
-                holders.push(Holder { node, locker, is_shared, until_us });
-                true
-            })
-            .await;
-        if wanted.is_some() {
-            let mut state = self.advisory.state();
-            match result {
-                Ok((true, _)) => _ = state.held.insert(name, until_us),
-                Ok((false, _)) if !was_held => _ = state.held.remove(&name),
-                _ => {}
-            }
-        }
-        result.map(|(is_taken, token)| if is_taken { Found::Taken(token) } else { Found::Held(others) })
-    }
-
-    async fn renew_holders(self: &Arc<Self>, key: &LockKey) -> SqlResult<()> {
-        let node = self.cluster.node().0;
-        let until_us = self.now_us() + LEASE_US;
-        let mut renewed = Vec::new();
-        self.with_holders(key, |holders| {
-            renewed.clear();
-            for holder in holders.iter_mut().filter(|holder| holder.node == node) {
-                if self.advisory.state().held.contains_key(&(holder.locker, key.clone())) {
-                    holder.until_us = until_us;
-                    renewed.push(holder.locker);
-                }
-            }
-            !renewed.is_empty()
-        })
-        .await?;
-        let mut state = self.advisory.state();
-        for locker in renewed {
-            if let Some(known) = state.held.get_mut(&(locker, key.clone())) {
-                *known = until_us;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads a key's holders and writes what has become of them, if that is said to be wanted, as one transaction. Answers whether
-    /// it was, and what has been seen.
-    async fn with_holders(
-        self: &Arc<Self>,
-        key: &LockKey,
-        mut change: impl FnMut(&mut Vec<Holder>) -> bool,
-    ) -> SqlResult<(bool, Token)> {
-        for attempt in 0..ATTEMPTS_MAX {
-            let mut session = Session::internal(self.clone());
-            let changed = match self.change_row(&mut session, key, &mut change).await {
-                Err(error) if is_missing(&error) => {
-                    let mut session = Session::internal(self.clone());
-                    session.make_system_schema().await?;
-                    said(&mut session, MAKE_TABLE.into()).await.map(|_| None)
-                }
-                changed => changed.map(Some),
-            };
-            match changed {
-                Ok(Some(is_wanted)) => return Ok((is_wanted, session.seen().clone())),
-                Ok(None) => {}
-                Err(error) if is_retried(&error) => {
-                    let longest_us = 500.0 * (1 << attempt.min(7)) as f64;
-                    let pause_us = longest_us * self.node.generators.random_fraction();
-                    tokio::time::sleep(Duration::from_micros(pause_us as u64)).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(SqlError::new(
-            SqlState::SERIALIZATION_FAILURE,
-            "an advisory lock's row was changed by others each time",
-        ))
-    }
-
-    /// One attempt. What is not wanted is not written, and a session that is dropped rolls back.
-    async fn change_row(
-        self: &Arc<Self>,
-        session: &mut Session,
-        key: &LockKey,
-        change: &mut impl FnMut(&mut Vec<Holder>) -> bool,
-    ) -> SqlResult<bool> {
-        let row =
-            said(session, format!("BEGIN; SELECT holders FROM {TABLE} WHERE key = '{}'", key.0)).await?;
-        let text = row.first().and_then(|row| match row.first() {
-            Some(Datum::Text(text)) => Some(text.to_string()),
-            _ => None,
-        });
-        let mut holders = parsed(text.as_deref().unwrap_or_default());
-        if !change(&mut holders) {
-            return Ok(false);
-        }
-        let write = match (text, holders.is_empty()) {
-            (None, true) => return Ok(true),
-            (Some(_), true) => format!("DELETE FROM {TABLE} WHERE key = '{}'", key.0),
-            (Some(_), false) => {
-                format!("UPDATE {TABLE} SET holders = '{}' WHERE key = '{}'", written(&holders), key.0)
-            }
-            (None, false) => format!("INSERT INTO {TABLE} VALUES ('{}', '{}')", key.0, written(&holders)),
-        };
-        said(session, write).await?;
-        said(session, "COMMIT".into()).await.map(|_| true)
-    }
-}
-
-/// The rows of a text's last statement. Boxed: a session that locks runs a session.
-fn said(
-    session: &mut Session,
-    sql: String,
-) -> Pin<Box<dyn Future<Output = SqlResult<Vec<Vec<Datum>>>> + Send + '_>> {
-    Box::pin(async move {
-        session.start_simple(&sql)?;
-        let mut rows = Vec::new();
-        while let Some(response) = session.next_simple().await {
-            if let Response::Rows(mut found) = response? {
-                rows = found.stream.collect().await?;
-            }
-        }
-        Ok(rows)
-    })
-}
-
-fn is_missing(error: &SqlError) -> bool {
-    [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME].contains(&error.state)
-}
-
-/// Somebody else has changed the row meanwhile, or made it.
-fn is_retried(error: &SqlError) -> bool {
-    let retried = [
-        SqlState::SERIALIZATION_FAILURE,
-        SqlState::DEADLOCK_DETECTED,
-        SqlState::UNIQUE_VIOLATION,
-        SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
-    ];
-    retried.contains(&error.state)
-}
-
 /// What `written` wrote; nothing else is ever in a row.
-fn parsed(text: &str) -> Vec<Holder> {
+pub(crate) fn parsed(text: &str) -> Vec<Holder> {
     let holder = |entry: &str| {
         let mut parts = entry.split('.');
         let node = parts.next()?.parse().ok()?;
@@ -418,7 +137,7 @@ fn parsed(text: &str) -> Vec<Holder> {
     text.split(' ').filter_map(holder).collect()
 }
 
-fn written(holders: &[Holder]) -> String {
+pub(crate) fn written(holders: &[Holder]) -> String {
     let mut text = String::new();
     for holder in holders {
         let mode = if holder.is_shared { 's' } else { 'x' };

@@ -60,10 +60,9 @@ use node::request::{Reply, Request, Submitted};
 use plan::Plan;
 use settings::Settings;
 use sql::given::{self, GivenValues};
-use sql::types::ParameterType;
 use sql::{cancel::CancelHandle, interrupt};
 use sqlparser::ast::Statement;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use transaction::Transaction;
 
@@ -76,13 +75,9 @@ pub struct Session {
     /// What this session has seen.
     token: Token,
     transaction: Option<Transaction>,
-    prepared: BTreeMap<String, Arc<Prepared>>,
-    /// Bytes of the texts of named ones.
-    prepared_bytes: usize,
+    prepared: stored::Stored,
     /// Statements of a simple query that are still to run.
-    queue: VecDeque<simple::Queued>,
-    /// The queue's statements share one transaction.
-    queue_is_block: bool,
+    queue: simple::Queue,
     copy: Option<copying::CopyState>,
     /// What the running statement's rows take that were read one by one.
     reading: Option<analytics::RowsMemory>,
@@ -107,8 +102,6 @@ pub struct Session {
     advisory: advisory::Held,
     /// What sequences have given to it.
     given: Arc<GivenValues>,
-    /// It is the gateway's own: it may do what nobody may.
-    is_internal: bool,
     /// What the next transaction is called, if its client may repeat it.
     request: Option<named::NamedRequest>,
 }
@@ -134,10 +127,8 @@ impl Session {
             settings,
             token: Token::default(),
             transaction: None,
-            prepared: BTreeMap::new(),
-            prepared_bytes: 0,
-            queue: VecDeque::new(),
-            queue_is_block: false,
+            prepared: stored::Stored::default(),
+            queue: simple::Queue::default(),
             copy: None,
             reading: None,
             cursors: BTreeMap::new(),
@@ -155,42 +146,8 @@ impl Session {
             request: None,
             advisory: advisory::Held::new(&gateway),
             given: Arc::default(),
-            is_internal: false,
             gateway,
         }
-    }
-
-    /// Parses and plans one statement. `hints` are the types the client declared, `None` where it
-    /// left them open; the answer has all of them. Errors: everything that can be known before the
-    /// parameters are; inside a failed transaction 25P02.
-    pub async fn prepare(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
-        let cancel = self.cancel.clone();
-        cancel.begin(self.settings.statement_timeout_ms);
-        let gateway = self.gateway.clone();
-        let result = self.reserve_tree(sql).and_then(|()| {
-            interrupt::for_text(gateway.threads(), &cancel, sql.len(), || self.prepare_now(sql, hints))
-        });
-        cancel.hold(None);
-        if result.is_err() {
-            self.note_failure();
-        }
-        result
-    }
-
-    fn prepare_now(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
-        let mut statements = sql::parse::parse(sql)?;
-        if statements.len() > 1 {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                "cannot insert multiple commands into a prepared statement",
-            ));
-        }
-        let statement = statements.pop();
-        self.look_up_catalog();
-        if let Some(statement) = &statement {
-            self.refuse_if_failed(statement)?;
-        }
-        Prepared::new(self, sql, statement, hints).map(Arc::new)
     }
 
     /// Runs a prepared statement; parameters have the declared types.
@@ -306,8 +263,7 @@ impl Session {
     /// A response could not be read to its end, or a message around a statement was refused: the
     /// transaction block has failed, and the rest of a simple query is dropped.
     pub async fn fail(&mut self) {
-        self.queue.clear();
-        self.queue_is_block = false;
+        self.queue = simple::Queue::default();
         self.note_failure();
         self.settle_settings(false);
         if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {

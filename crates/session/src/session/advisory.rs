@@ -1,12 +1,15 @@
 //! `pg_advisory_lock` and its kind: what a session has, how often, and until when.
 
+mod holders;
+
 use super::Session;
 use super::timeouts::for_lock;
-use crate::advisory_locks::{LockKey, Locker, SCHEMA};
+use crate::advisory_locks::{LockKey, Locker};
 use crate::gateway::Gateway;
 use base::error::{SqlResult, SqlState};
 use base::schema::{SchemaAction, SchemaChange};
 use base::{Datum, SqlError};
+use holders::SCHEMA;
 use node::request::{Reply, Request};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -117,7 +120,7 @@ impl Session {
     pub(crate) fn internal(gateway: Arc<Gateway>) -> Session {
         let mut session = Session::new(gateway, base::roles::ROOT_NAME, "meridian");
         session.gateway.node.sessions.close(session.activity.process);
-        session.is_internal = true;
+        session.login.is_internal = true;
         session
     }
 

@@ -11,6 +11,13 @@ use sqlparser::ast;
 use std::sync::Arc;
 
 impl Session {
+    /// A client's statement begins: in a block at READ COMMITTED it reads at a new cut.
+    pub(super) fn begin_statement(&mut self) {
+        if let Some(open) = &mut self.transaction {
+            open.reading.wants_cut = open.pin.is_some() && open.reads_anew();
+        }
+    }
+
     pub(super) fn open(&mut self) -> &mut Transaction {
         self.transaction.as_mut().expect("an open transaction")
     }

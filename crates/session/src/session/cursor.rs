@@ -85,7 +85,7 @@ impl Session {
         if declare.binary == Some(true) {
             return Err(SqlError::unsupported("a BINARY cursor"));
         }
-        if !is_held && self.transaction.as_ref().is_none_or(|t| t.is_implicit && !self.queue_is_block) {
+        if !is_held && self.transaction.as_ref().is_none_or(|t| t.is_implicit && !self.queue.is_block) {
             return Err(SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
                 "DECLARE CURSOR can only be used in transaction blocks",

@@ -17,13 +17,6 @@ impl Session {
         }
     }
 
-    /// A client's statement begins: in a block at READ COMMITTED it reads at a new cut.
-    pub(super) fn begin_statement(&mut self) {
-        if let Some(open) = &mut self.transaction {
-            open.reading.wants_cut = open.pin.is_some() && open.reads_anew();
-        }
-    }
-
     /// The open transaction's cut, chosen now if there is none yet, or if its statement reads at a new one.
     pub(super) async fn pinned(&mut self) -> SqlResult<(PinId, Rank)> {
         let open = self.transaction.as_ref().expect("an open transaction");

@@ -21,6 +21,8 @@ pub(super) struct Login {
     /// `None`: no role was ever created.
     role: Option<RoleId>,
     standing: Mutex<Option<Known>>,
+    /// The session is the gateway's own: it may do what nobody may.
+    pub is_internal: bool,
 }
 
 /// What a session may do, and for which roles and settings.
@@ -32,7 +34,8 @@ struct Known {
 
 impl Login {
     pub fn new(user: &str, roles: &Roles) -> Login {
-        Login { user: user.into(), role: roles.named(user).map(|role| role.id), standing: Mutex::default() }
+        let role = roles.named(user).map(|role| role.id);
+        Login { user: user.into(), role, standing: Mutex::default(), is_internal: false }
     }
 }
 
@@ -50,7 +53,7 @@ impl Session {
 
     /// What the session may do.
     pub(super) fn standing(&self) -> Arc<Standing> {
-        if self.is_internal {
+        if self.login.is_internal {
             return Arc::new(Standing { role: ROOT, is_superuser: true, has: BTreeSet::from([ROOT]) });
         }
         let (catalog, epoch) = (self.catalog(), self.settings.epoch);

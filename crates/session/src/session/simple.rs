@@ -15,15 +15,25 @@ pub(super) struct Queued {
     bytes: usize,
 }
 
+/// The statements that are still to run.
+#[derive(Default)]
+pub(super) struct Queue {
+    statements: VecDeque<Queued>,
+    /// They share one transaction.
+    pub is_block: bool,
+}
+
 /// The statements of a text. Errors: those of the parser.
-fn queued(sql: &str) -> SqlResult<VecDeque<Queued>> {
+fn queued(sql: &str) -> SqlResult<Queue> {
     let statements = sql::parse::parse(sql)?;
     let is_alone = statements.len() == 1;
     let bytes = |statement: &Statement| match sql.len() {
         short if is_alone || short <= interrupt::SHORT_BYTES => short,
         _ => statement.to_string().len(),
     };
-    Ok(statements.into_iter().map(|statement| Queued { bytes: bytes(&statement), statement }).collect())
+    let is_block = statements.len() > 1;
+    let statements = statements.into_iter().map(|statement| Queued { bytes: bytes(&statement), statement });
+    Ok(Queue { statements: statements.collect(), is_block })
 }
 
 impl Session {
@@ -43,16 +53,15 @@ impl Session {
                 return Err(error);
             }
         };
-        self.queue_is_block = self.queue.len() > 1;
         Ok(())
     }
 
     /// Runs the next statement of the simple query; `None` at its end. After an error the rest is
     /// dropped. Read a response to its end (and finish a copy) before asking for the next.
     pub async fn next_simple(&mut self) -> Option<SqlResult<Response>> {
-        let Some(next) = self.queue.pop_front() else {
+        let Some(next) = self.queue.statements.pop_front() else {
             self.cancel.hold(None);
-            self.queue_is_block = false;
+            self.queue.is_block = false;
             if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
                 let result = self.end_implicit().await;
                 self.settle_request();
@@ -71,8 +80,7 @@ impl Session {
         };
         let result = self.finish(result);
         if result.is_err() {
-            self.queue.clear();
-            self.queue_is_block = false;
+            self.queue = Queue::default();
             if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
                 self.roll_back().await;
             }
@@ -84,9 +92,9 @@ impl Session {
     async fn run_statement(&mut self, next: Queued) -> SqlResult<Response> {
         let Queued { statement, bytes } = next;
         self.refuse_if_failed(&statement)?;
-        if self.queue_is_block && self.transaction.is_none() && utility::joins_block(&statement) {
+        if self.queue.is_block && self.transaction.is_none() && utility::joins_block(&statement) {
             self.begin(self.settings.read_only, true);
-            let rest = self.queue.iter().map(|queued| &queued.statement);
+            let rest = self.queue.statements.iter().map(|queued| &queued.statement);
             let only_reads = std::iter::once(&statement).chain(rest).all(utility::only_reads);
             self.open().only_reads = only_reads;
         }

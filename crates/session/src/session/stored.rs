@@ -1,27 +1,71 @@
-//! Prepared statements that a session keeps under names.
+//! Prepared statements: how they are made, and those that a session keeps under names.
 
 use super::{Prepared, Session};
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
+use sql::interrupt;
+use sql::types::ParameterType;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Statements that a session may keep under names, and bytes of their texts.
 const PREPARED_MAX: usize = 5_000;
 const PREPARED_BYTES_MAX: usize = 8 << 20;
 
+/// What a session keeps.
+#[derive(Default)]
+pub(super) struct Stored {
+    statements: BTreeMap<String, Arc<Prepared>>,
+    /// Bytes of the texts of named ones.
+    bytes: usize,
+}
+
 impl Session {
+    /// Parses and plans one statement. `hints` are the types the client declared, `None` where it
+    /// left them open; the answer has all of them. Errors: everything that can be known before the
+    /// parameters are; inside a failed transaction 25P02.
+    pub async fn prepare(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
+        let cancel = self.cancel.clone();
+        cancel.begin(self.settings.statement_timeout_ms);
+        let gateway = self.gateway.clone();
+        let result = self.reserve_tree(sql).and_then(|()| {
+            interrupt::for_text(gateway.threads(), &cancel, sql.len(), || self.prepare_now(sql, hints))
+        });
+        cancel.hold(None);
+        if result.is_err() {
+            self.note_failure();
+        }
+        result
+    }
+
+    fn prepare_now(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
+        let mut statements = sql::parse::parse(sql)?;
+        if statements.len() > 1 {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        let statement = statements.pop();
+        self.look_up_catalog();
+        if let Some(statement) = &statement {
+            self.refuse_if_failed(statement)?;
+        }
+        Prepared::new(self, sql, statement, hints).map(Arc::new)
+    }
+
     /// Keeps a statement under a name ("" is the unnamed one); EXECUTE and DEALLOCATE see it too.
     /// Errors: 42P05 if a named one exists.
     pub fn store(&mut self, name: &str, prepared: Arc<Prepared>) -> SqlResult<()> {
-        if !name.is_empty() && self.prepared.contains_key(name) {
+        if !name.is_empty() && self.prepared.statements.contains_key(name) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_PREPARED_STATEMENT,
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
         if !name.is_empty() {
-            let bytes = self.prepared_bytes + prepared.sql.len();
-            if self.prepared.len() >= PREPARED_MAX || bytes > PREPARED_BYTES_MAX {
+            let bytes = self.prepared.bytes + prepared.sql.len();
+            if self.prepared.statements.len() >= PREPARED_MAX || bytes > PREPARED_BYTES_MAX {
                 return Err(SqlError::new(
                     SqlState::CONFIGURATION_LIMIT_EXCEEDED,
                     "too many prepared statements",
@@ -32,15 +76,15 @@ impl Session {
                 ))
                 .hint("DEALLOCATE those that are not needed any more."));
             }
-            self.prepared_bytes = bytes;
+            self.prepared.bytes = bytes;
         }
-        self.prepared.insert(name.into(), prepared);
+        self.prepared.statements.insert(name.into(), prepared);
         Ok(())
     }
 
     /// A statement by name. Errors: 26000.
     pub fn stored(&self, name: &str) -> SqlResult<Arc<Prepared>> {
-        self.prepared.get(name).cloned().ok_or_else(|| {
+        self.prepared.statements.get(name).cloned().ok_or_else(|| {
             SqlError::new(
                 SqlState::INVALID_SQL_STATEMENT_NAME,
                 format!("prepared statement \"{name}\" does not exist"),
@@ -50,12 +94,11 @@ impl Session {
 
     /// Forgets a statement, if there is one.
     pub fn forget(&mut self, name: &str) {
-        let forgotten = self.prepared.remove(name).filter(|_| !name.is_empty());
-        self.prepared_bytes -= forgotten.map_or(0, |prepared| prepared.sql.len());
+        let forgotten = self.prepared.statements.remove(name).filter(|_| !name.is_empty());
+        self.prepared.bytes -= forgotten.map_or(0, |prepared| prepared.sql.len());
     }
 
     pub(super) fn forget_all(&mut self) {
-        self.prepared.clear();
-        self.prepared_bytes = 0;
+        self.prepared = Stored::default();
     }
 }

@@ -6,12 +6,12 @@
 //! others, and who holds what.
 
 use super::message::{Ballot, Decision, Dependency, Message, Share};
+use super::partitions::PartitionImage;
 use super::recorder::{Ceiling, Ended};
 use super::records::answer_of;
 use super::requests::ClaimImage;
 use super::state::Perseus;
 use super::vertex::{CollectedAncestors, Extra, Remote};
-use crate::graph::conflict;
 use crate::graph::participants::Participants;
 use crate::graph::seen::Seen;
 use crate::graph::turns::{TurnImage, TurnsImage};
@@ -19,7 +19,7 @@ use crate::graph::vertex::{Ref, State};
 use crate::records::read;
 use base::process::Unreadable;
 use base::txn::{ClientRequest, Gathered, Transaction};
-use base::{LogPosition, PartitionId, Rank, TxnId, codec};
+use base::{PartitionId, Rank, TxnId, codec};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,22 +28,13 @@ struct Image {
     ceiling: Ceiling,
     watermark: Rank,
     seen: Seen,
-    partitions: Vec<Partition>,
+    partitions: Vec<PartitionImage>,
     vertices: Vec<Vertex>,
     turns: TurnsImage,
     claims: Vec<ClaimImage>,
     /// Results up to this rank are forgotten.
     forgotten: Rank,
     ended: Ended,
-}
-
-/// A partition of this node.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Partition {
-    pub id: PartitionId,
-    pub index: conflict::Image,
-    pub position: LogPosition,
-    pub rank_max: Rank,
 }
 
 /// A transaction, as far as it is known here.

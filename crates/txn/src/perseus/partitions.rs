@@ -4,14 +4,14 @@
 //! KEEPS: what is closed only grows; positions of a log are dense.
 
 use super::cluster::Cluster;
-use super::image::Partition as PartitionImage;
 use super::options::Mutant;
 use super::vertex::Graph;
-use crate::graph::conflict::{ConflictIndex, Flaws};
+use crate::graph::conflict::{self, ConflictIndex, Flaws};
 use crate::graph::vertex::Ref;
 use base::process::Unreadable;
 use base::txn::Access;
 use base::{LogPosition, PartitionId, Rank, TxnId};
+use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug)]
 pub(super) struct Partitions {
@@ -34,6 +34,15 @@ struct Partition {
     rank_max: Rank,
     /// Somebody reads the stream.
     streams: bool,
+}
+
+/// A partition as a checkpoint has it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct PartitionImage {
+    pub id: PartitionId,
+    pub index: conflict::Image,
+    pub position: LogPosition,
+    pub rank_max: Rank,
 }
 
 impl Partitions {
