@@ -31,6 +31,7 @@ pub(super) fn install(context: &SessionContext) {
     context.register_udf(super::empty_lists::function());
     context.register_udf(super::zones::function());
     super::templates::install(context);
+    super::json_functions::install(context);
     super::small_functions::install(context);
     super::barriers::functions().into_iter().for_each(|function| context.register_udf(function));
     context.register_udf(create_udf("version", vec![], DataType::Utf8, Volatility::Immutable, text(VERSION)));

@@ -24,6 +24,7 @@ mod fields;
 mod filters;
 mod functions;
 mod interruption;
+mod json_functions;
 mod lifted_subqueries;
 mod lookup;
 mod memory;

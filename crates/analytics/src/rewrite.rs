@@ -7,6 +7,7 @@ mod distinct_on;
 mod grouping;
 mod limits;
 mod marks;
+mod numbers;
 mod ordered;
 mod recursion;
 mod relations;
@@ -21,6 +22,7 @@ pub(super) use marks::shown;
 pub(super) use shapes::rewrite as rewrite_shapes;
 
 use super::engine::Analytics;
+use super::json_functions;
 use super::zones::AT_UTC;
 pub(super) use aggregates::has_aggregate;
 use base::error::SqlResult;
@@ -29,6 +31,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Statement, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
 };
+use numbers::{exact_numeric, plain_number};
 use ordered::makes_rows_or_looks_around;
 pub(super) use ordered::{has_window, makes_rows};
 use sql::lower::scope::ParameterTypes;
@@ -159,9 +162,10 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
         Expr::Value(value) => plain_number(&value.value),
         Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
-        Expr::Function(function) => {
-            Ok(function_replacement(function).or_else(|| subqueries::array_of(function)))
-        }
+        Expr::Function(function) => Ok(match json_functions::replaced(function)? {
+            Some(json) => Some(json),
+            None => function_replacement(function).or_else(|| subqueries::array_of(function)),
+        }),
         Expr::Cast { kind, expr, data_type, array, format }
             if sql::names::is_unlimited_numeric(data_type) =>
         {
@@ -258,6 +262,13 @@ impl VisitorMut for CallsInFrom<'_> {
         let Some(function) = sql::names::parts(name).ok().and_then(|mut parts| parts.pop()) else {
             return ControlFlow::Continue(());
         };
+        let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
+        if let Some(text) = json_functions::in_from(&function, &given, alias.as_ref())
+            && let Some(derived) = first_factor(&text)
+        {
+            *factor = derived;
+            return ControlFlow::Continue(());
+        }
         let state = &self.analytics.state;
         if state.table_functions().contains_key(&function) {
             if let Some(alias) = alias.as_mut().filter(|a| a.columns.is_empty()) {
@@ -390,39 +401,6 @@ fn first_factor(text: &str) -> Option<TableFactor> {
         ast::SetExpr::Select(mut select) => select.from.pop().map(|from| from.relation),
         _ => None,
     }
-}
-
-/// A numeral cast to `numeric` without precision, with the scale that it has.
-fn exact_numeric(e: &Expr) -> Option<ast::DataType> {
-    let Expr::Value(value) = e else { return None };
-    let (ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text)) = &value.value else {
-        return None;
-    };
-    let scale = base::decimal::Decimal::parse(text.trim())?.scale();
-    let precision = u64::from(base::decimal::PRECISION_MAX);
-    Some(ast::DataType::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, i64::from(scale))))
-}
-
-/// A number with an exponent or very many digits, as the planner can calculate with it: with all its digits and no
-/// exponent, whose negative scales overflow there, or as a `double precision` if they are too many. Errors: 22003.
-fn plain_number(value: &ast::Value) -> SqlResult<Option<Expr>> {
-    let ast::Value::Number(text, is_long) = value else { return Ok(None) };
-    let has_exponent = text.contains(['e', 'E']);
-    if !has_exponent && text.len() <= usize::from(base::decimal::PRECISION_MAX) {
-        return Ok(None);
-    }
-    let Some(decimal) = base::decimal::Decimal::parse(text) else {
-        let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
-        if !is_finite {
-            let told = format!("number {text} is out of range");
-            return Err(SqlError::new(base::SqlState::NUMERIC_VALUE_OUT_OF_RANGE, told));
-        }
-        return sql::parse::parse_expr(&format!("CAST('{text}' AS double precision)")).map(Some);
-    };
-    // With its point a whole number stays a numeric.
-    let digits = decimal.to_string();
-    let digits = if has_exponent && decimal.scale() == 0 { format!("{digits}.") } else { digits };
-    Ok(Some(Expr::value(ast::Value::Number(digits, *is_long))))
 }
 
 /// A pattern whose escape character is not the backslash, in the words of one whose is.

@@ -11,6 +11,7 @@ pub mod ddl;
 pub mod defects;
 pub mod generators;
 pub mod interrupt;
+pub mod json;
 pub mod lower;
 pub mod names;
 pub mod panics;
