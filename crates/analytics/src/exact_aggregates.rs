@@ -5,7 +5,7 @@
 //! take are refused. Intervals are grouped and ordered by their length.
 
 use super::lifted_subqueries::columns;
-use super::scalars::{Argument, length_of, quotient};
+use super::scalars::{Argument, order_key, quotient};
 use base::{SqlError, SqlState};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -31,6 +31,7 @@ pub(super) fn settle(node: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
         LogicalPlan::Window(window) => of_window(window),
         LogicalPlan::Sort(mut sort) => {
+            refuse_unordered(sort.expr.iter().map(|key| &key.expr), sort.input.schema())?;
             by_length(&mut sort.expr, sort.input.schema());
             Ok(LogicalPlan::Sort(sort))
         }
@@ -48,11 +49,23 @@ enum Exact {
     Quotient(Expr, Expr),
 }
 
-/// Sort keys that are intervals, by their length.
+/// Sort keys that are intervals, by their length; `jsonb` by its key.
 fn by_length(keys: &mut [SortExpr], schema: &DFSchema) {
     for key in keys {
-        if Argument::of(&key.expr, schema) == Argument::Span {
-            key.expr = length_of(&key.expr);
+        if let Some(ordered) = order_key(&key.expr, schema) {
+            key.expr = ordered;
+        }
+    }
+}
+
+/// Errors: 42883 for `json`, whose values have no order.
+fn refuse_unordered<'a>(exprs: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> Result<()> {
+    match exprs.into_iter().any(|e| Argument::of(e, schema) == Argument::Json) {
+        false => Ok(()),
+        true => {
+            let told = "could not identify an ordering operator for type json";
+            let error = SqlError::new(SqlState::UNDEFINED_FUNCTION, told);
+            Err(external(error.hint("Use jsonb, which has an order.")))
         }
     }
 }
@@ -60,7 +73,8 @@ fn by_length(keys: &mut [SortExpr], schema: &DFSchema) {
 /// DISTINCT of rows with intervals is a grouping of them.
 fn distinct(input: Arc<LogicalPlan>) -> Result<LogicalPlan> {
     let all = columns(&input);
-    if !all.iter().any(|e| Argument::of(e, input.schema()) == Argument::Span) {
+    refuse_unordered(&all, input.schema())?;
+    if !all.iter().any(|e| order_key(e, input.schema()).is_some()) {
         return Ok(LogicalPlan::Distinct(Distinct::All(input)));
     }
     of_aggregate(Aggregate::try_new(input, all, Vec::new())?)
@@ -69,9 +83,9 @@ fn distinct(input: Arc<LogicalPlan>) -> Result<LogicalPlan> {
 /// Groups that are intervals, as groups of a length that show one of its intervals.
 fn with_lengths(aggregate: Aggregate) -> Result<LogicalPlan> {
     let groups = &aggregate.group_expr;
-    let is_span = |e: &Expr| Argument::of(e, aggregate.input.schema()) == Argument::Span;
+    let is_span = |e: &Expr| order_key(e, aggregate.input.schema()).is_some();
     if groups.iter().any(|e| matches!(e, Expr::GroupingSet(_))) {
-        let refused = SqlError::unsupported("GROUPING SETS of intervals");
+        let refused = SqlError::unsupported("GROUPING SETS of intervals and of jsonb");
         let mut any = false;
         for e in groups {
             e.apply(|e| {
@@ -87,11 +101,11 @@ fn with_lengths(aggregate: Aggregate) -> Result<LogicalPlan> {
     let mut keys = Vec::with_capacity(groups.len());
     let mut exprs = aggregate.aggr_expr.clone();
     for (n, e) in groups.iter().enumerate() {
-        if !is_span(e) {
+        let Some(key) = order_key(e, aggregate.input.schema()) else {
             keys.push(e.clone());
             continue;
-        }
-        keys.push(length_of(e).alias(format!("length of group {n}")));
+        };
+        keys.push(key.alias(format!("length of group {n}")));
         let first =
             AggregateFunction::new_udf(first_value_udaf(), vec![e.clone()], false, None, Vec::new(), None);
         exprs.push(Expr::AggregateFunction(first).alias(format!("shown of group {n}")));
@@ -110,6 +124,7 @@ fn with_lengths(aggregate: Aggregate) -> Result<LogicalPlan> {
 }
 
 fn of_aggregate(aggregate: Aggregate) -> Result<LogicalPlan> {
+    refuse_unordered(&aggregate.group_expr, aggregate.input.schema())?;
     let mut calls = Calls::default();
     for e in &aggregate.aggr_expr {
         let name = e.schema_name().to_string();
@@ -160,8 +175,8 @@ fn of_window(window: Window) -> Result<LogicalPlan> {
             Expr::WindowFunction(mut call) if is_by_interval(&call, schema) => {
                 by_length(&mut call.params.order_by, schema);
                 for e in &mut call.params.partition_by {
-                    if Argument::of(e, schema) == Argument::Span {
-                        *e = length_of(e);
+                    if let Some(key) = order_key(e, schema) {
+                        *e = key;
                     }
                 }
                 Exact::Other(Expr::WindowFunction(call))
@@ -250,7 +265,7 @@ fn refuse_distances(e: &Expr, schema: &DFSchema) -> Result<()> {
 
 fn is_by_interval(call: &WindowFunction, schema: &DFSchema) -> bool {
     let keys = call.params.order_by.iter().map(|key| &key.expr).chain(&call.params.partition_by);
-    keys.into_iter().any(|e| Argument::of(e, schema) == Argument::Span)
+    keys.into_iter().any(|e| order_key(e, schema).is_some())
 }
 
 /// The calls that there are now, each once, and which of them make which result.
@@ -318,9 +333,12 @@ fn of_call(
             Exact::Quotient(call(sum_udaf(), args.to_vec()), call(count_udaf(), args.to_vec()))
         }
         // The one of the greatest or the least length.
-        ("min" | "max", [e]) if first == Some(Argument::Span) => {
+        ("min" | "max", [e])
+            if first == Some(Argument::Span)
+                && let Some(expr) = order_key(e, schema) =>
+        {
             let is_min = func.name() == "min";
-            let key = SortExpr { expr: length_of(e), asc: is_min, nulls_first: false };
+            let key = SortExpr { expr, asc: is_min, nulls_first: false };
             match call(first_value_udaf(), vec![e.clone()]) {
                 Expr::AggregateFunction(mut call) => {
                     call.params.order_by = vec![key];
@@ -339,7 +357,10 @@ fn of_call(
 fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSchema) -> Result<()> {
     let kinds: Vec<Argument> = args.iter().map(|e| Argument::of(e, schema)).collect();
     let is_refused = match (name, kinds.as_slice()) {
-        ("min" | "max", [Argument::Boolean | Argument::Uuid | Argument::Bytes]) => true,
+        (
+            "min" | "max",
+            [Argument::Boolean | Argument::Uuid | Argument::Bytes | Argument::Json | Argument::Jsonb],
+        ) => true,
         ("string_agg", [Argument::Bytes, ..]) => {
             return Err(external(SqlError::unsupported("string_agg of bytea")));
         }
@@ -348,8 +369,8 @@ fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSch
             !fits(first) || !fits(separator)
         }
         ("count", [_, _, ..]) => true,
-        ("count", [Argument::Span]) if is_distinct => {
-            return Err(external(SqlError::unsupported("count(DISTINCT …) of intervals")));
+        ("count", [Argument::Span | Argument::Jsonb]) if is_distinct => {
+            return Err(external(SqlError::unsupported("count(DISTINCT …) of intervals and of jsonb")));
         }
         _ => false,
     };

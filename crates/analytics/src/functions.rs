@@ -31,6 +31,7 @@ pub(super) fn install(context: &SessionContext) {
     context.register_udf(super::empty_lists::function());
     context.register_udf(super::zones::function());
     super::templates::install(context);
+    super::json_functions::install(context);
     super::small_functions::install(context);
     context.register_udf(super::overlaps::function());
     context.register_udf(super::similar::function());

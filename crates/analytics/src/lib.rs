@@ -25,6 +25,7 @@ mod fields;
 mod filters;
 mod functions;
 mod interruption;
+mod json_functions;
 mod kept_plans;
 mod lateral;
 mod lifted_subqueries;

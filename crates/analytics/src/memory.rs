@@ -187,6 +187,14 @@ pub fn row_bytes(values: &[Datum]) -> usize {
     let heap = |value: &Datum| match value {
         Datum::Text(text) => text.len() + 16,
         Datum::Bytes(bytes) => bytes.len() + 16,
+        Datum::Json(text) => text.len() + 16,
+        Datum::Array(elements) => {
+            let texts = elements.iter().map(|element| match element {
+                Datum::Text(text) | Datum::Json(text) => text.len() + 16,
+                _ => 0,
+            });
+            size_of_val(elements.as_ref()) + texts.sum::<usize>()
+        }
         _ => 0,
     };
     size_of::<Vec<Datum>>() + size_of_val(values) + values.iter().map(heap).sum::<usize>()

@@ -172,7 +172,6 @@ fn plan_now(
             if !matches!(data_type, DataType::Varchar { .. } | DataType::Char { .. }) {
                 column.type_modifier = -1;
             }
-            column.type_oid = types::shown_oid(field.data_type()).unwrap_or(column.type_oid);
             if let Some((table, number)) = super::origins::origin(&written, n) {
                 column.origin = Some((sql::lower::oid(table.id), number as i16 + 1));
                 let stored = table.columns[number].data_type;

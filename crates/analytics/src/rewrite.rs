@@ -8,6 +8,7 @@ mod distinct_on;
 mod grouping;
 mod limits;
 mod marks;
+mod numbers;
 mod ordered;
 mod qualifiers;
 mod recursion;
@@ -26,12 +27,14 @@ pub(super) use shapes::rewrite as rewrite_shapes;
 pub(super) use typed_arguments::with_typed_arguments;
 
 use super::engine::Analytics;
+use super::json_functions;
 use super::zones::AT_UTC;
 pub(super) use aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement, VisitMut, visit_expressions_mut};
+use numbers::{exact_numeric, plain_number};
 use ordered::makes_rows_or_looks_around;
 pub(super) use ordered::{has_window, makes_rows};
 use std::collections::BTreeMap;
@@ -162,9 +165,10 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
         Expr::Value(value) => plain_number(&value.value),
         Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
-        Expr::Function(function) => {
-            Ok(function_replacement(function).or_else(|| subqueries::array_of(function)))
-        }
+        Expr::Function(function) => Ok(match json_functions::replaced(function)? {
+            Some(json) => Some(json),
+            None => function_replacement(function).or_else(|| subqueries::array_of(function)),
+        }),
         Expr::Cast { kind, expr, data_type, array, format }
             if sql::names::is_unlimited_numeric(data_type) =>
         {
@@ -266,37 +270,6 @@ pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) 
     });
 }
 
-/// A numeral cast to `numeric` without precision, with the scale that it has.
-fn exact_numeric(e: &Expr) -> Option<ast::DataType> {
-    let Expr::Value(value) = e else { return None };
-    let (ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text)) = &value.value else {
-        return None;
-    };
-    let scale = base::decimal::Decimal::parse(text.trim())?.scale();
-    let precision = u64::from(base::decimal::PRECISION_MAX);
-    Some(ast::DataType::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, i64::from(scale))))
-}
-
-/// A number with an exponent or very many digits, as the planner can calculate with it: with all its digits and no
-/// exponent, whose negative scales overflow there, or as a `double precision` if they are too many. Errors: 22003.
-fn plain_number(value: &ast::Value) -> SqlResult<Option<Expr>> {
-    let ast::Value::Number(text, is_long) = value else { return Ok(None) };
-    let has_exponent = text.contains(['e', 'E']);
-    if !has_exponent && text.len() <= usize::from(base::decimal::PRECISION_MAX) {
-        return Ok(None);
-    }
-    let Some(decimal) = base::decimal::Decimal::parse(text) else {
-        let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
-        if !is_finite {
-            let told = format!("number {text} is out of range");
-            return Err(SqlError::new(base::SqlState::NUMERIC_VALUE_OUT_OF_RANGE, told));
-        }
-        return sql::parse::parse_expr(&format!("CAST('{text}' AS double precision)")).map(Some);
-    };
-    // With its point a whole number stays a numeric.
-    let digits = decimal.to_string();
-    let digits = if has_exponent && decimal.scale() == 0 { format!("{digits}.") } else { digits };
-    Ok(Some(Expr::value(ast::Value::Number(digits, *is_long))))
 }
 
 /// A pattern whose escape character is not the backslash, in the words of one whose is.

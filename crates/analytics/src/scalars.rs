@@ -12,7 +12,9 @@
 mod evaluated;
 mod functions;
 mod inference;
+mod json;
 mod kinds;
+mod lists;
 mod rule;
 mod typing;
 mod written;
@@ -34,6 +36,8 @@ pub(super) enum Argument {
     Text,
     Uuid,
     Bytes,
+    Json,
+    Jsonb,
     /// Another number.
     Number,
     Span,
@@ -54,6 +58,8 @@ impl Argument {
             }
             kinds::Kind::Known(DataType::Uuid) => Argument::Uuid,
             kinds::Kind::Known(DataType::Bytea) => Argument::Bytes,
+            kinds::Kind::Known(DataType::Json) => Argument::Json,
+            kinds::Kind::Known(DataType::Jsonb) => Argument::Jsonb,
             kinds::Kind::Span => Argument::Span,
             kind @ kinds::Kind::Known(_) if kind.family().is_number() => Argument::Number,
             _ => Argument::Other,
@@ -73,8 +79,17 @@ pub(super) fn quotient(a: &Expr, b: &Expr, schema: &dyn ExprSchema) -> datafusio
         .unwrap_or_else(|| datafusion::logical_expr::binary_expr(a.clone(), Operator::Divide, b.clone())))
 }
 
+/// What values are ordered and grouped by whose columns are not in their order: `None` for others.
+pub(super) fn order_key(e: &Expr, schema: &dyn ExprSchema) -> Option<Expr> {
+    match Argument::of(e, schema) {
+        Argument::Span => Some(length_of(e)),
+        Argument::Jsonb => Some(json::sort_key(e)),
+        _ => None,
+    }
+}
+
 /// How long an interval is: intervals of one length are equal, however they are made up.
-pub(super) fn length_of(span: &Expr) -> Expr {
+fn length_of(span: &Expr) -> Expr {
     let length = evaluated::Computation::Spans(evaluated::SpanOperation::Length);
     let returns = kinds::Kind::Known(DataType::Numeric { precision: 38, scale: 0 });
     evaluated::call(length, vec![(span.clone(), kinds::Kind::Span)], returns)

@@ -145,7 +145,8 @@ fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
         DataType::Numeric { .. } | DataType::Real | DataType::Double => Some(Kind::Number),
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Some(Kind::Text),
         DataType::Date | DataType::Timestamp | DataType::TimestampTz => Some(Kind::Time),
-        DataType::Uuid | DataType::Bytea => None,
+        DataType::Time | DataType::Interval | DataType::Json | DataType::Jsonb => None,
+        DataType::Uuid | DataType::Bytea | DataType::Array(_) => None,
     };
     match (kind(a), kind(b)) {
         (Some(of_a), Some(of_b)) if of_a != of_b => {

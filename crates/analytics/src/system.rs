@@ -9,6 +9,7 @@ mod activity;
 mod definitions;
 mod descriptions;
 mod dump;
+mod format_type;
 mod functions;
 mod pg_tables;
 mod privileges;

@@ -1,12 +1,15 @@
 //! Types at the border: Meridian's ↔ Arrow's.
 
 use base::decimal::Decimal;
+use base::element::Element;
 use base::error::SqlResult;
 use base::schema::Table;
 use base::{DataType, Datum, SqlError};
 use bytes::BytesMut;
 use datafusion::arrow::array::*;
-use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use datafusion::arrow::datatypes::{
+    DataType as Arrow, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit,
+};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
@@ -48,6 +51,8 @@ fn written(data_type: DataType) -> Option<String> {
         DataType::Varchar { length } => format!("varchar {length}"),
         DataType::Char { length } => format!("char {length}"),
         DataType::Uuid => "uuid".into(),
+        DataType::Json => "json".into(),
+        DataType::Array(of) => format!("{}[]", written(of.data_type())?),
         _ => return None,
     })
 }
@@ -56,23 +61,24 @@ fn written(data_type: DataType) -> Option<String> {
 pub(super) fn shown_type(field: &Field) -> DataType {
     let plain = from_arrow(field.data_type());
     let Some(noted) = field.metadata().get(TYPE_KEY) else { return plain };
-    if plain != DataType::Text {
-        return plain;
-    }
-    let length = |text: &str| text.parse::<u32>().ok();
-    match noted.split_once(' ') {
-        Some(("varchar", n)) => length(n).map_or(plain, |length| DataType::Varchar { length }),
-        Some(("char", n)) => length(n).map_or(plain, |length| DataType::Char { length }),
-        None if noted == "uuid" => DataType::Uuid,
-        _ => plain,
+    match plain {
+        DataType::Text => read(noted).unwrap_or(plain),
+        DataType::Array(of) if of.data_type() == DataType::Text => {
+            let noted = noted.strip_suffix("[]").and_then(read).and_then(Element::of);
+            noted.map_or(plain, DataType::Array)
+        }
+        plain => plain,
     }
 }
 
-/// Object id of types that are announced and have none of ours; their values are text here.
-pub(super) fn shown_oid(data_type: &Arrow) -> Option<u32> {
-    match data_type {
-        Arrow::Interval(_) | Arrow::Duration(_) => Some(sql::types::INTERVAL_OID),
-        Arrow::Time32(_) | Arrow::Time64(_) => Some(sql::types::TIME_OID),
+/// A type as it is noted.
+fn read(noted: &str) -> Option<DataType> {
+    let length = |text: &str| text.parse::<u32>().ok();
+    match noted.split_once(' ') {
+        Some(("varchar", n)) => length(n).map(|length| DataType::Varchar { length }),
+        Some(("char", n)) => length(n).map(|length| DataType::Char { length }),
+        None if noted == "uuid" => Some(DataType::Uuid),
+        None if noted == "json" => Some(DataType::Json),
         _ => None,
     }
 }
@@ -118,12 +124,7 @@ impl TypePlanner for SqlTypes {
         match sql::names::data_type(sql_type) {
             Ok(data_type) => Ok(Some(Arc::new(noted_field("", data_type)))),
             // The planner's own, whose parts are asked for by themselves.
-            Err(_)
-                if matches!(
-                    sql_type,
-                    ast::DataType::Array(_) | ast::DataType::Interval { .. } | ast::DataType::Time(..)
-                ) =>
-            {
+            Err(_) if matches!(sql_type, ast::DataType::Array(_) | ast::DataType::Interval { .. }) => {
                 Ok(None)
             }
             Err(error) => Err(DataFusionError::External(Box::new(error))),
@@ -179,7 +180,22 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
             append_column(plain.map_err(SqlError::internal)?.as_ref(), data_type, rows)?;
         }
         Arrow::Binary => each!(BinaryArray, |v: &[u8]| Datum::Bytes(v.into())),
-        Arrow::LargeBinary => each!(LargeBinaryArray, |v: &[u8]| Datum::Bytes(v.into())),
+        Arrow::LargeBinary => each!(LargeBinaryArray, |v: &[u8]| {
+            Datum::Json(std::str::from_utf8(v).unwrap_or("null").into())
+        }),
+        Arrow::Time64(TimeUnit::Microsecond) => each!(Time64MicrosecondArray, Datum::Time),
+        Arrow::Interval(IntervalUnit::MonthDayNano) => {
+            each!(IntervalMonthDayNanoArray, |v| Datum::Interval(colstore::from_arrow_interval(v)))
+        }
+        Arrow::List(_) if let DataType::Array(of) = data_type => {
+            let lists = array.as_list::<i32>();
+            for (i, row) in rows.iter_mut().enumerate() {
+                row.push(match lists.is_null(i) {
+                    true => Datum::Null,
+                    false => Datum::Array(datums(lists.value(i).as_ref(), of.data_type())?.into()),
+                });
+            }
+        }
         Arrow::BinaryView => each!(BinaryViewArray, |v: &[u8]| Datum::Bytes(v.into())),
         Arrow::FixedSizeBinary(_) => each!(FixedSizeBinaryArray, |v: &[u8]| match data_type {
             DataType::Uuid => Datum::Uuid(v.try_into().expect("16 bytes")),

@@ -50,6 +50,13 @@ pub fn castable(from: DataType, to: DataType) -> Castable {
         (a, _) if is_text(a) => Castable::Explicit,
         (_, b) if is_text(b) => Castable::Assignment,
         (Boolean, Integer) | (Integer, Boolean) => Castable::Explicit,
+        (Array(a), Array(b)) => castable(a.data_type(), b.data_type()),
+        (Time, Interval) => Castable::Implicit,
+        (Timestamp | TimestampTz, Time) | (Interval, Time) | (Json, Jsonb) | (Jsonb, Json) => {
+            Castable::Assignment
+        }
+        (Jsonb, Boolean) => Castable::Explicit,
+        (Jsonb, to) if number_rank(to).is_some() => Castable::Explicit,
         (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) => Castable::Implicit,
         (Timestamp | TimestampTz, Date) | (TimestampTz, Timestamp) => Castable::Assignment,
         _ => Castable::No,
@@ -66,7 +73,7 @@ fn out_of_range(to: DataType) -> SqlError {
 }
 
 /// A type's name without its modifiers.
-fn name(t: DataType) -> String {
+pub(crate) fn name(t: DataType) -> String {
     match t {
         DataType::Numeric { .. } => "numeric".into(),
         DataType::Varchar { .. } => "character varying".into(),
@@ -101,6 +108,22 @@ pub fn cast(value: Datum, from: DataType, to: DataType) -> SqlResult<Datum> {
             };
             cast(Datum::text(text), Text, t)
         }
+        (Datum::Array(elements), Array(to)) => {
+            let from = match from {
+                Array(of) => of.data_type(),
+                _ => Text,
+            };
+            let cast_each = elements.iter().map(|element| cast(element.clone(), from, to.data_type()));
+            cast_each.collect::<SqlResult<Vec<_>>>().map(|elements| Datum::Array(elements.into()))
+        }
+        (Datum::Timestamp(us), Time) => Ok(Datum::Time(us.rem_euclid(US_PER_DAY))),
+        (Datum::Interval(interval), Time) => Ok(Datum::Time(interval.us.rem_euclid(US_PER_DAY))),
+        (Datum::Time(us), Interval) => {
+            Ok(Datum::Interval(crate::interval::Interval { us: *us, ..Default::default() }))
+        }
+        (Datum::Text(_), Jsonb) => crate::text::parse(&crate::text::display(&value), Jsonb),
+        (Datum::Json(text), Json) => Ok(Datum::Text(text.clone())),
+        (Datum::Json(text), t) if t != Jsonb => crate::json::cast_scalar(text, t),
         (Datum::Bool(b), Integer) => Ok(Datum::Int(i64::from(*b))),
         (Datum::Int(i), Boolean) if from == Integer => Ok(Datum::Bool(*i != 0)),
         (Datum::Bool(_), Boolean) => Ok(value),

@@ -4,7 +4,9 @@
 //! [`DataType::coerce`] applies those, with PostgreSQL's errors.
 
 use crate::decimal::Decimal;
+use crate::element::Element;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::interval::Interval;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -40,6 +42,14 @@ pub enum DataType {
     TimestampTz,
     Uuid,
     Bytea,
+    // Stored by their numbers: new ones come at the end.
+    /// Of day, without time zone.
+    Time,
+    Interval,
+    Json,
+    Jsonb,
+    /// Of one dimension.
+    Array(Element),
 }
 
 /// One value.
@@ -60,6 +70,12 @@ pub enum Datum {
     Timestamp(i64),
     Uuid([u8; 16]),
     Bytes(Arc<[u8]>),
+    /// µs since midnight; a day's end is one.
+    Time(i64),
+    Interval(Interval),
+    /// The canonical text of a `jsonb` value. A `json` value is a text.
+    Json(Arc<str>),
+    Array(Arc<[Datum]>),
 }
 
 impl Datum {
@@ -92,6 +108,28 @@ impl Datum {
             other => panic!("expected a numeric, found {other:?}"),
         }
     }
+    /// The type that a value of this kind has where nothing else is known of it; `None` if it does not tell: NULL, and
+    /// an array of nothing else.
+    pub fn own_type(&self) -> Option<DataType> {
+        Some(match self {
+            Datum::Null => return None,
+            Datum::Bool(_) => DataType::Boolean,
+            Datum::Int(_) => DataType::BigInt,
+            Datum::Float(_) => DataType::Double,
+            Datum::Decimal(_) => NUMERIC_UNLIMITED,
+            Datum::Text(_) => DataType::Text,
+            Datum::Date(_) => DataType::Date,
+            Datum::Timestamp(_) => DataType::Timestamp,
+            Datum::Uuid(_) => DataType::Uuid,
+            Datum::Bytes(_) => DataType::Bytea,
+            Datum::Time(_) => DataType::Time,
+            Datum::Interval(_) => DataType::Interval,
+            Datum::Json(_) => DataType::Jsonb,
+            Datum::Array(elements) => {
+                DataType::Array(Element::of(elements.iter().find_map(Datum::own_type)?)?)
+            }
+        })
+    }
     /// Word for this kind of value in messages.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -105,6 +143,10 @@ impl Datum {
             Datum::Timestamp(_) => "timestamp",
             Datum::Uuid(_) => "uuid",
             Datum::Bytes(_) => "bytea",
+            Datum::Time(_) => "time",
+            Datum::Interval(_) => "interval",
+            Datum::Json(_) => "jsonb",
+            Datum::Array(_) => "array",
         }
     }
     /// SQL comparison of two non-null values of compatible kinds; `None` if either is null or the
@@ -128,6 +170,10 @@ impl Datum {
             (Timestamp(a), Date(b)) => a.cmp(&i64::from(*b).saturating_mul(US_PER_DAY)),
             (Uuid(a), Uuid(b)) => a.cmp(b),
             (Bytes(a), Bytes(b)) => a.cmp(b),
+            (Time(a), Time(b)) => a.cmp(b),
+            (Interval(a), Interval(b)) => a.length_us().cmp(&b.length_us()),
+            (Json(a), Json(b)) => crate::json::compare(a, b),
+            (Array(a), Array(b)) => return array_order(a, b),
             _ => return None,
         })
     }
@@ -147,15 +193,32 @@ pub const US_PER_DAY: i64 = 86_400_000_000;
 /// `numeric` without precision. A cast to it keeps the digits that there are.
 pub const NUMERIC_UNLIMITED: DataType = DataType::Numeric { precision: 38, scale: 10 };
 
+/// Element by element, nulls last; the shorter one first where they agree.
+fn array_order(a: &[Datum], b: &[Datum]) -> Option<Ordering> {
+    for (a, b) in a.iter().zip(b) {
+        let order = match (a.is_null(), b.is_null()) {
+            (false, false) => a.compare(b)?,
+            (a, b) => a.cmp(&b),
+        };
+        if order != Ordering::Equal {
+            return Some(order);
+        }
+    }
+    Some(a.len().cmp(&b.len()))
+}
+
 fn float_order(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Identity, not SQL equality: nulls are equal to each other.
+/// Identity, not SQL equality: nulls are equal to each other, and a month is not thirty days.
 impl PartialEq for Datum {
     fn eq(&self, other: &Datum) -> bool {
         match (self, other) {
             (Datum::Null, Datum::Null) => true,
+            (Datum::Interval(a), Datum::Interval(b)) => a == b,
+            (Datum::Json(a), Datum::Json(b)) => a == b,
+            (Datum::Array(a), Datum::Array(b)) => a == b,
             _ => self.compare(other) == Some(Ordering::Equal),
         }
     }
@@ -206,6 +269,11 @@ impl DataType {
             DataType::TimestampTz => "timestamp with time zone".into(),
             DataType::Uuid => "uuid".into(),
             DataType::Bytea => "bytea".into(),
+            DataType::Time => "time without time zone".into(),
+            DataType::Interval => "interval".into(),
+            DataType::Json => "json".into(),
+            DataType::Jsonb => "jsonb".into(),
+            DataType::Array(of) => format!("{}[]", of.data_type().name()),
         }
     }
 
@@ -254,6 +322,18 @@ impl DataType {
             }
             (DataType::Uuid, v @ Datum::Uuid(_)) => v,
             (DataType::Bytea, v @ Datum::Bytes(_)) => v,
+            (DataType::Time, v @ Datum::Time(_)) => v,
+            (DataType::Interval, v @ Datum::Interval(_)) => v,
+            (DataType::Json, Datum::Text(text)) => {
+                crate::json::check(&text)?;
+                Datum::Text(text)
+            }
+            (DataType::Jsonb, v @ Datum::Json(_)) => v,
+            (DataType::Array(of), Datum::Array(elements)) => {
+                let of = of.data_type();
+                let fitted = elements.iter().map(|element| of.coerce(element.clone()));
+                Datum::Array(fitted.collect::<SqlResult<Vec<_>>>()?.into())
+            }
             (_, v) => return Err(self.mismatch(&v)),
         };
         Ok(value)

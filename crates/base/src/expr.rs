@@ -4,12 +4,16 @@
 //! planned by the query layer. No volatile function is here: those are evaluated at the gateway and
 //! travel as constants.
 
+mod like;
 mod math;
+mod times;
 
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::json::JsonFunction;
 use crate::text_functions::TextFunction;
 use crate::{DataType, Datum};
+use like::like;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
@@ -87,6 +91,7 @@ pub enum Function {
     Log,
     /// `date_trunc(unit, moment)`.
     DateTrunc,
+    Json(JsonFunction),
 }
 
 impl Expr {
@@ -137,7 +142,12 @@ impl Expr {
                 binary(*operator, left.eval_with(column)?, right.eval_with(column)?)?
             }
             Expr::IsNull(inner) => Datum::Bool(inner.eval_with(column)?.is_null()),
-            Expr::IsSame(left, right) => Datum::Bool(left.eval_with(column)? == right.eval_with(column)?),
+            Expr::IsSame(left, right) => {
+                let (left, right) = (left.eval_with(column)?, right.eval_with(column)?);
+                let is_null = (left.is_null(), right.is_null());
+                let is_equal = || left.compare(&right) == Some(Ordering::Equal);
+                Datum::Bool(is_null == (true, true) || (is_null == (false, false) && is_equal()))
+            }
             Expr::In(needle, list) => {
                 let needle = needle.eval_with(column)?;
                 let mut unknown = needle.is_null();
@@ -243,6 +253,7 @@ fn unary(operator: UnaryOperator, value: Datum) -> SqlResult<Datum> {
         }
         (UnaryOperator::Negate, Datum::Float(f)) => Datum::Float(-f),
         (UnaryOperator::Negate, Datum::Decimal(d)) => Datum::Decimal(d.negated()),
+        (UnaryOperator::Negate, Datum::Interval(i)) => Datum::Interval(i.checked_neg()?),
         (UnaryOperator::Negate, other) => {
             return Err(SqlError::new(
                 SqlState::UNDEFINED_FUNCTION,
@@ -284,6 +295,7 @@ fn concat(values: &[Datum]) -> SqlResult<Datum> {
     let bytes = |value: &Datum| match value {
         Datum::Text(text) => text.len(),
         Datum::Bytes(bytes) => 2 * bytes.len(),
+        Datum::Json(text) => text.len(),
         _ => 0,
     };
     let total: usize = values().map(bytes).sum();
@@ -347,7 +359,10 @@ fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<
         }
         (Datum::Int(_), Datum::Date(_)) if operator == Add => arithmetic(Add, right, left)?,
         (Datum::Date(a), Datum::Date(b)) if operator == Subtract => Datum::Int(i64::from(*a) - i64::from(*b)),
-        _ => return Err(no_operator(operator.symbol(), &left, &right)),
+        _ => match times::arithmetic(operator, &left, &right)? {
+            Some(value) => value,
+            None => return Err(no_operator(operator.symbol(), &left, &right)),
+        },
     })
 }
 
@@ -382,16 +397,8 @@ pub fn float(operator: BinaryOperator, a: f64, b: f64) -> SqlResult<f64> {
 pub fn cast(value: Datum, to: DataType) -> SqlResult<Datum> {
     let from = match &value {
         Datum::Null => return Ok(Datum::Null),
-        Datum::Bool(_) => DataType::Boolean,
         Datum::Int(_) if to == DataType::Boolean => DataType::Integer,
-        Datum::Int(_) => DataType::BigInt,
-        Datum::Float(_) => DataType::Double,
-        Datum::Decimal(_) => crate::datum::NUMERIC_UNLIMITED,
-        Datum::Text(_) => DataType::Text,
-        Datum::Date(_) => DataType::Date,
-        Datum::Timestamp(_) => DataType::Timestamp,
-        Datum::Uuid(_) => DataType::Uuid,
-        Datum::Bytes(_) => DataType::Bytea,
+        value => value.own_type().unwrap_or(to),
     };
     crate::convert::cast(value, from, to)
 }
@@ -414,6 +421,7 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         Concat => {
             return concat(&arguments);
         }
+        Json(function) => return crate::json::call(function, &arguments),
         _ => {}
     }
     if arguments.iter().any(Datum::is_null) {
@@ -500,46 +508,6 @@ fn upper(c: char) -> char {
     match (mapped.next(), mapped.next()) {
         (Some(single), None) => single,
         _ => c,
-    }
-}
-
-fn like(text: &str, pattern: &str) -> bool {
-    let (text, pattern): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
-    let (mut t, mut p) = (0, 0);
-    // Where to resume after the last '%': one more character goes to it each time.
-    let mut retry: Option<(usize, usize)> = None;
-    loop {
-        let matched = match pattern.get(p) {
-            Some('%') => {
-                retry = Some((t, p + 1));
-                p += 1;
-                continue;
-            }
-            None => t == text.len(),
-            Some('_') => t < text.len(),
-            Some('\\') if p + 1 < pattern.len() => {
-                let literal = text.get(t) == Some(&pattern[p + 1]);
-                p += usize::from(literal);
-                literal
-            }
-            Some(c) => text.get(t) == Some(c),
-        };
-        if matched && p >= pattern.len() {
-            return true;
-        }
-        if matched {
-            t += 1;
-            p += 1;
-            continue;
-        }
-        match retry {
-            Some((from, after)) if from < text.len() => {
-                t = from + 1;
-                p = after;
-                retry = Some((t, after));
-            }
-            _ => return false,
-        }
     }
 }
 

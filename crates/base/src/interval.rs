@@ -7,10 +7,11 @@ use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::text::{civil, day_number};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A span of time. `Eq` tells values apart; [`Interval::length_us`] is what SQL compares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Interval {
     pub months: i32,
     pub days: i32,

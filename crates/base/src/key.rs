@@ -60,6 +60,19 @@ impl Key {
             }
             Datum::Text(s) => self.push_bytes(s.as_bytes()),
             Datum::Bytes(b) => self.push_bytes(b),
+            Datum::Time(us) => self.push_int(i128::from(*us)),
+            Datum::Interval(interval) => self.push_int(interval.length_us()),
+            Datum::Json(text) => self.push_bytes(&crate::json::sort_key_of(text)),
+            Datum::Array(elements) => {
+                // Each element behind a one, and a zero at the end: a shorter array is the smaller one.
+                let mut inside = Key::new();
+                for element in elements.iter() {
+                    inside.0.push(1);
+                    inside.push(element);
+                }
+                inside.0.push(0);
+                self.push_bytes(&inside.0);
+            }
             Datum::Uuid(u) => {
                 self.0.push(UUID);
                 self.0.extend_from_slice(u);

@@ -10,6 +10,7 @@ pub use patch::RowPatch;
 use crate::datum::Datum;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::interval::Interval;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
@@ -23,6 +24,12 @@ pub fn check_size(values: &[Datum]) -> SqlResult<()> {
     let length = |value: &Datum| match value {
         Datum::Text(text) => text.len(),
         Datum::Bytes(bytes) => bytes.len(),
+        Datum::Json(text) => text.len(),
+        Datum::Array(elements) => {
+            let mut out = Buffer::new();
+            elements.iter().for_each(|element| write(&mut out, element));
+            out.len()
+        }
         _ => 0,
     };
     let bytes: usize = values.iter().map(length).sum();
@@ -75,6 +82,11 @@ const DATE: u8 = 7;
 const TIMESTAMP: u8 = 8;
 const UUID: u8 = 9;
 const BYTES: u8 = 10;
+const TIME: u8 = 11;
+const INTERVAL: u8 = 12;
+const JSON: u8 = 13;
+/// The length of its elements in bytes, then the elements.
+const ARRAY: u8 = 14;
 /// Tags from here on are short texts: SHORT_TEXT + length.
 const SHORT_TEXT: u8 = 64;
 /// Tags 16..64 are small integers −8..40.
@@ -188,14 +200,15 @@ impl<'a> Values<'a> {
         let Some((&tag, rest)) = self.rest.split_first() else { return false };
         let mut rest = rest;
         match tag {
-            INT | DATE | TIMESTAMP => skip_varint(&mut rest),
+            INT | DATE | TIMESTAMP | TIME => skip_varint(&mut rest),
+            INTERVAL => (0..3).for_each(|_| skip_varint(&mut rest)),
             FLOAT => rest = rest.get(8..).unwrap_or_default(),
             DECIMAL => {
                 rest = rest.get(1..).unwrap_or_default();
                 skip_varint(&mut rest);
             }
             UUID => rest = rest.get(16..).unwrap_or_default(),
-            TEXT | BYTES => {
+            TEXT | BYTES | JSON | ARRAY => {
                 let length = read_varint(&mut rest).unwrap_or(0) as usize;
                 rest = rest.get(length..).unwrap_or_default();
             }
@@ -259,6 +272,28 @@ fn write(out: &mut Buffer, value: &Datum) {
             write_varint(out, b.len() as u128);
             out.extend_from_slice(b);
         }
+        Datum::Time(us) => {
+            out.push(TIME);
+            write_varint(out, zigzag(i128::from(*us)));
+        }
+        Datum::Interval(interval) => {
+            out.push(INTERVAL);
+            write_varint(out, zigzag(i128::from(interval.months)));
+            write_varint(out, zigzag(i128::from(interval.days)));
+            write_varint(out, zigzag(i128::from(interval.us)));
+        }
+        Datum::Json(text) => {
+            out.push(JSON);
+            write_varint(out, text.len() as u128);
+            out.extend_from_slice(text.as_bytes());
+        }
+        Datum::Array(elements) => {
+            let mut inside = Buffer::new();
+            elements.iter().for_each(|element| write(&mut inside, element));
+            out.push(ARRAY);
+            write_varint(out, inside.len() as u128);
+            out.extend_from_slice(&inside);
+        }
     }
 }
 
@@ -285,6 +320,29 @@ fn read(rest: &mut &[u8]) -> Option<Datum> {
         BYTES => {
             let length = usize::try_from(read_varint(rest)?).ok()?;
             Datum::Bytes(Arc::from(take(rest, length)?))
+        }
+        TIME => Datum::Time(i64::try_from(unzigzag(read_varint(rest)?)).ok()?),
+        INTERVAL => Datum::Interval(Interval {
+            months: i32::try_from(unzigzag(read_varint(rest)?)).ok()?,
+            days: i32::try_from(unzigzag(read_varint(rest)?)).ok()?,
+            us: i64::try_from(unzigzag(read_varint(rest)?)).ok()?,
+        }),
+        JSON => {
+            let length = usize::try_from(read_varint(rest)?).ok()?;
+            Datum::Json(Arc::from(std::str::from_utf8(take(rest, length)?).ok()?))
+        }
+        ARRAY => {
+            let length = usize::try_from(read_varint(rest)?).ok()?;
+            let mut inside = take(rest, length)?;
+            let mut elements = Vec::new();
+            while !inside.is_empty() {
+                // Arrays have one dimension: hostile bytes find no depth here.
+                if inside[0] == ARRAY {
+                    return None;
+                }
+                elements.push(read(&mut inside)?);
+            }
+            Datum::Array(elements.into())
         }
         tag if tag >= SHORT_TEXT => {
             Datum::text(std::str::from_utf8(take(rest, usize::from(tag - SHORT_TEXT))?).ok()?)
@@ -364,6 +422,11 @@ mod tests {
             Datum::Timestamp(i64::MAX),
             Datum::Uuid([7; 16]),
             Datum::Bytes(Arc::from(&b"\0\xff"[..])),
+            Datum::Time(86_400_000_000),
+            Datum::Interval(Interval { months: -1, days: i32::MAX, us: i64::MIN }),
+            Datum::Json(Arc::from("{\"a\": 1}")),
+            Datum::Array(vec![Datum::Int(7), Datum::Null, Datum::text("x")].into()),
+            Datum::Array(Vec::new().into()),
         ];
         let row = Row::of(&values);
         assert_eq!(row.to_vec(), values);

@@ -1,6 +1,7 @@
 //! Values as text, the way PostgreSQL prints and reads them.
 
 pub mod array;
+mod clock;
 pub mod encoding;
 pub mod write;
 
@@ -9,6 +10,7 @@ use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::{DataType, Datum};
+use clock::{parse_time, time_of_day};
 use std::sync::Arc;
 
 /// A value's text form; timestamps without zone. Null is the empty string.
@@ -94,6 +96,15 @@ pub fn parse(text: &str, data_type: DataType) -> SqlResult<Datum> {
             Some(hex) => parse_hex(hex).map(|b| Datum::Bytes(Arc::from(b))),
             None => unescape_bytea(text).map(|b| Datum::Bytes(Arc::from(b))).ok_or_else(invalid),
         },
+        DataType::Time => time_of_day(trimmed, text).map(Datum::Time),
+        DataType::Interval => crate::interval::parse(text).map(Datum::Interval),
+        DataType::Json => crate::json::check(text).map(|()| Datum::text(text)),
+        DataType::Jsonb => crate::json::canonical(text).map(|text| Datum::Json(Arc::from(text))),
+        DataType::Array(of) => array::parse(text)?
+            .into_iter()
+            .map(|element| element.map_or(Ok(Datum::Null), |text| parse(&text, of.data_type())))
+            .collect::<SqlResult<Vec<_>>>()
+            .map(|elements| Datum::Array(elements.into())),
     }
 }
 
@@ -348,69 +359,6 @@ fn parse_date<'a>(text: &'a str, is_bc: bool, all: &str, data_type: DataType) ->
     };
     let day = day_number(year, month, day).ok_or_else(|| field_out_of_range(all))?;
     Ok((day, rest.trim_start_matches([' ', 'T', 't'])))
-}
-
-/// Reads `13:45[:00[.123456]][+01[:30]|Z]`, or a zone alone: µs of the day, and the zone's offset in µs.
-fn parse_time(text: &str, all: &str, data_type: DataType) -> SqlResult<(i64, i64)> {
-    let bad = || bad_date(all, data_type);
-    let zone_at = text.find(['+', '-', 'Z', 'z', 'U', 'u', 'G', 'g']).unwrap_or(text.len());
-    let (clock, zone) = text.split_at(zone_at);
-    let clock = if zone_at == 0 { "00:00" } else { clock.trim() };
-    let mut fields = clock.splitn(3, ':');
-    let mut number = |limit: i64| -> SqlResult<i64> {
-        let value = fields.next().ok_or_else(bad)?;
-        let value = value.bytes().all(|b| b.is_ascii_digit()).then(|| value.parse::<i64>().ok());
-        let value = value.flatten().ok_or_else(bad)?;
-        if value < limit { Ok(value) } else { Err(field_out_of_range(all)) }
-    };
-    let (hours, minutes) = (number(25)?, number(60)?);
-    let seconds_us = match fields.next() {
-        None => 0,
-        Some(seconds) if seconds.starts_with(|c: char| c.is_ascii_digit()) => {
-            let us = Decimal::parse(seconds).and_then(|d| d.rescale(6)).ok_or_else(bad)?;
-            let us = i64::try_from(us.units()).map_err(|_| bad())?;
-            if us > 60_000_000 {
-                return Err(field_out_of_range(all));
-            }
-            us
-        }
-        Some(_) => return Err(bad()),
-    };
-    let time_us = (hours * 60 + minutes) * 60_000_000 + seconds_us;
-    if time_us > US_PER_DAY {
-        return Err(field_out_of_range(all));
-    }
-    Ok((time_us, parse_zone(zone.trim(), all, data_type)?))
-}
-
-/// `Z`, `UTC`, `+01`, `+01:30`, `+0130`, as an offset in µs.
-fn parse_zone(zone: &str, all: &str, data_type: DataType) -> SqlResult<i64> {
-    let bad = || bad_date(all, data_type);
-    if matches!(zone.to_ascii_lowercase().as_str(), "" | "z" | "utc" | "gmt") {
-        return Ok(0);
-    }
-    let (sign, rest) = (&zone[..1], &zone[1..]);
-    let (hours, minutes) = match rest.split_once(':') {
-        Some((hours, minutes)) => (hours, minutes),
-        None if rest.len() == 4 && rest.is_ascii() => rest.split_at(2),
-        None => (rest, "0"),
-    };
-    let number = |s: &str| match s.bytes().all(|b| b.is_ascii_digit()) {
-        true => s.parse::<i64>().map_err(|_| bad()),
-        false => Err(bad()),
-    };
-    let (hours, minutes) = (number(hours)?, number(minutes)?);
-    if hours > 15 || minutes > 59 {
-        return Err(SqlError::new(
-            SqlState(*b"22009"),
-            format!("time zone displacement out of range: \"{all}\""),
-        ));
-    }
-    match sign {
-        "+" => Ok((hours * 60 + minutes) * 60_000_000),
-        "-" => Ok((hours * 60 + minutes) * -60_000_000),
-        _ => Err(bad()),
-    }
 }
 
 #[cfg(test)]

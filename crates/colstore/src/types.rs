@@ -11,6 +11,11 @@
 //! | timestamp, timestamptz | Timestamp(µs), with zone "+00:00" if it has one, since 1970 |
 //! | uuid | Utf8View of the canonical lower-case form: it prints, compares and sorts as a uuid does |
 //! | bytea | Binary |
+//! | time | Time64(µs) |
+//! | interval | Interval(MonthDayNano); its time is cut at 292 years, as far as nanoseconds reach |
+//! | json | Utf8View of the text as it was written |
+//! | jsonb | LargeBinary of the canonical text: nothing else is one, so that no function takes it for a text |
+//! | arrays | List of what their elements are |
 //!
 //! Rows count from 2000-01-01, Arrow from 1970-01-01. The last 30 of the 292,000 years that fit a
 //! timestamp do not fit Arrow's: they become its last microsecond.
@@ -19,8 +24,10 @@ use crate::values::Values;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_buffer::IntervalMonthDayNano;
+use arrow_schema::{DataType as ArrowType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use base::decimal::Decimal;
+use base::interval::Interval;
 use base::schema::Table;
 use base::{DataType, Datum};
 use std::sync::Arc;
@@ -41,13 +48,19 @@ pub fn arrow_type(data_type: DataType) -> ArrowType {
         DataType::Double => ArrowType::Float64,
         // SQL knows numeric(2,5), 0.00012 being one; Arrow wants a digit for each place.
         DataType::Numeric { precision, scale } => ArrowType::Decimal128(precision.max(scale), scale as i8),
-        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } | DataType::Uuid => {
-            ArrowType::Utf8View
-        }
+        DataType::Text
+        | DataType::Varchar { .. }
+        | DataType::Char { .. }
+        | DataType::Uuid
+        | DataType::Json => ArrowType::Utf8View,
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
         DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
         DataType::Bytea => ArrowType::Binary,
+        DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
+        DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Jsonb => ArrowType::LargeBinary,
+        DataType::Array(of) => ArrowType::List(Arc::new(list_field(of.data_type()))),
     }
 }
 
@@ -83,7 +96,7 @@ pub fn datum_at(data_type: DataType, array: &dyn Array, row: usize) -> Datum {
         DataType::Numeric { scale, .. } => {
             Datum::Decimal(Decimal::new(array.as_primitive::<Decimal128Type>().value(row), scale))
         }
-        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => {
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } | DataType::Json => {
             Datum::text(array.as_string_view().value(row))
         }
         DataType::Date => Datum::Date(array.as_primitive::<Date32Type>().value(row) - EPOCH_DAYS),
@@ -92,7 +105,35 @@ pub fn datum_at(data_type: DataType, array: &dyn Array, row: usize) -> Datum {
         }
         DataType::Uuid => parse_uuid(array.as_string_view().value(row)).map_or(Datum::Null, Datum::Uuid),
         DataType::Bytea => Datum::Bytes(Arc::from(array.as_binary::<i32>().value(row))),
+        DataType::Time => Datum::Time(array.as_primitive::<Time64MicrosecondType>().value(row)),
+        DataType::Interval => {
+            Datum::Interval(from_arrow_interval(array.as_primitive::<IntervalMonthDayNanoType>().value(row)))
+        }
+        DataType::Jsonb => {
+            let text = std::str::from_utf8(array.as_binary::<i64>().value(row)).expect("JSON is UTF-8");
+            Datum::Json(Arc::from(text))
+        }
+        DataType::Array(of) => {
+            let elements = array.as_list::<i32>().value(row);
+            let values = (0..elements.len()).map(|at| datum_at(of.data_type(), elements.as_ref(), at));
+            Datum::Array(values.collect())
+        }
     }
+}
+
+/// The field of a list's elements.
+pub(crate) fn list_field(of: DataType) -> Field {
+    Field::new_list_field(arrow_type(of), true)
+}
+
+/// An interval of Arrow's; nanoseconds beyond the microsecond are cut off.
+pub fn from_arrow_interval(value: IntervalMonthDayNano) -> Interval {
+    Interval { months: value.months, days: value.days, us: value.nanoseconds / 1_000 }
+}
+
+/// An interval as Arrow has it; its time is cut at what nanoseconds reach.
+pub fn arrow_interval(interval: Interval) -> IntervalMonthDayNano {
+    IntervalMonthDayNano::new(interval.months, interval.days, interval.us.saturating_mul(1_000))
 }
 
 /// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, lower case.

@@ -3,14 +3,16 @@
 //! IN: datums of the column's type, nulls anywhere. KEEPS: one slot per row in every vector; the slot
 //! of a null holds a zero.
 
-use crate::types::{EPOCH_DAYS, EPOCH_US, arrow_type, write_uuid};
+use crate::types::{EPOCH_DAYS, EPOCH_US, arrow_interval, arrow_type, list_field, write_uuid};
 use arrow_array::types::*;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, PrimitiveArray, StringArray, StringViewArray,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, LargeBinaryArray, ListArray, PrimitiveArray,
+    StringArray, StringViewArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use base::decimal::Decimal;
-use base::{DataType, Datum};
+use base::interval::Interval;
+use base::{DataType, Datum, Row};
 use std::sync::Arc;
 
 /// A column's values, row by row.
@@ -25,12 +27,13 @@ pub(crate) struct Values {
 /// The four shapes that all types are kept in.
 #[derive(Clone, Debug)]
 pub(crate) enum Store {
-    /// boolean, integers, date, timestamps, and decimals of up to 18 digits (their units).
+    /// boolean, integers, date, time, timestamps, and decimals of up to 18 digits (their units).
     Int(Vec<i64>),
-    /// Longer decimals (units) and uuids (big-endian bits).
+    /// Longer decimals (units), uuids (big-endian bits) and intervals (months, days and µs, one behind the other).
     Wide(Vec<i128>),
     Float(Vec<f64>),
-    /// Texts and byte strings, one after the other; `ends[i]` is where the i-th ends.
+    /// Texts, byte strings, JSON and arrays (as rows of their elements), one after the other; `ends[i]` is where the
+    /// i-th ends.
     Bytes {
         ends: Vec<u32>,
         data: Vec<u8>,
@@ -46,11 +49,15 @@ impl Values {
             DataType::Numeric { precision, .. } if precision > NARROW_DIGITS => {
                 Store::Wide(Vec::with_capacity(capacity))
             }
-            DataType::Uuid => Store::Wide(Vec::with_capacity(capacity)),
+            DataType::Uuid | DataType::Interval => Store::Wide(Vec::with_capacity(capacity)),
             DataType::Real | DataType::Double => Store::Float(Vec::with_capacity(capacity)),
-            DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } | DataType::Bytea => {
-                Store::Bytes { ends: Vec::with_capacity(capacity), data: Vec::new() }
-            }
+            DataType::Text
+            | DataType::Varchar { .. }
+            | DataType::Char { .. }
+            | DataType::Bytea
+            | DataType::Json
+            | DataType::Jsonb
+            | DataType::Array(_) => Store::Bytes { ends: Vec::with_capacity(capacity), data: Vec::new() },
             _ => Store::Int(Vec::with_capacity(capacity)),
         };
         Values { data_type, valid: Vec::with_capacity(capacity), null_count: 0, store }
@@ -76,6 +83,13 @@ impl Values {
                 append(ends, data, s.as_bytes())
             }
             (Store::Bytes { ends, data }, Datum::Bytes(b), T::Bytea) => append(ends, data, b),
+            (Store::Int(out), Datum::Time(us), T::Time) => out.push(*us),
+            (Store::Wide(out), Datum::Interval(interval), T::Interval) => out.push(packed(*interval)),
+            (Store::Bytes { ends, data }, Datum::Text(s), T::Json) => append(ends, data, s.as_bytes()),
+            (Store::Bytes { ends, data }, Datum::Json(s), T::Jsonb) => append(ends, data, s.as_bytes()),
+            (Store::Bytes { ends, data }, Datum::Array(elements), T::Array(_)) => {
+                append(ends, data, Row::of(elements).as_bytes())
+            }
             (_, other, _) => {
                 let fitting = self.data_type.coerce(other.clone());
                 let fitting = fitting.unwrap_or_else(|e| panic!("{other:?} was let into a column: {e}"));
@@ -188,14 +202,32 @@ pub(crate) fn int_datum(data_type: DataType, value: i64) -> Datum {
         DataType::Boolean => Datum::Bool(value != 0),
         DataType::Date => Datum::Date(value as i32),
         DataType::Timestamp | DataType::TimestampTz => Datum::Timestamp(value),
+        DataType::Time => Datum::Time(value),
         DataType::Numeric { scale, .. } => Datum::Decimal(Decimal::new(value.into(), scale)),
         _ => Datum::Int(value),
     }
 }
 
+/// Months, days and µs in one number.
+fn packed(interval: Interval) -> i128 {
+    i128::from(interval.months) << 96
+        | i128::from(interval.days as u32) << 64
+        | i128::from(interval.us as u64)
+}
+
+fn unpacked(value: i128) -> Interval {
+    Interval { months: (value >> 96) as i32, days: (value >> 64) as i32, us: value as i64 }
+}
+
+/// The elements of an array, from the bytes of a row.
+fn elements(bytes: &[u8]) -> Vec<Datum> {
+    Row::from_bytes(bytes).expect("an array is kept as a row").to_vec()
+}
+
 pub(crate) fn wide_datum(data_type: DataType, value: i128) -> Datum {
     match data_type {
         DataType::Numeric { scale, .. } => Datum::Decimal(Decimal::new(value, scale)),
+        DataType::Interval => Datum::Interval(unpacked(value)),
         _ => Datum::Uuid(value.to_be_bytes()),
     }
 }
@@ -203,6 +235,8 @@ pub(crate) fn wide_datum(data_type: DataType, value: i128) -> Datum {
 pub(crate) fn bytes_datum(data_type: DataType, bytes: &[u8]) -> Datum {
     match data_type {
         DataType::Bytea => Datum::Bytes(Arc::from(bytes)),
+        DataType::Jsonb => Datum::Json(Arc::from(std::str::from_utf8(bytes).expect("JSON is UTF-8"))),
+        DataType::Array(_) => Datum::Array(elements(bytes).into()),
         _ => Datum::text(std::str::from_utf8(bytes).expect("texts are UTF-8")),
     }
 }
@@ -242,6 +276,7 @@ pub(crate) fn ints_to_arrow(
             let zone = (data_type == DataType::TimestampTz).then_some("+00:00");
             Arc::new(array.with_timezone_opt(zone))
         }
+        DataType::Time => primitive::<Time64MicrosecondType>(values.map(|v| v), nulls),
         DataType::Numeric { .. } => decimals(data_type, values.map(i128::from), nulls),
         other => panic!("{} is not kept in integers", other.name()),
     }
@@ -250,6 +285,10 @@ pub(crate) fn ints_to_arrow(
 pub(crate) fn wide_to_arrow(data_type: DataType, values: &[i128], nulls: Option<NullBuffer>) -> ArrayRef {
     if matches!(data_type, DataType::Numeric { .. }) {
         return decimals(data_type, values.to_vec(), nulls);
+    }
+    if data_type == DataType::Interval {
+        let intervals = values.iter().map(|v| arrow_interval(unpacked(*v))).collect();
+        return primitive::<IntervalMonthDayNanoType>(intervals, nulls);
     }
     let mut data = Vec::with_capacity(values.len() * 36);
     let mut offsets = Vec::with_capacity(values.len() + 1);
@@ -261,19 +300,39 @@ pub(crate) fn wide_to_arrow(data_type: DataType, values: &[i128], nulls: Option<
     bytes_to_arrow(data_type, offsets, Buffer::from_vec(data), nulls)
 }
 
-/// Byte strings between `offsets` of `data`, as Binary or Utf8View.
+/// Byte strings between `offsets` of `data`, as Binary, LargeBinary, List or Utf8View.
 pub(crate) fn bytes_to_arrow(
     data_type: DataType,
     offsets: Vec<i32>,
     data: Buffer,
     nulls: Option<NullBuffer>,
 ) -> ArrayRef {
+    if let DataType::Array(of) = data_type {
+        return lists(of.data_type(), &offsets, &data, nulls);
+    }
+    if data_type == DataType::Jsonb {
+        let offsets = offsets.into_iter().map(i64::from).collect::<Vec<_>>();
+        return Arc::new(LargeBinaryArray::new(OffsetBuffer::new(offsets.into()), data, nulls));
+    }
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     if data_type == DataType::Bytea {
         return Arc::new(BinaryArray::new(offsets, data, nulls));
     }
     let texts = StringArray::try_new(offsets, data, nulls).expect("texts are UTF-8");
     Arc::new(StringViewArray::from(&texts))
+}
+
+/// Arrays whose elements lie between `offsets` of `data` as rows.
+fn lists(of: DataType, offsets: &[i32], data: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
+    let mut inside = Values::new(of, offsets.len());
+    let mut ends = Vec::with_capacity(offsets.len());
+    ends.push(0i32);
+    for pair in offsets.windows(2) {
+        elements(&data[pair[0] as usize..pair[1] as usize]).iter().for_each(|element| inside.push(element));
+        ends.push(i32::try_from(inside.valid.len()).expect("a block has less than 2^31 elements"));
+    }
+    let field = Arc::new(list_field(of));
+    Arc::new(ListArray::new(field, OffsetBuffer::new(ends.into()), inside.to_arrow(), nulls))
 }
 
 pub(crate) fn primitive<T: ArrowPrimitiveType>(

@@ -3,7 +3,7 @@
 //!
 //! KEEPS: a block is left out only if no row of it satisfies the predicate; unknown means keep.
 
-use base::Datum;
+use base::{DataType, Datum};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
@@ -174,9 +174,16 @@ impl Zone {
         if found == 0 {
             return Zone { rows, nulls, bounds: Bounds::Empty };
         }
+        // Bytes of these are not in the order of their values.
+        if matches!(
+            values.data_type,
+            DataType::Interval | DataType::Json | DataType::Jsonb | DataType::Array(_)
+        ) {
+            return Zone { rows, nulls, bounds: Bounds::Unknown };
+        }
         let (min, max) = match &values.store {
             Store::Int(v) => extremes(present, |a, b| v[a].cmp(&v[b])),
-            Store::Wide(v) if values.data_type == base::DataType::Uuid => {
+            Store::Wide(v) if values.data_type == DataType::Uuid => {
                 extremes(present, |a, b| (v[a] as u128).cmp(&(v[b] as u128)))
             }
             Store::Wide(v) => extremes(present, |a, b| v[a].cmp(&v[b])),

@@ -14,6 +14,8 @@ mod bytes;
 mod clients;
 #[path = "wire/clocks.rs"]
 mod clocks;
+#[path = "wire/column_types.rs"]
+mod column_types;
 #[path = "wire/computed_writes.rs"]
 mod computed_writes;
 #[path = "wire/config.rs"]

@@ -1,13 +1,15 @@
 //! Values that clients send: parameters and binary copies, in text and in binary. `wire` writes the other way.
 
+use base::datum::US_PER_DAY;
 use base::decimal::Decimal;
 use base::error::{SqlError, SqlResult, SqlState};
+use base::interval::Interval;
 use base::{DataType, Datum};
 use bytes::Buf;
 use session::ParameterType;
-use sql::types::{INTERVAL_OID, NUMERIC, OBJECT_ID_OID, TIME_OID, element_oid, type_of_oid};
+use sql::types::{NUMERIC, OBJECT_ID_OID, element_oid, type_of_oid};
 use std::sync::Arc;
-use wire::{BINARY, times};
+use wire::{BINARY, JSONB_FORMAT};
 
 /// Our type of an object id that a client declared; `None` where it left the choice to us.
 pub fn parameter_type(oid: u32) -> Option<ParameterType> {
@@ -17,15 +19,12 @@ pub fn parameter_type(oid: u32) -> Option<ParameterType> {
         None if oid == OBJECT_ID_OID => {
             Some(ParameterType { announced: Some(oid), ..ParameterType::from(DataType::BigInt) })
         }
-        None if matches!(oid, INTERVAL_OID | TIME_OID) => {
-            Some(ParameterType { announced: Some(oid), ..ParameterType::from(DataType::Text) })
-        }
         None => type_of_oid(oid).map(ParameterType::from),
     }
 }
 
-/// An array of one dimension as text. Errors: 22P03 for bytes that are none, 0A000 for more dimensions.
-fn read_array(mut bytes: &[u8], data_type: DataType, number: usize) -> SqlResult<Datum> {
+/// The elements of an array of one dimension. Errors: 22P03 for bytes that are none, 0A000 for more dimensions.
+fn read_elements(mut bytes: &[u8], data_type: DataType, number: usize) -> SqlResult<Vec<Datum>> {
     let length = bytes.len();
     let bad = || bad_binary(number, length, &format!("{}[]", data_type.name()));
     let int = |bytes: &mut &[u8]| bytes.try_get_i32().map_err(|_| bad());
@@ -42,15 +41,21 @@ fn read_array(mut bytes: &[u8], data_type: DataType, number: usize) -> SqlResult
     for _ in 0..count {
         let length = int(&mut bytes)?;
         elements.push(match usize::try_from(length) {
-            Err(_) => None,
+            Err(_) => Datum::Null,
             Ok(length) => {
                 let (element, rest) = bytes.split_at_checked(length).ok_or_else(bad)?;
                 bytes = rest;
-                let value = read_value(element, data_type, BINARY, number)?;
-                Some(base::text::display_as(&value, data_type))
+                read_value(element, data_type, BINARY, number)?
             }
         });
     }
+    Ok(elements)
+}
+
+/// The same as text.
+fn read_array(bytes: &[u8], data_type: DataType, number: usize) -> SqlResult<Datum> {
+    let shown = |e: &Datum| (!e.is_null()).then(|| base::text::display_as(e, data_type));
+    let elements: Vec<_> = read_elements(bytes, data_type, number)?.iter().map(shown).collect();
     Ok(Datum::text(base::text::array::display(&elements)))
 }
 
@@ -92,30 +97,6 @@ pub fn read_parameter(
     number: usize,
 ) -> SqlResult<Datum> {
     match (parameter.is_array, format) {
-        (false, BINARY) if matches!(parameter.announced, Some(INTERVAL_OID | TIME_OID)) => {
-            let bad = || bad_binary(number, bytes.len(), if bytes.len() == 16 { "interval" } else { "time" });
-            match (parameter.announced, bytes.len()) {
-                (Some(INTERVAL_OID), 16) => {
-                    let mut parts = bytes;
-                    let (us, days, months) = (parts.get_i64(), parts.get_i32(), parts.get_i32());
-                    Ok(Datum::text(times::interval_text(months, days, us)))
-                }
-                (Some(TIME_OID), 8) => {
-                    let mut parts = bytes;
-                    Ok(Datum::text(times::clock_text(parts.get_i64())))
-                }
-                _ => Err(bad()),
-            }
-        }
-        // In words that a cast reads, where it is in a form that is known.
-        (false, _) if parameter.announced == Some(INTERVAL_OID) => {
-            let text = text_of(bytes, number)?;
-            let known = times::interval(text).filter(|_| !text.trim().is_empty());
-            Ok(match known {
-                Some((months, days, us)) => Datum::text(times::interval_text(months, days, us)),
-                None => Datum::text(text),
-            })
-        }
         (false, _) => read_value(bytes, parameter.data_type, format, number),
         (true, BINARY) => read_array(bytes, parameter.data_type, number),
         // Its elements are read when it is bound.
@@ -164,6 +145,22 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
         }
         DataType::Uuid => bytes.try_into().ok().map(Datum::Uuid),
         DataType::Bytea => Some(Datum::Bytes(Arc::from(bytes))),
+        DataType::Time => {
+            integer().filter(|us| bytes.len() == 8 && (0..=US_PER_DAY).contains(us)).map(Datum::Time)
+        }
+        DataType::Interval => (bytes.len() == 16).then(|| {
+            let mut parts = bytes;
+            let (us, days, months) = (parts.get_i64(), parts.get_i32(), parts.get_i32());
+            Datum::Interval(Interval { months, days, us })
+        }),
+        DataType::Json => return base::text::parse(text_of(bytes, number)?, data_type),
+        DataType::Jsonb => match bytes {
+            [JSONB_FORMAT, text @ ..] => return base::text::parse(text_of(text, number)?, data_type),
+            _ => None,
+        },
+        DataType::Array(of) => {
+            return read_elements(bytes, of.data_type(), number).map(|e| Datum::Array(e.into()));
+        }
     };
     let value = value.ok_or_else(bad)?;
     if data_type == NUMERIC { Ok(value) } else { data_type.coerce(value) }
@@ -246,17 +243,20 @@ mod tests {
     }
 
     #[test]
-    fn intervals_and_times_travel_as_what_they_are() {
-        for (oid, text) in
-            [(INTERVAL_OID, "14 months 3 days 14706789000 microseconds"), (TIME_OID, "23:59:59.000001")]
-        {
-            let parameter = parameter_type(oid).unwrap();
-            assert_eq!(parameter.oid(), oid);
-            let column = Column { type_oid: oid, ..Column::new("c", DataType::Text) };
-            let out = written(&Datum::text(text), &column);
-            assert_eq!(out.len(), type_size(oid) as usize);
-            assert_eq!(read_parameter(&out, parameter, BINARY, 1).unwrap(), Datum::text(text));
-            assert!(read_parameter(&out[1..], parameter, BINARY, 1).is_err());
+    fn intervals_times_json_and_arrays_travel_as_what_they_are() {
+        let ints = DataType::Array(base::element::Element::of(DataType::Integer).unwrap());
+        for (data_type, text) in [
+            (DataType::Interval, "1 year 2 mons 3 days 04:05:06.789"),
+            (DataType::Time, "23:59:59.000001"),
+            (DataType::Json, "{ \"a\":1}"),
+            (DataType::Jsonb, "{\"a\": 1}"),
+            (ints, "{1,NULL,-3}"),
+        ] {
+            let value = base::text::parse(text, data_type).unwrap();
+            let out = written(&value, &Column::new("c", data_type));
+            assert_eq!(read_parameter(&out, data_type.into(), BINARY, 1).unwrap(), value);
+            assert_eq!(read_parameter(text.as_bytes(), data_type.into(), 0, 1).unwrap(), value);
+            assert!(read_parameter(&out[1..], data_type.into(), BINARY, 1).is_err());
         }
     }
 

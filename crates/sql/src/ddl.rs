@@ -24,10 +24,10 @@ use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::roles::{Object, Standing};
-use base::schema::{Catalog, Check, Index, SchemaAction, Sequence, Table};
+use base::schema::{Catalog, Check, Column, Index, SchemaAction, Sequence, Table};
 use base::topology::Topology;
 use base::views::View;
-use base::{Datum, RegionId, SqlError, TableId};
+use base::{DataType, Datum, RegionId, SqlError, TableId};
 use sqlparser::ast::{self, Statement};
 use std::sync::Arc;
 
@@ -431,7 +431,22 @@ fn index_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlResult<Vec<u
                 format!("column \"{name}\" appears twice in the key"),
             ));
         }
+        refuse_unordered(&table.columns[number])?;
         numbers.push(number);
     }
     Ok(numbers)
+}
+
+/// Errors: 42704 for a key of `json`, whose values have no order.
+fn refuse_unordered(column: &Column) -> SqlResult<()> {
+    let is_json = |t: DataType| match t {
+        DataType::Array(of) => of.data_type() == DataType::Json,
+        t => t == DataType::Json,
+    };
+    if !is_json(column.data_type) {
+        return Ok(());
+    }
+    let name = column.data_type.name();
+    let told = format!("data type {name} has no default operator class for access method \"btree\"");
+    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told).hint("Use jsonb, which has an order."))
 }

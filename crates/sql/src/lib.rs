@@ -12,6 +12,7 @@ pub mod defects;
 pub mod generators;
 pub mod given;
 pub mod interrupt;
+pub mod json;
 pub mod lower;
 pub mod names;
 pub mod panics;

@@ -11,6 +11,7 @@ pub mod expr;
 mod functions;
 pub mod insert;
 pub mod join;
+mod json;
 pub mod keys;
 pub mod modify;
 pub mod scope;
@@ -243,8 +244,9 @@ pub fn output_name(e: &ast::Expr) -> String {
             Some(name) => name,
             None => cast_name(data_type).unwrap_or_else(|| output_name(expr)),
         },
-        E::TypedString(typed) => names::data_type(&typed.data_type)
-            .map_or_else(|_| "?column?".into(), |t| short_type_name(t).into()),
+        E::TypedString(typed) => {
+            names::data_type(&typed.data_type).map_or_else(|_| "?column?".into(), |t| short_type_name(t))
+        }
         E::Case { else_result, .. } => {
             else_result.as_deref().and_then(given_name).unwrap_or_else(|| "case".into())
         }
@@ -291,13 +293,13 @@ fn cast_name(data_type: &ast::DataType) -> Option<String> {
         ) => cast_name(element),
         ast::DataType::Interval { .. } => Some("interval".into()),
         ast::DataType::Varchar(_) | ast::DataType::CharacterVarying(_) => Some("varchar".into()),
-        data_type => names::data_type(data_type).ok().map(|t| short_type_name(t).into()),
+        data_type => names::data_type(data_type).ok().map(|t| short_type_name(t)),
     }
 }
 
 /// A type's name inside PostgreSQL.
-pub fn short_type_name(data_type: DataType) -> &'static str {
-    match data_type {
+pub fn short_type_name(data_type: DataType) -> String {
+    let plain = match data_type {
         DataType::Boolean => "bool",
         DataType::SmallInt => "int2",
         DataType::Integer => "int4",
@@ -313,5 +315,11 @@ pub fn short_type_name(data_type: DataType) -> &'static str {
         DataType::TimestampTz => "timestamptz",
         DataType::Uuid => "uuid",
         DataType::Bytea => "bytea",
-    }
+        DataType::Time => "time",
+        DataType::Interval => "interval",
+        DataType::Json => "json",
+        DataType::Jsonb => "jsonb",
+        DataType::Array(of) => return format!("_{}", short_type_name(of.data_type())),
+    };
+    plain.into()
 }

@@ -1,12 +1,14 @@
 //! Names and types as they are written: identifiers, qualified names, type names.
 
 use crate::types::{OBJECT_ID_OID, ParameterType};
+use base::element::Element;
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, Table};
 use base::views::Relation;
 use base::{DataType, SqlError};
 use sqlparser::ast::{
-    CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName, ObjectNamePart,
+    TimezoneInfo,
 };
 use std::sync::Arc;
 
@@ -123,11 +125,25 @@ pub fn data_type(ast: &Ast) -> SqlResult<DataType> {
         Ast::Uuid => DataType::Uuid,
         Ast::Bytea => DataType::Bytea,
         Ast::Custom(name, arguments) => return custom(name, arguments),
-        Ast::JSON | Ast::JSONB | Ast::Array(_) | Ast::Interval { .. } | Ast::Time(..) => {
-            return Err(SqlError::unsupported(format!("type {}", ast.to_string().to_lowercase())));
-        }
+        Ast::JSON => DataType::Json,
+        Ast::JSONB => DataType::Jsonb,
+        Ast::Interval { fields: None, precision: None | Some(6) } => DataType::Interval,
+        Ast::Time(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => DataType::Time,
+        Ast::Array(of) => return array(of, ast),
         other => return Err(SqlError::unsupported(format!("type {}", other.to_string().to_lowercase()))),
     })
+}
+
+/// An array: of one dimension, whatever length is written. Errors: 0A000 for more dimensions.
+fn array(of: &ArrayElemTypeDef, all: &Ast) -> SqlResult<DataType> {
+    let (ArrayElemTypeDef::SquareBracket(of, _)
+    | ArrayElemTypeDef::AngleBracket(of)
+    | ArrayElemTypeDef::Parenthesis(of)) = of
+    else {
+        return Err(SqlError::unsupported(format!("type {}", all.to_string().to_lowercase())));
+    };
+    let element = Element::of(data_type(of)?);
+    element.map(DataType::Array).ok_or_else(|| SqlError::unsupported("arrays of more than one dimension"))
 }
 
 fn numeric(info: &ExactNumberInfo) -> SqlResult<DataType> {
@@ -167,9 +183,13 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
         "float4" => DataType::Real,
         "float8" => DataType::Double,
         "bool" => DataType::Boolean,
-        "json" | "jsonb" | "interval" | "time" | "timetz" | "inet" | "cidr" | "macaddr" | "money" | "xml"
-        | "bit" | "varbit" | "point" | "line" | "box" | "path" | "polygon" | "circle" | "tsvector"
-        | "tsquery" | "hstore" | "citext" | "oid" | "regclass" | "int4range" | "int8range" | "tsrange" => {
+        "json" => DataType::Json,
+        "jsonb" => DataType::Jsonb,
+        "interval" => DataType::Interval,
+        "time" => DataType::Time,
+        "timetz" | "jsonpath" | "inet" | "cidr" | "macaddr" | "money" | "xml" | "bit" | "varbit"
+        | "point" | "line" | "box" | "path" | "polygon" | "circle" | "tsvector" | "tsquery" | "hstore"
+        | "citext" | "oid" | "regclass" | "int4range" | "int8range" | "tsrange" => {
             return Err(SqlError::unsupported(format!("type {word}")));
         }
         _ => {

@@ -1,11 +1,10 @@
-//! Parameters of types that Meridian has none of its own for: intervals, times of day, object ids.
+//! Parameters of a type that Meridian has none of its own for: object ids, which are integers in here.
 //!
-//! They are announced as what they are and travel in that form; in here intervals and times are text, which a cast
-//! turns into what the query computes with, and object ids are integers. KEEPS: what the client declared is what it is told.
+//! KEEPS: what the client declared is what it is told.
 
-use crate::types::{INTERVAL_OID, OBJECT_ID_OID, ParameterType, TIME_OID};
+use crate::types::{OBJECT_ID_OID, ParameterType};
+use sqlparser::ast::visit_expressions;
 use sqlparser::ast::{self, Expr, Statement, Value};
-use sqlparser::ast::{visit_expressions, visit_expressions_mut};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -27,28 +26,6 @@ pub fn announced(statement: &Statement, hints: &[Option<ParameterType>]) -> BTre
     announced
 }
 
-/// Casts parameters that were declared as intervals or times wherever they stand.
-pub fn cast_declared(statement: &mut Statement, hints: &[Option<ParameterType>]) {
-    let name = |oid: u32| match oid {
-        INTERVAL_OID => Some("interval"),
-        TIME_OID => Some("time"),
-        _ => None,
-    };
-    let declared = |n: usize| hints.get(n).copied().flatten().and_then(|hint| hint.announced).and_then(name);
-    if !(0..hints.len()).any(|n| declared(n).is_some()) {
-        return;
-    }
-    let _: ControlFlow<()> = visit_expressions_mut(statement, |e| {
-        // Inner expressions come first: what is cast twice is cast once more than needed.
-        if let Some(name) = placeholder(e).and_then(declared)
-            && let Ok(cast) = crate::parse::parse_expr(&format!("CAST({e} AS {name})"))
-        {
-            *e = Expr::Nested(Box::new(cast));
-        }
-        ControlFlow::Continue(())
-    });
-}
-
 fn placeholder(e: &Expr) -> Option<usize> {
     match e {
         Expr::Value(value) => match &value.value {
@@ -66,10 +43,6 @@ fn oid(data_type: &ast::DataType) -> Option<u32> {
         ast::DataType::Custom(..) | ast::DataType::Array(_) => {
             let name = data_type.to_string().to_ascii_lowercase();
             matches!(name.as_str(), "oid" | "oid[]").then_some(OBJECT_ID_OID)
-        }
-        ast::DataType::Interval { .. } => Some(INTERVAL_OID),
-        ast::DataType::Time(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) => {
-            Some(TIME_OID)
         }
         _ => None,
     }

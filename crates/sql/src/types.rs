@@ -9,11 +9,10 @@ pub struct ParameterType {
     pub data_type: DataType,
     /// An array travels as text: `{1,2}`.
     pub is_array: bool,
-    /// Object id of a type that has none of ours: an interval, a time of day (text here), an object id.
+    /// Object id of a type that has none of ours: an object id.
     pub announced: Option<u32>,
 }
 
-/// Object ids of intervals and times of day, which are announced and are text here.
 pub const INTERVAL_OID: u32 = 1186;
 pub const TIME_OID: u32 = 1083;
 pub const OBJECT_ID_OID: u32 = 26;
@@ -59,7 +58,7 @@ impl Column {
 }
 
 /// Types with their arrays, by PostgreSQL's object ids.
-const ARRAYS: [(u32, u32); 18] = [
+const ARRAYS: [(u32, u32); 21] = [
     (16, 1000),
     (17, 1001),
     (19, 1003),
@@ -68,16 +67,19 @@ const ARRAYS: [(u32, u32); 18] = [
     (23, 1007),
     (25, 1009),
     (26, 1028),
+    (114, 199),
     (700, 1021),
     (701, 1022),
     (1042, 1014),
     (1043, 1015),
     (1082, 1182),
+    (1083, 1183),
     (1114, 1115),
     (1184, 1185),
     (1186, 1187),
     (1700, 1231),
     (2950, 2951),
+    (3802, 3807),
 ];
 
 /// Object id of an array of a type; text's for types without one.
@@ -108,6 +110,11 @@ pub fn type_oid(data_type: DataType) -> u32 {
         DataType::TimestampTz => 1184,
         DataType::Numeric { .. } => 1700,
         DataType::Uuid => 2950,
+        DataType::Time => TIME_OID,
+        DataType::Interval => INTERVAL_OID,
+        DataType::Json => 114,
+        DataType::Jsonb => 3802,
+        DataType::Array(of) => array_oid(type_oid(of.data_type())),
     }
 }
 
@@ -127,6 +134,10 @@ pub fn type_of_oid(oid: u32) -> Option<DataType> {
         1184 => DataType::TimestampTz,
         1700 => NUMERIC,
         2950 => DataType::Uuid,
+        TIME_OID => DataType::Time,
+        INTERVAL_OID => DataType::Interval,
+        114 => DataType::Json,
+        3802 => DataType::Jsonb,
         _ => return None,
     })
 }
@@ -140,22 +151,12 @@ pub fn type_modifier(data_type: DataType) -> i32 {
         NUMERIC => -1,
         DataType::Numeric { precision, scale } => (i32::from(precision) << 16 | i32::from(scale)) + 4,
         DataType::Varchar { length } | DataType::Char { length } => length as i32 + 4,
+        DataType::Array(of) => type_modifier(of.data_type()),
         _ => -1,
     }
 }
 
 /// The type of a parameter that came as a bare value.
 pub fn type_of(value: &Datum) -> Option<DataType> {
-    Some(match value {
-        Datum::Null => return None,
-        Datum::Bool(_) => DataType::Boolean,
-        Datum::Int(_) => DataType::BigInt,
-        Datum::Float(_) => DataType::Double,
-        Datum::Decimal(_) => NUMERIC,
-        Datum::Text(_) => DataType::Text,
-        Datum::Date(_) => DataType::Date,
-        Datum::Timestamp(_) => DataType::Timestamp,
-        Datum::Uuid(_) => DataType::Uuid,
-        Datum::Bytes(_) => DataType::Bytea,
-    })
+    value.own_type()
 }

@@ -8,6 +8,7 @@ use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, NullBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType as Arrow, IntervalUnit, TimeUnit};
 use base::decimal::Decimal;
+use base::element::Element;
 use base::error::SqlResult;
 use base::interval::Interval;
 use base::{DataType, SqlError};
@@ -35,7 +36,11 @@ pub fn from_arrow(arrow: &Arrow) -> DataType {
         Arrow::Timestamp(_, None) => DataType::Timestamp,
         Arrow::Timestamp(_, Some(_)) => DataType::TimestampTz,
         Arrow::FixedSizeBinary(16) => DataType::Uuid,
-        Arrow::Binary | Arrow::LargeBinary | Arrow::BinaryView | Arrow::FixedSizeBinary(_) => DataType::Bytea,
+        Arrow::LargeBinary => DataType::Jsonb,
+        Arrow::Time32(_) | Arrow::Time64(_) => DataType::Time,
+        Arrow::Interval(_) | Arrow::Duration(_) => DataType::Interval,
+        Arrow::List(of) => Element::of(from_arrow(of.data_type())).map_or(DataType::Text, DataType::Array),
+        Arrow::Binary | Arrow::BinaryView | Arrow::FixedSizeBinary(_) => DataType::Bytea,
         Arrow::Dictionary(_, values) => from_arrow(values),
         _ => DataType::Text,
     }
@@ -96,7 +101,7 @@ impl Cells {
             }
             Arrow::Binary => each!(array, BinaryArray, move |out: &mut _, v: &[u8]| form.bytes(out, v)),
             Arrow::LargeBinary => {
-                each!(array, LargeBinaryArray, move |out: &mut _, v: &[u8]| form.bytes(out, v))
+                each!(array, LargeBinaryArray, move |out: &mut _, v: &[u8]| form.jsonb(out, v))
             }
             Arrow::BinaryView => {
                 each!(array, BinaryViewArray, move |out: &mut _, v: &[u8]| form.bytes(out, v))
@@ -112,6 +117,13 @@ impl Cells {
             Arrow::Date32 => each!(array, Date32Array, move |out: &mut _, day: i32| {
                 form.date(out, day.saturating_sub(EPOCH_DAYS))
             }),
+            Arrow::Time64(TimeUnit::Microsecond) => {
+                each!(array, Time64MicrosecondArray, move |out: &mut _, v| form.time(out, v))
+            }
+            Arrow::Time32(_) | Arrow::Time64(_) => {
+                let in_us = arrow_cast::cast(array, &Arrow::Time64(TimeUnit::Microsecond));
+                return Cells::new(&in_us.map_err(SqlError::internal)?, form);
+            }
             Arrow::Timestamp(unit, _) => moments(array, *unit, form),
             Arrow::Interval(unit) => intervals(array, *unit, form),
             Arrow::Duration(TimeUnit::Microsecond) => durations(array, form),
@@ -214,7 +226,7 @@ fn uuids(texts: &StringViewArray, form: Form) -> Cells {
     Cells { nulls, put }
 }
 
-/// Types that no column of a table has and no expression but a cast makes: times of day, wide decimals, maps.
+/// Types that no column of a table has and no expression but a cast makes: wide decimals, maps.
 fn printed(array: ArrayRef, form: Form) -> Put {
     Box::new(move |out, row| {
         let options = FormatOptions::default();

@@ -3,18 +3,20 @@
 //! Dates and timestamps need no shift: PostgreSQL counts from 2000-01-01, and so do we.
 
 use crate::rows::sized;
-use crate::times;
 use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::interval::Interval;
 use base::text::write;
 use base::{DataType, Datum};
 use bytes::{BufMut, BytesMut};
-use sql::types::{Column, INTERVAL_OID, NUMERIC, TIME_OID, element_oid, type_of_oid};
+use sql::types::{Column, NUMERIC, element_oid, type_of_oid};
 use std::fmt::Write;
 
 /// The format code of binary values; text is 0.
 pub const BINARY: i16 = 1;
+
+/// What binary `jsonb` begins with.
+pub const JSONB_FORMAT: u8 = 1;
 
 /// The format code of the i-th of several values: none (all text), one for all, or one for each.
 pub fn format_of(formats: &[i16], i: usize) -> i16 {
@@ -55,18 +57,14 @@ enum TextForm {
     Padded(u32),
     /// A binary array of elements of this type.
     Array(u32),
-    Interval,
-    Time,
 }
 
 impl Form {
     pub fn new(column: &Column, format: i16) -> Form {
         let is_binary = format == BINARY;
-        let text = match (column.type_oid, element_oid(column.type_oid), column.data_type) {
-            (_, Some(of), _) if is_binary => TextForm::Array(of),
-            (INTERVAL_OID, _, _) if is_binary => TextForm::Interval,
-            (TIME_OID, _, _) if is_binary => TextForm::Time,
-            (_, _, DataType::Char { length }) => TextForm::Padded(length),
+        let text = match (element_oid(column.type_oid), column.data_type) {
+            (Some(of), _) if is_binary => TextForm::Array(of),
+            (_, DataType::Char { length }) => TextForm::Padded(length),
             _ => TextForm::Plain,
         };
         Form { is_binary, data_type: column.data_type, oid: column.type_oid, text }
@@ -108,6 +106,10 @@ impl Form {
             Datum::Uuid(u) => self.uuid(out, u),
             Datum::Bytes(b) => self.bytes(out, b),
             Datum::Text(text) => self.text(out, text)?,
+            Datum::Time(us) => self.time(out, *us),
+            Datum::Interval(interval) => self.interval(out, *interval),
+            Datum::Json(text) => self.jsonb(out, text.as_bytes()),
+            Datum::Array(elements) => self.array(out, elements)?,
         }
         Ok(())
     }
@@ -174,14 +176,46 @@ impl Form {
     }
 
     pub(crate) fn interval(&self, out: &mut BytesMut, value: Interval) {
-        match self.text {
-            TextForm::Interval => {
+        match self.is_binary {
+            true => {
                 out.put_i64(value.us);
                 out.put_i32(value.days);
                 out.put_i32(value.months);
             }
-            _ => taken(write!(out, "{value}")),
+            false => taken(write!(out, "{value}")),
         }
+    }
+
+    pub(crate) fn time(&self, out: &mut BytesMut, us: i64) {
+        match self.is_binary {
+            true => out.put_i64(us),
+            false => taken(write::time(out, us)),
+        }
+    }
+
+    /// Canonical text; in binary it has the number of its format in front.
+    pub(crate) fn jsonb(&self, out: &mut BytesMut, text: &[u8]) {
+        if self.is_binary {
+            out.put_u8(JSONB_FORMAT);
+        }
+        out.put_slice(text);
+    }
+
+    /// An array of one dimension.
+    fn array(&self, out: &mut BytesMut, elements: &[Datum]) -> SqlResult<()> {
+        let TextForm::Array(of) = self.text else {
+            taken(write::value(out, &Datum::Array(elements.into()), self.data_type));
+            return Ok(());
+        };
+        let form = Form::binary_element(of);
+        array_header(out, elements.len(), elements.iter().any(Datum::is_null), of);
+        for element in elements {
+            match element.is_null() {
+                true => out.put_i32(-1),
+                false => sized(out, |out| form.value(out, element))?,
+            }
+        }
+        Ok(())
     }
 
     /// What was printed because its kind has no function here.
@@ -194,18 +228,13 @@ impl Form {
         }
     }
 
-    /// Text, and what is text here: an interval, a time of day, an array. Errors: 0A000 for a binary array of
+    /// Text, and an array that is text here. Errors: 0A000 for a binary array of
     /// more than one dimension, 22P02 for text that is no array.
     pub(crate) fn text(&self, out: &mut BytesMut, text: &str) -> SqlResult<()> {
         match self.text {
             TextForm::Plain => out.put_slice(text.as_bytes()),
             TextForm::Padded(length) => taken(write::padded(out, text, length)),
             TextForm::Array(of) => array_from_text(out, text, of)?,
-            TextForm::Interval => {
-                let (months, days, us) = times::interval(text).unwrap_or_default();
-                self.interval(out, Interval { months, days, us });
-            }
-            TextForm::Time => out.put_i64(times::clock(text).unwrap_or_default()),
         }
         Ok(())
     }

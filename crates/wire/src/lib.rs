@@ -9,10 +9,9 @@ mod cells;
 mod form;
 mod nested;
 mod rows;
-pub mod times;
 
 pub use cells::{Cells, EPOCH_DAYS, EPOCH_US, from_arrow, text_at};
-pub use form::{BINARY, Form, format_of, type_size};
+pub use form::{BINARY, Form, JSONB_FORMAT, format_of, type_size};
 pub use rows::{Portion, RowWriter, framed, sized};
 
 #[cfg(test)]

@@ -61,6 +61,13 @@ impl VisitorMut for CallsInFrom<'_> {
         let Some(function) = sql::names::parts(name).ok().and_then(|mut parts| parts.pop()) else {
             return ControlFlow::Continue(());
         };
+        let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
+        if let Some(text) = crate::json_functions::in_from(&function, &given, alias.as_ref())
+            && let Some(derived) = first_factor(&text)
+        {
+            *factor = derived;
+            return ControlFlow::Continue(());
+        }
         let state = &self.analytics.state;
         if state.table_functions().contains_key(&function) {
             if let Some(alias) = alias.as_mut().filter(|a| a.columns.is_empty()) {
@@ -69,7 +76,6 @@ impl VisitorMut for CallsInFrom<'_> {
             }
         } else if state.scalar_functions().contains_key(&function) {
             let shown = alias.as_ref().map_or_else(|| Ident::new(&function), |a| a.name.clone());
-            let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
             let text = format!("SELECT 1 FROM (SELECT {name}({}) AS {shown}) AS {shown}", given.join(", "));
             if let Some(mut derived) = first_factor(&text) {
                 if let (TableFactor::Derived { alias: made, .. }, Some(alias)) = (&mut derived, alias.take())

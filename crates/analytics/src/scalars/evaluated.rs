@@ -103,7 +103,11 @@ pub(super) fn call(computation: Computation, arguments: Vec<(Expr, Kind)>, retur
 
 /// What a function of this room returns; `None` for any other.
 pub(super) fn returned(function: &ScalarUDF) -> Option<Kind> {
-    function.inner().downcast_ref::<Evaluated>().map(|f| f.returns)
+    function.inner().downcast_ref::<Evaluated>().map(|f| match f.returns {
+        // Lists are the planner's own business.
+        Kind::Known(DataType::Array(_)) => Kind::Foreign,
+        returns => returns,
+    })
 }
 
 fn kind_name(kind: Kind) -> String {
@@ -141,7 +145,7 @@ impl ScalarUDFImpl for Evaluated {
         let made: ArrayRef = match self.returns {
             Kind::Span => {
                 let spans = (0..count).map(|row| match self.compute(&columns, row)? {
-                    Cell::Span(span) => arrow_span(span).map(Some),
+                    Cell::Span(span) | Cell::Plain(Datum::Interval(span)) => arrow_span(span).map(Some),
                     Cell::Plain(_) => Ok(None),
                 });
                 Arc::new(spans.collect::<SqlResult<IntervalMonthDayNanoArray>>().map_err(external)?)
@@ -169,7 +173,7 @@ impl Evaluated {
             Computation::Scalar(expr) => {
                 let value = expr.eval_with(&|column| match columns[column].at(row) {
                     Cell::Plain(value) => Ok(value),
-                    Cell::Span(_) => unreachable!("takes no intervals"),
+                    Cell::Span(span) => Ok(Datum::Interval(span)),
                 });
                 value.map(Cell::Plain)
             }

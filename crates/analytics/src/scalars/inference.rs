@@ -68,7 +68,7 @@ pub(super) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
         values
             .map(|e| kind_of(e, schema))
             .find(|k| *k != Kind::Unknown)
-            .filter(|k| *k == Kind::Known(DataType::Uuid))
+            .filter(|k| matches!(k, Kind::Known(DataType::Uuid | DataType::Json)))
     };
     let noted = match e {
         _ if kind != Kind::Known(DataType::Text) => None,

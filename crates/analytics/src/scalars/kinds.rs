@@ -3,7 +3,7 @@
 use super::super::types;
 use base::DataType;
 use base::interval::Interval;
-use datafusion::arrow::datatypes::{DataType as Arrow, Field, IntervalMonthDayNano, IntervalUnit};
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 
 /// The type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,11 @@ impl Kind {
             Kind::Known(Timestamp | TimestampTz) => Family::Moment,
             Kind::Known(Uuid) => Family::Uuid,
             Kind::Known(Bytea) => Family::Bytes,
-            Kind::Span => Family::Span,
+            Kind::Known(Time) => Family::Clock,
+            Kind::Known(Json) => Family::Json,
+            Kind::Known(Jsonb) => Family::Jsonb,
+            Kind::Known(Array(_)) => Family::Foreign,
+            Kind::Span | Kind::Known(Interval) => Family::Span,
             Kind::Unknown => Family::Unknown,
             Kind::Foreign => Family::Foreign,
         }
@@ -61,6 +65,10 @@ pub(super) enum Family {
     Span,
     Uuid,
     Bytes,
+    /// A time of day.
+    Clock,
+    Json,
+    Jsonb,
     Unknown,
     Foreign,
 }
@@ -92,6 +100,8 @@ pub(super) fn kind_of_field(field: &Field) -> Kind {
         | Arrow::Date32
         | Arrow::Timestamp(..)
         | Arrow::FixedSizeBinary(16)
+        | Arrow::Time64(TimeUnit::Microsecond)
+        | Arrow::LargeBinary
         | Arrow::Binary => Kind::Known(types::shown_type(field)),
         Arrow::Decimal128(_, scale) if *scale >= 0 => Kind::Known(types::shown_type(field)),
         _ => Kind::Foreign,
@@ -109,7 +119,7 @@ pub(super) fn field_of(name: &str, kind: Kind) -> Field {
 
 /// Arrow's interval as ours; nanoseconds beyond the microsecond are cut off.
 pub(in super::super) fn span(value: IntervalMonthDayNano) -> Interval {
-    Interval { months: value.months, days: value.days, us: value.nanoseconds / 1_000 }
+    colstore::from_arrow_interval(value)
 }
 
 /// Ours as Arrow's. Errors: 22008 for times beyond 292 years, which nanoseconds have no room for.

@@ -6,7 +6,7 @@ use super::super::provider::ColumnTable;
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{functions, typing};
+use super::{functions, json, lists, typing};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -35,6 +35,12 @@ impl ExprPlanner for Operators {
         sql::interrupt::check().map_err(external)?;
         let settled = match &expr.op {
             ast::BinaryOperator::PGExp => functions::power("^", &expr.left, &expr.right, schema),
+            op if let Some(json) = json::operator(op, &expr.left, &expr.right, schema).transpose() => {
+                json.map(Some)
+            }
+            op if let Some(lists) = lists::operator(op, &expr.left, &expr.right, schema).transpose() => {
+                lists.map(Some)
+            }
             op => match operator(op) {
                 Some(op) => typing::binary(op, &expr.left, &expr.right, schema, true),
                 None => Ok(None),

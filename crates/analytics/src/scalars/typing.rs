@@ -152,6 +152,14 @@ fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchem
     if !f.meets(g) {
         return Err(no_operator(&symbol(operator), a, b));
     }
+    if f == Family::Json {
+        return Err(no_operator(&symbol(operator), a, b));
+    }
+    if f == Family::Jsonb
+        && let Some(operation) = base_operator(operator)
+    {
+        return Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Boolean)));
+    }
     let is_float = |k| matches!(k, Kind::Known(DataType::Real | DataType::Double));
     if (is_float(a) || is_float(b)) && a != b {
         let double = |e, k| native(e, k, DataType::Double);
@@ -311,6 +319,19 @@ fn arithmetic(
             let operation =
                 if operator == Operator::Plus { SpanOperation::Later } else { SpanOperation::Earlier };
             span(operation, Kind::Known(returns))
+        }
+        (F::Clock, F::Span) if is_sum => Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Time))),
+        (F::Span, F::Clock) if operator == Operator::Plus => {
+            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Time)))
+        }
+        (F::Date, F::Clock) | (F::Clock, F::Date) if operator == Operator::Plus => {
+            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Timestamp)))
+        }
+        (F::Clock, F::Clock) if operator == Operator::Plus => Err(not_unique(&symbol, a, b)),
+        (F::Clock, F::Clock) if operator == Operator::Minus => {
+            let expr =
+                base::expr::Expr::binary(operation, base::expr::Expr::Column(0), base::expr::Expr::Column(1));
+            Ok(Some(call(Computation::Scalar(expr), vec![(left, a), (right, b)], Kind::Span)))
         }
         (F::Date | F::Moment, F::Date | F::Moment) if operator == Operator::Minus => {
             span(SpanOperation::Between, Kind::Span)

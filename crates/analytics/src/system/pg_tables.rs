@@ -320,7 +320,7 @@ fn attribute(context: &Context<'_>) -> Made {
             int(-1),
             int(type_length(column.data_type)),
             int(number as i64),
-            int(0),
+            int(i64::from(matches!(column.data_type, DataType::Array(_)))),
             int(type_modifier(column.data_type)),
             Datum::Bool(type_length(column.data_type) > 0),
             text("p"),
@@ -371,8 +371,12 @@ fn type_length(data_type: DataType) -> i64 {
         DataType::Boolean => 1,
         DataType::SmallInt => 2,
         DataType::Integer | DataType::Real | DataType::Date => 4,
-        DataType::BigInt | DataType::Double | DataType::Timestamp | DataType::TimestampTz => 8,
-        DataType::Uuid => 16,
+        DataType::BigInt
+        | DataType::Double
+        | DataType::Timestamp
+        | DataType::TimestampTz
+        | DataType::Time => 8,
+        DataType::Uuid | DataType::Interval => 16,
         _ => -1,
     }
 }

@@ -47,6 +47,7 @@ const EMPTY_TABLES: &[&str] = &[
 impl SystemTables {
     pub fn install(context: &SessionContext) -> Result<SystemTables> {
         datafusion_pg_catalog::setup_pg_catalog(context, "meridian", EmptyContextProvider).map_err(|e| *e)?;
+        context.register_udf(super::format_type::function());
         let fixed = context.catalog("meridian").and_then(|c| c.schema("pg_catalog"));
         Ok(SystemTables {
             parser: PostgresCompatibilityParser::new(),

@@ -233,10 +233,14 @@ fn columns(context: &Context<'_>) -> Made {
                 DataType::SmallInt => ("smallint".into(), None, Some(16), Some(0)),
                 DataType::Integer => ("integer".into(), None, Some(32), Some(0)),
                 DataType::BigInt => ("bigint".into(), None, Some(64), Some(0)),
+                DataType::Array(_) => ("ARRAY".into(), None, None, None),
                 other => (other.name(), None, None, None),
             };
             let number_or_null = |n: Option<u32>| n.map_or(Datum::Null, |n| Datum::Int(i64::from(n)));
-            let is_time = matches!(column.data_type, DataType::Timestamp | DataType::TimestampTz);
+            let is_time = matches!(
+                column.data_type,
+                DataType::Timestamp | DataType::TimestampTz | DataType::Time | DataType::Interval
+            );
             let always = column.identity == base::schema::Identity::Always;
             made.rows.push(vec![
                 text(context.database),
@@ -251,7 +255,7 @@ fn columns(context: &Context<'_>) -> Made {
                 number_or_null(precision),
                 number_or_null(scale),
                 if is_time { Datum::Int(6) } else { Datum::Null },
-                text(sql::lower::short_type_name(column.data_type)),
+                text(&sql::lower::short_type_name(column.data_type)),
                 text(if always { "YES" } else { "NO" }),
                 text("NEVER"),
                 text("YES"),

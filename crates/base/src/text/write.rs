@@ -24,6 +24,10 @@ pub fn value(out: &mut impl Write, value: &Datum, data_type: DataType) -> Result
         (Datum::Timestamp(us), _) => timestamp(out, *us),
         (Datum::Uuid(u), _) => uuid(out, u),
         (Datum::Bytes(b), _) => bytea(out, b),
+        (Datum::Time(us), _) => time(out, *us),
+        (Datum::Interval(interval), _) => write!(out, "{interval}"),
+        (Datum::Json(text), _) => out.write_str(text),
+        (Datum::Array(elements), data_type) => array(out, elements, data_type),
     }
 }
 
@@ -85,6 +89,22 @@ pub fn timestamptz(out: &mut impl Write, us: i64) -> Result {
     text.push(b"+00");
     text.era(is_bc);
     out.write_str(text.as_str())
+}
+
+/// A time of day in µs since midnight.
+pub fn time(out: &mut impl Write, us: i64) -> Result {
+    let mut text = Ascii::default();
+    text.clock(us);
+    out.write_str(text.as_str())
+}
+
+fn array(out: &mut impl Write, elements: &[Datum], data_type: DataType) -> Result {
+    let of = match data_type {
+        DataType::Array(of) => of.data_type(),
+        _ => DataType::Text,
+    };
+    let shown = |element: &Datum| (!element.is_null()).then(|| super::display_as(element, of));
+    out.write_str(&super::array::display(&elements.iter().map(shown).collect::<Vec<_>>()))
 }
 
 pub fn uuid(out: &mut impl Write, bytes: &[u8; 16]) -> Result {
@@ -208,9 +228,15 @@ impl Ascii {
     fn moment(&mut self, us: i64) -> bool {
         let day = us.div_euclid(US_PER_DAY);
         let rest = us.rem_euclid(US_PER_DAY);
-        let (seconds, fraction) = ((rest / 1_000_000) as u32, (rest % 1_000_000) as u32);
         let is_bc = self.day(i32::try_from(day).unwrap_or(i32::MAX));
         self.push(b" ");
+        self.clock(rest);
+        is_bc
+    }
+
+    /// `20:53:07.25`.
+    fn clock(&mut self, us: i64) {
+        let (seconds, fraction) = ((us / 1_000_000) as u32, (us % 1_000_000) as u32);
         self.pair(seconds / 3_600);
         self.push(b":");
         self.pair(seconds / 60 % 60);
@@ -225,7 +251,6 @@ impl Ascii {
                 self.count -= 1;
             }
         }
-        is_bc
     }
 
     fn era(&mut self, is_bc: bool) {

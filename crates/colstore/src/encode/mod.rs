@@ -77,8 +77,8 @@ impl Column {
             Store::Wide(v) => {
                 let wide: Vec<i128> = in_order().map(|r| v[r]).collect();
                 in_order().filter(valid).for_each(|r| sketch.add(hash_bytes(&v[r].to_le_bytes())));
-                let fits =
-                    values.data_type != DataType::Uuid && wide.iter().all(|w| i64::try_from(*w).is_ok());
+                let is_number = !matches!(values.data_type, DataType::Uuid | DataType::Interval);
+                let fits = is_number && wide.iter().all(|w| i64::try_from(*w).is_ok());
                 if fits {
                     let ints: Vec<i64> = wide.iter().map(|w| *w as i64).collect();
                     Encoded::Ints(IntColumn::encode(&ints))

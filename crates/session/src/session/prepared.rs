@@ -51,7 +51,7 @@ impl Prepared {
         hints: &[Option<ParameterType>],
     ) -> SqlResult<Prepared> {
         let mut parameters = ParameterTypes(hints.iter().map(|h| h.map(|h| h.data_type)).collect());
-        let Some(mut statement) = statement else {
+        let Some(statement) = statement else {
             return Ok(Prepared {
                 sql: sql.into(),
                 shown: analytics::activity::kept_text(sql),
@@ -71,7 +71,6 @@ impl Prepared {
             parameters.0[n].get_or_insert(data_type);
         }
         let announced = spans::announced(&statement, hints);
-        spans::cast_declared(&mut statement, hints);
         let mut written_out = statement.clone();
         arrays::write_out(&mut written_out, &arrays)?;
         let plan = plan::plan(&session.context(&catalog), &written_out, &mut parameters)?;

@@ -2,7 +2,7 @@
 
 use super::placement::StorageOptions;
 use super::sequences::sequence_options;
-use super::{Ddl, DdlContext, Extras, index_columns};
+use super::{Ddl, DdlContext, Extras, index_columns, refuse_unordered};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
@@ -151,9 +151,13 @@ pub(super) fn add_column(
                 table.columns[number].default = Some(e.to_string());
             }
             ColumnOption::PrimaryKey(_) if is_new_table => {
+                refuse_unordered(&table.columns[number])?;
                 set_primary_key(table, constraint_name, vec![number])?;
             }
-            ColumnOption::Unique(_) => add_unique(context, table, constraint_name, vec![number], next_id),
+            ColumnOption::Unique(_) => {
+                refuse_unordered(&table.columns[number])?;
+                add_unique(context, table, constraint_name, vec![number], next_id);
+            }
             ColumnOption::Check(check) => {
                 let default = format!("{}_{name}_check", table.name);
                 let name = constraint_name.unwrap_or_else(|| free_check_name(table, default));

@@ -235,6 +235,11 @@ pub(super) fn are_comparable(a: DataType, b: DataType) -> bool {
         T::TimestampTz => 9,
         T::Uuid => 10,
         T::Bytea => 11,
+        T::Time => 12,
+        T::Interval => 13,
+        T::Json => 14,
+        T::Jsonb => 15,
+        T::Array(_) => 16,
     };
     family(a) == family(b) || (family(a) <= 1 && family(b) <= 1)
 }

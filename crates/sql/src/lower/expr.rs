@@ -4,15 +4,19 @@
 
 mod operators;
 mod typing;
+mod values;
 
 use super::bind::{self, Volatile};
 use super::scope::{ParameterTypes, Scope};
 use super::{Lowered, Refusal};
 use crate::names;
 use crate::types::NUMERIC;
+use base::convert::{Castable, castable};
 use base::decimal::Decimal;
+use base::element::Element;
 use base::error::{SqlResult, SqlState};
 use base::expr::{BinaryOperator, Expr, Function, UnaryOperator};
+use base::json::JsonFunction;
 use base::schema::Catalog;
 use base::{DataType, Datum, SqlError};
 pub(super) use operators::in_bounds;
@@ -20,6 +24,7 @@ use sqlparser::ast;
 pub use typing::bare_name as type_name;
 pub use typing::literal;
 use typing::*;
+use values::span;
 
 /// What is known of an expression's type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +46,13 @@ pub struct Typed {
 impl Typed {
     pub(super) fn known(expr: Expr, data_type: DataType) -> Typed {
         Typed { expr, kind: Kind::Known(data_type) }
+    }
+    /// Its type, if it has one of its own.
+    pub(super) fn known_type(&self) -> Option<DataType> {
+        match self.kind {
+            Kind::Known(data_type) => Some(data_type),
+            _ => None,
+        }
     }
     /// Its type; text where nothing said otherwise.
     pub fn data_type(&self) -> DataType {
@@ -95,6 +107,13 @@ impl ExprLowering<'_> {
     /// Lowers a value that is assigned to a column. The column's limits are applied where it is written.
     pub fn assignment(&mut self, e: &ast::Expr, column: &str, to: DataType) -> Lowered<Expr> {
         self.is_assignment = true;
+        // An array without elements takes its type from the column.
+        if let ast::Expr::Array(array) = e
+            && array.elem.is_empty()
+            && matches!(to, DataType::Array(_))
+        {
+            return Ok(Expr::Constant(Datum::Array(Vec::new().into())));
+        }
         let typed = self.lower(e)?;
         let typed = self.resolve(typed, to)?;
         let from = typed.data_type();
@@ -105,6 +124,9 @@ impl ExprLowering<'_> {
         // Anything may be assigned to text.
         if family(to) == Family::Text {
             return Ok(convert(typed, DataType::Text)?.expr);
+        }
+        if castable(from, to) >= Castable::Assignment {
+            return Ok(convert(typed, to)?.expr);
         }
         Err(SqlError::new(
             SqlState::DATATYPE_MISMATCH,
@@ -137,6 +159,8 @@ impl ExprLowering<'_> {
                 };
                 Typed::known(Expr::Constant(base::text::parse(text, to)?), to)
             }
+            E::Interval(interval) => span(interval)?,
+            E::Array(array) => return self.array(&array.elem),
             E::IsNull(a) => self.is_null(a)?,
             E::IsNotNull(a) => not(self.is_null(a)?),
             E::IsTrue(a) => self.is_truth(a, true)?,
@@ -336,8 +360,15 @@ impl ExprLowering<'_> {
 
     fn cast(&mut self, e: &ast::Expr, to: &ast::DataType) -> Lowered<Typed> {
         // regclass and the like belong to the catalog's queries.
-        if matches!(to, ast::DataType::Regclass | ast::DataType::Array(_) | ast::DataType::Interval { .. }) {
+        if matches!(to, ast::DataType::Regclass) {
             return Err(Refusal::TooRich);
+        }
+        // An array without elements takes its type from the cast.
+        if let ast::Expr::Array(array) = e
+            && array.elem.is_empty()
+            && let Ok(to @ DataType::Array(_)) = names::data_type(to)
+        {
+            return Ok(Typed::known(Expr::Constant(Datum::Array(Vec::new().into())), to));
         }
         let is_unlimited = names::is_unlimited_numeric(to);
         let to = match names::data_type(to) {
@@ -361,73 +392,6 @@ impl ExprLowering<'_> {
         };
         Ok(convert(typed, to)?)
     }
-
-    fn case(
-        &mut self,
-        operand: Option<&ast::Expr>,
-        conditions: &[ast::CaseWhen],
-        otherwise: Option<&ast::Expr>,
-    ) -> Lowered<Typed> {
-        let operand = operand.map(|e| self.lower(e)).transpose()?;
-        let mut tests = Vec::new();
-        let mut values = Vec::new();
-        for branch in conditions {
-            tests.push(match &operand {
-                None => self.condition(&branch.condition, "CASE/WHEN")?,
-                Some(operand) => {
-                    let value = self.lower(&branch.condition)?;
-                    self.compare(BinaryOperator::Equal, operand.clone(), value)?.expr
-                }
-            });
-            values.push(self.lower(&branch.result)?);
-        }
-        if let Some(otherwise) = otherwise {
-            values.push(self.lower(otherwise)?);
-        }
-        let (mut values, data_type) = self.unify(values, "CASE")?;
-        let otherwise = (values.len() > tests.len()).then(|| Box::new(values.pop().expect("one more")));
-        Ok(Typed::known(Expr::Case(tests.into_iter().zip(values).collect(), otherwise), data_type))
-    }
-
-    /// Brings values to one type.
-    pub(super) fn unify(&mut self, values: Vec<Typed>, what: &str) -> Lowered<(Vec<Expr>, DataType)> {
-        let mut common: Option<DataType> = None;
-        for value in &values {
-            let Kind::Known(data_type) = value.kind else { continue };
-            common = Some(match common {
-                None => data_type,
-                Some(before) if before == data_type => before,
-                Some(before) if family(before) != family(data_type) => {
-                    return Err(SqlError::new(
-                        SqlState::DATATYPE_MISMATCH,
-                        format!(
-                            "{what} types {} and {} cannot be matched",
-                            bare_name(before),
-                            bare_name(data_type)
-                        ),
-                    )
-                    .into());
-                }
-                Some(before) => match family(before) {
-                    Family::Number => wider(before, data_type),
-                    Family::Text => DataType::Text,
-                    _ => return Err(Refusal::TooRich),
-                },
-            });
-        }
-        let data_type = common.unwrap_or(DataType::Text);
-        let mut exprs = Vec::with_capacity(values.len());
-        for value in values {
-            let value = self.resolve(value, data_type)?;
-            // Numbers of another kind are made ones of this: what is computed with them depends on it.
-            let value = match family(data_type) {
-                Family::Number => convert(value, data_type)?,
-                _ => value,
-            };
-            exprs.push(value.expr);
-        }
-        Ok((exprs, data_type))
-    }
 }
 
 /// A value of one type as one of another, by an explicit cast. Errors: 42846; those of the cast, for constants.
@@ -436,7 +400,7 @@ pub(super) fn convert(typed: Typed, to: DataType) -> SqlResult<Typed> {
     if from == to {
         return Ok(typed);
     }
-    if base::convert::castable(from, to) == base::convert::Castable::No {
+    if castable(from, to) == Castable::No {
         return Err(base::convert::cannot_cast(&bare_name(from), &bare_name(to)));
     }
     let expr = match typed.expr {

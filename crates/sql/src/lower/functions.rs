@@ -39,6 +39,9 @@ impl ExprLowering<'_> {
             }
             _ => return Err(Refusal::TooRich),
         }
+        if let Some(json) = self.json_function(name, &arguments)? {
+            return Ok(json);
+        }
         if let Some(text) = self.text_function(name, &arguments)? {
             return Ok(text);
         }

@@ -418,6 +418,9 @@ pub fn key_value(value: Datum, column: DataType) -> KeyValue {
         }
         (DataType::Uuid, value @ Datum::Uuid(_)) => Exact(value),
         (DataType::Bytea, value @ Datum::Bytes(_)) => Exact(value),
+        (DataType::Time, value @ Datum::Time(_)) => Exact(value),
+        (DataType::Interval, value @ Datum::Interval(_)) => Exact(value),
+        (DataType::Jsonb, value @ Datum::Json(_)) => Exact(value),
         _ => Unusable,
     }
 }

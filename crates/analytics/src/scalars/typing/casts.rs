@@ -8,6 +8,8 @@ use super::Settled;
 use super::constants::{converted, folded, narrowed, native};
 use base::convert::{Castable, castable};
 use base::datum::NUMERIC_UNLIMITED;
+use base::element::Element;
+use base::expr::Expr as Scalar;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::ExprSchema;
@@ -38,7 +40,12 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
         (Kind::Known(_) | Kind::Span, Kind::Foreign) if field.data_type().is_nested() => {
             match from.family() {
                 Family::Text => {
-                    Err(SqlError::unsupported("a cast to an array of anything but a literal or an array"))
+                    let element = types::element_type(field.data_type()).and_then(Element::of);
+                    let element = element.ok_or_else(|| {
+                        SqlError::unsupported("a cast of a text to an array of more than one dimension")
+                    })?;
+                    let Kind::Known(from) = from else { unreachable!("a text") };
+                    Ok(Some(converted(inner.clone(), from, DataType::Array(element))))
                 }
                 _ => {
                     let element = types::element_type(field.data_type());
@@ -47,7 +54,24 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
                 }
             }
         }
+        // The kernel shows lists otherwise.
+        (Kind::Foreign, Kind::Known(t))
+            if to.family() == Family::Text
+                && let Some(of) = list_of(inner, schema) =>
+        {
+            let list = DataType::Array(of);
+            let text = converted(inner.clone(), list, DataType::Text);
+            Ok(Some(if t == DataType::Text { text } else { converted(text, DataType::Text, t) }))
+        }
         (Kind::Foreign | Kind::Unknown, _) | (_, Kind::Foreign | Kind::Unknown) => Ok(None),
+        (Kind::Known(DataType::Time), Kind::Span) => {
+            let convert = Scalar::Convert(Box::new(Scalar::Column(0)), DataType::Time, DataType::Interval);
+            Ok(Some(call(Computation::Scalar(convert), vec![(inner.clone(), from)], Kind::Span)))
+        }
+        (Kind::Span, Kind::Known(t @ DataType::Time)) => {
+            let convert = Scalar::Convert(Box::new(Scalar::Column(0)), DataType::Interval, t);
+            Ok(Some(call(Computation::Scalar(convert), vec![(inner.clone(), from)], to)))
+        }
         (Kind::Span, Kind::Span) => Ok(Some(inner.clone())),
         (Kind::Span, Kind::Known(t)) if to.family() == Family::Text => {
             let text = as_text(inner.clone(), from);
@@ -67,6 +91,12 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
             Ok(cast_known(inner, a, b, schema))
         }
     }
+}
+
+/// The type of a list's elements.
+fn list_of(e: &Expr, schema: &dyn ExprSchema) -> Option<Element> {
+    let field = super::super::super::fields::field(e, schema).ok()?;
+    types::element_type(field.data_type()).and_then(Element::of)
 }
 
 fn cast_known(inner: &Expr, from: DataType, to: DataType, schema: &dyn ExprSchema) -> Option<Expr> {

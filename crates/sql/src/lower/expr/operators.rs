@@ -34,6 +34,9 @@ impl ExprLowering<'_> {
         right: &ast::Expr,
     ) -> Lowered<Typed> {
         use ast::BinaryOperator as B;
+        if let Some(json) = self.json_operator(left, op, right)? {
+            return Ok(json);
+        }
         let operator = match op {
             B::And | B::Or => {
                 let word = if *op == B::And { "AND" } else { "OR" };
@@ -115,7 +118,7 @@ impl ExprLowering<'_> {
             _ => (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?),
         };
         let (a, b) = (left.data_type(), right.data_type());
-        if family(a) != family(b) {
+        if family(a) != family(b) || family(a) == Family::Json {
             return Err(no_operator(operator.symbol(), a, b));
         }
         Ok((left, right))
@@ -128,17 +131,31 @@ impl ExprLowering<'_> {
         right: Typed,
     ) -> Lowered<Typed> {
         let either = |kind: Kind| match kind {
-            // A date meets a number of days; everything else its own kind.
+            // A date meets a number of days, a moment an interval; everything else its own kind.
             Kind::Known(DataType::Date) => Some(DataType::Integer),
+            Kind::Known(DataType::Timestamp | DataType::TimestampTz) if operator == BinaryOperator::Add => {
+                Some(DataType::Interval)
+            }
+            Kind::Known(DataType::Interval)
+                if matches!(operator, BinaryOperator::Multiply | BinaryOperator::Divide) =>
+            {
+                Some(DataType::Double)
+            }
+            Kind::Known(DataType::Time) => None,
             Kind::Known(data_type) => Some(data_type),
             _ => None,
         };
         let (left, right) = match (either(left.kind), either(right.kind)) {
             (Some(data_type), None) => (left, self.resolve(right, data_type)?),
             (None, Some(data_type)) => (self.resolve(left, data_type)?, right),
-            (None, None) => return Err(Refusal::TooRich),
+            (None, None) if !matches!((left.kind, right.kind), (Kind::Known(_), Kind::Known(_))) => {
+                return Err(Refusal::TooRich);
+            }
             _ => (left, right),
         };
+        if let Some(data_type) = moved(operator, left.data_type(), right.data_type()) {
+            return Ok(Typed::known(Expr::binary(operator, left.expr, right.expr), data_type));
+        }
         let (a, b) = (left.data_type(), right.data_type());
         let is_integer = |t| matches!(t, DataType::SmallInt | DataType::Integer | DataType::BigInt);
         let expr = Expr::binary(operator, left.expr, right.expr);
@@ -172,6 +189,31 @@ impl ExprLowering<'_> {
             _ => return Err(no_operator(operator.symbol(), a, b).into()),
         })
     }
+}
+
+/// The type of what comes of a moment, a day, a time of day or an interval that is moved, or of their distance; `None`
+/// if they are none.
+fn moved(operator: BinaryOperator, a: DataType, b: DataType) -> Option<DataType> {
+    use BinaryOperator::{Add, Divide, Multiply, Subtract};
+    use DataType::{Date, Interval, Time, Timestamp, TimestampTz};
+    let is_sum = matches!(operator, Add | Subtract);
+    Some(match (a, b) {
+        (Date | Timestamp, Interval) if is_sum => Timestamp,
+        (TimestampTz, Interval) if is_sum => TimestampTz,
+        (Interval, Date | Timestamp) if operator == Add => Timestamp,
+        (Interval, TimestampTz) if operator == Add => TimestampTz,
+        (Time, Interval) if is_sum => Time,
+        (Interval, Time) if operator == Add => Time,
+        (Time, Time) if operator == Subtract => Interval,
+        (Date, Time) | (Time, Date) if operator == Add => Timestamp,
+        (Interval, Interval) if is_sum => Interval,
+        (Interval, number) if matches!(operator, Multiply | Divide) && family(number) == Family::Number => {
+            Interval
+        }
+        (number, Interval) if operator == Multiply && family(number) == Family::Number => Interval,
+        (Timestamp | TimestampTz, Timestamp | TimestampTz) if operator == Subtract && a == b => Interval,
+        _ => return None,
+    })
 }
 
 /// Values are 64 bits wide inside; narrower results are checked.

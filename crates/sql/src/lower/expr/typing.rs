@@ -2,6 +2,7 @@
 
 use crate::types::NUMERIC;
 use base::decimal::Decimal;
+use base::element::Element;
 use base::error::SqlResult;
 use base::{DataType, Datum};
 
@@ -14,6 +15,13 @@ pub(super) enum Family {
     Time,
     Uuid,
     Bytes,
+    /// A time of day.
+    Clock,
+    Span,
+    Json,
+    Jsonb,
+    /// By its elements' type without limits.
+    Array(Element),
 }
 
 pub(super) fn family(data_type: DataType) -> Family {
@@ -29,6 +37,15 @@ pub(super) fn family(data_type: DataType) -> Family {
         DataType::Date | DataType::Timestamp | DataType::TimestampTz => Family::Time,
         DataType::Uuid => Family::Uuid,
         DataType::Bytea => Family::Bytes,
+        DataType::Time => Family::Clock,
+        DataType::Interval => Family::Span,
+        DataType::Json => Family::Json,
+        DataType::Jsonb => Family::Jsonb,
+        DataType::Array(of) => Family::Array(match of.data_type() {
+            DataType::Varchar { .. } | DataType::Char { .. } => Element::of(DataType::Text).unwrap_or(of),
+            DataType::Numeric { .. } => Element::of(NUMERIC).unwrap_or(of),
+            _ => of,
+        }),
     }
 }
 
@@ -57,6 +74,7 @@ pub fn bare_name(data_type: DataType) -> String {
         DataType::Numeric { .. } => "numeric".into(),
         DataType::Varchar { .. } => "character varying".into(),
         DataType::Char { .. } => "character".into(),
+        DataType::Array(of) => format!("{}[]", bare_name(of.data_type())),
         other => other.name(),
     }
 }

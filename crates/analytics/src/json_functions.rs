@@ -1,0 +1,220 @@
+//! Functions of JSON over columns, and how the statement says those that are aggregates or sets.
+//!
+//! A function computes what [`sql::json`] makes of its arguments' types, one row at a time, as rows do. An aggregate is a
+//! function of the array of its values, and a set of rows is an array taken apart: `jsonb_agg(x ORDER BY y)` becomes
+//! `jsonb_meridian_gather(array_agg(to_jsonb(x) ORDER BY y))`, and `jsonb_array_elements(x)`
+//! `unnest(jsonb_meridian_elements(x))`.
+
+use super::fields::call_name;
+use super::types;
+use base::error::SqlResult;
+use base::expr::Expr as Scalar;
+use base::{DataType, Datum, SqlError, SqlState};
+use datafusion::arrow::datatypes::{DataType as Arrow, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::sql::sqlparser::ast;
+use sql::json::{Call, Wanted};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Makes the functions known.
+pub(super) fn install(context: &SessionContext) {
+    for name in sql::json::names() {
+        let call = sql::json::call(&name).expect("it has a name of its own");
+        let signature = Signature::variadic_any(Volatility::Immutable);
+        context.register_udf(ScalarUDF::new_from_impl(JsonCall { name, call, signature }));
+    }
+}
+
+#[derive(Debug)]
+struct JsonCall {
+    name: String,
+    call: Call,
+    signature: Signature,
+}
+
+impl PartialEq for JsonCall {
+    fn eq(&self, other: &JsonCall) -> bool {
+        self.name == other.name
+    }
+}
+impl Eq for JsonCall {}
+impl Hash for JsonCall {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+impl JsonCall {
+    /// The call over its arguments as columns, with the types that these are read as. Errors: 42883, 22023.
+    fn settled(&self, fields: &[FieldRef]) -> SqlResult<(Scalar, Vec<DataType>)> {
+        self.call.refuse_odd(fields.len())?;
+        let mut types = Vec::with_capacity(fields.len());
+        let mut arguments = Vec::with_capacity(fields.len());
+        for (n, field) in fields.iter().enumerate() {
+            let own = types::shown_type(field);
+            if matches!(field.data_type(), Arrow::Struct(_)) {
+                return Err(SqlError::unsupported(format!("{} of rows", self.name)));
+            }
+            let wanted = self.call.wanted(n, fields.len()).ok_or_else(|| self.missing(fields))?;
+            let column = Scalar::Column(n);
+            types.push(own);
+            arguments.push(match wanted {
+                Wanted::Of(wanted) if wanted != own => {
+                    let is_text =
+                        |t| matches!(t, DataType::Text | DataType::Varchar { .. } | DataType::Char { .. });
+                    // Of literals, and of what has lost its notes.
+                    let reads =
+                        matches!(field.data_type(), Arrow::Utf8 | Arrow::Null) || wanted == DataType::Json;
+                    if !is_text(own) || !(is_text(wanted) || reads) {
+                        return Err(self.missing(fields));
+                    }
+                    (Scalar::Convert(Box::new(column), own, wanted), wanted)
+                }
+                _ => (column, own),
+            });
+        }
+        Ok((self.call.over(arguments), types))
+    }
+
+    fn missing(&self, fields: &[FieldRef]) -> SqlError {
+        let shown: Vec<String> =
+            fields.iter().map(|f| sql::lower::expr::type_name(types::shown_type(f))).collect();
+        SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("function {}({}) does not exist", self.name, shown.join(", ")),
+        )
+        .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+    }
+}
+
+impl ScalarUDFImpl for JsonCall {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        call_name(&self.name, arguments)
+    }
+    fn return_type(&self, _: &[Arrow]) -> Result<Arrow> {
+        Ok(colstore::arrow_type(self.call.returns))
+    }
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        self.settled(arguments.arg_fields).map_err(external)?;
+        Ok(Arc::new(types::noted_field(&self.name, self.call.returns)))
+    }
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (scalar, types) = self.settled(&arguments.arg_fields).map_err(external)?;
+        let is_constant = arguments.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let count = if is_constant { 1 } else { arguments.number_rows };
+        let columns = arguments.args.iter().zip(types).map(|(argument, data_type)| {
+            // A constant has one value for all rows.
+            let (array, is_one) = match argument {
+                ColumnarValue::Array(array) => (array.clone(), false),
+                ColumnarValue::Scalar(scalar) => (scalar.to_array()?, true),
+            };
+            Ok((types::datums(array.as_ref(), data_type).map_err(external)?, is_one))
+        });
+        let columns = columns.collect::<Result<Vec<(Vec<Datum>, bool)>>>()?;
+        let values = (0..count).map(|row| {
+            scalar.eval_with(&|column| {
+                let (values, is_one) = &columns[column];
+                Ok(values[if *is_one { 0 } else { row }].clone())
+            })
+        });
+        let values = values.collect::<SqlResult<Vec<Datum>>>().map_err(external)?;
+        let made = colstore::array_of(self.call.returns, &values);
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
+            false => ColumnarValue::Array(made),
+        })
+    }
+}
+
+/// What stands for an aggregate or a set of rows in a statement; `None` for any other function. Errors: 0A000.
+pub(super) fn replaced(function: &ast::Function) -> SqlResult<Option<ast::Expr>> {
+    let Some(name) = sql::names::parts(&function.name).ok().and_then(|mut parts| parts.pop()) else {
+        return Ok(None);
+    };
+    let Some((own, what)) = name.split_once('_').filter(|(own, _)| matches!(*own, "json" | "jsonb")) else {
+        return Ok(None);
+    };
+    let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
+    let arguments: Vec<String> = list.args.iter().map(ToString::to_string).collect();
+    let text = match (what, arguments.as_slice()) {
+        ("agg" | "object_agg", _) if function.over.is_some() => {
+            return Err(SqlError::unsupported(format!("{name} over a window")));
+        }
+        ("agg", [value]) => {
+            let array = gathered(function, &format!("to_{own}({value})"))?;
+            format!("{own}_meridian_gather({array})")
+        }
+        ("object_agg", [key, value]) => {
+            let keys = gathered(function, &format!("CAST({key} AS text)"))?;
+            let values = gathered(function, &format!("to_{own}({value})"))?;
+            format!("{own}_meridian_gather_object({keys}, {values})")
+        }
+        (what, [_]) => match array_of(what) {
+            Some(array) => format!("unnest({own}_{array}({}))", arguments.join(", ")),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    sql::parse::parse_expr(&text).map(Some)
+}
+
+/// The function whose array a set of rows is.
+fn array_of(what: &str) -> Option<&'static str> {
+    Some(match what {
+        "array_elements" => "meridian_elements",
+        "array_elements_text" => "meridian_elements_text",
+        "object_keys" => "meridian_keys",
+        _ => return None,
+    })
+}
+
+/// `array_agg` of a value, in the order and of the rows of an aggregate.
+fn gathered(function: &ast::Function, value: &str) -> SqlResult<String> {
+    let mut call = function.clone();
+    call.name = ast::ObjectName::from(vec![ast::Ident::new("array_agg")]);
+    if let ast::FunctionArguments::List(list) = &mut call.args {
+        let value = sql::parse::parse_expr(value)?;
+        list.args = vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value))];
+    }
+    Ok(call.to_string())
+}
+
+/// A set of rows behind FROM as a query in parentheses with its alias; `None` for any other function.
+pub(super) fn in_from(name: &str, arguments: &[String], alias: Option<&ast::TableAlias>) -> Option<String> {
+    let (own, what) = name.split_once('_').filter(|(own, _)| matches!(*own, "json" | "jsonb"))?;
+    let [value] = arguments else { return None };
+    let shown = alias.map_or_else(|| name.to_string(), |alias| alias.name.to_string());
+    let columns = match what {
+        "array_elements" => format!("unnest({own}_meridian_elements({value})) AS value"),
+        "array_elements_text" => format!("unnest({own}_meridian_elements_text({value})) AS value"),
+        "object_keys" => format!("unnest({own}_meridian_keys({value})) AS {shown}"),
+        "each" => format!(
+            "unnest({own}_meridian_keys({value})) AS key, unnest({own}_meridian_values({value})) AS value"
+        ),
+        "each_text" => format!(
+            "unnest({own}_meridian_keys({value})) AS key, unnest({own}_meridian_values_text({value})) AS value"
+        ),
+        _ => return None,
+    };
+    let named = match alias {
+        Some(alias) => alias.to_string(),
+        None => format!("AS {shown}"),
+    };
+    Some(format!("SELECT 1 FROM (SELECT {columns}) {named}"))
+}

@@ -1,0 +1,48 @@
+//! `format_type`: the catalog library's, but for arrays, whose elements it shows without their limits.
+
+use datafusion::arrow::array::{AsArray, Int64Array, StringArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::Result;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
+use datafusion_pg_catalog::pg_catalog::format_type::create_format_type_udf;
+use sql::types::element_oid;
+use std::sync::Arc;
+
+/// The function for a planner.
+pub(super) fn function() -> ScalarUDF {
+    ScalarUDF::new_from_impl(FormatType { library: create_format_type_udf() })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FormatType {
+    library: ScalarUDF,
+}
+
+impl ScalarUDFImpl for FormatType {
+    fn name(&self) -> &str {
+        "format_type"
+    }
+    fn signature(&self) -> &Signature {
+        self.library.signature()
+    }
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+    fn invoke_with_args(&self, mut arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments.number_rows;
+        let oids = cast(&arguments.args[0].to_array(rows)?, &DataType::Int64)?;
+        let oids = oids.as_primitive::<Int64Type>();
+        let element = |oid: Option<i64>| oid.and_then(|oid| u32::try_from(oid).ok()).and_then(element_oid);
+        let elements: Vec<Option<i64>> =
+            oids.iter().map(|oid| element(oid).map_or(oid, |of| Some(i64::from(of)))).collect();
+        let elements = Int64Array::from(elements);
+        arguments.args[0] = ColumnarValue::Array(cast(&elements, arguments.arg_fields[0].data_type())?);
+        let shown = self.library.inner().invoke_with_args(arguments)?.to_array(rows)?;
+        let shown = shown.as_string::<i32>().iter().zip(oids).map(|(text, oid)| {
+            let text = text?;
+            Some(if element(oid).is_some() { format!("{text}[]") } else { text.to_string() })
+        });
+        Ok(ColumnarValue::Array(Arc::new(shown.collect::<StringArray>())))
+    }
+}

@@ -1,0 +1,111 @@
+//! Times of day and offsets of zones, as they are read.
+
+use super::{bad_date, field_out_of_range, parse_date};
+use crate::DataType;
+use crate::datum::US_PER_DAY;
+use crate::decimal::Decimal;
+use crate::error::{SqlError, SqlResult, SqlState};
+
+/// µs since midnight of `13:45[:00[.123456]]`, of such a time with `AM` or `PM`, or of a moment's time. What is said of
+/// a zone counts for nothing. Errors: 22007, 22008.
+pub(super) fn time_of_day(text: &str, all: &str) -> SqlResult<i64> {
+    let bad = || bad_date(all, DataType::Time);
+    let lower = text.to_ascii_lowercase();
+    if lower == "allballs" {
+        return Ok(0);
+    }
+    let half =
+        lower.strip_suffix("am").map(|rest| (rest, 0)).or(lower.strip_suffix("pm").map(|rest| (rest, 12)));
+    if let Some((rest, later)) = half {
+        let (time_us, _) = parse_time(rest.trim(), all, DataType::Time)?;
+        let hour = time_us / 3_600_000_000;
+        return match hour {
+            1..=12 => Ok(time_us + (hour % 12 + later - hour) * 3_600_000_000),
+            _ => Err(field_out_of_range(all)),
+        };
+    }
+    // A day in front of it is looked at, and dropped.
+    let has_day = lower.find(['-', '/']).is_some_and(|dash| lower.find(':').is_none_or(|colon| dash < colon));
+    let clock = match lower.split_once([' ', 't']) {
+        Some((day, clock)) if has_day => {
+            parse_date(day, false, all, DataType::Time)?;
+            clock.trim()
+        }
+        _ if has_day => return Err(bad()),
+        _ => &lower,
+    };
+    // `134500` and `1345` too.
+    let digits = clock.find(|c: char| !c.is_ascii_digit()).unwrap_or(clock.len());
+    let spelled = match digits {
+        6 => format!("{}:{}:{}", &clock[..2], &clock[2..4], &clock[4..]),
+        4 => format!("{}:{}", &clock[..2], &clock[2..]),
+        _ => clock.to_string(),
+    };
+    if !spelled.contains(':') {
+        return Err(bad());
+    }
+    parse_time(&spelled, all, DataType::Time).map(|(time_us, _)| time_us)
+}
+
+/// Reads `13:45[:00[.123456]][+01[:30]|Z]`, or a zone alone: µs of the day, and the zone's offset in µs.
+pub(super) fn parse_time(text: &str, all: &str, data_type: DataType) -> SqlResult<(i64, i64)> {
+    let bad = || bad_date(all, data_type);
+    let zone_at = text.find(['+', '-', 'Z', 'z', 'U', 'u', 'G', 'g']).unwrap_or(text.len());
+    let (clock, zone) = text.split_at(zone_at);
+    let clock = if zone_at == 0 { "00:00" } else { clock.trim() };
+    let mut fields = clock.splitn(3, ':');
+    let mut number = |limit: i64| -> SqlResult<i64> {
+        let value = fields.next().ok_or_else(bad)?;
+        let value = value.bytes().all(|b| b.is_ascii_digit()).then(|| value.parse::<i64>().ok());
+        let value = value.flatten().ok_or_else(bad)?;
+        if value < limit { Ok(value) } else { Err(field_out_of_range(all)) }
+    };
+    let (hours, minutes) = (number(25)?, number(60)?);
+    let seconds_us = match fields.next() {
+        None => 0,
+        Some(seconds) if seconds.starts_with(|c: char| c.is_ascii_digit()) => {
+            let us = Decimal::parse(seconds).and_then(|d| d.rescale(6)).ok_or_else(bad)?;
+            let us = i64::try_from(us.units()).map_err(|_| bad())?;
+            if us > 60_000_000 {
+                return Err(field_out_of_range(all));
+            }
+            us
+        }
+        Some(_) => return Err(bad()),
+    };
+    let time_us = (hours * 60 + minutes) * 60_000_000 + seconds_us;
+    if time_us > US_PER_DAY {
+        return Err(field_out_of_range(all));
+    }
+    Ok((time_us, parse_zone(zone.trim(), all, data_type)?))
+}
+
+/// `Z`, `UTC`, `+01`, `+01:30`, `+0130`, as an offset in µs.
+fn parse_zone(zone: &str, all: &str, data_type: DataType) -> SqlResult<i64> {
+    let bad = || bad_date(all, data_type);
+    if matches!(zone.to_ascii_lowercase().as_str(), "" | "z" | "utc" | "gmt") {
+        return Ok(0);
+    }
+    let (sign, rest) = (&zone[..1], &zone[1..]);
+    let (hours, minutes) = match rest.split_once(':') {
+        Some((hours, minutes)) => (hours, minutes),
+        None if rest.len() == 4 && rest.is_ascii() => rest.split_at(2),
+        None => (rest, "0"),
+    };
+    let number = |s: &str| match s.bytes().all(|b| b.is_ascii_digit()) {
+        true => s.parse::<i64>().map_err(|_| bad()),
+        false => Err(bad()),
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    if hours > 15 || minutes > 59 {
+        return Err(SqlError::new(
+            SqlState(*b"22009"),
+            format!("time zone displacement out of range: \"{all}\""),
+        ));
+    }
+    match sign {
+        "+" => Ok((hours * 60 + minutes) * 60_000_000),
+        "-" => Ok((hours * 60 + minutes) * -60_000_000),
+        _ => Err(bad()),
+    }
+}
