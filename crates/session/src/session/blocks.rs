@@ -18,6 +18,7 @@ impl Session {
     /// Opens a transaction.
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
         let now_us = self.gateway.now_us();
+        let read_only = read_only || self.cluster().read_only().is_some();
         let mut transaction = Transaction::new(read_only, is_implicit, now_us);
         transaction.at_snapshot = !is_implicit && self.settings.at_snapshot();
         transaction.memory = Some(self.gateway.transaction_memory());
@@ -162,6 +163,10 @@ impl Session {
             match mode {
                 ast::TransactionMode::AccessMode(access) => {
                     let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                    if !read_only && let Some(writer) = self.cluster().read_only() {
+                        let message = "cannot set transaction read-write mode at a read-only replica";
+                        return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message).hint(writer));
+                    }
                     if let Some(transaction) = &mut self.transaction {
                         if !read_only && transaction.read_only && transaction.pin.is_some() {
                             return Err(SqlError::new(
