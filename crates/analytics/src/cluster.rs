@@ -8,7 +8,7 @@ use base::error::SqlResult;
 use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
-use base::{NodeId, RegionId, SqlError, SqlState, Time};
+use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time};
 use node::ReadPolicy;
 use node::request::{ReadRows, RegionHealth, Reply, Request, Rows};
 use std::sync::Arc;
@@ -36,6 +36,8 @@ impl std::fmt::Display for NotAtReplica {
 #[derive(Clone, Debug)]
 pub struct ReplicaHealth {
     pub node: NodeId,
+    /// Of a process of its own.
+    pub name: Option<String>,
     pub state: &'static str,
     /// How far behind the clock what it has is complete; `None`: it is stopped, or a copy is arriving.
     pub behind_ns: Option<u64>,
@@ -95,6 +97,10 @@ pub trait Cluster: Send + Sync + 'static {
     fn incarnation(&self) -> Incarnation {
         Incarnation::default()
     }
+    /// Whether this node has everything up to a rank, so that reads there wait for nothing.
+    fn is_complete_to(&self, _: Rank) -> bool {
+        true
+    }
     /// Name of the engine that orders transactions.
     /// How each region is, as far as the node can tell; nothing if it does not look.
     fn regions(&self) -> Vec<RegionHealth> {
@@ -102,6 +108,10 @@ pub trait Cluster: Send + Sync + 'static {
     }
     fn engine(&self) -> &str;
 
+    /// Where writes go, if this node is a read-only replica in a process of its own: a sentence for whoever tries to write.
+    fn read_only(&self) -> Option<&str> {
+        None
+    }
     /// Whether this region has read-only replicas of rows, serving or not.
     fn has_replicas(&self) -> bool {
         false

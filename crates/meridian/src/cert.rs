@@ -21,12 +21,15 @@ use std::time::{Duration, SystemTime};
 Examples:
   meridian cert create-ca                          certs/ca.crt and certs/ca.key
   meridian cert create-node us                     certs/node.us.crt and certs/node.us.key
+  meridian cert create-replica r1                  certs/replica.r1.crt and certs/replica.r1.key
   meridian cert create-client root                 certs/client.root.crt and certs/client.root.key")]
 pub enum CertCommand {
     /// Make a cluster's authority: ca.crt, which every node needs, and ca.key, which only this command needs
     CreateCa(CertArgs),
     /// Make a node's certificate and key, signed by the authority
     CreateNode(NamedArgs),
+    /// Make a read-only replica's certificate and key, signed by the authority (meridian replica add does it too)
+    CreateReplica(NamedArgs),
     /// Make an operator's certificate and key, signed by the authority (for meridian cluster status)
     CreateClient(NamedArgs),
 }
@@ -43,7 +46,7 @@ pub struct CertArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct NamedArgs {
-    /// Name of the node, as in --nodes, or of the operator
+    /// Name of the node, as in --nodes, of the replica or of the operator
     pub name: String,
     #[command(flatten)]
     pub args: CertArgs,
@@ -59,6 +62,7 @@ pub fn run(command: CertCommand) -> anyhow::Result<()> {
     let made = match command {
         CertCommand::CreateCa(args) => create_ca(&args)?,
         CertCommand::CreateNode(NamedArgs { name, args }) => create(&args, &Owner::Node(name))?,
+        CertCommand::CreateReplica(NamedArgs { name, args }) => create(&args, &Owner::Replica(name))?,
         CertCommand::CreateClient(NamedArgs { name, args }) => create(&args, &Owner::Client(name))?,
     };
     made.iter().for_each(|path| println!("{}", path.display()));
@@ -99,7 +103,7 @@ fn limit(params: &mut CertificateParams, days: u32) {
 
 /// Makes a certificate and its key; answers the files. Errors: they are there, or the authority is not.
 pub fn create(args: &CertArgs, owner: &Owner) -> anyhow::Result<[PathBuf; 2]> {
-    let (Owner::Node(name) | Owner::Client(name)) = owner;
+    let (Owner::Node(name) | Owner::Replica(name) | Owner::Client(name)) = owner;
     Owner::check_name(name).map_err(|why| anyhow!(why))?;
     let (certificate, key) = owner.file_names();
     let paths = [args.certs.join(certificate), args.certs.join(key)];
@@ -116,7 +120,8 @@ pub fn create(args: &CertArgs, owner: &Owner) -> anyhow::Result<[PathBuf; 2]> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = match owner {
         Owner::Node(_) => vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
-        Owner::Client(_) => vec![ExtendedKeyUsagePurpose::ClientAuth],
+        // Nobody connects to them.
+        Owner::Replica(_) | Owner::Client(_) => vec![ExtendedKeyUsagePurpose::ClientAuth],
     };
     params.use_authority_key_identifier_extension = true;
     limit(&mut params, args.days.unwrap_or(DAYS));

@@ -2,7 +2,7 @@
 
 use crate::connection_threads::ConnectionThreads;
 use crate::database::DatabaseArgs;
-use crate::member::{Member, PublishedCatalog, Replicas, Served};
+use crate::member::{Member, PublishedCatalog, Replicas, Served, Writer};
 use crate::query_threads::QueryThreadsPool;
 use crate::sequence_counts::CountsFile;
 use base::cut::Incarnation;
@@ -58,6 +58,20 @@ pub async fn bind(threads: &ConnectionThreads, address: SocketAddr) -> std::io::
     threads.handle().spawn(server::Server::bind(address)).await?
 }
 
+/// Who answers beside a front end's node.
+#[derive(Default)]
+pub struct Beside {
+    pub replicas: Option<Arc<dyn Replicas>>,
+    /// Who takes writes, if the node is a replica in a process of its own.
+    pub writer: Option<Writer>,
+}
+
+impl Beside {
+    pub fn replicas(replicas: Arc<dyn Replicas>) -> Beside {
+        Beside { replicas: Some(replicas), writer: None }
+    }
+}
+
 /// What every front end needs.
 pub struct Front<'a> {
     pub args: &'a DatabaseArgs,
@@ -81,7 +95,7 @@ impl Front<'_> {
         let nodes = serving.zip(listeners);
         let open = |(host, way_in): (&Arc<Host<P>>, _)| {
             let replicas = replicas(topology.region_of(host.id()));
-            self.open_one(host, topology, incarnation, way_in, replicas)
+            self.open_one(host, topology, incarnation, way_in, Beside { replicas, writer: None })
         };
         nodes.map(open).collect()
     }
@@ -98,7 +112,7 @@ impl Front<'_> {
         topology: &Arc<Topology>,
         incarnation: Incarnation,
         (threads, listener): (ConnectionThreads, TcpListener),
-        replicas: Option<Arc<dyn Replicas>>,
+        Beside { replicas, writer }: Beside,
     ) -> anyhow::Result<FrontEnd> {
         let address = listener.local_addr()?;
         let member = Member {
@@ -110,6 +124,7 @@ impl Front<'_> {
             incarnation,
             catalog: PublishedCatalog::of(host),
             replicas,
+            writer,
         };
         let query_threads = QueryThreadsPool::start()?;
         let config = GatewayConfig {

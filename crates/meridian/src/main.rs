@@ -44,6 +44,7 @@ Examples:
   meridian start --config meridian.toml            flags from a file: port = 26257
   meridian cluster init c                          files of three processes, one a region, on this machine
   meridian start --config c/us.toml                one of them
+  meridian replica add r1 --config c/us.toml       c/r1.toml, a read-only replica beside it
   psql -h 127.0.0.1 -p 26257 -U root meridian      talk to its first region
   meridian bench tpcc --load --url postgres://root@127.0.0.1:26257/meridian
   meridian bench vodka --tp postgres://root@127.0.0.1:26257/meridian --shrink 10 --tps 100";
@@ -58,6 +59,9 @@ enum Command {
     /// Make the files of a cluster of processes, or ask its nodes how they are
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Read-only replicas in processes of their own: make one's configuration, ask how they are, end one
+    #[command(subcommand)]
+    Replica(cluster::replica_commands::ReplicaCommand),
     /// Make certificates by which nodes trust each other
     #[command(subcommand)]
     Cert(cert::CertCommand),
@@ -129,6 +133,7 @@ fn run_command() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Start(args) => start::run(args),
         Command::Cluster(command) => cluster::run(command),
+        Command::Replica(command) => cluster::replica_commands::run(command),
         Command::Cert(command) => cert::run(command),
         Command::Drill(args) => drill::run(args),
         Command::Backup(command) => run_async(backup::run(command)),

@@ -10,7 +10,7 @@ use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::AccessMode;
 use base::txn::procedure::Procedures;
-use base::{NodeId, Time};
+use base::{NodeId, Rank, Time};
 use node::Node;
 use node::ReadPolicy;
 use node::durable::Durable;
@@ -19,6 +19,7 @@ use runtime::Host;
 use session::{Cluster, NotAtReplica, ReplicaCommand, ReplicaHealth};
 use std::path::Path;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 use txn::any::AnyEngine;
 
 pub type DatabaseNode = Node<AnyEngine>;
@@ -43,6 +44,8 @@ impl Served for Durable<DatabaseNode> {
 pub trait Replicas: Send + Sync {
     /// Reads rows at one of them.
     async fn read(&self, policy: ReadPolicy, read: &ReadRows) -> Result<(NodeId, Rows), NotAtReplica>;
+    /// Whether there are any, serving or not.
+    fn any(&self) -> bool;
     fn health(&self) -> Vec<ReplicaHealth>;
     /// Errors: 22023, no such replica.
     fn command(&self, node: NodeId, command: ReplicaCommand) -> SqlResult<()>;
@@ -59,7 +62,60 @@ pub struct Member<P: Served> {
     pub catalog: PublishedCatalog,
     /// Of its region.
     pub replicas: Option<Arc<dyn Replicas>>,
+    /// Who takes writes, if this node is a replica in a process of its own.
+    pub writer: Option<Writer>,
 }
+
+/// Who takes what a replica refuses.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    pub node: String,
+    /// A sentence for whoever tries to write.
+    pub hint: String,
+}
+
+impl Writer {
+    /// The node of a region, whose clients come in there.
+    pub fn of(replica: &str, node: &str, sql: &str) -> Writer {
+        let hint = format!("{replica} is a read-only replica; writes go to node {node}, at {sql}.");
+        Writer { node: node.to_string(), hint }
+    }
+
+    /// How a replica asks for what a session wants. Errors: 25006, it would be ordered.
+    fn at_replica(&self, request: Request) -> SqlResult<Request> {
+        match request {
+            Request::Submit(_) | Request::MoveHome { .. } | Request::LockRows(_) => {
+                let message = "cannot execute this at a read-only replica";
+                Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message).hint(&self.hint))
+            }
+            // Reads at a transaction's cut are answered here; others that come without a policy are for the writer.
+            Request::ReadRows(read) if read.at.is_none() => {
+                Ok(Request::ReadRowsUnder { policy: ReadPolicy::Primary, read })
+            }
+            request => Ok(request),
+        }
+    }
+    /// The longest that a replica waits for the rest of the cluster: what is here can be read without it.
+    fn patience(&self, request: &Request) -> Duration {
+        match request {
+            Request::ReadRows(_)
+            | Request::ReadRowsUnder { .. }
+            | Request::OpenSnapshot(_)
+            | Request::Call(_)
+            | Request::Pin { .. } => ANSWER_MAX,
+            _ => Duration::MAX,
+        }
+    }
+    fn is_silent(&self) -> SqlError {
+        let message = format!("node {} does not answer this replica", self.node);
+        SqlError::new(SqlState::CANNOT_CONNECT_NOW, message)
+            .detail("A strong read asks it how far its log is.")
+            .hint("SET meridian.read_policy = 'stale' reads rows as they are here, SET meridian.consistency = 'stale' columns.")
+    }
+}
+
+/// See [`Writer::patience`].
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Whether a request asks for something that has to be recorded before it is answered, and may be large.
 fn writes(request: &Request) -> bool {
@@ -112,7 +168,16 @@ impl<P: Served> Cluster for Member<P> {
         {
             return Err(disk_full(room.directory(), self.host.id()));
         }
-        self.host.request(request).await.map_err(|_| {
+        let answered = match &self.writer {
+            None => self.host.request(request).await,
+            Some(writer) => {
+                let request = writer.at_replica(request)?;
+                let patience = writer.patience(&request);
+                let asked = tokio::time::timeout(patience, self.host.request(request));
+                asked.await.map_err(|_| writer.is_silent())?
+            }
+        };
+        answered.map_err(|_| {
             if self.host.is_halted() {
                 return SqlError::new(SqlState::ADMIN_SHUTDOWN, "the region has been stopped")
                     .hint("Connect to another region.");
@@ -145,6 +210,9 @@ impl<P: Served> Cluster for Member<P> {
     fn now(&self) -> Time {
         self.host.now()
     }
+    fn is_complete_to(&self, rank: Rank) -> bool {
+        self.host.inspect(|served| served.node().is_complete_to(rank))
+    }
     fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
@@ -154,8 +222,11 @@ impl<P: Served> Cluster for Member<P> {
     fn copies_elsewhere(&self) -> usize {
         self.copies_elsewhere
     }
+    fn read_only(&self) -> Option<&str> {
+        self.writer.as_ref().map(|writer| writer.hint.as_str())
+    }
     fn has_replicas(&self) -> bool {
-        self.replicas.is_some()
+        self.replicas.as_ref().is_some_and(|replicas| replicas.any())
     }
     async fn read_at_replica(
         &self,

@@ -1,8 +1,12 @@
-//! The read-only replicas of a region, as its node's sessions reach them.
+//! The read-only replicas of a region, as its node's sessions reach them: those in this process here, those in processes of
+//! their own in [`remote`].
 //!
 //! IN: reads with a policy; commands of an administrator. OUT: rows, or why there are none: then the region's node answers.
 //! KEEPS: a replica that is drained or stands still gets no new reads; one that is restarted begins without its memory
 //! and catches up from a copy, while reads that it cannot answer go to the region's node.
+
+mod load;
+pub mod remote;
 
 use crate::member::{DatabaseNode, Replicas, Served};
 use async_trait::async_trait;
@@ -16,8 +20,10 @@ use runtime::{Host, LocalCluster};
 use session::{NotAtReplica, ReplicaCommand, ReplicaHealth};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::time::Duration;
+
+use load::Load;
 
 /// How a node behaves in a cluster that may have replicas.
 pub fn options(topology: &Topology, id: NodeId, options: Options) -> Options {
@@ -43,33 +49,17 @@ pub struct ReplicaSet<P: Served> {
     replicas: Vec<Replica<P>>,
     /// Where looking for the least loaded one begins, so that idle ones take turns.
     next: AtomicUsize,
-    /// A replica that knows nothing, in its how-manyth life.
-    make: Box<dyn Fn(NodeId, u32) -> P + Send + Sync>,
+    /// A replica that knows nothing, in its how-manyth life; `None`: of a process of its own.
+    make: Option<Box<dyn Fn(NodeId, u32) -> P + Send + Sync>>,
 }
 
 struct Replica<P: Served> {
     host: Arc<Host<P>>,
+    /// Of a process of its own.
+    name: Option<String>,
     is_drained: AtomicBool,
-    under_way: AtomicU64,
-    reads: AtomicU64,
-    fell_back: AtomicU64,
+    load: Load,
     lives: AtomicU32,
-}
-
-/// A read at a replica, for as long as it takes: its client may go away meanwhile.
-struct UnderWay<'a>(&'a AtomicU64);
-
-impl<'a> UnderWay<'a> {
-    fn begin(count: &'a AtomicU64) -> UnderWay<'a> {
-        count.fetch_add(1, Relaxed);
-        UnderWay(count)
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
 }
 
 impl ReplicaSet<DatabaseNode> {
@@ -81,10 +71,17 @@ impl ReplicaSet<DatabaseNode> {
     ) -> Option<Arc<dyn Replicas>> {
         let topology = cluster.topology();
         let hosts = cluster.hosts_of(region).filter(|host| topology.is_replica(host.id()));
-        let replicas: Vec<_> = hosts.cloned().map(Replica::new).collect();
-        let make = Box::new(move |id, life| make(id, life));
+        let replicas: Vec<_> = hosts.cloned().map(|host| Replica::new(host, None)).collect();
+        let make: Option<Box<dyn Fn(NodeId, u32) -> DatabaseNode + Send + Sync>> =
+            Some(Box::new(move |id, life| make(id, life)));
         let next = AtomicUsize::new(0);
         (!replicas.is_empty()).then(|| Arc::new(ReplicaSet { replicas, next, make }) as Arc<dyn Replicas>)
+    }
+
+    /// The replica that this process is, for its own sessions.
+    pub fn of_process(host: &Arc<Host<DatabaseNode>>, name: &str) -> Arc<dyn Replicas> {
+        let replicas = vec![Replica::new(host.clone(), Some(name.to_string()))];
+        Arc::new(ReplicaSet { replicas, next: AtomicUsize::new(0), make: None })
     }
 }
 
@@ -93,22 +90,23 @@ impl<P: Served> Replicas for ReplicaSet<P> {
     /// At the least loaded one.
     async fn read(&self, policy: ReadPolicy, read: &ReadRows) -> Result<(NodeId, Rows), NotAtReplica> {
         let replica = self.least_loaded().ok_or(NotAtReplica::NoneServes)?;
-        let _under_way = UnderWay::begin(&replica.under_way);
+        let _under_way = replica.load.begin();
         let request = Request::ReadRowsUnder { policy, read: read.clone() };
         let id = replica.host.id();
         let why = match tokio::time::timeout(SILENCE_MAX, replica.host.request(request)).await {
             Ok(Ok(Reply::Rows(Ok(rows)))) => {
-                // Whom it asked it has asked for the rows, except where each read asks a question of its own.
-                let is_own = rows.asked.is_empty() || policy == ReadPolicy::ReadWait;
-                let count = if is_own { &replica.reads } else { &replica.fell_back };
-                count.fetch_add(1, Relaxed);
+                replica.load.answered(policy, &rows);
                 return Ok((id, rows));
             }
             Ok(Ok(Reply::Rows(Err(error)))) => NotAtReplica::Refused(id, error),
             Ok(Ok(_)) | Ok(Err(_)) | Err(_) => NotAtReplica::Lost(id),
         };
-        replica.fell_back.fetch_add(1, Relaxed);
+        replica.load.fell_back();
         Err(why)
+    }
+
+    fn any(&self) -> bool {
+        true
     }
 
     fn health(&self) -> Vec<ReplicaHealth> {
@@ -128,9 +126,10 @@ impl<P: Served> Replicas for ReplicaSet<P> {
             ReplicaCommand::Pause => host.halt(),
             ReplicaCommand::Resume => host.resume(),
             ReplicaCommand::Restart => {
+                let Some(make) = &self.make else { return Err(remote::is_a_process("restart")) };
                 host.halt();
                 let life = replica.lives.fetch_add(1, Relaxed) + 1;
-                host.begin_again((self.make)(node, life));
+                host.begin_again(make(node, life));
             }
         }
         Ok(())
@@ -142,20 +141,14 @@ impl<P: Served> ReplicaSet<P> {
         let first = self.next.fetch_add(1, Relaxed);
         let in_turn = (0..self.replicas.len()).map(|nth| &self.replicas[(first + nth) % self.replicas.len()]);
         let serving = in_turn.filter(|replica| replica.state_of_host() == "serving");
-        serving.min_by_key(|replica| replica.under_way.load(Relaxed))
+        serving.min_by_key(|replica| replica.load.under_way())
     }
 }
 
 impl<P: Served> Replica<P> {
-    fn new(host: Arc<Host<P>>) -> Replica<P> {
-        Replica {
-            host,
-            is_drained: AtomicBool::new(false),
-            under_way: AtomicU64::new(0),
-            reads: AtomicU64::new(0),
-            fell_back: AtomicU64::new(0),
-            lives: AtomicU32::new(1),
-        }
+    fn new(host: Arc<Host<P>>, name: Option<String>) -> Replica<P> {
+        let (is_drained, load, lives) = (AtomicBool::new(false), Load::default(), AtomicU32::new(1));
+        Replica { host, name, is_drained, load, lives }
     }
 
     fn state_of_host(&self) -> &'static str {
@@ -173,15 +166,9 @@ impl<P: Served> Replica<P> {
         let is_up = state == "serving" || state == "drained";
         let now = self.host.now();
         ReplicaHealth {
-            node: self.host.id(),
             state: if state == "serving" && report.complete.is_none() { "copying" } else { state },
             behind_ns: report.complete.filter(|_| is_up).map(|complete| now.since(complete.time())),
-            rows: report.rows,
-            reads: self.reads.load(Relaxed),
-            fell_back: self.fell_back.load(Relaxed),
-            under_way: self.under_way.load(Relaxed),
-            fetches: report.fetches_sent,
-            fetches_loaded: report.fetches_loaded,
+            ..self.load.health(self.host.id(), self.name.clone(), &report)
         }
     }
 }

@@ -23,9 +23,20 @@ pub struct StartArgs {
 pub fn run(args: StartArgs) -> anyhow::Result<()> {
     if !args.cluster.nodes.is_empty() {
         if args.database.copies.replicas > 0 {
-            bail!("--replicas is for regions in one process; it does not go with --nodes yet");
+            bail!(
+                "--replicas is for regions in one process; with --nodes each replica is a process: meridian replica add \
+                 makes its configuration"
+            );
         }
         let plan = args.cluster.plan(&args.database)?;
+        if plan.replica.is_some() {
+            if args.data.data.is_some() {
+                bail!(
+                    "--data: a replica keeps nothing on disk, it takes a copy from its region's node; leave it out"
+                );
+            }
+            return crate::run_async(async move { cluster::replica::run(plan, &args.security).await });
+        }
         return crate::run_async(async move { cluster::node::run(plan, &args.data, &args.security).await });
     }
     if let Some(flag) = args.cluster.given_without_nodes() {

@@ -115,14 +115,14 @@ impl Pair {
         self.timed(|p| &mut p.steps, 0, |p| pass(&mut p.writer, until));
         let mut next = None;
         for (to, message) in std::mem::take(&mut self.writer.sent) {
-            let Message::Stream { partition, generation, collected, first, items } = message else {
+            let Message::Stream { partition, generation, life, collected, first, items } = message else {
                 continue;
             };
             assert_eq!(to.len(), usize::from(self.readers), "one message for all");
             next = Some(first + items.len() as u64);
             self.whole_bytes += items.iter().map(whole_len).sum::<usize>() as u64;
             let message: <OneNode as Process>::Message =
-                Message::Stream { partition, generation, collected, first, items };
+                Message::Stream { partition, generation, life, collected, first, items };
             let bytes = self.timed(|p| &mut p.encode, 0, |_| codec::encode(&message));
             self.encode.count += bytes.len() as u64;
             self.bytes += bytes.len() as u64;

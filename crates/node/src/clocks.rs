@@ -97,7 +97,9 @@ pub enum Verdict {
 impl ClockMonitor {
     /// `None` where nobody's clock matters, or there is nobody to compare with.
     pub fn new(topology: &Topology, me: NodeId, options: ClockOptions) -> Option<ClockMonitor> {
-        let mut others: Vec<NodeId> = topology.node_ids().filter(|node| *node != me).collect();
+        // Replicas come and go, and promise nothing by their clocks.
+        let others = topology.node_ids().filter(|node| *node != me && !topology.is_replica(*node));
+        let mut others: Vec<NodeId> = others.collect();
         others.sort_by_key(|node| (topology.one_way_ns(me, *node), *node));
         let region = |node: &NodeId| -> RegionId { topology.region_of(*node) };
         let far = others.iter().skip(NEAR).find(|node| region(node) != topology.region_of(me)).copied();

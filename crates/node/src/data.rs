@@ -94,23 +94,28 @@ impl Data {
     /// The catalog as of the last change executed here. A change takes part in every partition, so any
     /// of them will do.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.stores.values().next().map_or_else(Arc::default, |store| store.catalog().clone())
+        self.any_store().map_or_else(Arc::default, |store| store.catalog().clone())
+    }
+
+    /// Of a partition of this node, or else of one that it follows: a change of the catalog takes part in all.
+    fn any_store(&self) -> Option<&Store> {
+        self.stores.values().next().or_else(|| self.replicas.any_store())
     }
 
     /// The rank of the last change of these tables in [`Data::catalog`], if it is above this one.
     pub fn changed_above(&self, rank: Rank, is_wanted: impl Fn(TableId) -> bool) -> Option<Rank> {
-        let store = self.stores.values().next().or_else(|| self.replicas.any_store());
-        store.and_then(|store| store.changed_above(rank, is_wanted))
+        self.any_store().and_then(|store| store.changed_above(rank, is_wanted))
     }
 
     /// Whether the catalog is still this one.
     pub fn has_catalog(&self, known: &Arc<Catalog>) -> bool {
-        self.stores.values().next().is_none_or(|store| Arc::ptr_eq(store.catalog(), known))
+        self.any_store().is_none_or(|store| Arc::ptr_eq(store.catalog(), known))
     }
 
     /// Rows of a table that are here, as of now.
     pub fn row_count(&self, table: TableId) -> u64 {
-        self.stores.values().map(|store| store.row_count(table)).sum()
+        let followed = self.replicas.partitions().filter_map(|partition| self.replicas.store(partition));
+        self.stores.values().chain(followed).map(|store| store.row_count(table)).sum()
     }
 
     /// Whether rows that transactions write are noted from now on.

@@ -28,6 +28,10 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct QuestionId(pub u64);
 
+/// Tells a node's lives apart, by when they began: after a restart what did not conflict may have another order in its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Life(pub Time);
+
 /// Between two nodes. `M` is the engine's own language.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message<M> {
@@ -42,6 +46,8 @@ pub enum Message<M> {
     Told {
         question: QuestionId,
         partition: PartitionId,
+        /// Of the sender: positions in its log mean nothing in an earlier one's.
+        life: Life,
         waited_ns: u64,
         answer: Result<AnswerBody, SqlError>,
     },
@@ -49,6 +55,8 @@ pub enum Message<M> {
     Stream {
         partition: PartitionId,
         generation: u32,
+        /// Of the sender.
+        life: Life,
         /// The sender has collected up to here: what the items say of dependencies, they say of those above it.
         collected: Rank,
         first: u64,

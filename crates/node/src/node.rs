@@ -44,7 +44,7 @@ use crate::data::Data;
 use crate::durable::Replicable;
 use crate::gateway::Gateway;
 use crate::locks::RemoteLocks;
-use crate::message::{AnswerBody, Message, Question, QuestionId, ScanRequest, Scanned, Timer};
+use crate::message::{AnswerBody, Life, Message, Question, QuestionId, ScanRequest, Scanned, Timer};
 use crate::questions::Questions;
 use crate::read::goal::Goal;
 use crate::read::under_way::Reads;
@@ -329,6 +329,7 @@ impl<E: Engine> Process for Node<E> {
         match event {
             Event::Start => {
                 self.questions.begin(now);
+                self.data.replicas.trackers.board.begin(now);
                 self.tell_floor();
                 self.begin_ordering(now, out);
                 self.begin_streams(now, out);
@@ -342,11 +343,13 @@ impl<E: Engine> Process for Node<E> {
                 Message::Ask { question, partition, what } => {
                     self.serve(now, from, question, partition, what, out)
                 }
-                Message::Told { question, partition, waited_ns, answer } => {
-                    self.told(now, question, partition, waited_ns, answer, out)
+                Message::Told { question, partition, life, waited_ns, answer } => {
+                    if !self.is_ahead_of_stream(partition, life, &answer) {
+                        self.told(now, question, partition, waited_ns, answer, out)
+                    }
                 }
-                Message::Stream { partition, generation, collected, first, items } => {
-                    self.receive_stream(now, partition, (generation, collected), first, items, out)
+                Message::Stream { partition, generation, life, collected, first, items } => {
+                    self.receive_stream(now, partition, (generation, life, collected), first, items, out)
                 }
                 Message::Scan { scan, what } => self.on_scan(now, from, scan, what, out),
                 Message::Scanned { scan, what } => self.on_scanned(now, from, scan, what, out),

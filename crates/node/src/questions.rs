@@ -1,6 +1,6 @@
 //! Questions of readers: those this node has asked, and those it is answering.
 
-use crate::message::{Question, QuestionId};
+use crate::message::{Life, Question, QuestionId};
 use crate::read::ReadId;
 use crate::request::PinId;
 use base::order::CloseTicket;
@@ -66,6 +66,7 @@ pub struct LongRead {
 #[derive(Default)]
 pub struct Questions {
     next: u64,
+    life: Life,
     pub asked: BTreeMap<QuestionId, Asked>,
     pub serving: BTreeMap<CloseTicket, Serving>,
     /// Other nodes that were asked on behalf of a request.
@@ -96,6 +97,11 @@ impl Questions {
     /// each µs.
     pub fn begin(&mut self, now: Time) {
         self.next = self.next.max(now.0 / US);
+        self.life = Life(now);
+    }
+    /// The node's.
+    pub fn life(&self) -> Life {
+        self.life
     }
     pub fn next_question(&mut self) -> QuestionId {
         self.next += 1;

@@ -1,5 +1,6 @@
 //! What a local client may ask of a node, and what it is told. Replies stay inside the process that hosts
-//! the node; a durable node writes requests to its log ([`crate::durable`]).
+//! the node, but for rows that a replica in another process has read; a durable node writes requests to its log
+//! ([`crate::durable`]).
 
 use crate::clocks::PeerClock;
 use crate::locks::{LockEvent, LockOwner, RowName, WishName};
@@ -164,7 +165,7 @@ pub struct Submitted {
 }
 
 /// Rows per [`RowRead`], in key order (or its reverse).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rows {
     pub at: Rank,
     pub reads: Vec<Vec<(Key, Row)>>,
@@ -204,7 +205,7 @@ pub struct Source {
 }
 
 /// How a node's replicas of rows are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicaReport {
     /// Everything at or below it is applied; `None`: a copy is arriving.
     pub complete: Option<Rank>,

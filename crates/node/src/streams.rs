@@ -156,6 +156,12 @@ impl Outgoing {
         self.subscribers.values_mut().for_each(|s| s.heard_at = now);
     }
 
+    /// Nothing is kept for these before they are heard; then they get a copy.
+    pub fn await_later(&mut self, is_later: impl Fn(NodeId) -> bool) {
+        let later = self.subscribers.iter_mut().filter(|(node, _)| is_later(**node));
+        later.for_each(|(_, subscriber)| subscriber.lapsed = true);
+    }
+
     /// The partition's log goes on behind a copy: whoever follows it needs one too.
     pub fn begin_anew(&mut self) {
         assert!(self.items.is_empty(), "nothing was streamed before the copy");

@@ -54,10 +54,14 @@ impl Gateway {
     pub fn new(cluster: Arc<dyn Cluster>, config: GatewayConfig) -> Arc<Gateway> {
         // Counting on from the clock keeps names of a gateway's next life apart from this one's.
         let start_us = (cluster.now().0 / base::time::US) as i64;
-        let generators = Generators::new(cluster.node(), cluster.topology().nodes.len(), start_us);
+        // Replicas hand out nothing, and their number may change.
+        let topology = cluster.topology();
+        let nodes = topology.node_ids().filter(|node| !topology.is_replica(*node)).count();
         let clock = cluster.clone();
-        let generators =
-            generators.kept_in(config.kept_counts).with_clock(Arc::new(move || now_us(clock.as_ref())));
+        let generators = Generators::new(cluster.node(), nodes, start_us)
+            .kept_in(config.kept_counts)
+            .closed(cluster.read_only().map(String::from))
+            .with_clock(Arc::new(move || now_us(clock.as_ref())));
         let node = Arc::new(NodeContext::new(cluster.clone(), config.query_threads_pool, generators));
         let analytics = Analytics::new(node.clone(), config.query_threads, config.query_memory_bytes);
         Arc::new(Gateway {

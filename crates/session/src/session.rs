@@ -42,6 +42,7 @@ mod timeouts;
 mod transaction;
 mod turns;
 mod utility;
+mod waits;
 mod write;
 
 pub use prepared::{OTHER_RESULT_TYPE, Prepared};
@@ -210,6 +211,7 @@ impl Session {
         match plan {
             Plan::Constant(projection) => self.run_constant(projection, parameters),
             Plan::SetConfig(plan) => self.run_set_config(plan, parameters),
+            Plan::WaitFor(plan) => Box::pin(self.run_wait_for(plan, parameters)).await,
             Plan::SetValue(plan) => Box::pin(self.run_set_value(plan, parameters)).await,
             Plan::OwnFunctions(plan) => Box::pin(self.run_own_functions(plan, parameters)).await,
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,

@@ -15,6 +15,8 @@ pub struct Generators {
     /// Nodes of the cluster.
     nodes: usize,
     next_row_id: AtomicI64,
+    /// Why no values of sequences are handed out here.
+    closed: Option<String>,
     /// By sequence, and how often it was moved.
     sequences: Mutex<BTreeMap<(TableId, u32), Given>>,
     /// `None`: this life's data end with it, and values begin again with the next.
@@ -52,7 +54,13 @@ impl Generators {
     /// as it makes less than one row per µs.
     pub fn new(node: NodeId, nodes: usize, start_us: i64) -> Generators {
         let next_row_id = AtomicI64::new(start_us);
-        Generators { node, nodes, next_row_id, sequences: Mutex::default(), kept: None, clock: None }
+        let (closed, kept, clock) = (None, None, None);
+        Generators { node, nodes, next_row_id, closed, sequences: Mutex::default(), kept, clock }
+    }
+
+    /// At a read-only replica, which has no turn: no value of a sequence is handed out, for this reason.
+    pub fn closed(self, why: Option<String>) -> Generators {
+        Generators { closed: why, ..self }
     }
 
     /// Sequences go on where earlier lives ended.
@@ -115,8 +123,12 @@ impl Generators {
     /// The next value of a sequence. Gateways take turns in blocks that follow from the node's
     /// number, so that nothing has to be agreed on; values are unique but not in order across nodes.
     ///
-    /// Errors: 2200H at the sequence's end; those of keeping the count.
+    /// Errors: 2200H at the sequence's end; 25006 at a replica; those of keeping the count.
     pub fn next_value(&self, sequence: &Sequence) -> Result<i64, SqlError> {
+        if let Some(why) = &self.closed {
+            let message = "cannot execute nextval() at a read-only replica";
+            return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message).hint(why));
+        }
         let mut sequences = self.sequences.lock().expect("no panic while counting");
         let name = name_of(sequence);
         let given = sequences.entry(name).or_insert_with(|| {

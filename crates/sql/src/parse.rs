@@ -13,6 +13,7 @@ mod overriding;
 mod roles;
 mod sequences;
 mod spellings;
+mod waits;
 
 pub use chains::balanced;
 pub use comments::constraint_of;
@@ -31,6 +32,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
+pub use waits::WAIT_FOR;
+
 /// Stands in a FETCH for MOVE, which the parser does not know.
 pub const MOVE: &str = "meridian move";
 
@@ -48,13 +51,12 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     if tokens.iter().all(|t| blank(&t.token)) {
         return Ok(Vec::new());
     }
-    refuse_wait(&tokens)?;
     complexity::check(&tokens)?;
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
-    let tokens = sequences::known(tokens);
+    let tokens = waits::known(sequences::known(tokens))?;
     let tokens = groups::enclosed(tokens);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
@@ -71,23 +73,6 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     statements.iter().try_for_each(refuse_wrapped)?;
     statements.iter_mut().for_each(chains::balance);
     Ok(statements)
-}
-
-/// Errors: 0A000 for `WAIT FOR …`, which the parser does not know.
-fn refuse_wait(tokens: &[TokenWithSpan]) -> SqlResult<()> {
-    let is_word = |t: &TokenWithSpan, word: &str| match &t.token {
-        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
-        _ => false,
-    };
-    let mut words = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    match (words.next(), words.next()) {
-        (Some(first), Some(second)) if is_word(first, "wait") && is_word(second, "for") => {
-            Err(SqlError::unsupported("WAIT FOR")
-                .detail("Positions of a log mean nothing to clients here; a session's token names what it has seen.")
-                .hint("SET meridian.token = '…', as SHOW meridian.token printed it: reads of this session come after it."))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Whether EXPLAIN and PREPARE are about statements that they are for. Errors: 42601.

@@ -144,9 +144,11 @@ impl ScalarUDFImpl for CatalogFunction {
             }
             DataType::Boolean => {
                 let visible = self.name.ends_with("_is_visible");
+                let is_replica = || self.asked.analytics.node.cluster.read_only().is_some();
+                let follows = self.name == "pg_is_in_recovery" && is_replica();
                 Arc::new(
                     (0..rows)
-                        .map(|row| Some(visible && self.is_visible(&arrays, row)))
+                        .map(|row| Some(follows || visible && self.is_visible(&arrays, row)))
                         .collect::<BooleanArray>(),
                 )
             }

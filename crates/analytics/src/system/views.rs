@@ -379,6 +379,7 @@ fn replicas(context: &Context<'_>) -> Made {
     let region = |r: RegionId| topology.region_name(r).to_string();
     let mut made = Made::new(&[
         ("node", INT),
+        ("name", TEXT),
         ("region", TEXT),
         ("state", TEXT),
         ("behind_ms", DataType::Double),
@@ -393,6 +394,7 @@ fn replicas(context: &Context<'_>) -> Made {
     for replica in context.cluster().replicas() {
         made.rows.push(vec![
             Datum::Int(i64::from(replica.node.0)),
+            replica.name.map_or(Datum::Null, text),
             text(region(topology.region_of(replica.node))),
             text(replica.state),
             replica.behind_ns.map_or(Datum::Null, ms),

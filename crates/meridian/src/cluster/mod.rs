@@ -1,7 +1,7 @@
 //! A cluster of processes: each runs one node, over TCP.
 //!
 //! [`plan`] reads what is configured and refuses what contradicts itself, [`node`] runs a node, [`probes`] answers
-//! health checks, [`status`] tells an operator how nodes are, [`orders`] ends a node or replaces a lost directory, [`init`]
+//! health checks, [`replica`] runs a read-only replica, [`replica_commands`] makes one's configuration and ends it, [`status`] tells an operator how nodes are, [`orders`] ends a node or replaces a lost directory, [`init`]
 //! makes the files of a new cluster.
 
 pub mod init;
@@ -11,6 +11,8 @@ mod orders;
 pub mod plan;
 mod ports;
 pub mod probes;
+pub mod replica;
+pub mod replica_commands;
 pub mod status;
 
 use clap::Subcommand;

@@ -8,12 +8,13 @@
 
 use super::plan::Plan;
 use super::probes::{self, Checks};
-use super::status::{NodeStatus, PeerTold};
+use super::status::{NodeStatus, PeerTold, ReplicaTold};
 use crate::connection_threads::ConnectionThreads;
 use crate::database::{self, DataArgs, IDLE_NS, QUIET_IDLE_NS, Refusals};
 use crate::directory;
-use crate::front_end::{self, Front, FrontEnd};
+use crate::front_end::{self, Beside, Front, FrontEnd};
 use crate::member::Served;
+use crate::replicas::{self, remote::RemoteReplicas};
 use crate::security::{self, SecurityArgs};
 use anyhow::{Context, anyhow, bail};
 use base::NodeId;
@@ -21,7 +22,7 @@ use base::topology::Topology;
 use node::clocks::ClockOptions;
 use node::request::{RegionState, Request};
 use node::{Node, Options};
-use runtime::tcp::{Hello, Life, Lives, Network, Purpose, TcpLinks, TcpOptions};
+use runtime::tcp::{Life, Lives, Network, TcpLinks, TcpOptions};
 use runtime::{Clock, DataDir, Host};
 use server::auth::Authenticator;
 use session::OldVersions;
@@ -66,6 +67,8 @@ struct Running<P: Served> {
     plan: Plan,
     host: Arc<Host<P>>,
     links: Arc<TcpLinks>,
+    /// Of its region, in processes of their own.
+    replicas: Arc<RemoteReplicas>,
     phase: Mutex<Phase>,
     /// Told once when the node is to drain.
     drains: Notify,
@@ -125,7 +128,9 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
     let node = |life, options| {
         // A message may take no time at all, so clocks are compared without a least delay.
         let clocks = Some(ClockOptions::default());
-        let options = Options { incarnation: plan.incarnation(), clocks, ..options };
+        let options =
+            Options { incarnation: plan.incarnation(), clocks, replicas_come_later: true, ..options };
+        let options = replicas::options(&topology, me, options);
         let engine = make_engine(topology.clone(), me, life, engine.clone());
         Node::new(me, topology.clone(), procedures.clone(), engine, options)
     };
@@ -292,7 +297,14 @@ async fn serve<P: Served>(
         data: Some(&data),
     };
     let way_in = (threads, listener);
-    let front_end = front.open_one(&running.host, &plan.topology, plan.incarnation(), way_in, None)?;
+    let replicas = running.replicas.clone();
+    let front_end = front.open_one(
+        &running.host,
+        &plan.topology,
+        plan.incarnation(),
+        way_in,
+        Beside::replicas(replicas),
+    )?;
     let limits = OldVersions {
         bytes_max: plan.database.old_versions_mib << 20,
         age_max: Duration::from_secs(plan.database.old_versions_age),
@@ -309,6 +321,13 @@ async fn serve<P: Served>(
     }
     running.enters(Phase::Serving);
     running.announce(&front_end);
+    let drained = running.replicas.clone();
+    running.links.drain_replica_when_told(move |name| drained.drain(name));
+    running.links.tell_replicas(plan.no_replicas.clone().map_or_else(
+        || Ok(front_end.address.to_string()),
+        |why| Err(format!("0A000: this cluster has no replicas: {why}")),
+    ));
+    tasks.spawn(running.replicas.clone().watch());
     let mut refusals = Refusals::default();
     loop {
         tokio::select! {
@@ -331,27 +350,22 @@ impl<P: Served> Running<P> {
             starts,
             process: base::hash::digest(&(host.now().0, std::process::id())),
         };
-        let settings = plan.settings.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-        let hello = Hello {
-            purpose: Purpose::Messages,
-            cluster: plan.cluster.clone(),
-            node: plan.me,
-            name: plan.name().to_string(),
-            settings,
-            topology_digest: plan.topology_digest(),
-            life,
-            program: env!("CARGO_PKG_VERSION").to_string(),
-        };
-        let links = TcpLinks::new(TcpOptions {
-            hello,
+        let (places, own_places) = plan.places();
+        let links = Arc::new(TcpLinks::new(TcpOptions {
+            hello: plan.hello(plan.me, plan.name(), life),
             nodes: plan.nodes.clone(),
+            places,
+            own_places,
             security: plan.security.clone(),
             lives,
-        });
+        }));
+        let clock = host.clone();
+        let replicas = RemoteReplicas::new(links.clone(), move || clock.now());
         Running {
             plan,
             host,
-            links: Arc::new(links),
+            links,
+            replicas,
             phase: Mutex::new(Phase::Replaying),
             drains: Notify::new(),
             sql,
@@ -451,6 +465,7 @@ impl<P: Served> Running<P> {
             up_s: self.began.elapsed().as_secs(),
             regions: regions.iter().map(region).collect(),
             peers: self.links.peers().into_iter().map(PeerTold::from).collect(),
+            replicas: self.replicas.told().into_iter().map(ReplicaTold::from).collect(),
         }
     }
 }

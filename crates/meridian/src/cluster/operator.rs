@@ -94,6 +94,7 @@ impl Operator {
             topology_digest: 0,
             life: Life { directory: 0, starts: 0, process: 0 },
             program: env!("CARGO_PKG_VERSION").to_string(),
+            about: String::new(),
         };
         Ok(Operator { security: cluster.security(&owner)?, nodes: cluster.nodes, hello, reach })
     }

@@ -31,7 +31,11 @@ pub struct RefusedArgs {
     pub rest: Vec<String>,
 }
 
-async fn order(operator: &Operator, to: &(String, String), hello: &Hello) -> anyhow::Result<(u64, Answered)> {
+pub async fn order(
+    operator: &Operator,
+    to: &(String, String),
+    hello: &Hello,
+) -> anyhow::Result<(u64, Answered)> {
     let (name, address) = to;
     let said = |why: String| anyhow!("node {name} at {address}: {why}");
     let answered = ask(&operator.security, name, address, hello).await.map_err(said)?;

@@ -2,7 +2,7 @@
 //!
 //! KEEPS: what has to be the same at all nodes is in [`Plan::settings`]; nodes compare it when they meet.
 
-use crate::database::DatabaseArgs;
+use crate::database::{Columns, DatabaseArgs};
 use crate::directory::settings;
 use anyhow::{Context, anyhow, bail};
 use base::NodeId;
@@ -10,7 +10,7 @@ use base::cut::Incarnation;
 use base::time::{MS, US};
 use base::topology::Topology;
 use base::wan::Wan;
-use runtime::tcp::{Owner, Security, Tls};
+use runtime::tcp::{Hello, Life, Owner, Purpose, Security, Tls};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +25,9 @@ pub struct ClusterArgs {
     /// The node of --nodes that this process runs
     #[arg(long, env = "MERIDIAN_NODE", value_name = "NAME")]
     pub node: Option<String>,
+    /// Run a read-only replica of this name beside --node, which another process runs (meridian replica add)
+    #[arg(long, env = "MERIDIAN_REPLICA", value_name = "NAME")]
+    pub replica: Option<String>,
     /// Identity of the cluster, the same at all nodes and for ever
     #[arg(long, env = "MERIDIAN_CLUSTER", value_name = "ID")]
     pub cluster: Option<String>,
@@ -77,6 +80,30 @@ fn distance(text: &str) -> Result<Distance, String> {
     Ok(Distance { between, round_trip_ns: (ms * MS as f64) as u64 })
 }
 
+/// Read-only replicas of a region that processes can run. Every node's topology has numbers for them.
+const PLACES: u16 = 8;
+
+/// Why replicas in processes of their own cannot join a cluster; `None`: they can.
+fn no_replicas(database: &DatabaseArgs, topology: &Topology) -> anyhow::Result<Option<String>> {
+    let engine = database.engine()?;
+    let why = match () {
+        () if engine.name() == "geogauss" => "with engine geogauss every node executes",
+        () if !engine.options().recorded().keeps_records() => {
+            "its engine's node keeps its inputs, and replicas need one that keeps records (caerus, slog, calvin)"
+        }
+        () if database.copies.columns == Columns::Own => {
+            "with --columns own a replica would be taken for a reader of columns"
+        }
+        () if topology.unbounded_clocks => "with --clocks unbounded every read would go to the region's node",
+        () if topology.clock_bound_ns == 0 => {
+            "--clock-bound 0 says that all nodes share one clock, and a replica's process has its own; make the cluster \
+             with the bound that the machines' clocks keep, e.g. 1ms"
+        }
+        () => return Ok(None),
+    };
+    Ok(Some(why.to_string()))
+}
+
 /// Between two nodes of one region, if nobody says otherwise.
 const INSIDE_NS: u64 = 500 * US;
 
@@ -86,6 +113,10 @@ pub struct Plan {
     pub database: DatabaseArgs,
     pub cluster: String,
     pub me: NodeId,
+    /// The replica that this process runs; `me` is its region's node then, which another one runs.
+    pub replica: Option<String>,
+    /// Why no replicas can join this cluster, if so.
+    pub no_replicas: Option<String>,
     /// Name and address of each node, by number.
     pub nodes: Vec<(String, String)>,
     pub listen_nodes: Option<SocketAddr>,
@@ -101,6 +132,7 @@ impl ClusterArgs {
     pub fn given_without_nodes(&self) -> Option<&'static str> {
         let given = [
             ("--node", self.node.is_some()),
+            ("--replica", self.replica.is_some()),
             ("--cluster", self.cluster.is_some()),
             ("--listen-nodes", self.listen_nodes.is_some()),
             ("--certs", self.certs.is_some()),
@@ -129,13 +161,26 @@ impl ClusterArgs {
         let wan = self.wan(&names, database)?;
         let mut database = database.clone();
         database.wan = wan;
-        let topology = database.topology()?;
+        let mut topology = database.topology()?;
         if names.len() > 1 && topology.clock_bound_ns == 0 && !topology.unbounded_clocks {
             bail!(
                 "--clock-bound 0 says that all nodes share one clock, and processes do not; give the bound that the \
                  machines' clocks keep, e.g. --clock-bound 5ms, or --clocks unbounded"
             );
         }
+        let no_replicas = no_replicas(&database, &topology)?;
+        match (&no_replicas, &self.replica) {
+            (Some(why), Some(name)) => bail!("0A000: --replica {name}: {why}"),
+            (Some(_), None) => {}
+            (None, _) => topology = topology.with_replicas(PLACES),
+        }
+        let owner = match &self.replica {
+            None => Owner::Node(name.to_string()),
+            Some(replica) => {
+                Owner::check_name(replica).map_err(|why| anyhow!("--replica: {why}"))?;
+                Owner::Replica(replica.clone())
+            }
+        };
         let mut settings = settings(&database)?;
         settings.push(("--nodes", names.join(",")));
         settings.push(("--distances", told(&database.wan)));
@@ -143,10 +188,12 @@ impl ClusterArgs {
             database,
             cluster,
             me: NodeId(me as u16),
+            replica: self.replica.clone(),
+            no_replicas,
             nodes: self.nodes.clone(),
             listen_nodes: self.listen_nodes,
             http: self.http,
-            security: self.security(&Owner::Node(name.to_string()))?,
+            security: self.security(&owner)?,
             topology: Arc::new(topology),
             settings,
         })
@@ -239,6 +286,28 @@ impl Plan {
     }
     pub fn topology_digest(&self) -> u64 {
         base::hash::digest(&base::codec::encode(&*self.topology)[..])
+    }
+    /// Numbers for replicas behind those of nodes, and those in this node's region.
+    pub fn places(&self) -> (usize, Vec<NodeId>) {
+        let (topology, region) = (&self.topology, self.topology.region_of(self.me));
+        let places = topology.node_ids().filter(|node| topology.is_replica(*node));
+        let own = places.filter(|node| topology.region_of(*node) == region).collect();
+        (topology.nodes.len() - self.nodes.len(), own)
+    }
+    /// What this process says of itself to others.
+    pub fn hello(&self, node: NodeId, name: &str, life: Life) -> Hello {
+        let settings = self.settings.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        Hello {
+            purpose: Purpose::Messages,
+            cluster: self.cluster.clone(),
+            node,
+            name: name.to_string(),
+            settings,
+            topology_digest: self.topology_digest(),
+            life,
+            program: env!("CARGO_PKG_VERSION").to_string(),
+            about: String::new(),
+        }
     }
     /// Where to listen for other nodes.
     pub fn node_listener(&self) -> anyhow::Result<SocketAddr> {

@@ -5,6 +5,7 @@ use anyhow::bail;
 use runtime::tcp::ask::ask;
 use runtime::tcp::{PeerStatus, Purpose};
 use serde::{Deserialize, Serialize};
+use session::ReplicaHealth;
 
 /// What a node tells of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,6 +23,39 @@ pub struct NodeStatus {
     /// Each region's state, as far as this node can tell.
     pub regions: Vec<(String, String)>,
     pub peers: Vec<PeerTold>,
+    /// Of its region, in processes of their own.
+    pub replicas: Vec<ReplicaTold>,
+}
+
+/// A replica as its region's node sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReplicaTold {
+    pub node: u16,
+    pub name: String,
+    pub state: String,
+    /// Where clients reach it; nothing while they do not.
+    pub sql: String,
+    pub behind_ms: Option<f64>,
+    pub rows: u64,
+    pub reads: u64,
+    pub fell_back: u64,
+    pub under_way: u64,
+}
+
+impl From<(ReplicaHealth, String)> for ReplicaTold {
+    fn from((health, sql): (ReplicaHealth, String)) -> ReplicaTold {
+        ReplicaTold {
+            node: health.node.0,
+            name: health.name.unwrap_or_default(),
+            state: health.state.to_string(),
+            sql,
+            behind_ms: health.behind_ns.map(|ns| ns as f64 / 1e6),
+            rows: health.rows,
+            reads: health.reads,
+            fell_back: health.fell_back,
+            under_way: health.under_way,
+        }
+    }
 }
 
 /// A node's way to another one.
@@ -74,15 +108,17 @@ struct Asked {
     error: Option<String>,
 }
 
+/// What a node tells of itself. Errors: it does not answer, or refuses.
+pub async fn ask_status(operator: &Operator, node: &str, address: &str) -> Result<NodeStatus, String> {
+    let answered = ask(&operator.security, node, address, &operator.hello(Purpose::Status)).await?;
+    serde_json::from_slice(&answered.bytes).map_err(|error| format!("its answer: {error}"))
+}
+
 pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let operator = Operator::new(&args.operator)?;
     let mut all = Vec::new();
     for (node, address) in &operator.nodes {
-        let answer = ask(&operator.security, node, address, &operator.hello(Purpose::Status)).await;
-        let status = answer.and_then(|answered| {
-            serde_json::from_slice::<NodeStatus>(&answered.bytes)
-                .map_err(|error| format!("its answer: {error}"))
-        });
+        let status = ask_status(&operator, node, address).await;
         let (status, error) = match status {
             Ok(status) => (Some(status), None),
             Err(error) => (None, Some(error)),

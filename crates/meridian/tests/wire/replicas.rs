@@ -130,7 +130,9 @@ async fn a_session_says_how_it_reads_and_is_told_who_answered() {
     let (state, message) = failure(&root, "SET meridian.read_policy = 'commit_wait'").await;
     assert_eq!((state.as_str(), message.as_str()), ("0A000", "read policy commit_wait is not supported"));
     assert_eq!(failure(&root, "SET meridian.read_policy = 'fresh'").await.0, "22023");
-    assert_eq!(failure(&root, "WAIT FOR LSN '0/1'").await.0, "0A000");
+    let token = value(&root, "SHOW meridian.token").await;
+    assert_eq!(value(&root, &format!("WAIT FOR LSN '{token}'")).await, "success");
+    assert_eq!(failure(&root, "WAIT FOR LSN 'nowhere'").await.0, "22023");
     // Of a replica that stands still, or is drained, the region's node takes the reads.
     run(&root, "RESET meridian.read_policy").await;
     for (stop, go_on) in [("pause", "resume"), ("drain", "undrain")] {

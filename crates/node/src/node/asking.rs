@@ -295,7 +295,30 @@ impl<E: Engine> Node<E> {
         if to == self.id {
             return self.told(now, question, partition, waited_ns, answer, out);
         }
-        self.send(to, Message::Told { question, partition, waited_ns, answer }, out);
+        let life = self.questions.life();
+        self.send(to, Message::Told { question, partition, life, waited_ns, answer }, out);
+    }
+
+    /// An answer names a position in the log of a later life than what is applied here: the copy that this life's stream
+    /// begins with has not come yet. What is applied may be as long and have other records, so the answer is taken for
+    /// lost; the question is repeated, or its reads fall back.
+    pub(super) fn is_ahead_of_stream(
+        &self,
+        partition: PartitionId,
+        life: Life,
+        answer: &Result<AnswerBody, SqlError>,
+    ) -> bool {
+        let Ok(
+            AnswerBody::Closed { .. }
+            | AnswerBody::Calibrated(_)
+            | AnswerBody::Fetched(_)
+            | AnswerBody::Loaded { .. },
+        ) = answer
+        else {
+            return false;
+        };
+        let applied = self.streams.incoming.get(&partition).map(|incoming| incoming.life());
+        applied.is_some_and(|applied| applied != Life::default() && applied < life)
     }
 
     pub(super) fn told(

@@ -98,7 +98,9 @@ impl<E: Engine> Node<E> {
             let batches =
                 if again { outgoing.resend(now, &patience_ns) } else { outgoing.unsent(now, &patience_ns) };
             for (nodes, generation, first, items) in batches {
-                messages.push((nodes, Message::Stream { partition, generation, collected, first, items }));
+                let life = self.questions.life();
+                let stream = Message::Stream { partition, generation, life, collected, first, items };
+                messages.push((nodes, stream));
             }
         }
         messages.into_iter().for_each(|(nodes, message)| self.send_all(nodes, message, out));
@@ -108,13 +110,13 @@ impl<E: Engine> Node<E> {
         &mut self,
         now: Time,
         partition: PartitionId,
-        (generation, collected): (u32, Rank),
+        (generation, life, collected): (u32, Life, Rank),
         first: u64,
         items: Vec<Feed>,
         out: &mut Effects<Self>,
     ) {
         let Some(incoming) = self.streams.incoming.get_mut(&partition) else { return };
-        let begins = incoming.receive(generation, first, items);
+        let begins = incoming.receive((generation, life), first, items);
         incoming.collected = incoming.collected.max(collected);
         if begins {
             base::sometimes!("a copy of a partition begins to arrive");

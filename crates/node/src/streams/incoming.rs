@@ -4,6 +4,7 @@
 //! KEEPS: only what was taken is acknowledged.
 
 use super::{Ack, Feed};
+use crate::message::Life;
 use base::{Rank, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,6 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Incoming {
     since: Time,
     generation: u32,
+    /// Of the sender, as of what has arrived; nothing before.
+    life: Life,
     /// The item to be taken next.
     next: u64,
     /// Items from there on, in order.
@@ -29,10 +32,11 @@ impl Incoming {
     }
 
     /// Items arrive, and wait until they are taken; whether a new generation begins with them.
-    pub fn receive(&mut self, generation: u32, first: u64, items: Vec<Feed>) -> bool {
+    pub fn receive(&mut self, (generation, life): (u32, Life), first: u64, items: Vec<Feed>) -> bool {
         if generation < self.generation {
             return false;
         }
+        self.life = self.life.max(life);
         let begins = generation > self.generation;
         if begins {
             self.generation = generation;
@@ -69,6 +73,11 @@ impl Incoming {
     /// There are more items whose turn has come.
     pub fn has_more(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// The sender's life, of whose log positions are.
+    pub fn life(&self) -> Life {
+        self.life
     }
 
     /// Items that wait for others before them.

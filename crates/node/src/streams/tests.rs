@@ -1,6 +1,7 @@
 //! Batches that are lost, repeated and late; subscribers that come back.
 
 use super::*;
+use crate::message::Life;
 
 const PEER: NodeId = NodeId(1);
 
@@ -14,7 +15,7 @@ fn patience(_: NodeId) -> u64 {
 fn deliver(batches: Vec<Batch>, inn: &mut Incoming) -> (usize, bool) {
     let mut taken = (0, false);
     for (_, generation, first, items) in batches {
-        let begins = inn.receive(generation, first, items);
+        let begins = inn.receive((generation, Life::default()), first, items);
         taken = (taken.0 + inn.take(usize::MAX).len(), taken.1 | begins);
     }
     taken

@@ -5,10 +5,12 @@
 //! queue fills up and not this process's memory.
 
 use super::ask::Ordered;
+use super::calls::number_of;
 use super::connect::{HANDSHAKE_MAX, SILENCE_MAX, keep_connected};
 use super::frame::{BODY_BYTES_MAX, FrameError, FrameKind, FrameReader, FrameWriter};
 use super::handshake::{Broken, Hello, Purpose, Refusal, hear_hello, refuse, say_hello};
 use super::links::{Peer, TcpLinks};
+use super::replicas::keep_following;
 use super::stream::{Stream, is_end};
 use super::tls::Owner;
 use crate::host::Host;
@@ -42,6 +44,7 @@ const THREADS: usize = 2;
 /// A node's connections. Dropping it closes them.
 pub struct Network {
     address: SocketAddr,
+    /// `None` once it has started, and of a replica, to which nobody connects.
     listener: Option<TcpListener>,
     /// `None` only while it is dropped.
     runtime: Option<tokio::runtime::Runtime>,
@@ -54,18 +57,25 @@ impl Network {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let mut network = Network::of_replica()?;
+        network.address = address;
+        network.listener = {
+            let _inside = network.runtime.as_ref().map(|runtime| runtime.enter());
+            Some(TcpListener::from_std(listener)?)
+        };
+        Ok(network)
+    }
+
+    /// Nobody connects to it. Errors: no more threads to be had.
+    pub fn of_replica() -> io::Result<Network> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("links")
             .thread_stack_size(crate::STACK_BYTES)
             .enable_all()
             .build()?;
-        let mut network = Network { address, listener: None, runtime: Some(runtime) };
-        network.listener = {
-            let _inside = network.runtime.as_ref().map(|runtime| runtime.enter());
-            Some(TcpListener::from_std(listener)?)
-        };
-        Ok(network)
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        Ok(Network { address: nowhere, listener: None, runtime: Some(runtime) })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -75,11 +85,17 @@ impl Network {
     /// Connects the node to its peers and lets them connect. Called once.
     pub fn start<P: Process + Send + 'static>(&mut self, links: &Arc<TcpLinks>, host: &Arc<Host<P>>) {
         let runtime = self.runtime.as_ref().expect("there until it is dropped");
-        let listener = self.listener.take().expect("a network is started once");
         for peer in links.others() {
             drop(runtime.spawn(keep_connected(links.clone(), peer.node)));
         }
-        drop(runtime.spawn(accept_all(links.clone(), host.clone(), listener)));
+        match self.listener.take() {
+            Some(listener) => drop(runtime.spawn(accept_all(links.clone(), host.clone(), listener))),
+            None => {
+                for peer in links.others() {
+                    drop(runtime.spawn(keep_following(links.clone(), peer.node, host.clone())));
+                }
+            }
+        }
     }
 }
 
@@ -150,7 +166,19 @@ async fn serve<P: Process + Send + 'static>(
         }
         return;
     }
-    let peer = links.peer(theirs.node);
+    match theirs.purpose {
+        Purpose::Follow => links.serve_follower(theirs.node, stream).await,
+        _ => take_messages(&links, links.peer(theirs.node), &host, stream).await,
+    }
+}
+
+/// Hands a peer's messages to the node until the connection ends.
+pub(super) async fn take_messages<P: Process + Send + 'static>(
+    links: &Arc<TcpLinks>,
+    peer: &Peer,
+    host: &Host<P>,
+    stream: Box<dyn Stream>,
+) {
     let generation = {
         let mut incoming = peer.incoming.lock();
         incoming.generation += 1;
@@ -159,13 +187,13 @@ async fn serve<P: Process + Send + 'static>(
     };
     // It is there: so this node can connect to it.
     peer.redial.notify_one();
-    let ended = receive(peer, generation, &host, stream).await;
+    let ended = receive(links, peer, generation, host, stream).await;
     let mut incoming = peer.incoming.lock();
     if incoming.generation == generation {
         incoming.is_up = false;
         match ended {
             Ending::Closed => tracing::info!(peer = %peer.name, "its connection ended"),
-            ending => tracing::warn!(peer = %peer.name, %address, "ended its connection: {ending}"),
+            ending => tracing::warn!(peer = %peer.name, "ended its connection: {ending}"),
         }
     }
 }
@@ -199,9 +227,24 @@ fn judge(links: &TcpLinks, theirs: &Hello, shown: Option<&Owner>) -> Result<(), 
     let not_for_this = || Refusal::NotForThis { shows: shown.map(Owner::to_string).unwrap_or_default() };
     let node = match (theirs.purpose, shown) {
         (Purpose::Status, _) => return Ok(()),
-        (Purpose::Drain, Some(Owner::Client(name))) if name != OPERATOR => return Err(not_for_this()),
-        (Purpose::Drain, _) => return links.hello.check_same_cluster(theirs),
-        (Purpose::Messages | Purpose::Replace, Some(Owner::Client(_))) => return Err(not_for_this()),
+        (Purpose::Drain | Purpose::DrainReplica, Some(Owner::Client(name))) if name != OPERATOR => {
+            return Err(not_for_this());
+        }
+        (Purpose::Drain | Purpose::DrainReplica, Some(Owner::Replica(_))) => return Err(not_for_this()),
+        (Purpose::Drain | Purpose::DrainReplica, _) => return links.hello.check_same_cluster(theirs),
+        (Purpose::Register, None) => return links.hello.check_cluster(theirs),
+        (Purpose::Register, Some(Owner::Replica(name))) => {
+            links.hello.check_cluster(theirs)?;
+            return links.hello.check_node(theirs, Some(name), None);
+        }
+        (Purpose::Register, _) => return Err(not_for_this()),
+        (Purpose::Messages | Purpose::Follow, _) if links.place(theirs.node).is_some() => {
+            return links.judge_replica(theirs, shown);
+        }
+        (Purpose::Follow, _) => return Err(not_for_this()),
+        (Purpose::Messages | Purpose::Replace, Some(Owner::Client(_) | Owner::Replica(_))) => {
+            return Err(not_for_this());
+        }
         (Purpose::Messages | Purpose::Replace, Some(Owner::Node(name))) => Some(name.as_str()),
         (Purpose::Messages | Purpose::Replace, None) => None,
     };
@@ -243,7 +286,12 @@ async fn answer_question(links: &TcpLinks, theirs: &Hello, stream: &mut Box<dyn 
             tracing::warn!(peer = %theirs.name, "its directory is given up: another one may take its place");
             told(links.give_up(&theirs.name))
         }
-        Purpose::Status | Purpose::Messages => links.status(),
+        Purpose::DrainReplica => {
+            tracing::info!(operator = %theirs.name, replica = %theirs.about, "an operator drains a replica");
+            told(links.drain_replica(&theirs.about).map(|()| links.hello.life.starts))
+        }
+        Purpose::Register => codec::encode(&links.register(&theirs.name)),
+        Purpose::Status | Purpose::Messages | Purpose::Follow => links.status(),
     };
     let mut out = BytesMut::new();
     FrameWriter::default().frame(FrameKind::Status, &answer, &mut out);
@@ -286,8 +334,8 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// Hands a peer's messages to the node until the connection ends.
 async fn receive<P: Process + Send + 'static>(
+    links: &Arc<TcpLinks>,
     peer: &Peer,
     generation: u64,
     host: &Host<P>,
@@ -322,6 +370,13 @@ async fn receive<P: Process + Send + 'static>(
                     }
                     host.deliver(host.now(), Event::Message { from: peer.node, message });
                     peer.received.fetch_add(1, Relaxed);
+                }
+                FrameKind::Answer => links.replicas.calls.answered(peer.node, frame.body),
+                kind @ FrameKind::Call => {
+                    let call = number_of(frame.body);
+                    if !call.is_some_and(|(number, body)| links.serve_call(peer.node, number, body)) {
+                        return Ending::Unexpected(kind);
+                    }
                 }
                 kind => return Ending::Unexpected(kind),
             }

@@ -1,7 +1,7 @@
 //! The connection by which a node sends: opened, kept alive with pings, and opened again when it is lost.
 
 use super::frame::{FrameKind, FrameReader, FrameWriter};
-use super::handshake::{Broken, Refusal, hear_hello, say_hello};
+use super::handshake::{Broken, Hello, Refusal, hear_hello, say_hello};
 use super::links::{Peer, TcpLinks};
 use super::stream::{Stream, why_broken};
 use base::NodeId;
@@ -11,6 +11,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
 
 /// TCP, TLS and the handshake together take no longer.
 pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
@@ -54,11 +55,10 @@ impl From<Refusal> for Ended {
 /// Keeps a connection to a peer, for ever.
 pub(super) async fn keep_connected(links: Arc<TcpLinks>, to: NodeId) {
     let peer = links.peer(to);
-    let mut rng = Rng::new(links.hello.life.process).fork_nth("pauses", u64::from(to.0));
-    let mut pause = PAUSE_MIN;
+    let mut pauses = Pauses::new(&links, to, "pauses");
     loop {
         let began = Instant::now();
-        let ended = match tokio::time::timeout(HANDSHAKE_MAX, open(&links, peer)).await {
+        let ended = match tokio::time::timeout(HANDSHAKE_MAX, open(&links, peer, &links.hello)).await {
             Err(_) => Ended::Lost("no answer in time".into()),
             Ok(Err(ended)) => ended,
             Ok(Ok(stream)) => {
@@ -66,6 +66,7 @@ pub(super) async fn keep_connected(links: Arc<TcpLinks>, to: NodeId) {
                 peer.came_up();
                 let ended = run(peer, stream).await;
                 peer.queue.close();
+                links.replicas.calls.fail(peer.node);
                 ended
             }
         };
@@ -77,21 +78,39 @@ pub(super) async fn keep_connected(links: Arc<TcpLinks>, to: NodeId) {
                 links.end(why);
             }
         }
-        if began.elapsed() >= SETTLED_AFTER {
-            pause = PAUSE_MIN;
-        }
-        // Nodes that have lost each other do not come back in step.
-        tokio::select! {
-            () = tokio::time::sleep(pause.mul_f64(0.75 + rng.unit() / 2.0)) => {}
-            () = peer.redial.notified() => {}
-        }
-        pause = (pause * 2).min(PAUSE_MAX);
+        pauses.wait(began, &peer.redial).await;
     }
 }
 
-async fn open(links: &TcpLinks, peer: &Peer) -> Result<Box<dyn Stream>, Ended> {
+/// Pauses between attempts to connect.
+pub(super) struct Pauses {
+    rng: Rng,
+    next: Duration,
+}
+
+impl Pauses {
+    pub fn new(links: &TcpLinks, to: NodeId, stream: &str) -> Pauses {
+        let rng = Rng::new(links.hello.life.process).fork_nth(stream, u64::from(to.0));
+        Pauses { rng, next: PAUSE_MIN }
+    }
+    /// Waits after an attempt that began then, or until it is worth trying at once.
+    pub async fn wait(&mut self, began: Instant, redial: &Notify) {
+        if began.elapsed() >= SETTLED_AFTER {
+            self.next = PAUSE_MIN;
+        }
+        // Nodes that have lost each other do not come back in step.
+        tokio::select! {
+            () = tokio::time::sleep(self.next.mul_f64(0.75 + self.rng.unit() / 2.0)) => {}
+            () = redial.notified() => {}
+        }
+        self.next = (self.next * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Connects to a peer and says these words.
+pub(super) async fn open(links: &TcpLinks, peer: &Peer, hello: &Hello) -> Result<Box<dyn Stream>, Ended> {
     let mut stream = links.security.connect(&peer.name, &peer.address).await?;
-    say_hello(&mut stream, &links.hello).await?;
+    say_hello(&mut stream, hello).await?;
     let theirs = hear_hello(&mut stream).await?;
     links.hello.check_cluster(&theirs)?;
     if theirs.node != peer.node || theirs.name != peer.name {
@@ -104,7 +123,7 @@ async fn open(links: &TcpLinks, peer: &Peer) -> Result<Box<dyn Stream>, Ended> {
 }
 
 /// Sends and pings until the connection ends.
-async fn run(peer: &Peer, stream: Box<dyn Stream>) -> Ended {
+pub(super) async fn run(peer: &Peer, stream: Box<dyn Stream>) -> Ended {
     let (reader, writer) = tokio::io::split(stream);
     let origin = Instant::now();
     // Each of them ends with an error only.
@@ -133,8 +152,8 @@ async fn send(
                 frames.frame(FrameKind::Ping, &at_ns.to_le_bytes(), &mut buffer);
             }
             () = peer.queue.take(WRITE_BYTES, &mut messages) => {
-                for message in messages.drain(..) {
-                    frames.frame(FrameKind::Message, &message, &mut buffer);
+                for (kind, message) in messages.drain(..) {
+                    frames.frame(kind, &message, &mut buffer);
                 }
             }
         }

@@ -29,10 +29,20 @@ pub enum FrameKind {
     Pong = 3,
     /// What a node tells an operator.
     Status = 4,
+    /// A question to a replica's process, and its answer ([`super::calls`]).
+    Call = 5,
+    Answer = 6,
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 4] = [FrameKind::Message, FrameKind::Ping, FrameKind::Pong, FrameKind::Status];
+    const ALL: [FrameKind; 6] = [
+        FrameKind::Message,
+        FrameKind::Ping,
+        FrameKind::Pong,
+        FrameKind::Status,
+        FrameKind::Call,
+        FrameKind::Answer,
+    ];
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// What travels between nodes: these frames, and messages in the encoding of `base::codec`.
-pub const FORMAT: u16 = 2 << 8 | codec::VERSION as u16;
+pub const FORMAT: u16 = 3 << 8 | codec::VERSION as u16;
 
 const MAGIC: &[u8; 8] = b"MERIDIAN";
 const HELLO: u8 = 1;
@@ -35,12 +35,18 @@ pub enum Purpose {
     Drain,
     /// The directory of another node, the sender, is lost: it comes back with a new one, and a copy of what others have.
     Replace,
+    /// The receiver's messages to the sender, a replica, which nobody connects to.
+    Follow,
+    /// A replica's process asks for a node number in the receiver's region.
+    Register,
+    /// An operator wants a replica of the receiver's region to drain and to end.
+    DrainReplica,
 }
 
 impl Purpose {
     /// The sender wants an answer and sends nothing else.
     pub fn is_question(self) -> bool {
-        self != Purpose::Messages
+        !matches!(self, Purpose::Messages | Purpose::Follow)
     }
 }
 
@@ -68,6 +74,8 @@ pub struct Hello {
     pub life: Life,
     /// The program's version, for whoever reads logs.
     pub program: String,
+    /// What a question is about: the name of a replica; else nothing.
+    pub about: String,
 }
 
 /// Why a peer is refused.
@@ -123,13 +131,29 @@ pub enum Refusal {
     StillThere {
         name: String,
     },
+    /// A replica comes with a node number that another one has.
+    PlaceTaken {
+        name: String,
+        by: String,
+    },
+    /// A process of the same replica began later.
+    LaterProcess {
+        name: String,
+    },
 }
 
 impl Refusal {
     /// Whether the refused node must not go on: the cluster knows another one in its place.
     pub fn ends_the_node(&self) -> bool {
-        use Refusal::{AnotherDirectory, FormerLife, TwoProcesses};
-        matches!(self, AnotherDirectory { .. } | FormerLife { .. } | TwoProcesses { .. })
+        use Refusal::{AnotherDirectory, FormerLife, LaterProcess, PlaceTaken, TwoProcesses};
+        matches!(
+            self,
+            AnotherDirectory { .. }
+                | FormerLife { .. }
+                | TwoProcesses { .. }
+                | PlaceTaken { .. }
+                | LaterProcess { .. }
+        )
     }
 }
 
@@ -192,6 +216,15 @@ impl std::fmt::Display for Refusal {
             Refusal::StillThere { name } => write!(
                 f,
                 "node {name} is connected here: it runs, with the directory that is to be given up; end it first"
+            ),
+            Refusal::PlaceTaken { name, by } => write!(
+                f,
+                "replica {name} comes with a number that replica {by} has by now; start {name} again, and it gets another"
+            ),
+            Refusal::LaterProcess { name } => write!(
+                f,
+                "another process is replica {name}, and began later; end one of them, or give one another name \
+                 (meridian replica add)"
             ),
             Refusal::NotForThis { shows } => write!(
                 f,
@@ -372,6 +405,7 @@ mod tests {
             topology_digest: 7,
             life: Life { directory: 100, starts: 3, process: 9 },
             program: "0.1.0".into(),
+            about: String::new(),
         }
     }
     const KNOWN: KnownLife = KnownLife { directory: 100, starts: 3, process: Some(9) };

@@ -1,9 +1,10 @@
 //! What a node sends to its peers, and what is known of each of them.
 
-use super::frame::BODY_BYTES_MAX;
+use super::frame::{BODY_BYTES_MAX, FrameKind};
 use super::handshake::{Hello, KnownLife};
 use super::lives::Lives;
 use super::queue::Queue;
+use super::replicas::{Follower, ReplicaLinks};
 use super::stream::Security;
 use crate::host::Links;
 use crate::node_log::DiskError;
@@ -24,6 +25,9 @@ pub struct TcpOptions {
     pub hello: Hello,
     /// Name and address (host:port) of each node, by [`NodeId`].
     pub nodes: Vec<(String, String)>,
+    /// Node numbers behind those, which replicas in processes of their own may take; and those in this node's region.
+    pub places: usize,
+    pub own_places: Vec<NodeId>,
     pub security: Security,
     pub lives: Lives,
 }
@@ -37,8 +41,10 @@ type Order = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub struct TcpLinks {
     pub(super) hello: Hello,
     pub(super) security: Security,
-    /// By [`NodeId`]; the own entry is never used.
+    /// By [`NodeId`]; the own entry is never used. Behind nodes come places of replicas.
     peers: Vec<Peer>,
+    nodes: usize,
+    pub(super) replicas: ReplicaLinks,
     lives: Mutex<Lives>,
     status: OnceLock<Status>,
     drain: OnceLock<Order>,
@@ -62,6 +68,8 @@ pub(super) struct Peer {
     state: Mutex<State>,
     /// Of its connection to this node.
     pub incoming: Mutex<Incoming>,
+    /// Of a replica.
+    pub follower: Mutex<Follower>,
     sent: AtomicU64,
     pub received: AtomicU64,
 }
@@ -110,11 +118,17 @@ impl TcpLinks {
             redial: Notify::new(),
             state: Mutex::default(),
             incoming: Mutex::default(),
+            follower: Mutex::default(),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
         };
+        let nodes = options.nodes.len();
+        let place = |n: usize| (format!("replica n{n}"), "wherever it connects from".to_string());
+        let places = (nodes..nodes + options.places).map(place);
         TcpLinks {
-            peers: options.nodes.into_iter().enumerate().map(peer).collect(),
+            peers: options.nodes.into_iter().chain(places).enumerate().map(peer).collect(),
+            nodes,
+            replicas: ReplicaLinks::new(options.own_places),
             hello: options.hello,
             security: options.security,
             lives: Mutex::new(options.lives),
@@ -134,8 +148,13 @@ impl TcpLinks {
     pub(super) fn peer_named(&self, name: &str) -> Option<&Peer> {
         self.others().find(|peer| peer.name == name)
     }
+    /// A replica's number; `None`: it is none.
+    pub(super) fn place(&self, node: NodeId) -> Option<&Peer> {
+        self.peers.get(usize::from(node.0)).filter(|_| usize::from(node.0) >= self.nodes)
+    }
+    /// Nodes of the cluster.
     pub(super) fn others(&self) -> impl Iterator<Item = &Peer> {
-        self.peers.iter().filter(|peer| peer.node != self.me())
+        self.peers[..self.nodes].iter().filter(|peer| peer.node != self.me())
     }
 
     pub(super) fn known(&self, name: &str) -> Option<KnownLife> {
@@ -222,7 +241,7 @@ impl Peer {
         let least = state.round_trip_ns.map_or(ns, |(_, least)| least.min(ns));
         state.round_trip_ns = Some((ns, least));
     }
-    fn status(&self) -> PeerStatus {
+    pub fn status(&self) -> PeerStatus {
         let state = self.state.lock();
         PeerStatus {
             name: self.name.clone(),
@@ -237,10 +256,11 @@ impl Peer {
             bytes_waiting: self.queue.bytes(),
         }
     }
-    fn push(&self, message: Bytes) {
-        if self.queue.push(message) {
-            self.sent.fetch_add(1, Relaxed);
-        }
+    /// False: it is lost.
+    pub fn push(&self, kind: FrameKind, message: Bytes) -> bool {
+        let is_queued = self.queue.push(kind, message);
+        self.sent.fetch_add(u64::from(is_queued), Relaxed);
+        is_queued
     }
 }
 
@@ -262,7 +282,7 @@ impl<P: Process> Links<P> for TcpLinks {
                 tracing::error!(peer = %peer.name, bytes = bytes.len(), "a message is too long to be sent");
                 continue;
             }
-            peer.push(bytes.clone());
+            _ = peer.push(FrameKind::Message, bytes.clone());
         }
     }
 }

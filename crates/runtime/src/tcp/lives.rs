@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub struct Lives {
-    directory: PathBuf,
+    /// `None`: they are known as long as the process lives.
+    directory: Option<PathBuf>,
     starts: u64,
     /// The last life of the directory that this one replaces; 0: it replaces none.
     replaces: u64,
@@ -32,8 +33,7 @@ impl Lives {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(io(&path, "read")(error)),
         };
-        let mut lives =
-            Lives { directory: directory.to_path_buf(), starts: 0, replaces: 0, known: BTreeMap::new() };
+        let mut lives = Lives { directory: Some(directory.to_path_buf()), ..Lives::of_process() };
         for line in text.lines() {
             lives.read(line).ok_or_else(|| DiskError::Foreign {
                 path: path.clone(),
@@ -43,6 +43,11 @@ impl Lives {
         lives.starts += 1;
         lives.write()?;
         Ok(lives)
+    }
+
+    /// Of a process that promises nothing beyond its end: a replica.
+    pub fn of_process() -> Lives {
+        Lives { directory: None, starts: 0, replaces: 0, known: BTreeMap::new() }
     }
 
     fn read(&mut self, line: &str) -> Option<()> {
@@ -64,6 +69,7 @@ impl Lives {
     }
 
     fn write(&self) -> Result<(), DiskError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
         let mut text = format!("starts {}\n", self.starts);
         if self.replaces > 0 {
             text.push_str(&format!("replaces {}\n", self.replaces));
@@ -71,12 +77,12 @@ impl Lives {
         for (name, life) in &self.known {
             text.push_str(&format!("peer {name} {} {}\n", life.directory, life.starts));
         }
-        let (path, new) = (self.directory.join(FILE), self.directory.join(format!("{FILE}.new")));
+        let (path, new) = (directory.join(FILE), directory.join(format!("{FILE}.new")));
         let mut file = File::create(&new).map_err(io(&new, "make"))?;
         file.write_all(text.as_bytes()).map_err(io(&new, "write"))?;
         file.sync_all().map_err(io(&new, "sync"))?;
         std::fs::rename(&new, &path).map_err(io(&path, "rename"))?;
-        sync_directory(&self.directory).map_err(io(&self.directory, "sync"))
+        sync_directory(directory).map_err(io(directory, "sync"))
     }
 
     /// Makes an empty directory one that replaces a lost one, whose last life was this. Errors: it holds something.
@@ -91,12 +97,8 @@ impl Lives {
             );
             return Err(DiskError::Foreign { path: directory.to_path_buf(), why });
         }
-        let lives = Lives {
-            directory: directory.to_path_buf(),
-            starts: last,
-            replaces: last,
-            known: BTreeMap::new(),
-        };
+        let directory = Some(directory.to_path_buf());
+        let lives = Lives { directory, starts: last, replaces: last, known: BTreeMap::new() };
         lives.write()
     }
     /// The last life of the directory that this one replaces, if it replaces one.

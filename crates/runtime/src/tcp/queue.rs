@@ -4,6 +4,7 @@
 //! single greater message excepted. What is sent before the first connection counts as never sent. What finds no room is lost, as on any link: whoever sent it sends it again when it
 //! is not acknowledged (`base::process`).
 
+use super::frame::FrameKind;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ struct Inner {
     /// There was a connection once.
     was_open: bool,
     bytes: usize,
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<(FrameKind, Bytes)>,
 }
 
 impl Queue {
@@ -59,7 +60,7 @@ impl Queue {
         self.inner.lock().bytes
     }
     /// False: it is lost.
-    pub fn push(&self, message: Bytes) -> bool {
+    pub fn push(&self, kind: FrameKind, message: Bytes) -> bool {
         let mut inner = self.inner.lock();
         let has_room = inner.bytes == 0 || inner.bytes + message.len() <= QUEUE_BYTES_MAX;
         if !inner.is_open || !has_room {
@@ -68,13 +69,13 @@ impl Queue {
             return false;
         }
         inner.bytes += message.len();
-        inner.messages.push_back(message);
+        inner.messages.push_back((kind, message));
         drop(inner);
         self.arrived.notify_one();
         true
     }
     /// Waits for messages and takes those that came first, up to about so many bytes.
-    pub async fn take(&self, bytes_max: usize, into: &mut Vec<Bytes>) {
+    pub async fn take(&self, bytes_max: usize, into: &mut Vec<(FrameKind, Bytes)>) {
         loop {
             {
                 let mut inner = self.inner.lock();
@@ -82,7 +83,7 @@ impl Queue {
                 while taken < bytes_max
                     && let Some(message) = inner.messages.pop_front()
                 {
-                    taken += message.len();
+                    taken += message.1.len();
                     into.push(message);
                 }
                 inner.bytes -= taken;
@@ -102,15 +103,22 @@ mod tests {
     #[tokio::test]
     async fn messages_keep_their_order_and_only_so_many_bytes_wait() {
         let queue = Queue::default();
-        assert!(!queue.push(Bytes::from_static(b"nobody is there")));
+        assert!(!queue.push(FrameKind::Message, Bytes::from_static(b"nobody is there")));
         queue.open();
-        assert!(queue.push(Bytes::from_static(b"one")) && queue.push(Bytes::from_static(b"two")));
+        assert!(
+            queue.push(FrameKind::Message, Bytes::from_static(b"one"))
+                && queue.push(FrameKind::Message, Bytes::from_static(b"two"))
+        );
         let big = Bytes::from(vec![0; QUEUE_BYTES_MAX]);
-        assert!(!queue.push(big.clone()), "no room");
+        assert!(!queue.push(FrameKind::Message, big.clone()), "no room");
         let mut taken = Vec::new();
         queue.take(4, &mut taken).await;
+        let taken: Vec<&[u8]> = taken.iter().map(|(_, message)| &message[..]).collect();
         assert_eq!(taken, [&b"one"[..], &b"two"[..]]);
-        assert!(queue.push(big.clone()) && !queue.push(big), "one of any size goes alone");
+        assert!(
+            queue.push(FrameKind::Message, big.clone()) && !queue.push(FrameKind::Message, big),
+            "one of any size goes alone"
+        );
         queue.close();
         assert_eq!((queue.dropped(), queue.bytes(), queue.is_open()), (3, 0, false));
         queue.note_dropped();

@@ -1,5 +1,7 @@
 //! Two nodes over real connections, and others that want to be taken for them.
 
+mod replicas;
+
 use super::*;
 use crate::data_dir::tests::Scratch;
 use crate::{Clock, Host};
@@ -80,6 +82,7 @@ fn hello(n: u16, lives: &Lives) -> Hello {
         topology_digest: 1,
         life: Life { directory: 100 + u64::from(n), starts: lives.starts(), process: u64::from(n) },
         program: "test".into(),
+        about: String::new(),
     }
 }
 
@@ -104,7 +107,14 @@ impl Running {
         let mut hello = hello(n, &lives);
         change(&mut hello);
         let nodes = (0..2).map(|n| (format!("n{n}"), addresses[n].to_string())).collect();
-        let links = Arc::new(TcpLinks::new(TcpOptions { hello, nodes, security, lives }));
+        let links = Arc::new(TcpLinks::new(TcpOptions {
+            hello,
+            nodes,
+            places: 0,
+            own_places: Vec::new(),
+            security,
+            lives,
+        }));
         let node = Counter { other: NodeId(1 - n), counted: 0 };
         let host = Host::new(NodeId(n), node, Clock::new());
         let driver = Some(host.start(links.clone()));

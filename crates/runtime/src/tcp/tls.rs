@@ -1,6 +1,7 @@
 //! Mutual TLS between nodes: both sides show a certificate of the cluster's authority, and a certificate names its owner.
 //!
-//! A node's certificate is for the DNS name `NAME.node.meridian`, an operator's for `NAME.client.meridian`. Those names
+//! A node's certificate is for the DNS name `NAME.node.meridian`, a replica's for `NAME.replica.meridian`, an operator's
+//! for `NAME.client.meridian`. Those names
 //! are never looked up: they say who somebody is, not where. KEEPS: TLS 1.3 only; a key that others than its owner can
 //! read is refused.
 
@@ -16,6 +17,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Node(String),
+    /// A read-only replica in a process of its own.
+    Replica(String),
     Client(String),
 }
 
@@ -23,29 +26,34 @@ impl std::fmt::Display for Owner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Owner::Node(name) => write!(f, "node {name}"),
+            Owner::Replica(name) => write!(f, "replica {name}"),
             Owner::Client(name) => write!(f, "client {name}"),
         }
     }
 }
 
 const NODE: &str = ".node.meridian";
+const REPLICA: &str = ".replica.meridian";
 const CLIENT: &str = ".client.meridian";
 
 impl Owner {
     pub fn dns_name(&self) -> String {
         match self {
             Owner::Node(name) => format!("{name}{NODE}"),
+            Owner::Replica(name) => format!("{name}{REPLICA}"),
             Owner::Client(name) => format!("{name}{CLIENT}"),
         }
     }
     fn of_dns_name(name: &str) -> Option<Owner> {
-        let node = name.strip_suffix(NODE).map(|name| Owner::Node(name.to_string()));
-        node.or_else(|| name.strip_suffix(CLIENT).map(|name| Owner::Client(name.to_string())))
+        let named = |suffix, owner: fn(String) -> Owner| Some(owner(name.strip_suffix(suffix)?.to_string()));
+        let node = named(NODE, Owner::Node);
+        node.or_else(|| named(REPLICA, Owner::Replica)).or_else(|| named(CLIENT, Owner::Client))
     }
     /// Names of the certificate's and the key's file.
     pub fn file_names(&self) -> (String, String) {
         let stem = match self {
             Owner::Node(name) => format!("node.{name}"),
+            Owner::Replica(name) => format!("replica.{name}"),
             Owner::Client(name) => format!("client.{name}"),
         };
         (format!("{stem}.crt"), format!("{stem}.key"))
@@ -89,6 +97,7 @@ impl Tls {
         }
         let create = match owner {
             Owner::Node(name) => format!("meridian cert create-node {name}"),
+            Owner::Replica(name) => format!("meridian cert create-replica {name}"),
             Owner::Client(name) => format!("meridian cert create-client {name}"),
         };
         let chain = certificates(&certificate, &create)?;

@@ -35,6 +35,7 @@ impl Session {
     pub(super) fn begin(&mut self, read_only: bool, is_implicit: bool) {
         // As in PostgreSQL, it begins with the statement that opens it.
         let began_us = self.times().statement_us;
+        let read_only = read_only || self.cluster().read_only().is_some();
         let mut transaction = Transaction::new(read_only, is_implicit, began_us);
         if !is_implicit {
             transaction.reading.level = self.settings.level();
@@ -182,6 +183,10 @@ impl Session {
             match mode {
                 ast::TransactionMode::AccessMode(access) => {
                     let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                    if !read_only && let Some(writer) = self.cluster().read_only() {
+                        let message = "cannot set transaction read-write mode at a read-only replica";
+                        return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message).hint(writer));
+                    }
                     if let Some(transaction) = &mut self.transaction {
                         if !read_only && transaction.read_only && transaction.pin.is_some() {
                             return Err(SqlError::new(

@@ -73,12 +73,7 @@ impl Session {
         let ast::CopySource::Table { table_name, columns } = source else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
         };
-        if self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only) {
-            return Err(SqlError::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                "cannot execute COPY FROM in a read-only transaction",
-            ));
-        }
+        self.refuse_if_read_only("COPY FROM")?;
         let catalog = self.catalog();
         let mut types = ParameterTypes::default();
         let mut lowering = Lowering {

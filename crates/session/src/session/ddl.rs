@@ -29,11 +29,8 @@ impl Session {
         statement: &Statement,
         parameters: &[Datum],
     ) -> SqlResult<Response> {
-        if self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only) {
-            return Err(SqlError::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                format!("cannot execute {} in a read-only transaction", ddl::first_words(statement)),
-            ));
+        if self.is_read_only() {
+            self.refuse_if_read_only(&ddl::first_words(statement))?;
         }
         if let Statement::CreateTable(create) = statement
             && create.query.is_some()
@@ -270,12 +267,7 @@ impl Session {
                 }
             }
         }
-        if self.settings.read_only {
-            return Err(SqlError::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                "cannot execute TRUNCATE TABLE in a read-only transaction",
-            ));
-        }
+        self.refuse_if_read_only("TRUNCATE TABLE")?;
         let catalog = self.catalog();
         let topology = self.cluster().topology().clone();
         let mut statements = Vec::new();

@@ -41,12 +41,7 @@ impl Session {
         wanted: &Wanted<'_>,
         contended: Contended,
     ) -> SqlResult<Vec<SeenRow>> {
-        if self.open().read_only {
-            return Err(SqlError::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                "cannot execute SELECT FOR UPDATE in a read-only transaction",
-            ));
-        }
+        self.refuse_if_read_only("SELECT FOR UPDATE")?;
         if contended == Contended::Skip {
             return self.read_unlocked(wanted).await;
         }

@@ -6,6 +6,7 @@ use super::own_functions::{self, OwnFunctionsPlan};
 use super::rich::RichPlan;
 use super::sequences::{SETVAL, SetValuePlan};
 use super::set_config::{SET_CONFIG, SetConfigPlan};
+use super::waits::{WAIT_FOR, WaitForPlan};
 use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
@@ -35,6 +36,8 @@ pub enum Plan {
     SetValue(SetValuePlan),
     /// SELECT with functions that lock or sleep among its columns.
     OwnFunctions(OwnFunctionsPlan),
+    /// `WAIT FOR LSN`.
+    WaitFor(WaitForPlan),
     /// Few rows by key, or rows to be validated (FOR UPDATE).
     Rows(RowSelectPlan),
     /// Few rows of one table by key, and by them rows of another.
@@ -65,6 +68,7 @@ impl Plan {
             Plan::SetConfig(plan) => Some(plan.columns.clone()),
             Plan::SetValue(plan) => Some(plan.columns.clone()),
             Plan::OwnFunctions(plan) => Some(plan.columns.clone()),
+            Plan::WaitFor(plan) => Some(plan.columns.clone()),
             Plan::Rows(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Join(plan) => Some(plan.output.projection.columns.clone()),
             Plan::Query(plan) => Some(plan.columns.clone()),
@@ -185,6 +189,13 @@ fn plan_query(
             Err(Refusal::TooRich) => {
                 Err(SqlError::unsupported("set_config with values that are not constants"))
             }
+        };
+    }
+    if let Some((arguments, names)) = own_calls::arguments(query, &WAIT_FOR) {
+        return match lowering.constants(&arguments) {
+            Ok(projection) => Ok(Plan::WaitFor(WaitForPlan::new(projection, names))),
+            Err(Refusal::Error(error)) => Err(error),
+            Err(Refusal::TooRich) => Err(SqlError::unsupported("WAIT FOR a position that is not a constant")),
         };
     }
     match lowering.constants(query) {

@@ -8,6 +8,7 @@ use super::explain::Measured;
 use super::explain::document::{Document, Json};
 use super::{Session, wrong_reply};
 use analytics::NotAtReplica;
+use base::NodeId;
 use base::error::SqlResult;
 use node::ReadPolicy;
 use node::request::{ReadRows, Reply, Request, Rows};
@@ -52,7 +53,11 @@ impl Session {
             return;
         }
         let policy = self.settings.read_policy;
+        let at_replica = self.cluster().read_only().is_some();
         let why = match policy {
+            _ if at_replica && self.transaction.is_some() => {
+                "this replica, at the transaction's cut".to_string()
+            }
             _ if self.transaction.is_some() => "the region's node: inside a transaction block".to_string(),
             ReadPolicy::Primary => "the region's node (policy primary)".into(),
             _ => {
@@ -63,10 +68,20 @@ impl Session {
                     ReadPolicy::Stale { bound_ns: Some(_) } => "waits for what is older than the bound",
                     _ => "waits for nothing",
                 };
-                format!("the least loaded replica of the region (policy {}), {waits}", policy.shown())
+                let who = if at_replica { "this replica" } else { "the least loaded replica of the region" };
+                format!("{who} (policy {}), {waits}", policy.shown())
             }
         };
         document.plan(format!("Read at: {why}"), "Read At", why);
+    }
+
+    /// A replica's number, and its name if its process has one.
+    fn shown_replica(&self, node: NodeId) -> String {
+        let named = self.cluster().replicas().into_iter().find(|replica| replica.node == node);
+        match named.and_then(|replica| replica.name) {
+            Some(name) => format!("{name}, {node}"),
+            None => node.to_string(),
+        }
     }
 
     /// Says who answered it, and whom else that has asked.
@@ -77,11 +92,12 @@ impl Session {
             (Some(Ok(node)), Some(f)) => {
                 let policy = self.settings.read_policy.shown();
                 let (cut, wait) = (ms(f.coordination_ns), ms(f.wait_ns));
+                let name = self.shown_replica(*node);
                 Some(format!(
-                    "replica {node} (policy {policy}): cut after {cut:.3} ms, then waited {wait:.3} ms for the log"
+                    "replica {name} (policy {policy}): cut after {cut:.3} ms, then waited {wait:.3} ms for the log"
                 ))
             }
-            (Some(Ok(node)), None) => Some(format!("replica {node}")),
+            (Some(Ok(node)), None) => Some(format!("replica {}", self.shown_replica(*node))),
             (Some(Err(why)), _) => Some(format!("the region's node: {why}")),
         };
         if let Some(line) = line {

@@ -392,7 +392,7 @@ pub fn show_token(token: &Token) -> String {
     shown
 }
 
-fn parse_token(text: &str) -> Option<Token> {
+pub fn parse_token(text: &str) -> Option<Token> {
     let (incarnation, text) = text.split_once('/').unwrap_or(("0", text));
     let mut parts = text.split(',');
     let mut token = Token::at(Rank(parts.next()?.trim().parse().ok()?));

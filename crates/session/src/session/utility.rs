@@ -375,10 +375,8 @@ impl Session {
             "meridian.token" => settings::show_token(&self.token),
             REQUEST => self.shown_request(),
             "meridian.freshness" => self.freshness.map_or_else(String::new, |f| super::shapes::freshness(&f)),
-            "transaction_read_only" => {
-                let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
-                if read_only { "on" } else { "off" }.into()
-            }
+            "transaction_read_only" => if self.is_read_only() { "on" } else { "off" }.into(),
+            "in_hot_standby" if self.cluster().read_only().is_some() => "on".into(),
             "transaction_isolation" => self.isolation().into(),
             _ => self.settings.get(name).into(),
         }

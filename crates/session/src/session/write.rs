@@ -276,15 +276,22 @@ impl Session {
         }
     }
 
+    /// Whether what is open, or what is opened next, only reads.
+    pub(super) fn is_read_only(&self) -> bool {
+        let next = self.settings.read_only || self.cluster().read_only().is_some();
+        self.transaction.as_ref().map_or(next, |open| open.read_only)
+    }
+
     pub(super) fn refuse_if_read_only(&self, word: &str) -> SqlResult<()> {
-        let read_only = self.transaction.as_ref().map_or(self.settings.read_only, |t| t.read_only);
-        if read_only {
-            return Err(SqlError::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                format!("cannot execute {word} in a read-only transaction"),
-            ));
+        if !self.is_read_only() {
+            return Ok(());
         }
-        Ok(())
+        let message = format!("cannot execute {word} in a read-only transaction");
+        let error = SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message);
+        Err(match self.cluster().read_only() {
+            Some(writer) => error.hint(writer),
+            None => error,
+        })
     }
 
     pub(super) async fn modify_buffered(

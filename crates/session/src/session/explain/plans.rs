@@ -45,7 +45,7 @@ impl Session {
         };
         let values = Values { binding, are_known };
         match plan {
-            Plan::Constant(_) | Plan::SetConfig(_) => {
+            Plan::Constant(_) | Plan::SetConfig(_) | Plan::WaitFor(_) => {
                 Ok((Document::titled("Constants, computed here"), Claim::default()))
             }
             Plan::SetValue(_) => {
