@@ -270,8 +270,6 @@ pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) 
     });
 }
 
-}
-
 /// A pattern whose escape character is not the backslash, in the words of one whose is.
 fn with_backslash(pattern: &Expr, escape: &ast::ValueWithSpan) -> Option<Expr> {
     let ast::Value::SingleQuotedString(escape) = &escape.value else { return None };

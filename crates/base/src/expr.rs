@@ -418,9 +418,7 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
                 .reduce(|best, next| if next.compare(&best) == Some(keep) { next } else { best })
                 .unwrap_or_default());
         }
-        Concat => {
-            return concat(&arguments);
-        }
+        Concat => return concat(&arguments),
         Json(function) => return crate::json::call(function, &arguments),
         _ => {}
     }

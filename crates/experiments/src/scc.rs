@@ -125,6 +125,7 @@ impl Point {
             policy: self.way.policy,
             patience_ns: SECOND,
             tracker: if self.way.global_only { one } else { Sizes { tables: 1 << 8, granules: 1 << 16 } },
+            ..node::Kept::default()
         };
         let options = node::Options {
             kept,

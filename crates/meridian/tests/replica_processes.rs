@@ -281,7 +281,7 @@ async fn read_at(client: &Client) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_s_process_serves_reads_refuses_writes_and_ends_when_it_is_told() {
     let mut processes = Processes::init("replica", &["--nodes", "us,eu", "--survive", "0"]);
-    ["us", "eu"].map(|name| processes.start(name));
+    ["us", "eu"].iter().for_each(|name| processes.start(name));
     for name in ["us", "eu"] {
         processes.wait_ready(name).await;
     }
@@ -384,7 +384,7 @@ async fn a_replica_s_process_serves_reads_refuses_writes_and_ends_when_it_is_tol
     // Without the cluster strong reads end with an error that says so, and stale ones go on.
     let status = meridian(&["replica", "status", "--config", &processes.config("us")]);
     assert!(status.status.success() && said(&status).contains("serving"), "{}", said(&status));
-    ["us", "eu"].map(|name| processes.kill(name));
+    ["us", "eu"].iter().for_each(|name| processes.kill(name));
     let (state, message) = failure(&r1, "SELECT v FROM t WHERE id = 2").await;
     assert_eq!((state.as_str(), message.as_str()), ("57P03", "node us does not answer this replica"));
     run(&r1, "SET meridian.read_policy = 'stale'").await;
@@ -396,7 +396,7 @@ async fn a_replica_s_process_serves_reads_refuses_writes_and_ends_when_it_is_tol
     assert_eq!(value(&r1, &late(", NO_THROW")).await, "timeout");
     assert_eq!(failure(&r1, &late("")).await.0, "57014");
     run(&r1, "RESET meridian.read_policy").await;
-    ["us", "eu"].map(|name| processes.start(name));
+    ["us", "eu"].iter().for_each(|name| processes.start(name));
     for name in ["us", "eu"] {
         processes.wait_ready(name).await;
     }

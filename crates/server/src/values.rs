@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use bytes::BytesMut;
     use session::Column;
-    use wire::{Form, type_size};
+    use wire::Form;
 
     fn written(value: &Datum, column: &Column) -> BytesMut {
         let mut out = BytesMut::new();

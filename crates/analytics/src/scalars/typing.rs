@@ -125,6 +125,14 @@ fn by_rows(operator: BinaryOperator, left: (Expr, Kind), right: (Expr, Kind), re
     call(Computation::Scalar(expr), vec![left, right], Kind::Known(returns))
 }
 
+/// The day of a moment at midnight: where one is compared with days, what is known of days can be used.
+fn day_of(e: &Expr) -> Option<Expr> {
+    let Expr::Literal(value, _) = e else { return None };
+    let Some(Datum::Timestamp(us)) = types::datum(value) else { return None };
+    let day = i32::try_from(us.div_euclid(base::datum::US_PER_DAY)).ok()?;
+    (us.rem_euclid(base::datum::US_PER_DAY) == 0).then(|| constant(&Datum::Date(day), DataType::Date))
+}
+
 fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
     let mut changed = false;
     let mut settled = |e: &Expr| -> SqlResult<Expr> {
@@ -149,10 +157,7 @@ fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchem
         _ => {}
     }
     let (f, g) = (a.family(), b.family());
-    if !f.meets(g) {
-        return Err(no_operator(&symbol(operator), a, b));
-    }
-    if f == Family::Json {
+    if !f.meets(g) || f == Family::Json {
         return Err(no_operator(&symbol(operator), a, b));
     }
     if f == Family::Jsonb
@@ -172,24 +177,13 @@ fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchem
         return Ok(Some(call(compared, vec![(left, a), (right, b)], Kind::Known(DataType::Boolean))));
     }
     if (f == Family::Date) != (g == Family::Date) {
-        // A moment at midnight is a day: so compared, what is known of days can be used.
-        let day = |e: &Expr| match e {
-            Expr::Literal(value, _) => match types::datum(value) {
-                Some(Datum::Timestamp(us)) if us.rem_euclid(base::datum::US_PER_DAY) == 0 => {
-                    let day = i32::try_from(us.div_euclid(base::datum::US_PER_DAY)).ok()?;
-                    Some(constant(&Datum::Date(day), DataType::Date))
-                }
-                _ => None,
-            },
-            _ => None,
-        };
         if f == Family::Date
-            && let Some(day) = day(&right)
+            && let Some(day) = day_of(&right)
         {
             return Ok(Some(plain(operator, left, day)));
         }
         if g == Family::Date
-            && let Some(day) = day(&left)
+            && let Some(day) = day_of(&left)
         {
             return Ok(Some(plain(operator, day, right)));
         }
@@ -227,7 +221,6 @@ fn arithmetic(
     };
     let (mut left, mut right) = (settled(left)?, settled(right)?);
     let (mut a, mut b) = (kind_of(&left, schema), kind_of(&right, schema));
-    let is_sum = matches!(operator, Operator::Plus | Operator::Minus);
     let peer = |known: Kind, is_left: bool| -> SqlResult<Kind> {
         Ok(match (known.family(), operator) {
             (Family::Date, Operator::Plus) => {
@@ -254,47 +247,66 @@ fn arithmetic(
         }
         _ => {}
     }
+    if a.family().is_number() && b.family().is_number() {
+        return of_numbers(operator, (left, a), (right, b), changed);
+    }
+    of_times(operator, (left, a), (right, b))
+}
+
+/// Arithmetic of two numbers; `changed`: their expressions are others than those that were written.
+fn of_numbers(
+    operator: Operator,
+    (left, a): (Expr, Kind),
+    (right, b): (Expr, Kind),
+    changed: bool,
+) -> Settled {
+    use Family as F;
+    let operation = base_operator(operator).expect("arithmetic");
+    let (f, g) = (a.family(), b.family());
+    if f == F::Integer && g == F::Integer {
+        return Ok(changed.then(|| plain(operator, left, right)));
+    }
+    if f == F::Float || g == F::Float {
+        if operator == Operator::Modulo {
+            return Err(no_operator(&operator.to_string(), a, b));
+        }
+        // Only two of them stay `real`.
+        let to = if a == b { a } else { Kind::Known(DataType::Double) };
+        let Kind::Known(t) = to else { unreachable!("a float") };
+        let arguments = vec![(native(left, a, t), to), (native(right, b, t), to)];
+        return Ok(Some(call(Computation::Floats(operation), arguments, to)));
+    }
+    let scale = |k| match k {
+        Kind::Known(DataType::Numeric { scale, .. }) => scale,
+        _ => 0,
+    };
+    let (s, t) = (scale(a), scale(b));
+    let returns = |scale| DataType::Numeric { precision: 38, scale };
+    Ok(match operator {
+        Operator::Divide => {
+            let scale = QUOTIENT_SCALE.max(s).max(t);
+            Some(by_rows(operation, (left, a), (right, b), returns(scale)))
+        }
+        Operator::Modulo => Some(by_rows(operation, (left, a), (right, b), returns(s.max(t)))),
+        Operator::Multiply if s + t > PRODUCT_SCALE + 8 => {
+            let scale = PRODUCT_SCALE.max(s).max(t);
+            Some(by_rows(operation, (left, a), (right, b), returns(scale)))
+        }
+        _ => changed.then(|| plain(operator, left, right)),
+    })
+}
+
+/// Arithmetic with dates, moments, times of day and spans.
+fn of_times(operator: Operator, (left, a): (Expr, Kind), (right, b): (Expr, Kind)) -> Settled {
+    use Family as F;
     let symbol = operator.to_string();
     let operation = base_operator(operator).expect("arithmetic");
+    let is_sum = matches!(operator, Operator::Plus | Operator::Minus);
     let span = |operation, returns| {
         let arguments = vec![(left.clone(), a), (right.clone(), b)];
         Ok(Some(call(Computation::Spans(operation), arguments, returns)))
     };
-    use Family as F;
     match (a.family(), b.family()) {
-        (f, g) if f.is_number() && g.is_number() => {
-            if f == F::Integer && g == F::Integer {
-                return Ok(changed.then(|| plain(operator, left, right)));
-            }
-            if f == F::Float || g == F::Float {
-                if operator == Operator::Modulo {
-                    return Err(no_operator(&symbol, a, b));
-                }
-                // Only two of them stay `real`.
-                let to = if a == b { a } else { Kind::Known(DataType::Double) };
-                let Kind::Known(t) = to else { unreachable!("a float") };
-                let arguments = vec![(native(left, a, t), to), (native(right, b, t), to)];
-                return Ok(Some(call(Computation::Floats(operation), arguments, to)));
-            }
-            let scale = |k| match k {
-                Kind::Known(DataType::Numeric { scale, .. }) => scale,
-                _ => 0,
-            };
-            let (s, t) = (scale(a), scale(b));
-            let returns = |scale| DataType::Numeric { precision: 38, scale };
-            Ok(match operator {
-                Operator::Divide => {
-                    let scale = QUOTIENT_SCALE.max(s).max(t);
-                    Some(by_rows(operation, (left, a), (right, b), returns(scale)))
-                }
-                Operator::Modulo => Some(by_rows(operation, (left, a), (right, b), returns(s.max(t)))),
-                Operator::Multiply if s + t > PRODUCT_SCALE + 8 => {
-                    let scale = PRODUCT_SCALE.max(s).max(t);
-                    Some(by_rows(operation, (left, a), (right, b), returns(scale)))
-                }
-                _ => changed.then(|| plain(operator, left, right)),
-            })
-        }
         (F::Date, F::Integer) if is_sum => {
             Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Date)))
         }

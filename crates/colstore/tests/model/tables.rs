@@ -1,6 +1,8 @@
 //! Two tables, and values of every type to fill them with.
 
 use base::decimal::Decimal;
+use base::element::Element;
+use base::interval::Interval;
 use base::rng::Rng;
 use base::schema::*;
 use base::*;
@@ -56,6 +58,11 @@ pub fn tables() -> [Table; 2] {
         column("timestamptz", DataType::TimestampTz, false),
         column("uuid", DataType::Uuid, false),
         column("bytea", DataType::Bytea, false),
+        column("time", DataType::Time, false),
+        column("interval", DataType::Interval, false),
+        column("json", DataType::Json, false),
+        column("jsonb", DataType::Jsonb, false),
+        column("array", DataType::Array(Element::of(DataType::Text).expect("no array")), false),
     ];
     let slim = vec![column("k", DataType::Text, true), column("v", DataType::Integer, false)];
     [table(1, wide, vec![0, 1]), table(2, slim, vec![0])]
@@ -95,6 +102,17 @@ pub fn value(rng: &mut Rng, data_type: DataType) -> Datum {
         DataType::Timestamp | DataType::TimestampTz => Datum::Timestamp(small * 1_000_003),
         DataType::Uuid => Datum::Uuid(if extreme { [0xFF; 16] } else { [small as u8; 16] }),
         DataType::Bytea => Datum::Bytes(Arc::from(&vec![0xFF; small.unsigned_abs() as usize][..])),
+        DataType::Time => Datum::Time(if extreme { 86_400_000_000 } else { small.abs() * 1_000_003 }),
+        DataType::Interval if extreme => {
+            let largest = Interval { months: i32::MAX, days: i32::MAX, us: i64::MAX };
+            let smallest = Interval { months: i32::MIN, days: i32::MIN, us: i64::MIN };
+            Datum::Interval(*rng.pick(&[largest, smallest]))
+        }
+        DataType::Interval => Datum::Interval(Interval { months: small as i32, days: -1, us: small }),
+        DataType::Json => Datum::text(format!("[{small},  {small}]")),
+        DataType::Jsonb => Datum::Json(format!("{{\"a\": {small}}}").into()),
+        DataType::Array(_) if extreme => Datum::Array(Arc::from([])),
+        DataType::Array(_) => Datum::Array(Arc::from([Datum::text(small.to_string()), Datum::Null])),
     }
 }
 

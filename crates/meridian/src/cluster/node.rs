@@ -128,9 +128,9 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
     let node = |life, options| {
         // A message may take no time at all, so clocks are compared without a least delay.
         let clocks = Some(ClockOptions::default());
-        let options =
-            Options { incarnation: plan.incarnation(), clocks, replicas_come_later: true, ..options };
-        let options = replicas::options(&topology, me, options);
+        let options = Options { incarnation: plan.incarnation(), clocks, ..options };
+        let mut options = replicas::options(&topology, me, options);
+        options.kept.replicas_come_later = true;
         let engine = make_engine(topology.clone(), me, life, engine.clone());
         Node::new(me, topology.clone(), procedures.clone(), engine, options)
     };
@@ -297,14 +297,8 @@ async fn serve<P: Served>(
         data: Some(&data),
     };
     let way_in = (threads, listener);
-    let replicas = running.replicas.clone();
-    let front_end = front.open_one(
-        &running.host,
-        &plan.topology,
-        plan.incarnation(),
-        way_in,
-        Beside::replicas(replicas),
-    )?;
+    let beside = Beside::replicas(running.replicas.clone());
+    let front_end = front.open_one(&running.host, &plan.topology, plan.incarnation(), way_in, beside)?;
     let limits = OldVersions {
         bytes_max: plan.database.old_versions_mib << 20,
         age_max: Duration::from_secs(plan.database.old_versions_age),

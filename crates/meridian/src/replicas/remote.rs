@@ -203,6 +203,7 @@ impl RemoteReplicas {
         };
         remote.is_drained.store(true, Relaxed);
         let (replicas, node) = (self.clone(), remote.node);
+        #[expect(clippy::disallowed_methods, reason = "it ends with the answer, or with the time for one")]
         tokio::spawn(async move {
             let answer = tokio::time::timeout(REPORT_MAX, replicas.call(node, &Call::Drain)).await;
             if !matches!(answer, Ok(Some(CallAnswer::Drains(Ok(()))))) {

@@ -16,7 +16,7 @@ const COPY_ROWS: usize = 256;
 impl<E: Engine> Node<E> {
     /// A life begins: those who feed this node are told so.
     pub(super) fn begin_streams(&mut self, now: Time, out: &mut Effects<Self>) {
-        let (topology, later) = (&self.topology, self.options.replicas_come_later);
+        let (topology, later) = (&self.topology, self.options.kept.replicas_come_later);
         for outgoing in self.streams.outgoing.values_mut() {
             outgoing.begin(now);
             outgoing.await_later(|node| later && topology.is_replica(node));

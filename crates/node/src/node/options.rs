@@ -45,8 +45,6 @@ pub struct Options {
     pub gather_bytes_max: u64,
     /// What is kept here of subscribed partitions.
     pub kept: Kept,
-    /// The topology's replicas are places that processes may take and leave: nothing is kept for one that has not come.
-    pub replicas_come_later: bool,
     /// How far cuts are moved up while their queries wait.
     pub dynamic: Dynamic,
     /// Queries at `rss` and `regular` run by the published algorithm, which keeps no promise; for comparison.
@@ -71,6 +69,8 @@ pub struct Kept {
     pub patience_ns: u64,
     /// Slots of the tracker that a partition keeps once a replica asks it.
     pub tracker: Sizes,
+    /// The topology's replicas are places that processes may take and leave: nothing is kept for one that has not come.
+    pub replicas_come_later: bool,
 }
 
 impl Default for Kept {
@@ -81,6 +81,7 @@ impl Default for Kept {
             policy: ReadPolicy::default(),
             patience_ns: 10 * MS,
             tracker: Sizes::default(),
+            replicas_come_later: false,
         }
     }
 }
@@ -101,7 +102,6 @@ impl Default for Options {
             lock_lease_ns: base::time::SECOND,
             gather_bytes_max: 1 << 30,
             kept: Kept::default(),
-            replicas_come_later: false,
             dynamic: Dynamic::default(),
             printed: None,
             clocks: Some(ClockOptions::default()),

@@ -157,17 +157,20 @@ impl Refusal {
     }
 }
 
+fn shown_format(format: u16) -> String {
+    format!("{}.{}", format >> 8, format & 0xff)
+}
+
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Refusal::Format { theirs } => write!(
-                f,
-                "it speaks format {}.{} and this node {}.{}; start the same version of meridian on both",
-                theirs >> 8,
-                theirs & 0xff,
-                FORMAT >> 8,
-                FORMAT & 0xff
-            ),
+            Refusal::Format { theirs } => {
+                let (theirs, ours) = (shown_format(*theirs), shown_format(FORMAT));
+                write!(
+                    f,
+                    "it speaks format {theirs} and this node {ours}; start the same version of meridian on both"
+                )
+            }
             Refusal::Cluster { theirs, ours } => write!(
                 f,
                 "it belongs to cluster {theirs} and this node to cluster {ours}; correct `cluster`, or the address, in \
@@ -188,10 +191,9 @@ impl std::fmt::Display for Refusal {
                 "it says that it is node {says} and its certificate is of {shows}; give node {says} its own \
                  certificate (meridian cert create-node {says})"
             ),
-            Refusal::AnotherNode { found, wanted } => write!(
-                f,
-                "node {found} answers at the address of node {wanted}; correct the address in `nodes`"
-            ),
+            Refusal::AnotherNode { found, wanted } => {
+                write!(f, "node {found} answers at the address of node {wanted}; correct it in `nodes`")
+            }
             Refusal::Myself { name } => write!(
                 f,
                 "it says that it is node {name}, as this process is: two processes have one identity; correct `node` \
@@ -213,19 +215,19 @@ impl std::fmt::Display for Refusal {
                 "another process is node {name}, from a copy of the same data directory; end one of them and remove \
                  its copy"
             ),
-            Refusal::StillThere { name } => write!(
-                f,
-                "node {name} is connected here: it runs, with the directory that is to be given up; end it first"
-            ),
+            Refusal::StillThere { name } => {
+                write!(
+                    f,
+                    "node {name} is connected here: it runs, with the directory to be given up; end it first"
+                )
+            }
             Refusal::PlaceTaken { name, by } => write!(
                 f,
                 "replica {name} comes with a number that replica {by} has by now; start {name} again, and it gets another"
             ),
-            Refusal::LaterProcess { name } => write!(
-                f,
-                "another process is replica {name}, and began later; end one of them, or give one another name \
-                 (meridian replica add)"
-            ),
+            Refusal::LaterProcess { name } => {
+                write!(f, "another process is replica {name}, and began later; end one of them, or rename it")
+            }
             Refusal::NotForThis { shows } => write!(
                 f,
                 "its certificate, of {shows}, is not good for this; nodes connect with a node's certificate \

@@ -150,6 +150,7 @@ impl TcpLinks {
         });
         peer.queue.open();
         peer.came_up();
+        #[expect(clippy::disallowed_methods, reason = "it is awaited here, and a newer connection aborts it")]
         let task = tokio::spawn(async move { run(links.peer(node), stream).await });
         {
             let mut follower = peer.follower.lock();
@@ -185,6 +186,7 @@ impl TcpLinks {
     pub(super) fn serve_call(self: &Arc<Self>, from: NodeId, number: u64, body: Bytes) -> bool {
         let Some(serve) = self.replicas.serve.get() else { return false };
         let (links, answer) = (self.clone(), serve(body));
+        #[expect(clippy::disallowed_methods, reason = "a call ends by itself, as statements do")]
         tokio::spawn(async move {
             let answer = numbered(number, &answer.await);
             // An answer that is too long is as good as none: who asked waits no longer than it would for that.
