@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p node --example copying -- [warehouses…]`
 //!
-//! A region that has lost its memory takes a copy in blocks (`txn::caerus`, `donor`): the donor makes so many in a step as
-//! are on their way at most, and the other takes one in a step. Columns of a partition are filled from its rows in pieces
+//! A region that has lost its memory takes a copy in blocks (`txn::caerus`, `donor`): the donor makes a quarter of
+//! those that are on their way in a step, and the other takes one in a step. Columns of a partition are filled from its rows in pieces
 //! (`node/src/node/copying.rs`).
 
 mod common;
@@ -27,8 +27,8 @@ use workload::tpcc::Tpcc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Blocks that a donor makes in a step, as in `txn::caerus`: a window, and the one after it.
-const WINDOW: usize = 32 + 1;
+/// Blocks that a donor makes in a step at most, as in `txn::caerus`: a piece of a window, and the one after it.
+const PIECE: usize = 8 + 1;
 
 fn main() {
     let warehouses: Vec<i32> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
@@ -43,18 +43,18 @@ fn main() {
         let mut plan: CopyPlan = store.begin_copy();
         let mut is_over = false;
         while !is_over {
-            let mut window = Vec::new();
+            let mut piece = Vec::new();
             let begun = cpu_ns(start);
-            while window.len() < WINDOW && !is_over {
+            while piece.len() < PIECE && !is_over {
                 match store.copy_more(&mut plan, &|_| false).expect("the catalog stays") {
-                    Some(block) => window.push(block),
+                    Some(block) => piece.push(block),
                     None => is_over = true,
                 }
             }
             made_ns.push(cpu_ns(start) - begun);
             all_ns += made_ns.last().expect("just pushed");
-            blocks += window.len();
-            for block in window {
+            blocks += piece.len();
+            for block in piece {
                 let begun = cpu_ns(start);
                 other.restore(&block).expect("a block of the other");
                 taken_ns.push(cpu_ns(start) - begun);

@@ -4,7 +4,7 @@
 //! prints, and writes files. What needs to know how long it has been running is told.
 
 use crate::cluster::run::{self as cluster};
-use crate::cluster::run::{Case, Summary};
+use crate::cluster::run::{Case, Conduct, Summary};
 use crate::plan::{Mix, Plan};
 use crate::replay::{Failure, Replay, guard, run_twice};
 use base::check::probes;
@@ -127,7 +127,8 @@ pub fn run(options: &RunOptions) -> Result<String, Trouble> {
         return Ok(printed_order(options.seed));
     }
     let case = case(options.seed, &options.plan, &options.engine, options.consistency)?;
-    let case = Case { trace_lines: options.trace_lines, ..case };
+    let conduct = Conduct { trace_lines: options.trace_lines, ..case.conduct };
+    let case = Case { conduct, ..case };
     let summary = if options.twice {
         guarded(&case, &options.engine, || run_twice(|| cluster::run(&case)).and_then(|once| once))
     } else {

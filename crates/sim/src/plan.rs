@@ -6,6 +6,9 @@
 //! an engine that recovers what they coordinated goes on without them ([`Script::kills`]).
 
 mod aimed;
+mod mix;
+
+pub use mix::Mix;
 
 use crate::world::clock::ClockModel;
 use crate::world::network::{Jitter, LinkFaults, Links};
@@ -23,119 +26,6 @@ use std::collections::BTreeSet;
 const KEPT_NS: u64 = MS;
 const DRIFT_MAX_NS_PER_MS: u64 = 400_000;
 const WATCH_EVERY_NS: u64 = 20 * MS;
-
-/// Which faults happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mix {
-    /// None. Clocks wander within their bound.
-    Calm,
-    /// Messages are lost, doubled and reordered.
-    Lossy,
-    /// Delays spread widely; links stay reliable.
-    Jittery,
-    /// Nodes and regions are cut off, one way or both, and come back.
-    Partitions,
-    /// Clocks swing from one end of a wide bound to the other.
-    ClockSkew,
-    /// Nodes that run no partition crash and come back, without their memory.
-    Crash,
-    /// All nodes that run no partition and keep no columns, but one, crash for good.
-    Deaths,
-    /// One machine's clock leaves every bound, and comes back; for half of the seeds nodes and regions are cut off
-    /// meanwhile, or links are lossy.
-    Drift,
-    /// Regions are lost with all they knew, one after the other, and come back without it. For engines with copies in
-    /// every region only.
-    Forgets,
-    /// The same, while one machine's clock leaves every bound.
-    DriftForgets,
-    /// A draw of the above, but of crashes, deaths and clocks that drift, together.
-    Mixed,
-    /// The same, while nodes that run no partition crash and come back, without their memory.
-    MixedCrash,
-    /// Regions lose all they know while a clock leaves every bound and links double, reorder and lose a little.
-    MixedForgets,
-    /// One machine's clock leaves every bound while links are lossy, nodes and regions are cut off, and nodes that run
-    /// no partition crash.
-    MixedDrift,
-    /// The same while regions lose all they know, as many together as are to be survived, at any time.
-    Everything,
-    /// Sequences change their leaders while few regions hold what was answered, or know what was promised, and some of
-    /// these lose all they know. For engines with copies in every region only.
-    TakeOvers,
-    /// Homes move all the time, and delays spread. For engines with copies in every region only.
-    Moves,
-    /// Nodes that only read are out of reach of some others for longer than their leases.
-    SilentReaders,
-}
-
-impl Mix {
-    /// What any engine may be put to.
-    pub const ALL: [Mix; 12] = [
-        Mix::Calm,
-        Mix::Lossy,
-        Mix::Jittery,
-        Mix::Partitions,
-        Mix::ClockSkew,
-        Mix::Crash,
-        Mix::Deaths,
-        Mix::Drift,
-        Mix::Mixed,
-        Mix::MixedCrash,
-        Mix::MixedDrift,
-        Mix::SilentReaders,
-    ];
-    /// And one with a copy of everything in every region, engine `caerus`.
-    pub const REPLICATED: [Mix; 6] =
-        [Mix::Forgets, Mix::DriftForgets, Mix::MixedForgets, Mix::Everything, Mix::TakeOvers, Mix::Moves];
-
-    /// What an engine may be put to that goes on with all its nodes, or waits for them, or removes one that is lost:
-    /// engine `geogauss`.
-    pub const ALL_MEMBERS: [Mix; 7] =
-        [Mix::Calm, Mix::Lossy, Mix::Jittery, Mix::Partitions, Mix::ClockSkew, Mix::Mixed, Mix::Forgets];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Mix::Calm => "calm",
-            Mix::Lossy => "lossy",
-            Mix::Jittery => "jittery",
-            Mix::Partitions => "partitions",
-            Mix::ClockSkew => "clock-skew",
-            Mix::Crash => "crash",
-            Mix::Deaths => "deaths",
-            Mix::Drift => "drift",
-            Mix::Forgets => "forgets",
-            Mix::DriftForgets => "drift-forgets",
-            Mix::Mixed => "mixed",
-            Mix::MixedCrash => "mixed-crash",
-            Mix::MixedForgets => "mixed-forgets",
-            Mix::MixedDrift => "mixed-drift",
-            Mix::Everything => "everything",
-            Mix::TakeOvers => "take-overs",
-            Mix::Moves => "moves",
-            Mix::SilentReaders => "silent-readers",
-        }
-    }
-
-    /// Whether gateways lose their memory, or more.
-    pub fn takes_gateways(self) -> bool {
-        matches!(self, Mix::Crash | Mix::MixedCrash | Mix::MixedDrift | Mix::Deaths) || self.loses_regions()
-    }
-    /// Whether regions lose all they knew.
-    pub fn loses_regions(self) -> bool {
-        Mix::REPLICATED.contains(&self) && self != Mix::Moves
-    }
-    /// Whether a clock leaves every bound.
-    pub fn leads_clocks_astray(self) -> bool {
-        use Mix::{Drift, DriftForgets, Everything, MixedDrift, MixedForgets};
-        matches!(self, Drift | MixedDrift | DriftForgets | MixedForgets | Everything)
-    }
-    /// Whether regions are out of each other's reach for long.
-    pub fn separates(self) -> bool {
-        use Mix::{Everything, Mixed, MixedCrash, MixedDrift, Partitions, SilentReaders, TakeOvers};
-        matches!(self, Partitions | Mixed | MixedCrash | MixedDrift | Everything | TakeOvers | SilentReaders)
-    }
-}
 
 /// A named plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,7 +55,7 @@ impl Plan {
     pub fn named(name: &str) -> Result<Plan, String> {
         let parsed = name.split_once('-').and_then(|(distances, mix)| {
             let &(distances, preset, regions) = DISTANCES.iter().find(|d| d.0 == distances)?;
-            let mix = Mix::ALL.into_iter().chain(Mix::REPLICATED).find(|m| m.name() == mix)?;
+            let mix = Mix::every().find(|m| m.name() == mix)?;
             Some(Plan {
                 distances,
                 wan: Wan::preset(preset)?.truncated(regions),
@@ -176,7 +66,7 @@ impl Plan {
         });
         parsed.ok_or_else(|| {
             let distances = DISTANCES.map(|d| d.0).join(", ");
-            let mixes: Vec<_> = Mix::ALL.into_iter().chain(Mix::REPLICATED).map(Mix::name).collect();
+            let mixes: Vec<_> = Mix::every().map(Mix::name).collect();
             let mixes = mixes.join(", ");
             format!("no plan {name:?}; a plan is one of {distances}, a dash, and one of {mixes}")
         })
@@ -260,6 +150,7 @@ impl Plan {
                 }
             }
             Mix::SilentReaders => script.silent_readers(topology, rng),
+            Mix::HalfTold => script.half_told(topology, rng),
             Mix::DriftForgets => {
                 script.drifts(topology, rng);
                 script.forgets(topology, self.recovers_in_ns, rng);
@@ -486,7 +377,7 @@ mod tests {
     fn scripts_of_one_seed_are_equal_and_end_before_they_heal() {
         let topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 2);
         for seed in 0..50 {
-            for mix in Mix::ALL.into_iter().chain(Mix::REPLICATED) {
+            for mix in Mix::every() {
                 let plan = Plan { mix, ..Plan::named("wan5-calm").unwrap().losing(2) };
                 let script = plan.script(&topology, 900 * MS, &mut Rng::new(seed));
                 assert_eq!(script, plan.script(&topology, 900 * MS, &mut Rng::new(seed)));

@@ -13,13 +13,14 @@ use crate::plan::Mix;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use txn::{caerus, perseus};
+use txn::{caerus, geogauss, perseus};
 
 /// A fault, by the part that it is planted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     Perseus(perseus::Mutant),
     Caerus(caerus::Mutant),
+    Geogauss(geogauss::Mutant),
     /// How cuts are chosen.
     Reads(reads::rule::Mutant),
     /// The log that the machines of a durable node agree on.
@@ -37,16 +38,25 @@ impl Planted {
             |m: &&caerus::Mutant| !matches!(m, WrongHomes | TrustStamps | CountBeforeKept | SkipFirstRound);
         let perseus = perseus::Mutant::ALL.iter().copied().map(Planted::Perseus);
         let caerus = caerus::Mutant::ALL.iter().filter(reachable).copied().map(Planted::Caerus);
+        let geogauss = geogauss::Mutant::ALL.iter().chain(geogauss::Mutant::OF_LOSS);
+        let geogauss = geogauss.copied().map(Planted::Geogauss);
         let reads = reads::rule::Mutant::ALL.into_iter().map(Planted::Reads);
         // Nodes take no checkpoints.
         let log = consensus::Mutant::ALL.into_iter().filter(|m| *m != consensus::Mutant::ChecksOutVote);
         let unwatched = ["perseus", "caerus"].map(Planted::UnwatchedClocks);
-        perseus.chain(caerus).chain(reads).chain(log.map(Planted::Log)).chain(unwatched).collect()
+        perseus
+            .chain(caerus)
+            .chain(geogauss)
+            .chain(reads)
+            .chain(log.map(Planted::Log))
+            .chain(unwatched)
+            .collect()
     }
     pub fn name(self) -> String {
         match self {
             Planted::Perseus(mutant) => format!("perseus {mutant:?}"),
             Planted::Caerus(mutant) => format!("caerus {mutant:?}"),
+            Planted::Geogauss(mutant) => format!("geogauss {mutant:?}"),
             Planted::Reads(mutant) => format!("reads {mutant:?}"),
             Planted::Log(mutant) => format!("consensus {mutant:?}"),
             Planted::UnwatchedClocks(engine) => format!("{engine} UnwatchedClocks"),
@@ -57,13 +67,25 @@ impl Planted {
     fn concerns(self, run: &Run) -> bool {
         let Run::Plain { engine, plan, .. } = run else { return matches!(self, Planted::Log(_)) };
         let has = |of: fn(Mix) -> bool| {
-            Mix::ALL
-                .into_iter()
-                .chain(Mix::REPLICATED)
-                .any(|mix| plan.ends_with(&format!("-{}", mix.name())) && of(mix))
+            let name = plan.split_once('-').map_or("", |(_, name)| name);
+            Mix::every().any(|mix| mix.name() == name && of(mix))
         };
         match self {
-            Planted::Perseus(_) => *engine == "perseus",
+            Planted::Perseus(mutant) => {
+                use perseus::Mutant::*;
+                match mutant {
+                    NoopForgetsDependencies => *engine == "perseus" && has(|mix| mix == Mix::HalfTold),
+                    RecoverFromMajority | BallotNotPromised | IgnoreAccepted | UnknownIsEmpty => {
+                        *engine == "perseus" && has(Mix::takes_gateways)
+                    }
+                    _ => *engine == "perseus",
+                }
+            }
+            // Below SERIALIZABLE less is promised.
+            Planted::Geogauss(geogauss::Mutant::ExposeEarly) => {
+                matches!(*engine, "geogauss" | "geogauss+unbounded-clocks") && has(Mix::loses_regions)
+            }
+            Planted::Geogauss(_) => matches!(*engine, "geogauss" | "geogauss+unbounded-clocks"),
             Planted::Caerus(mutant) => {
                 use caerus::Mutant::*;
                 // Those come back with what they recorded.
@@ -103,6 +125,7 @@ impl Planted {
         match self {
             Planted::Perseus(mutant) => case.mutants.perseus = Some(mutant),
             Planted::Caerus(mutant) => case.mutants.caerus = Some(mutant),
+            Planted::Geogauss(mutant) => case.mutants.geogauss = Some(mutant),
             Planted::Reads(mutant) => case.mutants.reads = Some(mutant),
             Planted::Log(_) => {}
             Planted::UnwatchedClocks(_) => case.mutants.unwatched = true,

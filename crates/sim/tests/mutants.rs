@@ -1,6 +1,6 @@
 //! The checks bite: each fault that can be planted in the engine, and in how cuts are chosen, is found by
-//! some seed. (Three are too rare for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive
-//! tests, `NoSessionEdges` and `NoopForgetsDependencies` by scenarios.)
+//! some seed. (Two are too rare for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive
+//! tests, `NoSessionEdges` by scenarios.)
 
 use base::cut::Consistency;
 use sim::cluster::run::{self, Case};
@@ -171,18 +171,19 @@ fn a_campaign_finds_what_is_planted_in_its_first_seeds() {
     assert!(missed.is_empty(), "the campaign's first seeds found nothing wrong with {missed:?}");
 }
 
-/// The same of faults in how a region comes back without its memory, and in the leases of readers, by the first of its seeds
-/// that finds each.
+/// The same of faults in how a region comes back without its memory, in the leases of readers, and in what ends without
+/// effect, by the first of its seeds that finds each.
 #[test]
-fn a_campaign_finds_what_is_planted_in_rejoining_and_in_leases() {
+fn a_campaign_finds_what_is_planted_in_rejoining_in_leases_and_in_no_ops() {
     use sim::planted::Planted;
-    use txn::caerus::Mutant;
+    use txn::caerus;
     let faults = [
-        (Planted::Caerus(Mutant::StandWithOne), 108),
-        (Planted::Caerus(Mutant::StandWithFirst), 108),
-        (Planted::Caerus(Mutant::StandUnbound), 2316),
-        (Planted::Caerus(Mutant::CountFormerLives), 13865),
+        (Planted::Caerus(caerus::Mutant::StandWithOne), 108),
+        (Planted::Caerus(caerus::Mutant::StandWithFirst), 108),
+        (Planted::Caerus(caerus::Mutant::StandUnbound), 2316),
+        (Planted::Caerus(caerus::Mutant::CountFormerLives), 13865),
         (Planted::Reads(reads::rule::Mutant::ReadAfterLease), 6385),
+        (Planted::Perseus(Mutant::NoopForgetsDependencies), 97),
     ];
     for (planted, seed) in faults {
         let found = planted.found_by([seed].into_iter());

@@ -1,7 +1,7 @@
 //! The event loops of regions run on any number of threads, and nothing that happens depends on it.
 
 use base::cut::Consistency;
-use sim::cluster::run::{self, Case};
+use sim::cluster::run::{self, Case, Conduct};
 use sim::command;
 use sim::plan::Plan;
 use txn::any::EngineKind;
@@ -24,14 +24,16 @@ fn any_number_of_threads_sees_the_same() {
         ("geogauss", "wan3-mixed"),
     ]) {
         let case = command::case(40 + nth, plan, engine, Consistency::Rss).unwrap();
-        let case = Case { in_regions: true, ..case };
+        let conduct = Conduct { in_regions: true, ..Conduct::default() };
+        let case = Case { conduct, ..case };
         let (histories, summary) = run::record(&case);
         let summary = summary.unwrap_or_else(|what| panic!("{engine}, {plan}, seed {}: {what}", case.seed));
         answered += summary.operations;
         recorded += summary.counters.records_persisted;
         moved += summary.tally.get("moves").copied().unwrap_or(0);
         for threads in [2, 3] {
-            let (histories_then, then) = run::record(&Case { threads, ..case.clone() });
+            let (histories_then, then) =
+                run::record(&Case { conduct: Conduct { threads, ..conduct }, ..case.clone() });
             assert_eq!(
                 Ok(&summary),
                 then.as_ref(),
@@ -52,7 +54,8 @@ fn sessions_in_regions_see_what_is_promised() {
         for plan in ["wan3-mixed", "wan4-clock-skew"] {
             for engine in [EngineKind::Caerus, EngineKind::Perseus, EngineKind::Geogauss] {
                 let case = Case::new(seed, Plan::named(plan).unwrap(), Consistency::Rss);
-                let case = Case { engine, in_regions: true, ..case };
+                let conduct = Conduct { in_regions: true, ..Conduct::default() };
+                let case = Case { engine, conduct, ..case };
                 run::run(&case).unwrap_or_else(|what| panic!("{plan}, {engine:?}, seed {seed}: {what}"));
             }
         }

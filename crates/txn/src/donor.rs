@@ -1,8 +1,8 @@
 //! Copies of everything, for nodes that have lost their memory (`caerus::rejoin`, `geogauss::joining`).
 //!
-//! IN: what such a node asks for, from which block on. OUT: blocks of bounded size, so many at a time. KEEPS: all blocks
-//! of a copy are of the moment when it began, while this node goes on: the executor leaves out what was applied since;
-//! a block that was made is kept until the node has asked for a later one.
+//! IN: what such a node asks for, from which block on. OUT: blocks of bounded size: a window of them for each time it asks,
+//! [`PIECE`] in a step. KEEPS: all blocks of a copy are of the moment when it began, while this node goes on: the executor
+//! leaves out what was applied since; a block that was made is kept until the node has asked for a later one.
 
 use crate::engine::{CopyEnded, Executor};
 use base::{NodeId, PartitionId, Time};
@@ -50,6 +50,8 @@ pub(crate) struct Blocks {
 const PART_BYTES: usize = 64 << 10;
 /// Blocks that are on their way at most.
 pub(crate) const WINDOW: u32 = 32;
+/// Blocks that are made in one step. Whatever else waits for the donor has its turn before the next.
+pub(crate) const PIECE: u32 = 8;
 /// A donor's silence is borne so often twice as long at most.
 pub(crate) const SILENCE_DOUBLINGS_MAX: u64 = 7;
 
@@ -83,26 +85,39 @@ struct HandedOut {
     parts: VecDeque<Part>,
     /// How many there are, once the last one was made.
     of: Option<u32>,
-    /// From which one on they were sent last, and when.
-    sent: Option<u32>,
+    /// From which one on they were asked for last, and when.
+    asked: Option<u32>,
     asked_at: Time,
+    /// The next one that is given without being asked for again.
+    next: u32,
 }
 
 impl HandedOut {
-    /// Makes the blocks of the window that begins with `from`, and one more, which tells whether that is the last. What
-    /// is before has arrived.
-    fn make(
-        &mut self,
-        from: u32,
-        mut next_block: impl FnMut() -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded>,
-    ) -> Result<(), CopyEnded> {
+    /// It is asked for from this block on. What is before has arrived.
+    fn ask(&mut self, now: Time, from: u32) {
         while self.first < from && self.parts.pop_front().is_some() {
             self.first += 1;
         }
-        if self.first < from {
+        (self.asked_at, self.asked, self.next) = (now, Some(from), from);
+    }
+
+    /// Whether a part of the window that was asked for has not been given.
+    fn goes_on(&self) -> bool {
+        let is_open = |asked: u32| self.next < asked + WINDOW && self.of.is_none_or(|of| self.next < of);
+        self.asked.is_some_and(is_open)
+    }
+
+    /// The next blocks of the window. One more is made, which tells whether the last of these is the last of all.
+    fn piece(
+        &mut self,
+        mut next_block: impl FnMut() -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded>,
+    ) -> Result<Blocks, CopyEnded> {
+        let first = self.next;
+        if first < self.first || first > self.first + self.parts.len() as u32 {
             return Err(CopyEnded); // It asks for what was never sent.
         }
-        while self.of.is_none() && self.parts.len() <= WINDOW as usize {
+        let end = (first + PIECE).min(self.asked.unwrap_or(first) + WINDOW);
+        while self.of.is_none() && self.first + self.parts.len() as u32 <= end {
             if let Some(bytes) = self.state.pop_front() {
                 self.parts.push_back(Part::State(bytes));
                 continue;
@@ -112,7 +127,10 @@ impl HandedOut {
                 None => self.of = Some(self.first + self.parts.len() as u32),
             }
         }
-        Ok(())
+        let parts = self.parts.iter().skip((first - self.first) as usize).take((end - first) as usize);
+        let parts: Vec<Part> = parts.cloned().collect();
+        self.next += parts.len() as u32;
+        Ok(Blocks { copy: self.copy, by: self.by, of: self.of, first, parts })
     }
 }
 
@@ -139,13 +157,14 @@ impl Donor {
             first: 0,
             parts: VecDeque::new(),
             of: None,
-            sent: None,
+            asked: None,
             asked_at: now,
+            next: 0,
         };
         self.copies.insert(from, handed_out);
     }
 
-    /// Hands out blocks of a copy from `first` on.
+    /// A node asks for blocks of its copy from `first` on: the first of them.
     pub fn hand_out(
         &mut self,
         now: Time,
@@ -155,25 +174,42 @@ impl Donor {
     ) -> Given {
         let Some(handed_out) = self.copies.get_mut(&from) else { return Given::Nothing };
         // It may have asked again and again.
-        let is_repeated = handed_out.sent == Some(first) && now.since(handed_out.asked_at) < patience_ns / 2;
+        let is_repeated = handed_out.asked == Some(first) && now.since(handed_out.asked_at) < patience_ns / 2;
         if is_repeated || first < handed_out.first {
             return Given::Nothing;
         }
-        (handed_out.asked_at, handed_out.sent) = (now, Some(first));
-        if handed_out.make(first, || executor.next_block(from)).is_err() {
+        handed_out.ask(now, first);
+        self.give(from, executor)
+    }
+
+    /// Whether some of what was asked for has not been given: see [`Donor::go_on`].
+    pub fn goes_on(&self) -> bool {
+        self.copies.values().any(HandedOut::goes_on)
+    }
+
+    /// The next piece of what was asked for, and for which node.
+    pub fn go_on(&mut self, executor: &mut dyn Executor) -> Option<(NodeId, Given)> {
+        // The one that has got least of its window.
+        let open = self.copies.iter().filter(|(_, handed_out)| handed_out.goes_on());
+        let given = |handed_out: &HandedOut| handed_out.next - handed_out.asked.unwrap_or(0);
+        let (&to, _) = open.min_by_key(|(node, handed_out)| (given(handed_out), **node))?;
+        Some((to, self.give(to, executor)))
+    }
+
+    fn give(&mut self, to: NodeId, executor: &mut dyn Executor) -> Given {
+        let Some(handed_out) = self.copies.get_mut(&to) else { return Given::Nothing };
+        let Ok(blocks) = handed_out.piece(|| executor.next_block(to)) else {
             base::sometimes!("a copy cannot be finished, and another one is begun");
-            let HandedOut { copy, .. } = self.copies.remove(&from).expect("just found");
-            executor.end_copy(from);
+            let HandedOut { copy, .. } = self.copies.remove(&to).expect("just found");
+            executor.end_copy(to);
             return Given::Ended(copy);
-        }
-        let (copy, by, of) = (handed_out.copy, handed_out.by, handed_out.of);
-        if of.is_some_and(|of| first >= of) {
+        };
+        if blocks.parts.is_empty() {
             // It has all. That it had this copy is remembered: what comes late makes no other.
-            executor.end_copy(from);
+            executor.end_copy(to);
             return Given::Nothing;
         }
-        let parts = handed_out.parts.iter().take(WINDOW as usize).cloned().collect();
-        Given::Blocks(Blocks { copy, by, of, first, parts })
+        Given::Blocks(blocks)
     }
 
     /// Lets go of copies that nobody has asked for in a while.

@@ -76,117 +76,22 @@ impl Knobs {
 
     pub fn draw(case: &Case) -> Knobs {
         let mut rng = Rng::new(case.seed).fork("knobs");
-        let partitions = *rng.pick(&[1, 1, 2, 3]);
-        let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
-        topology.clock_bound_ns = case.plan.clock_bound_ns(&mut rng);
-        #[cfg(feature = "mutants")]
-        if case.mutants.unwatched {
-            // No bound holds where nobody watches; a smaller one is exceeded within the time that a run has.
-            topology.clock_bound_ns /= 4;
-        }
-        if case.unbounded_clocks {
-            (topology.unbounded_clocks, topology.clock_bound_ns) = (true, 0);
-        }
-        if case.plan.mix.takes_gateways() || rng.chance(0.2) {
-            // Gateways without partitions: one in every region.
-            for region in 0..topology.wan.region_count() as u16 {
-                topology.nodes.push(NodeSpec { region: RegionId(region), subscribes: Vec::new() });
-            }
-        }
         let mix = case.plan.mix;
-        deploy_readers(&mut topology, mix == Mix::SilentReaders, &mut rng);
+        let mut topology = topology_of(case, &mut rng);
+        let partitions = topology.partitions.len() / topology.wan.region_count();
         let longest_ns = topology.wan.widest_ns();
-        #[allow(unused_mut)]
-        let mut node = node::Options {
-            flush_ns: *rng.pick(&[0, MS, 5 * MS]),
-            ack_ns: *rng.pick(&[0, MS, 10 * MS]),
-            low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
-            keys_a_step: [1, 3, 1_024][case.seed as usize % 3],
-            maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
-            merge_rows_max: *rng.pick(&[1, 4, 1000]),
-            lease_ns: *rng.pick(stream_leases_ns(mix)),
-            printed: case.printed,
-            baseline: case.baseline,
-            kept: kept(case),
-            clocks: case.plan.watches_clocks(),
-            dynamic: match rng.below(4) {
-                0 => Dynamic::Off,
-                1 => Dynamic::Threshold { ns: rng.below(2 * longest_ns + 1) },
-                _ => Dynamic::Essential,
-            },
-            ..node::Options::default()
-        };
-        let mut engine = txn::perseus::Options {
-            future_ranks: match rng.below(5) {
-                0 => FutureRanks::Off,
-                1 => FutureRanks::Scaled { percent: *rng.pick(&[0, 30, 300, 1000]) },
-                2 => FutureRanks::Random { seed: case.seed },
-                _ => FutureRanks::Measured,
-            },
-            lower_bounds: rng.chance(0.8),
-            recover_after_ns: match case.seed % 4 {
-                0 => Some(longest_ns / 2),
-                1 => Some(2 * longest_ns),
-                _ => None,
-            },
-            unfinished: if case.seed % 3 == 0 { Unfinished::Abandon } else { Unfinished::Complete },
-            collect_every_ns: *rng.pick(collect_every_ns(mix)),
-            timestamps: match case.baseline {
-                Some(Baseline::CentralTimestamp) => Timestamps::Central,
-                _ => Timestamps::Clocks,
-            },
-            ..txn::perseus::Options::default()
-        };
-        // Several reports.
-        engine.lease_ns = match *rng.pick(&[4 * engine.collect_every_ns + longest_ns, 10 * SECOND]) {
-            _ if mix == Mix::SilentReaders => 4 * engine.collect_every_ns + longest_ns,
-            lease_ns => lease_ns,
-        };
-        #[cfg(feature = "mutants")]
-        {
-            engine.mutant = case.mutants.perseus;
-            node.mutant = case.mutants.reads;
-            if case.mutants.unwatched {
-                node.clocks = None;
-            }
-        }
-        let reader_lease_ns = engine.lease_ns;
+        let node = node_options(case, longest_ns, &mut rng);
+        let engine = perseus_options(case, longest_ns, &mut rng);
+        let shortest_lease_ns = node.lease_ns.min(engine.lease_ns);
         let engine = match case.engine {
             EngineKind::Perseus => EngineOptions::Perseus(engine),
             EngineKind::Caerus | EngineKind::Slog | EngineKind::Calvin => {
-                EngineOptions::Caerus(replicated_options(case, engine, partitions, &mut topology))
+                EngineOptions::Caerus(replicated_options(case, engine, partitions as u16, &mut topology))
             }
             EngineKind::Geogauss => EngineOptions::Geogauss(member_options(case, &mut topology)),
         };
         let topology = case.engine.layout(topology);
-        let habits = Habits {
-            may_be_refused: may_be_refused(case),
-            may_be_too_late: matches!(case.plan.mix, Mix::Crash | Mix::MixedCrash | Mix::MixedDrift)
-                || case.plan.mix.leads_clocks_astray()
-                || case.plan.mix.loses_regions()
-                || node.lease_ns.min(reader_lease_ns) < topology.wan.widest_ns() * 20,
-            consistency: case.consistency,
-            anywhere: anywhere(case),
-            hot: hot(mix),
-            operations: operations(mix),
-            think_ns_max: think_ns_max(mix, *rng.pick(&[MS, 20 * MS, longest_ns])),
-            roam: *rng.pick(&[0.0, 0.1, 0.5]),
-            share: *rng.pick(&[0.0, 0.1, 0.3]),
-            // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
-            weights: [
-                4,
-                2,
-                2,
-                3,
-                *rng.pick(&[3, 6]) + 6 * u64::from(mix == Mix::SilentReaders),
-                2,
-                u64::from(!case.plan.mix.takes_gateways()),
-            ],
-            // Names cost bytes; where no gateway is lost few repeat.
-            at_replicas: case.replicas.is_some(),
-            blocks: case.blocks,
-            repeats: case.plan.mix.takes_gateways() || names(case),
-        };
+        let habits = habits(case, longest_ns, shortest_lease_ns, &mut rng);
         let moves = match case.engine {
             EngineKind::Caerus | EngineKind::Slog if mix == Mix::Moves => 40,
             EngineKind::Caerus | EngineKind::Slog => *Rng::new(case.seed).fork("moves").pick(&[0, 0, 3, 10]),
@@ -204,7 +109,7 @@ impl Knobs {
             shelves_per_partition: *rng.pick(&[1, 2]),
             keys: *rng.pick(&[2, 2, 4]),
             sessions: match *rng.pick(&[4, 8, 12]) {
-                _ if matches!(mix, Mix::Moves | Mix::SilentReaders) => 16,
+                _ if matches!(mix, Mix::Moves | Mix::SilentReaders | Mix::HalfTold) => 16,
                 sessions => sessions,
             },
             habits,
@@ -244,11 +149,132 @@ impl Knobs {
         let subscribes = |n: &NodeId| !self.topology.nodes[n.0 as usize].subscribes.is_empty();
         let nodes = self.topology.node_ids();
         match case.plan.mix {
-            Mix::Crash | Mix::MixedCrash | Mix::MixedDrift | Mix::Deaths => {
+            Mix::Crash | Mix::MixedCrash | Mix::MixedDrift | Mix::Deaths | Mix::HalfTold => {
                 nodes.filter(|n| is_idle(n) || subscribes(n)).collect()
             }
             _ => nodes.collect(),
         }
+    }
+}
+
+/// Which nodes there are, and how far apart their clocks may be.
+fn topology_of(case: &Case, rng: &mut Rng) -> Topology {
+    let mix = case.plan.mix;
+    let partitions = *rng.pick(&[1, 1, 2, 3]);
+    let mut topology = Topology::one_node_per_region(case.plan.wan.clone(), partitions);
+    topology.clock_bound_ns = case.plan.clock_bound_ns(rng);
+    #[cfg(feature = "mutants")]
+    if case.mutants.unwatched {
+        // No bound holds where nobody watches; a smaller one is exceeded within the time that a run has.
+        topology.clock_bound_ns /= 4;
+    }
+    if case.unbounded_clocks {
+        (topology.unbounded_clocks, topology.clock_bound_ns) = (true, 0);
+    }
+    if mix.takes_gateways() || rng.chance(0.2) {
+        // Gateways without partitions: one in every region.
+        for region in 0..topology.wan.region_count() as u16 {
+            topology.nodes.push(NodeSpec { region: RegionId(region), subscribes: Vec::new() });
+        }
+    }
+    deploy_readers(&mut topology, mix == Mix::SilentReaders, rng);
+    topology
+}
+
+/// Every interval and limit of a node, its engine's excepted.
+fn node_options(case: &Case, longest_ns: u64, rng: &mut Rng) -> node::Options {
+    let mix = case.plan.mix;
+    node::Options {
+        flush_ns: *rng.pick(&[0, MS, 5 * MS]),
+        ack_ns: *rng.pick(&[0, MS, 10 * MS]),
+        low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
+        keys_a_step: [1, 3, 1_024][case.seed as usize % 3],
+        maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
+        merge_rows_max: *rng.pick(&[1, 4, 1000]),
+        lease_ns: *rng.pick(stream_leases_ns(mix)),
+        printed: case.printed,
+        baseline: case.baseline,
+        kept: kept(case),
+        clocks: match case.is_unwatched() {
+            true => None,
+            false => case.plan.watches_clocks(),
+        },
+        dynamic: match rng.below(4) {
+            0 => Dynamic::Off,
+            1 => Dynamic::Threshold { ns: rng.below(2 * longest_ns + 1) },
+            _ => Dynamic::Essential,
+        },
+        #[cfg(feature = "mutants")]
+        mutant: case.mutants.reads,
+        ..node::Options::default()
+    }
+}
+
+/// What a seed decides about engine `perseus`; the others take over some of it.
+fn perseus_options(case: &Case, longest_ns: u64, rng: &mut Rng) -> txn::perseus::Options {
+    let mix = case.plan.mix;
+    let mut engine = txn::perseus::Options {
+        future_ranks: match rng.below(5) {
+            0 => FutureRanks::Off,
+            1 => FutureRanks::Scaled { percent: *rng.pick(&[0, 30, 300, 1000]) },
+            2 => FutureRanks::Random { seed: case.seed },
+            _ => FutureRanks::Measured,
+        },
+        lower_bounds: rng.chance(0.8),
+        recover_after_ns: match case.seed % 4 {
+            0 => Some(longest_ns / 2),
+            1 => Some(2 * longest_ns),
+            _ => None,
+        },
+        unfinished: unfinished(case),
+        collect_every_ns: *rng.pick(collect_every_ns(mix)),
+        timestamps: match case.baseline {
+            Some(Baseline::CentralTimestamp) => Timestamps::Central,
+            _ => Timestamps::Clocks,
+        },
+        #[cfg(feature = "mutants")]
+        mutant: case.mutants.perseus,
+        ..txn::perseus::Options::default()
+    };
+    // Several reports.
+    engine.lease_ns = match *rng.pick(&[4 * engine.collect_every_ns + longest_ns, 10 * SECOND]) {
+        _ if mix == Mix::SilentReaders => 4 * engine.collect_every_ns + longest_ns,
+        lease_ns => lease_ns,
+    };
+    engine
+}
+
+/// What sessions do, and what they may be refused.
+fn habits(case: &Case, longest_ns: u64, shortest_lease_ns: u64, rng: &mut Rng) -> Habits {
+    let mix = case.plan.mix;
+    Habits {
+        may_be_refused: may_be_refused(case),
+        may_be_too_late: matches!(mix, Mix::Crash | Mix::MixedCrash | Mix::MixedDrift)
+            || mix.leads_clocks_astray()
+            || mix.loses_regions()
+            || shortest_lease_ns < longest_ns * 20,
+        may_be_undeliverable: mix == Mix::HalfTold,
+        consistency: case.consistency,
+        anywhere: anywhere(case),
+        hot: hot(mix),
+        operations: operations(mix),
+        think_ns_max: think_ns_max(mix, *rng.pick(&[MS, 20 * MS, longest_ns])),
+        roam: *rng.pick(&[0.0, 0.1, 0.5]),
+        share: *rng.pick(&[0.0, 0.1, 0.3]),
+        // A crashed gateway forgets its pins, so that nothing holds a cut for a comparison.
+        weights: [
+            4,
+            2,
+            2,
+            3,
+            *rng.pick(&[3, 6]) + 6 * u64::from(mix == Mix::SilentReaders),
+            2,
+            u64::from(!mix.takes_gateways()),
+        ],
+        at_replicas: case.replicas.is_some(),
+        blocks: case.blocks,
+        // Names cost bytes; where no gateway is lost few repeat.
+        repeats: mix.takes_gateways() || names(case),
     }
 }
 
@@ -270,6 +296,15 @@ fn kept(case: &Case) -> node::Kept {
     node::Kept { rows: true, policy, patience_ns, tracker: Sizes { tables, granules }, ..Default::default() }
 }
 
+/// What becomes of what a lost gateway began.
+fn unfinished(case: &Case) -> Unfinished {
+    match case.seed % 3 {
+        0 => Unfinished::Abandon,
+        1 if case.plan.mix == Mix::HalfTold => Unfinished::Abandon,
+        _ => Unfinished::Complete,
+    }
+}
+
 /// Requests have names though no gateway is lost.
 fn names(case: &Case) -> bool {
     let knows = matches!(case.engine, EngineKind::Perseus | EngineKind::Caerus);
@@ -285,7 +320,12 @@ fn may_be_refused(case: &Case) -> bool {
 /// How often clients keep to the partition that moves from home to home: a cut of what else they read would wait for its
 /// new home, too.
 fn hot(mix: Mix) -> f64 {
-    if mix == Mix::Moves { 0.8 } else { 0.0 }
+    match mix {
+        Mix::Moves => 0.8,
+        // Most transactions are to touch another partition, too.
+        Mix::HalfTold => 0.5,
+        _ => 0.0,
+    }
 }
 
 /// A stream that goes on after a silence shows more of what was missed than a copy does.
@@ -308,7 +348,7 @@ fn collect_every_ns(mix: Mix) -> &'static [u64] {
 fn operations(mix: Mix) -> u32 {
     match mix {
         Mix::Moves => 60,
-        Mix::TakeOvers | Mix::SilentReaders => 30,
+        Mix::TakeOvers | Mix::SilentReaders | Mix::HalfTold => 30,
         _ => 12,
     }
 }
@@ -318,7 +358,7 @@ fn think_ns_max(mix: Mix, drawn_ns: u64) -> u64 {
     match mix {
         // So that operations last until the reader is heard again.
         Mix::SilentReaders => 150 * MS,
-        Mix::Moves => 10 * MS,
+        Mix::Moves | Mix::HalfTold => 10 * MS,
         _ => drawn_ns,
     }
 }
@@ -433,6 +473,8 @@ fn member_options(case: &Case, topology: &mut Topology) -> txn::geogauss::Option
             false => 10 * SECOND,
         },
         removes_lost,
+        #[cfg(feature = "mutants")]
+        mutant: case.mutants.geogauss,
         ..txn::geogauss::Options::default()
     }
 }

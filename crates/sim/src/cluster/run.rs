@@ -61,16 +61,28 @@ pub struct Case {
     pub blocks: Isolation,
     /// Nodes keep what they record, and come back with it.
     pub records: bool,
+    pub conduct: Conduct,
+    /// Planted faults; the run is expected to fail.
+    #[cfg(feature = "mutants")]
+    pub mutants: Mutants,
+}
+
+/// How a run is carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Conduct {
     /// Sessions live in regions, whatever the seed says: they share nothing with those of other regions, and it takes
     /// the distance to ask a node of another one.
     pub in_regions: bool,
     /// That run the regions; it changes nothing of what happens.
     pub threads: usize,
-    /// Planted faults; the run is expected to fail.
-    #[cfg(feature = "mutants")]
-    pub mutants: Mutants,
     /// Lines of the trace to keep.
     pub trace_lines: usize,
+}
+
+impl Default for Conduct {
+    fn default() -> Conduct {
+        Conduct { in_regions: false, threads: 1, trace_lines: 0 }
+    }
 }
 
 /// Faults that are planted in a run.
@@ -79,6 +91,7 @@ pub struct Case {
 pub struct Mutants {
     pub perseus: Option<txn::perseus::Mutant>,
     pub caerus: Option<txn::caerus::Mutant>,
+    pub geogauss: Option<txn::geogauss::Mutant>,
     /// In how cuts are chosen.
     pub reads: Option<reads::rule::Mutant>,
     /// Nobody watches the clocks.
@@ -100,11 +113,9 @@ impl Case {
             isolation: Isolation::Serializable,
             blocks: Isolation::Serializable,
             records: false,
-            in_regions: false,
-            threads: 1,
+            conduct: Conduct::default(),
             #[cfg(feature = "mutants")]
             mutants: Mutants::default(),
-            trace_lines: 0,
         }
     }
 }
@@ -141,7 +152,14 @@ pub fn run(case: &Case) -> Result<Summary, String> {
 impl Case {
     /// Whether its sessions do.
     fn lives_in_regions(&self) -> bool {
-        self.in_regions || Rng::new(self.seed).fork("in regions").chance(0.2)
+        self.conduct.in_regions || Rng::new(self.seed).fork("in regions").chance(0.2)
+    }
+    /// Nobody watches the clocks of its nodes: a planted fault.
+    pub(super) fn is_unwatched(&self) -> bool {
+        #[cfg(feature = "mutants")]
+        return self.mutants.unwatched;
+        #[cfg(not(feature = "mutants"))]
+        false
     }
     /// What is left of any promise where transactions commit below SERIALIZABLE.
     fn at_most(&self) -> Option<Guarantee> {
@@ -223,9 +241,9 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     setup.cost = knobs.cost;
     setup.client_one_way_ns = knobs.client_one_way_ns;
     let mut world = world(setup, knobs.engine.clone(), knobs.node.clone());
-    world.keep_trace(case.trace_lines);
+    world.keep_trace(case.conduct.trace_lines);
     world.allow_events(EVENTS_MAX);
-    world.threads(case.threads);
+    world.threads(case.conduct.threads);
 
     let token = set_up(&mut world, &layout);
     if case.unbounded_clocks {

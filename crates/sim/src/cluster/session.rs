@@ -25,7 +25,6 @@ use std::sync::Arc;
 /// What sessions of one case do.
 #[derive(Clone, Debug)]
 pub struct Habits {
-    /// Level of their queries.
     pub consistency: Consistency,
     pub operations: u32,
     pub think_ns_max: u64,
@@ -40,6 +39,8 @@ pub struct Habits {
     /// Nodes may lose their leases or their memory, and then refuse cuts that they cannot serve any more, or have
     /// missed how a transaction ended.
     pub may_be_too_late: bool,
+    /// A participant may be out of reach for so long that a transaction ends without effect each time that it is tried.
+    pub may_be_undeliverable: bool,
     /// Nodes take themselves out, and refuse whoever asks.
     pub may_be_refused: bool,
     /// How often, relative to each other: appends, procedures, statements that read and write,
@@ -77,7 +78,6 @@ pub struct Session {
 const REPEAT_AFTER_NS: u64 = 5 * MS;
 const REPEAT: u64 = 1;
 
-/// Waiting has a name.
 enum Doing {
     Nothing,
     /// A one-shot transaction is on its way.

@@ -4,6 +4,7 @@
 //! | mix | what is aimed at |
 //! |---|---|
 //! | `take-overs` | what only few regions hold, or have promised, when a sequence changes its leader |
+//! | `half-told` | what a transaction that is ended without effect came after, where only one participant knows |
 //! | `silent-readers` | what a reader knows of partitions whose nodes have stopped waiting for it |
 //!
 //! KEEPS: no more regions are without their memory at a time than are to be survived, and none of the next before
@@ -14,7 +15,7 @@ use crate::world::Fault;
 use base::rng::Rng;
 use base::time::MS;
 use base::topology::Topology;
-use base::{NodeId, RegionId};
+use base::{NodeId, PartitionId, RegionId};
 
 impl Script {
     /// A sequence's leader is out of reach of most, and regions that know more than others lose their memory. `copies`
@@ -115,6 +116,47 @@ impl Script {
         self.cut(back_ns, topology, &rest, &near);
         self.cut(back_ns, topology, &[candidate], &others);
         back_ns + 5 * widest_ns + rng.below(12 * widest_ns)
+    }
+
+    /// The node of the first partition, which clients keep to, does not hear how earlier transactions end: neither from
+    /// the gateways nor from some of the other participants. What some gateways begin reaches it and not the participants
+    /// that it does hear; then these gateways are lost. So they end without effect what came after what is undecided
+    /// here, and what comes next knows of the latter by the former alone.
+    pub(super) fn half_told(&mut self, topology: &Topology, rng: &mut Rng) {
+        let widest_ns = topology.wan.widest_ns();
+        let runs = |node: &NodeId| topology.partitions_at(*node).next().is_some();
+        let serves = |node: &NodeId| runs(node) || !topology.nodes[usize::from(node.0)].subscribes.is_empty();
+        let knows = topology.node_of(PartitionId(0));
+        let mut others: Vec<NodeId> = topology.node_ids().filter(|n| runs(n) && *n != knows).collect();
+        let mut gateways: Vec<NodeId> = topology.node_ids().filter(|node| !serves(node)).collect();
+        rng.shuffle(&mut others);
+        rng.shuffle(&mut gateways);
+        // The last one lives.
+        gateways.pop();
+        let mut at_ns = rng.below(self.healed_after_ns / 2);
+        while let Some(lost) = gateways.pop() {
+            let (silent, heard) = others.split_at(rng.between(1, (others.len() as i64 - 1).max(1)) as usize);
+            let mute = topology.node_ids().filter(|n| *n != lost && *n != knows && !heard.contains(n));
+            let mute: Vec<NodeId> = mute.collect();
+            for &from in &mute {
+                self.steps.push((at_ns, Fault::CutOneWay { from, to: knows }));
+            }
+            let begun_ns = at_ns + rng.below(2 * widest_ns);
+            for &to in heard {
+                self.steps.push((begun_ns, Fault::CutOneWay { from: lost, to }));
+            }
+            // What it was told by others before, and commits, would decide it.
+            for &to in silent.iter().filter(|_| rng.chance(0.3)) {
+                self.steps.push((begun_ns, Fault::CutOneWay { from: lost, to }));
+            }
+            self.steps.push((begun_ns + 1 + rng.below(widest_ns / 2), Fault::Crash(lost)));
+            self.kills.insert(lost);
+            let end_ns = begun_ns + *rng.pick(&[6, 12, 25]) * widest_ns + 300 * MS;
+            self.steps.push((end_ns, Fault::Reconnect));
+            at_ns = end_ns + rng.below(5 * widest_ns);
+        }
+        self.healed_after_ns = self.healed_after_ns.max(at_ns);
+        self.steps.sort_by_key(|(at, _)| *at);
     }
 
     /// Nodes that only read are out of reach of some others, for longer than anybody waits for them.

@@ -381,12 +381,24 @@ impl Caerus {
             }
         }
         let patience_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
-        match self.life.donor.hand_out(now, patience_ns, (from, first), executor) {
+        let given = self.life.donor.hand_out(now, patience_ns, (from, first), executor);
+        self.give(from, given, out);
+    }
+
+    /// The next piece of a copy that another node has asked for.
+    pub(super) fn go_on_giving(&mut self, executor: &mut dyn Executor, out: &mut Out) {
+        if let Some((to, given)) = self.life.donor.go_on(executor) {
+            self.give(to, given, out);
+        }
+    }
+
+    fn give(&mut self, to: NodeId, given: Given, out: &mut Out) {
+        match given {
             Given::Nothing => {}
-            Given::Ended(copy) => self.send(from, Message::CopyEnded { copy }, out),
+            Given::Ended(copy) => self.send(to, Message::CopyEnded { copy }, out),
             Given::Blocks(Blocks { copy, by, of, first, parts }) => {
                 for (number, part) in (first..).zip(parts) {
-                    self.send(from, Message::CopyPart { copy, by, number, of, part }, out);
+                    self.send(to, Message::CopyPart { copy, by, number, of, part }, out);
                 }
             }
         }

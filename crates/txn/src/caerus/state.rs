@@ -268,6 +268,10 @@ impl Caerus {
             }
         }
         self.flush(now, out);
+        if self.life.donor.goes_on() {
+            // Behind whatever waits for this node.
+            self.wakes.give_at(now);
+        }
         self.rouse(now);
     }
 
@@ -373,6 +377,7 @@ impl Caerus {
                 self.announce_homes(out);
                 self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
             }
+            Timer::Give => self.go_on_giving(executor, out),
         }
         self.settle(now, executor, out);
     }
@@ -380,7 +385,8 @@ impl Caerus {
     /// The same reminders, for a node that is not whole.
     fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
         match timer {
-            Timer::Flush => {}
+            // A node that is coming back gives no copy.
+            Timer::Flush | Timer::Give => {}
             Timer::Gate => self.open_gate(now, out),
             Timer::Tick => {
                 self.go_on_joining(now, out);

@@ -440,17 +440,22 @@ impl Geogauss {
             }
         }
         let retry_ns = self.cluster.options.retry_after_ns(&self.cluster.topology);
-        match self.life.donor.hand_out(now, retry_ns, (from, first), executor) {
-            Given::Nothing => {}
-            Given::Ended(copy) => {
-                out.push(EngineEffect::Send { to: from, message: Message::CopyEnded { copy } });
+        let mut given = Some((from, self.life.donor.hand_out(now, retry_ns, (from, first), executor)));
+        // All that was asked for in one step.
+        while let Some((to, part)) = given {
+            match part {
+                Given::Nothing => {}
+                Given::Ended(copy) => {
+                    out.push(EngineEffect::Send { to, message: Message::CopyEnded { copy } });
+                }
+                Given::Blocks(Blocks { copy, by, of, first, parts }) => {
+                    out.extend((first..).zip(parts).map(|(number, part)| EngineEffect::Send {
+                        to,
+                        message: Message::CopyPart { copy, by, number, of, part },
+                    }));
+                }
             }
-            Given::Blocks(Blocks { copy, by, of, first, parts }) => {
-                out.extend((first..).zip(parts).map(|(number, part)| EngineEffect::Send {
-                    to: from,
-                    message: Message::CopyPart { copy, by, number, of, part },
-                }));
-            }
+            given = self.life.donor.go_on(executor);
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use super::judge::judge;
 use super::{Event, World, access};
-use crate::caerus::message::Message;
+use crate::caerus::message::{CopyId, Message};
 use crate::caerus::options::{Batching, Collection, Heartbeats, Replication};
 use crate::caerus::{Mutant, Options};
 use crate::caerus::{SequenceId, comes_back};
-use crate::engine::Engine;
+use crate::donor::{PIECE, WINDOW};
+use crate::engine::{Engine, EngineEffect};
 use crate::trial::panics;
 use base::order::CloseTicket;
 use base::rng::Rng;
@@ -227,6 +228,36 @@ fn a_donor_that_falls_silent_is_replaced_and_lost_blocks_are_asked_for() {
     world.run_for_ms(20_000);
     assert!(is_whole(&world, 3));
     judge(&world);
+}
+
+#[test]
+fn a_donor_makes_a_piece_of_a_copy_in_a_step_and_all_that_was_asked_for_in_several() {
+    let mut world = five_without_the_last();
+    let (donor, taker, now) = (0, NodeId(4), world.clock(NodeId(0)));
+    let wanted = |from| Message::CopyWanted { copy: CopyId { life: 9, number: 1 }, from };
+    let given = |out: &[EngineEffect<Message>]| {
+        let numbers = out.iter().filter_map(|effect| match effect {
+            EngineEffect::Send { to, message: Message::CopyPart { number, .. } } if *to == taker => {
+                Some(*number)
+            }
+            _ => None,
+        });
+        numbers.collect::<Vec<u32>>()
+    };
+    let mut blocks = Vec::new();
+    let mut out = Vec::new();
+    world.nodes[donor].message(now, taker, wanted(0), &mut world.rows[donor], &mut out);
+    loop {
+        assert!(given(&out).len() as u32 <= PIECE, "{:?} in one step", given(&out));
+        blocks.extend(given(&out));
+        out.clear();
+        if world.nodes[donor].next_wake().is_none_or(|at| at > now) {
+            break;
+        }
+        world.nodes[donor].wake(now, &mut world.rows[donor], &mut out);
+    }
+    assert_eq!(blocks, (0..blocks.len() as u32).collect::<Vec<_>>());
+    assert!(blocks.len() as u32 > 2 * PIECE && blocks.len() as u32 <= WINDOW, "{} blocks", blocks.len());
 }
 
 /// A change of the catalog ends a copy that is half there; silence of a donor is borne for longer than this.
