@@ -64,13 +64,7 @@ impl Caerus {
             }
             Message::Promise { sequence, term, tail, .. } => {
                 self.check_term(*sequence, *term)?;
-                let stands = self.logs.get(*sequence).is_some_and(|log| log.stands_in(*term));
-                let merged = self.logs.get(*sequence).map_or(0, |log| log.merged());
-                check_tail(tail)?;
-                // It was asked for from where this log had been merged, which may go on until the answer comes.
-                if stands && !tail.entries.is_empty() && tail.end - tail.entries.len() as u64 > merged {
-                    return Err("a log that begins behind where it was asked for");
-                }
+                self.check_promised(*sequence, *term, tail)?;
                 self.check_tail_ranks(tail, rank)
             }
             Message::Rejoined { standings, .. } => {
@@ -136,6 +130,17 @@ impl Caerus {
             true => Err("a stamp at or below what its sequence has promised"),
             false => Ok(()),
         }
+    }
+
+    fn check_promised(&self, sequence: SequenceId, term: Term, tail: &Tail) -> Result<(), &'static str> {
+        let stands = self.logs.get(sequence).is_some_and(|log| log.stands_in(term));
+        let merged = self.logs.get(sequence).map_or(0, |log| log.merged());
+        check_tail(tail)?;
+        // It was asked for from where this log had been merged, which may go on until the answer comes.
+        if stands && !tail.entries.is_empty() && tail.end - tail.entries.len() as u64 > merged {
+            return Err("a log that begins behind where it was asked for");
+        }
+        Ok(())
     }
 
     fn check_tail_ranks(
