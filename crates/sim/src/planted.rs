@@ -63,7 +63,15 @@ impl Planted {
                 .any(|mix| plan.ends_with(&format!("-{}", mix.name())) && of(mix))
         };
         match self {
-            Planted::Perseus(_) => *engine == "perseus",
+            Planted::Perseus(mutant) => {
+                use perseus::Mutant::*;
+                match mutant {
+                    NoCeiling | ExecuteBeforeSync | UnrecordedPromises | UnrecordedEnds => {
+                        *engine == "perseus+records" && has(Mix::loses_regions)
+                    }
+                    _ => *engine == "perseus",
+                }
+            }
             Planted::Caerus(mutant) => {
                 use caerus::Mutant::*;
                 // Those come back with what they recorded.

@@ -215,8 +215,18 @@ async fn a_table_that_moved_is_there_after_a_kill() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_node_comes_back_from_a_checkpoint_and_with_another_build() {
-    let directory = Directory::new("checkpoint");
-    let data = ["--regions", "us,eu", "--data", directory.text(), "--checkpoint-mib", "1"];
+    comes_back_from_a_checkpoint("caerus").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_node_with_one_copy_of_a_partition_does_too() {
+    comes_back_from_a_checkpoint("perseus").await;
+}
+
+async fn comes_back_from_a_checkpoint(engine: &str) {
+    let directory = Directory::new(&format!("checkpoint-{engine}"));
+    let data =
+        ["--regions", "us,eu", "--engine", engine, "--data", directory.text(), "--checkpoint-mib", "1"];
     let start = || Server::start_with(&data, 2);
     let checkpoints = |node: u16| {
         let path = directory.0.join(format!("node-{node}/checkpoint"));

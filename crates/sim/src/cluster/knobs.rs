@@ -137,6 +137,10 @@ impl Knobs {
             },
             ..txn::perseus::Options::default()
         };
+        if case.records {
+            let mut rng = Rng::new(case.seed).fork("records");
+            engine.records = Some(txn::perseus::Records { ceiling_ns: *rng.pick(&[50 * MS, SECOND]) });
+        }
         // Several reports.
         engine.lease_ns = match *rng.pick(&[4 * engine.collect_every_ns + longest_ns, 10 * SECOND]) {
             _ if mix == Mix::SilentReaders => 4 * engine.collect_every_ns + longest_ns,

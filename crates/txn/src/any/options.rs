@@ -148,12 +148,20 @@ impl EngineOptions {
                 records: Some(caerus::Records::default()),
                 ..options
             }),
-            other => other,
+            EngineOptions::Perseus(options) => EngineOptions::Perseus(perseus::Options {
+                records: Some(perseus::Records::default()),
+                ..options
+            }),
+            EngineOptions::Geogauss(options) => EngineOptions::Geogauss(options),
         }
     }
     /// Whether nodes come back with records; otherwise their inputs are to be logged.
     pub fn keeps_records(&self) -> bool {
-        matches!(self, EngineOptions::Caerus(options) if options.records.is_some())
+        match self {
+            EngineOptions::Caerus(options) => options.records.is_some(),
+            EngineOptions::Perseus(options) => options.records.is_some(),
+            EngineOptions::Geogauss(_) => false,
+        }
     }
     pub fn kind(&self) -> EngineKind {
         match self {
