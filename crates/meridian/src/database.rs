@@ -230,10 +230,10 @@ pub struct DataArgs {
     #[arg(long, env = "MERIDIAN_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Write a checkpoint after so much of the log, in MiB: with it what was logged before is not needed. Smaller ones
-    /// make restarts shorter and cost more writes (not with engine perseus)
+    /// make restarts shorter and cost more writes (not with engine geogauss)
     #[arg(long, env = "MERIDIAN_CHECKPOINT_MIB", value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
     pub checkpoint_mib: u64,
-    /// Open a directory that another build of meridian wrote with engine perseus. Its log is replayed by this one,
+    /// Open a directory that another build of meridian wrote with engine geogauss. Its log is replayed by this one,
     /// which may give other results than were answered. Other engines need no flag: their logs do not depend on a build
     #[arg(long, env = "MERIDIAN_ANY_BUILD")]
     pub any_build: bool,

@@ -33,6 +33,7 @@ pub const ENGINES: [&str; 20] = [
     "geogauss+sql-repeatable-read",
     "geogauss+sql-read-committed",
     "caerus+records",
+    "perseus+records",
     "slog+records",
     "calvin+records",
     "perseus+printed",

@@ -228,6 +228,11 @@ async fn a_killed_member_comes_back_from_a_checkpoint_and_with_another_build() {
     comes_back_from_a_checkpoint("geogauss").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_node_with_one_copy_of_a_partition_does_too() {
+    comes_back_from_a_checkpoint("perseus").await;
+}
+
 async fn comes_back_from_a_checkpoint(engine: &str) {
     let directory = Directory::new(&format!("checkpoint-{engine}"));
     let text = directory.text();

@@ -153,7 +153,10 @@ impl EngineOptions {
             EngineOptions::Geogauss(options) => {
                 EngineOptions::Geogauss(geogauss::Options { records: true, ..options })
             }
-            EngineOptions::Perseus(_) => self,
+            EngineOptions::Perseus(options) => EngineOptions::Perseus(perseus::Options {
+                records: Some(perseus::Records::default()),
+                ..options
+            }),
         }
     }
     /// Whether nodes come back with records; otherwise their inputs are to be logged.
@@ -161,7 +164,7 @@ impl EngineOptions {
         match self {
             EngineOptions::Caerus(options) => options.records.is_some(),
             EngineOptions::Geogauss(options) => options.records,
-            EngineOptions::Perseus(_) => false,
+            EngineOptions::Perseus(options) => options.records.is_some(),
         }
     }
     pub fn kind(&self) -> EngineKind {
