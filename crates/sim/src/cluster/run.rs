@@ -12,7 +12,7 @@ use super::script_client::ScriptClient;
 use super::session::Session;
 use crate::plan::Plan;
 use crate::world::clock::ClockModel;
-use crate::world::{BEGIN, Counters, Setup, World, recording};
+use crate::world::{BEGIN, Booted, Counters, Setup, World, recording};
 use base::cut::Consistency;
 use base::process::{Process, Recorded};
 use base::rng::Rng;
@@ -304,19 +304,20 @@ pub fn world(setup: Setup, engine: impl Into<EngineOptions>, node: node::Options
     let engine = engine.into();
     let procedures = procedures();
     let topology = Arc::new(setup.topology.clone());
-    World::new(setup, move |id, life, records| {
+    World::with_clocks(setup, move |id, life, records| {
         if engine.keeps_records() {
             let engine = AnyEngine::new(topology.clone(), id, life + 1, engine.clone());
             let mut node = Node::new(id, topology.clone(), procedures.clone(), engine, node.clone());
             for record in records {
                 node.replay(recording::decode(record)).unwrap_or_else(|why| panic!("{id}: {why}"));
             }
-            node.recovered().unwrap_or_else(|why| panic!("{id}: {why}"));
-            return node;
+            let starts_after = node.recovered().unwrap_or_else(|why| panic!("{id}: {why}"));
+            return Booted { node, starts_after };
         }
         let make = if life == 0 { AnyEngine::new } else { AnyEngine::rejoining };
         let engine = make(topology.clone(), id, life, engine.clone());
-        Node::new(id, topology.clone(), procedures.clone(), engine, node.clone())
+        let node = Node::new(id, topology.clone(), procedures.clone(), engine, node.clone());
+        Booted { node, starts_after: Time::ZERO }
     })
 }
 

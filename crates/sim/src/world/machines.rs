@@ -6,7 +6,7 @@ use super::disk::Disk;
 use super::event_loop::{EventLoop, Happening};
 use super::meter;
 use super::recording::Recorded;
-use super::{Arrival, BEGIN, Cargo, Wire, Work};
+use super::{Arrival, BEGIN, Booted, Cargo, Wire, Work};
 use base::process::{Effect, Effects, Event, Process};
 use base::rng::Rng;
 use base::{NodeId, RequestId, Time, codec};
@@ -21,6 +21,8 @@ pub(super) struct Host<P: Process> {
     pub disk: Disk,
     pub recorded: Recorded<P>,
     pub busy_until: Time,
+    /// Its node starts once its clock shows more.
+    pub starts_after: Time,
     /// What arrived while the node was busy, first in, first out.
     pub inbox: VecDeque<Arrival<P>>,
     /// A [`Happening::Free`] is on its way.
@@ -41,6 +43,7 @@ impl<P: Process> Host<P> {
             disk: Disk::default(),
             recorded: Recorded::default(),
             busy_until: BEGIN,
+            starts_after: Time::ZERO,
             inbox: VecDeque::new(),
             wakes: false,
             used_ns: 0,
@@ -51,12 +54,13 @@ impl<P: Process> Host<P> {
 }
 
 impl<P: Process, C: Client<P> + ?Sized> EventLoop<P, C> {
-    /// A machine gets a node; `process` makes it from the number of its life and what the disk holds.
-    pub fn boot(&mut self, now: Time, node: NodeId, process: impl FnOnce(u32, &[Vec<u8>]) -> P) {
+    /// A machine gets a node; `process` makes it from the number of its life and what the disk holds, and tells when it starts.
+    pub fn boot(&mut self, now: Time, node: NodeId, process: impl FnOnce(u32, &[Vec<u8>]) -> Booted<P>) {
         self.arrive_at(now);
         let host = self.host(node);
         assert!(host.node.is_none(), "{node} is up");
-        host.node = Some(process(host.life, &host.disk.records()));
+        let booted = process(host.life, &host.disk.records());
+        (host.node, host.starts_after) = (Some(booted.node), booted.starts_after);
         host.busy_until = now;
         let life = host.life;
         // At once and directly: nothing may come before it.
@@ -142,6 +146,12 @@ impl<P: Process, C: Client<P> + ?Sized> EventLoop<P, C> {
             Arrival::Timer { life: of, .. } | Arrival::Persisted { life: of, .. } if of != life => return,
             Arrival::Computed { life: of, .. } | Arrival::Stable { life: of, .. } if of != life => return,
             Arrival::Loaded { life: of, .. } if of != life => return,
+            Arrival::Start { .. } if local <= host.starts_after => {
+                // As a host waits for its clock. What arrives meanwhile waits behind.
+                host.busy_until = now + (host.starts_after.since(local) + 1);
+                host.inbox.push_front(arrival);
+                return self.wake(node);
+            }
             Arrival::Start { .. } => {
                 self.trace_event(tag, 1, u64::from(life));
                 Event::Start

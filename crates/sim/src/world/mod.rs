@@ -136,8 +136,14 @@ pub enum Fault {
     Mend(NodeId),
 }
 
+/// A node that was made, and when it starts: once its machine's clock shows more than this.
+pub struct Booted<P> {
+    pub node: P,
+    pub starts_after: Time,
+}
+
 /// Builds a node: its id, which life this is (from 0), and what its disk holds.
-pub type Factory<P> = Box<dyn FnMut(NodeId, u32, &[Vec<u8>]) -> P>;
+pub type Factory<P> = Box<dyn FnMut(NodeId, u32, &[Vec<u8>]) -> Booted<P>>;
 
 /// See the module.
 pub struct World<P: Process> {
@@ -274,7 +280,18 @@ impl Traffic {
 
 impl<P: Process> World<P> {
     /// A world at [`BEGIN`]; every node gets its `Start` first of all.
-    pub fn new(setup: Setup, factory: impl FnMut(NodeId, u32, &[Vec<u8>]) -> P + 'static) -> World<P> {
+    pub fn new(setup: Setup, mut factory: impl FnMut(NodeId, u32, &[Vec<u8>]) -> P + 'static) -> World<P> {
+        World::with_clocks(setup, move |node, life, records| Booted {
+            node: factory(node, life, records),
+            starts_after: Time::ZERO,
+        })
+    }
+
+    /// One whose nodes may have to wait for their clocks after a crash, as hosts let them.
+    pub fn with_clocks(
+        setup: Setup,
+        factory: impl FnMut(NodeId, u32, &[Vec<u8>]) -> Booted<P> + 'static,
+    ) -> World<P> {
         setup.topology.check();
         let places = Arc::new(Places::new(&setup.topology));
         let origins = 1..=setup.topology.wan.region_count() as u16;
