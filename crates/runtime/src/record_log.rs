@@ -8,7 +8,7 @@
 
 use crate::files::Files;
 use crate::host::Host;
-use crate::node_log::DiskError;
+use crate::disk_error::DiskError;
 use crate::room::Room;
 use base::cut::Incarnation;
 use base::process::{CheckpointBlock, CheckpointEnded, Event, Record, Recorded, Unreadable};

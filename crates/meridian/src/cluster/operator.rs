@@ -51,14 +51,6 @@ impl Reach {
                 engine.name()
             );
         }
-        if !engine.options().recorded().keeps_records() {
-            bail!(
-                "0A000: node {} cannot come back without its directory: with engine {} a node's log is its inputs from \
-                 the beginning; restore the directory",
-                self.node,
-                engine.name()
-            );
-        }
         if self.survive == 0 {
             bail!(
                 "0A000: node {} cannot come back without its directory: nothing is kept in other regions (survive = 0), \

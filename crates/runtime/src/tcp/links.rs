@@ -7,7 +7,7 @@ use super::queue::Queue;
 use super::replicas::{Follower, ReplicaLinks};
 use super::stream::Security;
 use crate::host::Links;
-use crate::node_log::DiskError;
+use crate::disk_error::DiskError;
 use base::process::Process;
 use base::{NodeId, Time, codec};
 use bytes::Bytes;

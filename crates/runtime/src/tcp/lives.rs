@@ -6,7 +6,7 @@
 
 use super::handshake::{GIVEN_UP, KnownLife, Life};
 use crate::files::sync_directory;
-use crate::node_log::{DiskError, io};
+use crate::disk_error::{DiskError, io};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
