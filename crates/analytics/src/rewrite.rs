@@ -45,7 +45,7 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
     if let ControlFlow::Break(error) = statement.visit(&mut calls::CallsInFrom { analytics }) {
         return Err(error);
     }
-    values::settle_intervals(statement);
+    values::settle_literals(statement);
     let is_scalar = |name: &str| {
         analytics.state.scalar_functions().contains_key(name)
             && !analytics.state.aggregate_functions().contains_key(name)
@@ -313,6 +313,10 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             op: ast::BinaryOperator::Modulo,
             right: nested(b),
         }))),
+        // An array without elements has no dimension.
+        ("array_length", [array, dimension]) => {
+            sql::parse::parse_expr(&format!("nullif(list_length({array}, {dimension}), 0)")).ok()
+        }
         (crate::sets::SERIES, [_, _] | [_, _, _]) => {
             let list = calls::list_of(&arguments)?;
             sql::parse::parse_expr(&format!("unnest({list})")).ok()

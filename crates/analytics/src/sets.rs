@@ -22,7 +22,7 @@ pub(super) const SERIES: &str = "generate_series";
 pub(super) const SERIES_LIST: &str = "meridian_series";
 
 /// Moments that one call makes at most. How many numbers it makes is known before, and their memory reserved.
-const MOMENTS_MAX: usize = 1_000_000;
+pub(super) const MOMENTS_MAX: usize = 1_000_000;
 
 /// The function for a planner.
 pub(super) fn function() -> ScalarUDF {
@@ -44,7 +44,13 @@ impl ScalarUDFImpl for Series {
         &self.signature
     }
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
-        call_name(SERIES_LIST, arguments)
+        // Casts are no part of a name elsewhere; here they decide on the type.
+        let shown = |e: &Expr| match e {
+            Expr::Cast(cast) => format!("{} {}", cast.expr.schema_name(), cast.field.data_type()),
+            e => e.schema_name().to_string(),
+        };
+        let types: Vec<String> = arguments.iter().filter(|e| matches!(e, Expr::Cast(_))).map(shown).collect();
+        Ok(format!("{} {}", call_name(SERIES_LIST, arguments)?, types.join(" ")))
     }
     fn return_type(&self, types: &[Arrow]) -> Result<Arrow> {
         let element = element_of(types).map_err(external)?;

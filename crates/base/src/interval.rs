@@ -289,7 +289,8 @@ pub fn parse(text: &str) -> SqlResult<Interval> {
 /// Numbers, times and unit words, parted where digits meet letters.
 fn words(text: &str) -> Option<Vec<String>> {
     let mut all = Vec::new();
-    for part in text.split_whitespace() {
+    // Commas part words, too.
+    for part in text.split([' ', '\t', '\n', '\r', ',']).filter(|part| !part.is_empty()) {
         let mut word = String::new();
         let mut was_letter = false;
         for c in part.chars() {
@@ -394,6 +395,7 @@ mod tests {
         for (text, shown) in [
             ("1 year 2 months 3 days 04:05:06.789", "1 year 2 mons 3 days 04:05:06.789"),
             ("90 day", "90 days"),
+            ("2 days, 1:00:00", "2 days 01:00:00"),
             ("1.5 months", "1 mon 15 days"),
             ("1.5 years", "1 year 6 mons"),
             ("1.5 days", "1 day 12:00:00"),

@@ -4,18 +4,13 @@
 
 use crate::database::{DataArgs, DatabaseArgs};
 use crate::member::DatabaseNode;
-use anyhow::{Context, anyhow, bail};
+use anyhow::anyhow;
 use base::NodeId;
-use base::cut::Incarnation;
-use base::rng::Rng;
-use base::time::MS;
 use base::topology::Topology;
 use node::Options;
-use node::durable::{self, Durable, Groups};
-use runtime::{DataDir, Host, LocalCluster, NodeLog};
+use runtime::{DataDir, LocalCluster};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Nodes that record what they have to remember. `node`: one in its how-manyth life.
 pub fn with_records(

@@ -5,8 +5,8 @@
 //! directory per node ([`RecordLog`]). KEEPS: one process at a time; a directory that holds
 //! anything else is left alone; once every node has begun, a node whose directory is gone is refused.
 
-use crate::files::{Files, make_directory, sync_directory};
 use crate::disk_error::{DiskError, io};
+use crate::files::{Files, make_directory, sync_directory};
 use crate::record_log::{RecordLog, Recovered};
 use crate::room::{RESERVE_BYTES, Room};
 use base::NodeId;

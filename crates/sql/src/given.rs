@@ -90,6 +90,15 @@ pub fn within<T>(session: &Arc<GivenValues>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// The work, evaluated for this thread's session on whatever thread does it.
+pub(crate) fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let session = OF_SESSION.with_borrow(Clone::clone);
+    move || match session {
+        Some(session) => within(&session, work),
+        None => work(),
+    }
+}
+
 /// A future whose every step is evaluated for a session.
 pub struct Within<F> {
     session: Arc<GivenValues>,

@@ -4,7 +4,9 @@
 //! saturates.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
+use datafusion::arrow::datatypes::{
+    DataType, Date32Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ColumnarValue;
 
@@ -158,6 +160,16 @@ fn bytes(growth: Growth, arguments: &[Argument], row: usize) -> u64 {
             let added = size(2).saturating_add(ROW_BYTES).saturating_mul(count(1).max(0) as u64);
             size(0).saturating_add(added)
         }
+        Growth::Range if arguments.first().is_some_and(Argument::is_moment) => {
+            // Months have 28 days at least. A series that would be longer is refused.
+            let us = |n: usize| arguments.get(n).and_then(|a| a.us(row));
+            let values = match (us(0), us(1), us(2)) {
+                (Some(from), Some(to), Some(step)) if step != 0 => from.abs_diff(to) / step.unsigned_abs(),
+                _ => 0,
+            };
+            let values = u64::try_from(values).unwrap_or(u64::MAX).saturating_add(1);
+            values.min(crate::sets::MOMENTS_MAX as u64).saturating_mul(24)
+        }
         Growth::Range => {
             let (from, to) = if arguments.len() > 1 { (count(0), count(1)) } else { (0, count(0)) };
             let step = if arguments.len() > 2 { count(2).unsigned_abs().max(1) } else { 1 };
@@ -239,6 +251,36 @@ impl Argument {
                 ScalarValue::Int64(number) => number,
                 _ => Some(i64::MAX),
             },
+        }
+    }
+
+    fn is_moment(&self) -> bool {
+        let data_type = self.values.as_ref().map(|values| values.data_type());
+        matches!(data_type, Some(DataType::Timestamp(..) | DataType::Date32))
+    }
+
+    /// A moment, or the length of an interval, in µs.
+    fn us(&self, row: usize) -> Option<i128> {
+        const DAY_US: i128 = 86_400_000_000;
+        let (values, row) = (self.values.as_ref()?, self.row(row));
+        if values.is_null(row) {
+            return None;
+        }
+        match values.data_type() {
+            DataType::Interval(IntervalUnit::MonthDayNano) => {
+                let span = values.as_primitive::<IntervalMonthDayNanoType>().value(row);
+                let days = 28 * i128::from(span.months) + i128::from(span.days);
+                Some(days * DAY_US + i128::from(span.nanoseconds / 1_000))
+            }
+            DataType::Date32 => Some(i128::from(values.as_primitive::<Date32Type>().value(row)) * DAY_US),
+            _ => {
+                let us = DataType::Timestamp(TimeUnit::Microsecond, None);
+                let moment = ScalarValue::try_from_array(values, row).ok()?.cast_to(&us).ok()?;
+                match moment {
+                    ScalarValue::TimestampMicrosecond(us, _) => us.map(i128::from),
+                    _ => None,
+                }
+            }
         }
     }
 

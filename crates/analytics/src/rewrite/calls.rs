@@ -205,12 +205,35 @@ fn series(name: &ast::ObjectName, arguments: &[FunctionArg], even_constants: boo
 
 /// The list of a series' values. Small literals are integers, as in PostgreSQL.
 pub(super) fn list_of(arguments: &[&Expr]) -> Option<Expr> {
+    let moment = arguments.iter().take(2).find_map(|e| moment_type(e));
+    let typed = |(n, e): (usize, &&Expr)| match (&moment, n, e) {
+        (Some(moment), 0 | 1, Expr::Value(_)) => Some(format!("CAST({e} AS {moment})")),
+        (_, 2, Expr::Value(value)) if is_word(&value.value) => Some(format!("CAST({e} AS interval)")),
+        _ => None,
+    };
     let shown = |e: &&Expr| match is_small(&FunctionArg::Unnamed(FunctionArgExpr::Expr((*e).clone()))) {
         true => format!("CAST({e} AS integer)"),
         false => e.to_string(),
     };
-    let given: Vec<String> = arguments.iter().map(shown).collect();
+    let given: Vec<String> =
+        arguments.iter().enumerate().map(|at| typed(at).unwrap_or_else(|| shown(at.1))).collect();
     sql::parse::parse_expr(&format!("{SERIES_LIST}({})", given.join(", "))).ok()
+}
+
+/// The type of a bound that shows it: a literal beside it is one, too.
+fn moment_type(e: &Expr) -> Option<String> {
+    let shown = match e {
+        Expr::Nested(inner) => return moment_type(inner),
+        Expr::Cast { data_type, .. } | Expr::TypedString(ast::TypedString { data_type, .. }) => data_type,
+        _ => return None,
+    };
+    let is_moment = matches!(sql::names::data_type(shown), Ok(DataType::Timestamp | DataType::TimestampTz));
+    is_moment.then(|| shown.to_string())
+}
+
+/// A text that is no whole number.
+fn is_word(value: &ast::Value) -> bool {
+    matches!(value, ast::Value::SingleQuotedString(text) if text.trim().parse::<i64>().is_err())
 }
 
 /// Whether an expression is made of whole numbers, parameters and subqueries alone, as far as can be told without types.

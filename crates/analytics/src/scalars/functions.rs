@@ -258,25 +258,36 @@ fn templated(name: &str, kinds: &[Kind]) -> Settled {
     if fits { Ok(None) } else { Err(no_function(name, kinds)) }
 }
 
-/// `extract(unit from at)`: of moments, days and intervals. Errors: 42883, 42725 for what has no type, 0A000 for the
-/// time of a day.
+/// Whether a unit is one of the time of a day.
+fn is_of_time(unit: &str) -> bool {
+    const UNITS: [&str; 8] =
+        ["hour", "minute", "second", "millisecond", "milliseconds", "microsecond", "microseconds", "epoch"];
+    UNITS.iter().any(|known| unit.eq_ignore_ascii_case(known))
+}
+
+/// `extract(unit from at)`: of moments, days, times of day and intervals. Errors: 42883, 42725 for what has no type, 0A000
+/// for units that the type does not have.
 fn date_part(unit: &Expr, kind: Kind) -> Settled {
     let told = |state: base::SqlState, message: String| Err(base::SqlError::new(state, message));
     match kind.family() {
         Family::Moment | Family::Span | Family::Foreign => Ok(None),
+        Family::Clock => match unit {
+            Expr::Literal(ScalarValue::Utf8(Some(name)), _) if !is_of_time(name) => told(
+                base::SqlState::FEATURE_NOT_SUPPORTED,
+                format!("unit \"{}\" not supported for type time without time zone", name.to_lowercase()),
+            ),
+            _ => Ok(None),
+        },
         Family::Unknown => told(
             base::SqlState(*b"42725"),
             "function pg_catalog.extract(unknown, unknown) is not unique".into(),
         ),
         Family::Date => {
             let Expr::Literal(ScalarValue::Utf8(Some(name)), _) = unit else { return Ok(None) };
-            let name = name.to_lowercase();
-            let of_time =
-                ["hour", "minute", "second", "millisecond", "milliseconds", "microsecond", "microseconds"];
-            match of_time.contains(&name.as_str()) {
+            match is_of_time(name) && name.to_lowercase() != "epoch" {
                 true => told(
                     base::SqlState::FEATURE_NOT_SUPPORTED,
-                    format!("unit \"{name}\" not supported for type date"),
+                    format!("unit \"{}\" not supported for type date", name.to_lowercase()),
                 ),
                 false => Ok(None),
             }

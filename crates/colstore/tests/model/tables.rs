@@ -104,8 +104,10 @@ pub fn value(rng: &mut Rng, data_type: DataType) -> Datum {
         DataType::Bytea => Datum::Bytes(Arc::from(&vec![0xFF; small.unsigned_abs() as usize][..])),
         DataType::Time => Datum::Time(if extreme { 86_400_000_000 } else { small.abs() * 1_000_003 }),
         DataType::Interval if extreme => {
-            let largest = Interval { months: i32::MAX, days: i32::MAX, us: i64::MAX };
-            let smallest = Interval { months: i32::MIN, days: i32::MIN, us: i64::MIN };
+            // Columns keep the time in ns.
+            let us = i64::MAX / 1_000;
+            let largest = Interval { months: i32::MAX, days: i32::MAX, us };
+            let smallest = Interval { months: i32::MIN, days: i32::MIN, us: -us };
             Datum::Interval(*rng.pick(&[largest, smallest]))
         }
         DataType::Interval => Datum::Interval(Interval { months: small as i32, days: -1, us: small }),

@@ -39,7 +39,8 @@ async fn a_key_is_one_sessions_in_the_whole_cluster() {
 async fn who_waits_gets_the_key_and_sees_what_was_done_under_it() {
     let server = Server::start();
     let (first, second, third) = (server.session(0).await, server.session(1).await, server.session(0).await);
-    run(&first, "CREATE TABLE migrations (version int PRIMARY KEY); SELECT pg_advisory_lock(1, 2)").await;
+    run(&first, "CREATE TABLE migrations (version int PRIMARY KEY)").await;
+    run(&first, "SELECT pg_advisory_lock(1, 2)").await;
     let wait = async |client: &Client| {
         // The block has read before it waits; what it reads afterwards is new.
         run(client, "BEGIN").await;

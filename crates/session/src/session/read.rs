@@ -87,6 +87,9 @@ impl Session {
         plan: &RowSelectPlan,
         parameters: &[Datum],
     ) -> SqlResult<Response> {
+        if plan.is_locking {
+            self.refuse_if_read_only("SELECT FOR UPDATE")?;
+        }
         let gateway = self.gateway.clone();
         let catalog = self.catalog();
         let binding = Binding {

@@ -27,8 +27,8 @@
 //! Repeating works the engine with its effects thrown away: a record puts a transaction where it was, and what can execute
 //! then does. What is lost with the process is what a lost gateway loses: transactions that it coordinated are recovered by
 //! their participants, clients were disconnected and may repeat their requests by name. What a node had learned and not
-//! recorded it asks the others for when it starts. Positions of logs begin behind those of what was repeated; whoever follows
-//! a log gets a copy ([`EngineEffect::Restored`]).
+//! recorded it asks the others for when it starts. Positions of logs begin behind those of all former lives, which sessions may
+//! name; whoever follows a log gets a copy ([`EngineEffect::Restored`]).
 
 use super::message::{Ballot, Deadline, Decision, Dependency, Message};
 use super::options::{Mutant, Timestamps};
@@ -433,7 +433,7 @@ impl Perseus {
                 _ => {}
             }
         }
-        self.partitions.come_back(highest);
+        self.partitions.come_back(highest, self.gateway.incarnation());
         let retry_at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
         for (_, txn) in waiting {
             if self.retry_exchange(txn, out) {

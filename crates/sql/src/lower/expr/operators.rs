@@ -76,6 +76,8 @@ impl ExprLowering<'_> {
         }
         let (left, right) = (self.lower(left)?, self.lower(right)?);
         match operator {
+            // What is put together with an array is an array.
+            BinaryOperator::Concat if is_array(&left) || is_array(&right) => Err(Refusal::TooRich),
             BinaryOperator::Concat => {
                 let (left, right) =
                     (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?);
@@ -185,7 +187,9 @@ impl ExprLowering<'_> {
             {
                 Typed::known(expr, DataType::Integer)
             }
+            // Queries know more of these operators, and why there is none.
             (Family::Time, Family::Time) => return Err(Refusal::TooRich),
+            _ if (a, b) == (DataType::Time, DataType::Time) => return Err(Refusal::TooRich),
             _ => return Err(no_operator(operator.symbol(), a, b).into()),
         })
     }
@@ -222,6 +226,10 @@ pub(in crate::lower) fn in_bounds(expr: Expr, data_type: DataType) -> Expr {
         DataType::SmallInt | DataType::Integer | DataType::Real => Expr::Cast(Box::new(expr), data_type),
         _ => expr,
     }
+}
+
+fn is_array(typed: &Typed) -> bool {
+    matches!(typed.kind, Kind::Known(DataType::Array(_)))
 }
 
 fn no_operator(symbol: &str, left: DataType, right: DataType) -> SqlError {
