@@ -7,10 +7,11 @@ use super::query_plan::{QueryPlan, optimize};
 use super::types;
 use base::error::SqlResult;
 use base::schema::Table;
-use base::{DataType, TableId};
+use base::{DataType, SqlError, TableId};
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
@@ -122,33 +123,16 @@ fn plan_now(
             let mut rewritten = for_catalog.unwrap_or(rewritten);
             super::rewrite::call_by_first_names(&mut rewritten, &analytics.state);
             let names = Names { analytics, context, with_hidden, asks_catalog };
-            let options = ParserOptions::from(&analytics.state.config_options().sql_parser);
-            let planner = SqlToRel::new_with_options(&names, options);
-            let planned = match planner.sql_statement_to_plan(rewritten.clone()) {
-                // PostgreSQL lets two output columns have one name.
-                Err(e) if e.to_string().contains(SAME_NAMES) => {
-                    planner.sql_statement_to_plan(with_distinct_names(&rewritten))
-                }
+            let settled = |statement| settled(&names, statement, &planning);
+            match settled(&rewritten) {
                 // A relation's name is a column's too.
-                Err(e) if e.to_string().contains(NO_FIELDS) => {
+                Err(error) if error.message.contains(NO_FIELDS) => {
                     let told_apart = super::rewrite::told_from_columns(&rewritten);
-                    let planned = planner.sql_statement_to_plan(told_apart);
                     let missing = || super::rewrite::missing_relation(statement);
-                    planned.map_err(|_| missing().map_or(e, |told| DataFusionError::External(Box::new(told))))
+                    settled(&told_apart).map_err(|_| missing().unwrap_or(error))?
                 }
-                planned => planned,
-            };
-            let mut planned = planned.map_err(sql_error)?;
-            planned = super::lateral::settle(planned).map_err(sql_error)?;
-            let bytes = super::complexity::check(&planned)?;
-            planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
-            if !asks_catalog {
-                planned = super::set_types::settle(planned).map_err(sql_error)?;
-                super::checks::refuse_misread(&planned).map_err(sql_error)?;
-                planned = super::lifted_subqueries::lift(planned).map_err(sql_error)?;
-                planned = super::barriers::place(planned).map_err(sql_error)?;
+                settled => settled?,
             }
-            super::scalars::settle(planned, true).map_err(sql_error)?
         }
     };
     find_cast_parameters(statement, parameters);
@@ -195,6 +179,52 @@ fn plan_now(
     })
 }
 
+/// The planner's plan of a statement, with PostgreSQL's types.
+fn settled(names: &Names<'_>, statement: &Statement, planning: &MemoryReservation) -> SqlResult<LogicalPlan> {
+    let options = ParserOptions::from(&names.analytics.state.config_options().sql_parser);
+    let planner = SqlToRel::new_with_options(names, options);
+    let planned = match planner.sql_statement_to_plan(statement.clone()) {
+        // PostgreSQL lets two output columns have one name.
+        Err(e) if e.to_string().contains(SAME_NAMES) => {
+            planner.sql_statement_to_plan(with_distinct_names(statement))
+        }
+        planned => planned,
+    };
+    let mut planned = planned.and_then(super::lateral::settle).map_err(sql_error)?;
+    if !names.asks_catalog && takes_a_field(&planned).map_err(sql_error)? {
+        // No column has parts.
+        return Err(SqlError::unsupported(format!("{NO_FIELDS}: a part of a column")));
+    }
+    let bytes = super::complexity::check(&planned)?;
+    planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
+    if !names.asks_catalog {
+        planned = super::set_types::settle(planned).map_err(sql_error)?;
+        super::checks::refuse_misread(&planned).map_err(sql_error)?;
+        planned = super::lifted_subqueries::lift(planned).map_err(sql_error)?;
+        planned = super::barriers::place(planned).map_err(sql_error)?;
+    }
+    super::scalars::settle(planned, true).map_err(sql_error)
+}
+
+/// Whether the planner took a qualified name for a part of a column.
+fn takes_a_field(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    finds(plan, &|e| matches!(e, Expr::ScalarFunction(call) if call.name() == "get_field"))
+}
+
+/// Whether an expression of a plan, or a part of one, is such.
+fn finds(plan: &LogicalPlan, is_such: &dyn Fn(&Expr) -> bool) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|e| {
+            e.apply(|e| {
+                found |= is_such(e);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}
+
 /// Types of parameters that the text casts: `$1::int` is one of `int`.
 fn find_cast_parameters(statement: &Statement, parameters: &mut ParameterTypes) {
     let _: ControlFlow<()> = ast::visit_expressions(statement, |e| {
@@ -231,18 +261,10 @@ fn find_parameters(plan: &LogicalPlan, parameters: &mut ParameterTypes) -> SqlRe
 
 /// Whether the plan holds a function whose value changes from one execution to the next.
 fn depends_on_time(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|e| {
-            e.apply(|e| {
-                if let Expr::ScalarFunction(function) = e {
-                    found |= function.func.signature().volatility != Volatility::Immutable;
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })?;
-    Ok(found)
+    finds(plan, &|e| match e {
+        Expr::ScalarFunction(function) => function.func.signature().volatility != Volatility::Immutable,
+        _ => false,
+    })
 }
 
 /// Tables that a plan reads.

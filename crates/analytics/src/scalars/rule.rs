@@ -21,7 +21,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::{disjunction, merge_schema};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, RecursiveQuery, Subquery, Unnest, Values, cast,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, Unnest, Values, cast,
 };
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -110,32 +110,9 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         let node = node.map_expressions(|e| renewed(e, &names, &mut settle))?;
         // Types of inputs may have changed too.
         let node = node.map_data(LogicalPlan::recompute_schema)?;
-        if let LogicalPlan::RecursiveQuery(query) = &node.data {
-            refuse_other_types(query)?;
-        }
         node.map_data(exact_aggregates::settle)
     })?;
     Ok(settled.data)
-}
-
-/// The recursive term has the types of the other one: a day is not a moment. Errors: 42804.
-fn refuse_other_types(query: &RecursiveQuery) -> Result<()> {
-    let (first, next) = (query.static_term.schema(), query.recursive_term.schema());
-    let fields = first.fields().iter().zip(next.fields());
-    for (number, (a, b)) in fields.enumerate() {
-        let (a, b) = (kind_of_field(a), kind_of_field(b));
-        if matches!((a.family(), b.family()), (Family::Date, Family::Moment)) {
-            let (column, a, b) = (number + 1, a.name(), b.name());
-            let told = format!(
-                "recursive query column {column} has type {a} in non-recursive term but type {b} overall"
-            );
-            let error = SqlError::new(base::SqlState::DATATYPE_MISMATCH, told);
-            return Err(external(
-                error.hint("Cast the output of the non-recursive term to the correct type."),
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Taking an array apart gives its elements, of which those of an array of arrays would be arrays. Errors: 0A000.
@@ -153,7 +130,8 @@ fn refuse_dimensions(unnest: &Unnest) -> Result<()> {
 fn settled_values(values: Values, is_written: bool) -> Result<LogicalPlan> {
     let Values { schema, values } = values;
     let nothing = DFSchema::empty();
-    let is_simple = |e: &Expr| matches!(e, Expr::Literal(..)) || is_cast_of_literal(e);
+    let is_simple =
+        |e: &Expr| matches!(e, Expr::Literal(..)) || is_cast_of_literal(e) && !is_cast_to_our_own(e);
     let fields = schema.fields().iter().enumerate().map(|(n, field)| {
         let data_type = match field.data_type() {
             // The planner takes the digits of one branch for those of all.
@@ -193,6 +171,12 @@ fn settled_values(values: Values, is_written: bool) -> Result<LogicalPlan> {
 
 fn is_cast_of_literal(e: &Expr) -> bool {
     matches!(e, Expr::Cast(cast) if matches!(cast.expr.as_ref(), Expr::Literal(..)))
+}
+
+/// Of types that the planner's own casts do not read as PostgreSQL does.
+fn is_cast_to_our_own(e: &Expr) -> bool {
+    let is_ours = |kind: Kind| matches!(kind.family(), Family::Json | Family::Jsonb | Family::Clock);
+    matches!(e, Expr::Cast(Cast { field, .. }) if is_ours(kind_of_field(field)))
 }
 
 fn is_cast_to_interval(e: &Expr) -> bool {

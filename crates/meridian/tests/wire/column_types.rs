@@ -122,7 +122,7 @@ async fn they_travel_in_text_and_in_binary() {
 /// A table's copy in each format makes the same table.
 async fn copies(client: &tokio_postgres::Client) {
     run(client, "INSERT INTO x (id) VALUES (2)").await;
-    run(client, "INSERT INTO x VALUES (3, '-1 day', '24:00', '\"a\tb\"', '[\"\\\\n\", 1.50]', '{}', '{\",\",NULL,\"\"}')").await;
+    run(client, "INSERT INTO x VALUES (3, '-1 day', '24:00', '\"a\\tb\"', '[\"\\\\n\", 1.50]', '{}', '{\",\",NULL,\"\"}')").await;
     let wanted = rows(client, "SELECT * FROM x ORDER BY id").await.unwrap();
     for format in ["text", "csv", "binary"] {
         let copied = client.copy_out(&format!("COPY x TO STDOUT (FORMAT {format})")).await.unwrap();
