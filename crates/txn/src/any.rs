@@ -116,10 +116,6 @@ impl EngineKind {
     pub fn parse(name: &str) -> Option<EngineKind> {
         EngineKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
-    /// Every region keeps a copy of every partition.
-    pub fn is_replicated(self) -> bool {
-        self.spec().is_replicated
-    }
     /// See [`EngineSpec::layout`].
     pub fn layout(self, topology: Topology) -> Topology {
         self.spec().layout(topology)

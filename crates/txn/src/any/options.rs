@@ -153,10 +153,7 @@ impl EngineOptions {
             EngineOptions::Geogauss(options) => {
                 EngineOptions::Geogauss(geogauss::Options { records: true, ..options })
             }
-            EngineOptions::Perseus(options) => EngineOptions::Perseus(perseus::Options {
-                records: Some(perseus::Records::default()),
-                ..options
-            }),
+            EngineOptions::Perseus(_) => self,
         }
     }
     /// Whether nodes come back with records; otherwise their inputs are to be logged.
@@ -164,7 +161,7 @@ impl EngineOptions {
         match self {
             EngineOptions::Caerus(options) => options.records.is_some(),
             EngineOptions::Geogauss(options) => options.records,
-            EngineOptions::Perseus(options) => options.records.is_some(),
+            EngineOptions::Perseus(_) => false,
         }
     }
     pub fn kind(&self) -> EngineKind {
