@@ -129,7 +129,9 @@ fn plan_now(
                 Err(error) if error.message.contains(NO_FIELDS) => {
                     let told_apart = super::rewrite::told_from_columns(&rewritten);
                     let missing = || super::rewrite::missing_relation(statement);
-                    settled(&told_apart).map_err(|_| missing().unwrap_or(error))?
+                    let no_parts =
+                        || SqlError::unsupported("a part of a column (of a jsonb it is column -> 'key')");
+                    settled(&told_apart).map_err(|_| missing().unwrap_or_else(no_parts))?
                 }
                 settled => settled?,
             }

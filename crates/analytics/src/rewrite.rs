@@ -313,6 +313,10 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             op: ast::BinaryOperator::Modulo,
             right: nested(b),
         }))),
+        ("array_dims", [array]) => {
+            let length = format!("nullif(list_length({array}, 1), 0)");
+            sql::parse::parse_expr(&format!("'[1:' || CAST({length} AS text) || ']'")).ok()
+        }
         // An array without elements has no dimension.
         ("array_length", [array, dimension]) => {
             sql::parse::parse_expr(&format!("nullif(list_length({array}, {dimension}), 0)")).ok()

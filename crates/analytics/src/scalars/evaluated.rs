@@ -54,6 +54,8 @@ pub(super) enum SpanOperation {
     /// Its text.
     Show,
     Read,
+    /// A unit and an interval, a time of day or the time of a moment: so many of the unit.
+    Part,
 }
 
 /// A value that may be an interval.
@@ -282,6 +284,15 @@ fn spans(operation: SpanOperation, cells: &[Cell]) -> SqlResult<Cell> {
         }
         (Show, [Cell::Span(span)]) => Cell::Plain(Datum::text(span.to_string())),
         (Read, [Cell::Plain(Datum::Text(text))]) => Cell::Span(base::interval::parse(text)?),
+        (Part, [Cell::Plain(Datum::Text(unit)), of]) => {
+            let time = |us| Interval { months: 0, days: 0, us };
+            let span = match of {
+                Cell::Span(span) => *span,
+                Cell::Plain(Datum::Time(us)) => time(*us),
+                at => time(moment(at)?.rem_euclid(base::datum::US_PER_DAY)),
+            };
+            Cell::Plain(Datum::Float(base::interval::part(unit, span)?))
+        }
         (operation, cells) => unreachable!("{operation:?} of {cells:?}"),
     })
 }

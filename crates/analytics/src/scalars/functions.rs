@@ -1,8 +1,9 @@
 //! Functions whose PostgreSQL namesakes have other types or other values.
 
-use super::evaluated::{Computation, call};
+use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
+use super::lists;
 use super::typing::{self, Settled, as_text, no_function};
 use base::DataType;
 use base::expr::{BinaryOperator, Expr as Scalar, Function};
@@ -66,6 +67,10 @@ const OF_TWO_TEXTS: &[&str] = &[
     "split_part",
 ];
 
+fn renewed(udf: &Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(udf.clone(), arguments))
+}
+
 /// A call as PostgreSQL understands it; `None` if DataFusion understands it so too. Errors: 42883, 42804.
 pub(super) fn function(
     name: &str,
@@ -75,7 +80,7 @@ pub(super) fn function(
     is_written: bool,
 ) -> Settled {
     let kinds: Vec<Kind> = arguments.iter().map(|e| kind_of(e, schema)).collect();
-    let again = |arguments| Ok(Some(Expr::ScalarFunction(ScalarFunction::new_udf(udf.clone(), arguments))));
+    let again = |arguments| Ok(Some(renewed(udf, arguments)));
     match (name, arguments) {
         ("coalesce" | "greatest" | "least" | "nullif", _) => {
             match typing::unified(arguments, schema, &name.to_uppercase(), is_written)? {
@@ -107,7 +112,12 @@ pub(super) fn function(
         ("chr", [Expr::Literal(ScalarValue::Int64(Some(0)), _)]) => {
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
-        ("date_part", [unit, _]) => date_part(unit, kinds[1]),
+        ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
+        // A list's elements are counted from its end by numbers below nothing; an array's are not there.
+        ("array_element" | "array_slice", [list, bounds @ ..]) => {
+            Ok(lists::within(list, bounds).map(|arguments| renewed(udf, arguments)))
+        }
+        ("array_has", [list, of]) if !matches!(list, Expr::Literal(..)) => Ok(lists::has(udf, list, of)),
         ("quote_literal" | "quote_nullable" | "format", _) => {
             let is_text = |k: &Kind| is_text_or_open(*k);
             if kinds.iter().all(is_text) {
@@ -260,38 +270,40 @@ fn templated(name: &str, kinds: &[Kind]) -> Settled {
 
 /// Whether a unit is one of the time of a day.
 fn is_of_time(unit: &str) -> bool {
-    const UNITS: [&str; 8] =
-        ["hour", "minute", "second", "millisecond", "milliseconds", "microsecond", "microseconds", "epoch"];
-    UNITS.iter().any(|known| unit.eq_ignore_ascii_case(known))
+    let unit = unit.to_lowercase();
+    matches!(unit.trim_end_matches('s'), "hour" | "minute" | "second" | "millisecond" | "microsecond")
 }
 
 /// `extract(unit from at)`: of moments, days, times of day and intervals. Errors: 42883, 42725 for what has no type, 0A000
 /// for units that the type does not have.
-fn date_part(unit: &Expr, kind: Kind) -> Settled {
+fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
     let told = |state: base::SqlState, message: String| Err(base::SqlError::new(state, message));
-    match kind.family() {
-        Family::Moment | Family::Span | Family::Foreign => Ok(None),
-        Family::Clock => match unit {
-            Expr::Literal(ScalarValue::Utf8(Some(name)), _) if !is_of_time(name) => told(
-                base::SqlState::FEATURE_NOT_SUPPORTED,
-                format!("unit \"{}\" not supported for type time without time zone", name.to_lowercase()),
-            ),
-            _ => Ok(None),
-        },
-        Family::Unknown => told(
+    let name = match unit {
+        Expr::Literal(ScalarValue::Utf8(Some(name)), _) => Some(name.to_lowercase()),
+        _ => None,
+    };
+    let part = || {
+        let arguments = vec![(unit.clone(), Kind::Known(DataType::Text)), (at.clone(), kind)];
+        Ok(Some(call(Computation::Spans(SpanOperation::Part), arguments, DOUBLE)))
+    };
+    let is_below_minutes = |name: &str| name.contains("second");
+    let unsupported = |name: &str, of: &str| {
+        told(base::SqlState::FEATURE_NOT_SUPPORTED, format!("unit \"{name}\" not supported for type {of}"))
+    };
+    match (kind.family(), name) {
+        (Family::Span, Some(_)) => part(),
+        // The library's seconds are whole.
+        (Family::Moment, Some(name)) if is_below_minutes(&name) => part(),
+        (Family::Clock, Some(name)) if !is_of_time(&name) && name != "epoch" => {
+            unsupported(&name, "time without time zone")
+        }
+        (Family::Clock, Some(_)) => part(),
+        (Family::Date, Some(name)) if is_of_time(&name) => unsupported(&name, "date"),
+        (Family::Moment | Family::Span | Family::Date | Family::Clock | Family::Foreign, _) => Ok(None),
+        (Family::Unknown, _) => told(
             base::SqlState(*b"42725"),
             "function pg_catalog.extract(unknown, unknown) is not unique".into(),
         ),
-        Family::Date => {
-            let Expr::Literal(ScalarValue::Utf8(Some(name)), _) = unit else { return Ok(None) };
-            match is_of_time(name) && name.to_lowercase() != "epoch" {
-                true => told(
-                    base::SqlState::FEATURE_NOT_SUPPORTED,
-                    format!("unit \"{}\" not supported for type date", name.to_lowercase()),
-                ),
-                false => Ok(None),
-            }
-        }
         _ => Err(no_function("pg_catalog.extract", &[Kind::Unknown, kind])),
     }
 }

@@ -8,6 +8,7 @@ use super::super::types;
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
+use super::lists;
 use base::error::SqlResult;
 use base::expr::BinaryOperator;
 use base::{DataType, Datum, SqlError, SqlState};
@@ -143,7 +144,11 @@ fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchem
     let (mut left, mut right) = (settled(left)?, settled(right)?);
     let (mut a, mut b) = (kind_of(&left, schema), kind_of(&right, schema));
     match (a, b) {
-        (Kind::Foreign, _) | (_, Kind::Foreign) | (Kind::Unknown, Kind::Unknown) => return Ok(None),
+        (Kind::Foreign, _) | (_, Kind::Foreign) => {
+            let typed = lists::beside(&[left, right], schema)?;
+            return Ok(typed.map(|sides| plain(operator, sides[0].clone(), sides[1].clone())));
+        }
+        (Kind::Unknown, Kind::Unknown) => return Ok(None),
         (Kind::Unknown, known) => {
             left = literal(&left, known)?;
             a = known;
@@ -434,7 +439,7 @@ pub(super) fn unified(
     let values = narrow.as_slice();
     let kinds: Vec<Kind> = values.iter().map(|e| kind_of(e, schema)).collect();
     if kinds.contains(&Kind::Foreign) {
-        return Ok(None);
+        return lists::beside(values, schema);
     }
     let mut common: Option<Kind> = None;
     for &kind in kinds.iter().filter(|k| **k != Kind::Unknown) {

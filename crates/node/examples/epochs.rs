@@ -1,6 +1,6 @@
 //! How many row writes of other members one core merges with engine `geogauss`, with real rows.
 //!
-//! `cargo run --release -p node --example merging -- [epochs] [transactions of a member in an epoch]`
+//! `cargo run --release -p node --example epochs -- [epochs] [transactions of a member in an epoch]`
 //!
 //! A member whose own clients rest takes the write sets of two others, two rows of 100 bytes each out of 200,000, in epochs
 //! of 10 ms. What is measured is CPU time of this thread, by what it is for: decoding messages; everything that a member
