@@ -1,5 +1,5 @@
 //! The checks bite: each fault that can be planted in the engine, and in how cuts are chosen, is found by
-//! some seed. (Two are too rare for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive
+//! some seed. (Three are too rare for that: `RankFromTruncatedClosure` and `CountFormerLives` are found by the engines' own
 //! tests, `NoSessionEdges` by scenarios.)
 
 use base::cut::Consistency;
@@ -110,7 +110,7 @@ fn every_fault_planted_in_the_choice_of_cuts_is_found() {
             case.mutants.reads = Some(mutant);
             case.stays_home = !of_several;
         };
-        match finds(plant, &[level], SEEDS) {
+        match finds(plant, &[level], 2 * SEEDS) {
             Some((seed, how)) => println!("{mutant:?}: seed {seed}, {how}"),
             None => missed.push((mutant, level)),
         }
@@ -181,7 +181,6 @@ fn a_campaign_finds_what_is_planted_in_rejoining_in_leases_and_in_no_ops() {
         (Planted::Caerus(caerus::Mutant::StandWithOne), 108),
         (Planted::Caerus(caerus::Mutant::StandWithFirst), 108),
         (Planted::Caerus(caerus::Mutant::StandUnbound), 2316),
-        (Planted::Caerus(caerus::Mutant::CountFormerLives), 13865),
         (Planted::Reads(reads::rule::Mutant::ReadAfterLease), 6385),
         (Planted::Perseus(Mutant::NoopForgetsDependencies), 97),
     ];
