@@ -83,14 +83,13 @@ pub(super) fn function(
     let again = |arguments| Ok(Some(renewed(udf, arguments)));
     match (name, arguments) {
         ("coalesce" | "greatest" | "least" | "nullif", _) => {
-            match typing::unified(arguments, schema, &name.to_uppercase(), is_written)? {
-                Some(arguments) => again(arguments),
-                None => Ok(None),
-            }
+            let unified = typing::unified(arguments, schema, &name.to_uppercase(), is_written)?;
+            Ok(unified.map(|arguments| renewed(udf, arguments)))
         }
-        ("round" | "trunc", [a]) => rounding(name, a, kinds[0], None, schema),
         ("round" | "trunc", [a, digits]) => rounding(name, a, kinds[0], Some(digits), schema),
-        ("floor" | "ceil" | "ceiling" | "signum" | "sign", [a]) => rounding(name, a, kinds[0], None, schema),
+        ("round" | "trunc" | "floor" | "ceil" | "ceiling" | "signum" | "sign", [a]) => {
+            rounding(name, a, kinds[0], None, schema)
+        }
         ("date_trunc", [unit, at]) if matches!(kinds[1].family(), Family::Moment | Family::Date) => {
             // A day is the moment at which it begins, with its time zone.
             let tz = DataType::TimestampTz;
@@ -113,11 +112,7 @@ pub(super) fn function(
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
         ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
-        // A list's elements are counted from its end by numbers below nothing; an array's are not there.
-        ("array_element" | "array_slice", [list, bounds @ ..]) => {
-            Ok(lists::within(list, bounds).map(|arguments| renewed(udf, arguments)))
-        }
-        ("array_has", [list, of]) if !matches!(list, Expr::Literal(..)) => Ok(lists::has(udf, list, of)),
+        ("array_element" | "array_slice" | "array_has", _) => Ok(lists::function(name, udf, arguments)),
         ("quote_literal" | "quote_nullable" | "format", _) => {
             let is_text = |k: &Kind| is_text_or_open(*k);
             if kinds.iter().all(is_text) {

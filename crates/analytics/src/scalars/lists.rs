@@ -91,8 +91,21 @@ pub(super) fn beside(values: &[Expr], schema: &dyn ExprSchema) -> SqlResult<Opti
     Ok(any.then_some(typed))
 }
 
+/// A function of lists as PostgreSQL has it; `None` if the library's is so.
+pub(super) fn function(name: &str, udf: &Arc<ScalarUDF>, arguments: &[Expr]) -> Option<Expr> {
+    match (name, arguments) {
+        ("array_has", [list, of]) if !matches!(list, Expr::Literal(..)) => has(udf, list, of),
+        // The library counts from a list's end by numbers below nothing, where an array has no elements.
+        ("array_element" | "array_slice", [list, bounds @ ..]) => {
+            let arguments = within(list, bounds)?;
+            Some(Expr::ScalarFunction(ScalarFunction::new_udf(udf.clone(), arguments)))
+        }
+        _ => None,
+    }
+}
+
 /// A list and its subscripts, none of them below nothing; `None` if none can be.
-pub(super) fn within(list: &Expr, bounds: &[Expr]) -> Option<Vec<Expr>> {
+fn within(list: &Expr, bounds: &[Expr]) -> Option<Vec<Expr>> {
     let is_within = |e: &Expr| match e {
         Expr::Literal(ScalarValue::Int64(Some(n)), _) => *n > 0,
         Expr::ScalarFunction(call) => call.name() == "greatest",
@@ -118,7 +131,7 @@ pub(super) fn within(list: &Expr, bounds: &[Expr]) -> Option<Vec<Expr>> {
 }
 
 /// `x = ANY (list)`: unknown where it is none of the elements and one of them is. `None`: it is so already.
-pub(super) fn has(udf: &Arc<ScalarUDF>, list: &Expr, of: &Expr) -> Option<Expr> {
+fn has(udf: &Arc<ScalarUDF>, list: &Expr, of: &Expr) -> Option<Expr> {
     let call = |udf: Arc<ScalarUDF>, arguments| Expr::ScalarFunction(ScalarFunction::new_udf(udf, arguments));
     let has = call(udf.clone(), vec![list.clone(), of.clone()]);
     let position = call(array_position_udf(), vec![list.clone(), lit(ScalarValue::Null)]);
