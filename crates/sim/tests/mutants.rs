@@ -1,6 +1,6 @@
 //! The checks bite: each fault that can be planted in the engine, and in how cuts are chosen, is found by
-//! some seed. (Three are too rare for that: `RankFromTruncatedClosure` and `CountFormerLives` are found by the engines' own
-//! tests, `NoSessionEdges` by scenarios.)
+//! some seed. (Three are too rare for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive
+//! tests, `NoSessionEdges` by scenarios, and `CountFormerLives` by no seed that is known today.)
 
 use base::cut::Consistency;
 use sim::cluster::run::{self, Case};
