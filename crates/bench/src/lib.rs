@@ -17,6 +17,7 @@ pub mod report;
 pub mod server;
 pub mod statements;
 pub mod tpcc;
+pub mod traffic;
 pub mod ycsb;
 
 pub use args::Command;

@@ -1,8 +1,10 @@
 //! Reaching a server, and finding out what it is.
 
 use crate::args::Isolation;
+use crate::traffic::{Counted, Traffic};
 use anyhow::{Context, anyhow, bail};
 use std::str::FromStr;
+use std::sync::Arc;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -20,6 +22,7 @@ pub enum Flavour {
 pub struct Server {
     config: Config,
     isolation: Option<Isolation>,
+    traffic: Arc<Traffic>,
     /// The URL without its password.
     pub url: String,
     /// What `select version()` says.
@@ -49,6 +52,7 @@ impl Server {
             url: without_password(url),
             config,
             isolation,
+            traffic: Arc::default(),
             version: String::new(),
             flavour: Flavour::Other,
             transaction_isolation: String::new(),
@@ -86,8 +90,12 @@ impl Server {
 
     /// A new connection, with the isolation level that was asked for.
     pub async fn connect(&self) -> anyhow::Result<Client> {
-        let (client, connection) =
-            self.config.connect(NoTls).await.map_err(|error| self.unreachable(error))?;
+        let stream = Counted::open(&self.config, &self.traffic).await.map_err(|e| self.unreachable(&e))?;
+        let connected = self.config.connect_raw(stream, NoTls).await;
+        let (client, connection) = connected.map_err(|error| match error.as_db_error() {
+            Some(_) => explain(error).context(format!("the server at {} refused the connection", self.url)),
+            None => self.unreachable(&error),
+        })?;
         #[expect(
             clippy::disallowed_methods,
             reason = "the connection ends when its client is dropped; its error reaches whoever waits for an answer"
@@ -99,6 +107,11 @@ impl Server {
             client.batch_execute(&sql).await.map_err(explain).context("set the isolation level")?;
         }
         Ok(client)
+    }
+
+    /// What went over its connections, those of all clones together.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Where the server is, for suggestions and reports: short, without the password.
@@ -125,13 +138,10 @@ impl Server {
         name
     }
 
-    fn unreachable(&self, error: tokio_postgres::Error) -> anyhow::Error {
-        if error.as_db_error().is_some() {
-            return explain(error).context(format!("the server at {} refused the connection", self.url));
-        }
+    fn unreachable(&self, error: &dyn std::error::Error) -> anyhow::Error {
         let hint =
             "Is it running, and are host and port right? `meridian demo` starts one and prints its URL.";
-        anyhow!("cannot reach {}: {}\n{hint}", self.url, chain(&error))
+        anyhow!("cannot reach {}: {}\n{hint}", self.url, chain(error))
     }
 }
 

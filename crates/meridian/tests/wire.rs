@@ -64,6 +64,8 @@ mod regions;
 mod replicas;
 #[path = "wire/roles.rs"]
 mod roles;
+#[path = "wire/rows_and_columns.rs"]
+mod rows_and_columns;
 #[path = "wire/scripts.rs"]
 mod scripts;
 #[path = "wire/server.rs"]

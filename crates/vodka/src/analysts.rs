@@ -74,6 +74,16 @@ pub async fn connect(server: &Server, profile: &Profile) -> anyhow::Result<Clien
     Ok(client)
 }
 
+/// The process that serves a connection.
+///
+/// # Errors
+/// If the server does not tell.
+pub async fn process(client: &Client) -> anyhow::Result<u32> {
+    let row = client.query_one("select pg_backend_pid()", &[]).await.map_err(explain)?;
+    let process: i32 = row.try_get(0).context("read the id of the process that serves a connection")?;
+    process.try_into().context("read the id of the process that serves a connection")
+}
+
 /// Asks one query after the other until told to stop.
 pub struct Stream {
     pub client: Client,

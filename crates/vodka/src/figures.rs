@@ -33,7 +33,27 @@ pub struct Run {
     pub visibility: Visibility,
     pub load_rows_per_s: Option<f64>,
     pub resources: Vec<Usage>,
+    #[serde(default)]
+    pub network: Vec<NetworkFigures>,
     pub checks: Vec<Check>,
+}
+
+/// What went over the connections of one side while transactions and queries ran, as the client counts it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NetworkFigures {
+    pub class: String,
+    pub sent_mb: f64,
+    pub received_mb: f64,
+}
+
+impl NetworkFigures {
+    pub fn since(&self, then: &NetworkFigures) -> NetworkFigures {
+        NetworkFigures {
+            class: self.class.clone(),
+            sent_mb: self.sent_mb - then.sent_mb,
+            received_mb: self.received_mb - then.received_mb,
+        }
+    }
 }
 
 /// Transactions, and what they cost.

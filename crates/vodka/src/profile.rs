@@ -17,6 +17,12 @@ pub struct Profile {
     /// The server answers `SHOW meridian.freshness`.
     #[serde(default)]
     pub tells_freshness: bool,
+    /// Names of the server's threads that work for queries begin like this; empty if they do not tell.
+    #[serde(default)]
+    pub query_threads: Vec<String>,
+    /// Each connection has a process of its own, whose id `pg_backend_pid()` tells.
+    #[serde(default)]
+    pub process_per_connection: bool,
 }
 
 impl Profile {

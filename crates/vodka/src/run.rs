@@ -2,10 +2,10 @@
 
 use crate::analysts::{self, Plans, QueryLine, Questions, Stream};
 use crate::args::VodkaArgs;
-use crate::figures::{self, Check, FrontierPoint, Run, Side as SideFigures, Spread};
+use crate::figures::{self, Check, FrontierPoint, NetworkFigures, Run, Side as SideFigures, Spread};
 use crate::probes::{self, FreshnessLine, SyncLine};
 use crate::profile::Profile;
-use crate::resources::{self, Usage, Watched, local_port};
+use crate::resources::{self, Queries, Usage, Watched, local_port};
 use crate::terminals::{Shared, TxnLine, terminals};
 use crate::tracker::Tracker;
 use crate::{prepare, report};
@@ -15,7 +15,7 @@ use bench::load::now_us;
 use bench::measure::Recorder;
 use bench::report::CheckResult;
 use bench::server::Server;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -176,6 +176,8 @@ struct Notes {
     queries: Arc<Mutex<Vec<QueryLine>>>,
     freshness: Arc<Mutex<Vec<FreshnessLine>>>,
     sync: Arc<Mutex<Vec<SyncLine>>>,
+    /// Processes of the A side that serve the streams, if it has one for each connection.
+    serving: Arc<Mutex<BTreeSet<u32>>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -290,7 +292,8 @@ impl Bench {
         self.streams(&mut tasks, self.args.load.ap_threads, shared, questions, notes).await?;
         self.probes(&mut tasks, shared, notes).await?;
         let usage: Arc<Mutex<Vec<Usage>>> = Arc::default();
-        tasks.spawn(resources::watch(self.watched(), usage.clone(), notes.stop.clone()));
+        let network_before = self.network();
+        tasks.spawn(resources::watch(self.watched(&notes.serving), usage.clone(), notes.stop.clone()));
         let pace = Pace {
             duration: self.args.timing.duration,
             warmup: Duration::ZERO,
@@ -330,6 +333,7 @@ impl Bench {
                 .push(format!("queries that ran on for more than {ENDING:?} after the end were given up"));
         }
         out.resources = take(&usage);
+        out.network = self.network().iter().zip(&network_before).map(|(now, then)| now.since(then)).collect();
         outcome.and(ended.unwrap_or(Ok(())))
     }
 
@@ -342,8 +346,13 @@ impl Bench {
         notes: &Notes,
     ) -> anyhow::Result<()> {
         for number in 0..count {
+            let client = analysts::connect(&self.ap, &self.profile).await?;
+            if self.profile.process_per_connection {
+                let process = analysts::process(&client).await?;
+                notes.serving.lock().unwrap_or_else(PoisonError::into_inner).insert(process);
+            }
             let stream = Stream {
-                client: analysts::connect(&self.ap, &self.profile).await?,
+                client,
                 number,
                 streams: count,
                 questions: questions.clone(),
@@ -387,17 +396,38 @@ impl Bench {
         Ok(())
     }
 
-    fn watched(&self) -> Vec<Watched> {
+    fn watched(&self, serving: &Arc<Mutex<BTreeSet<u32>>>) -> Vec<Watched> {
         let (tp, ap) = (local_port(&self.args.servers.tp), local_port(self.args.ap_url()));
         let mut out = vec![Watched::client()];
+        let names = &self.profile.query_threads;
+        let queries = match self.profile.process_per_connection {
+            true => Some(Queries::Processes(serving.clone())),
+            false => (!names.is_empty()).then(|| Queries::Threads(names.clone())),
+        };
+        let apart = |watched: Watched| match &queries {
+            Some(queries) => watched.apart(queries.clone()),
+            None => watched,
+        };
         match (tp, ap) {
-            (Some(tp), Some(ap)) if tp == ap => out.extend(Watched::server("T and A server", tp)),
+            (Some(tp), Some(ap)) if tp == ap => {
+                out.extend(Watched::server("T and A server", tp).map(apart));
+            }
             (tp, ap) => {
                 out.extend(tp.and_then(|port| Watched::server("T server", port)));
                 out.extend(ap.and_then(|port| Watched::server("A server", port)));
             }
         }
         out
+    }
+
+    /// What went over the connections of each side so far.
+    fn network(&self) -> [NetworkFigures; 2] {
+        let sides = [("T side: transactions", &self.tp), ("A side: queries and probes", &self.ap)];
+        sides.map(|(class, server)| NetworkFigures {
+            class: class.into(),
+            sent_mb: server.traffic().sent_bytes() as f64 / 1e6,
+            received_mb: server.traffic().received_bytes() as f64 / 1e6,
+        })
     }
 
     /// As many transactions as there can be, without and with the tool's tracking, in turns.

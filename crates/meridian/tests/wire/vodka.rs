@@ -1,6 +1,7 @@
 //! The benchmark of freshness against the whole database: a small run, and three queries beside an oracle that reads the
 //! rows and loops over them.
 
+use crate::rows_and_columns::all_queries_have_the_same_answers_over_rows_and_over_columns;
 use crate::server::Server;
 use clap::{Args, FromArgMatches};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,7 @@ async fn a_small_run_loads_measures_and_reports_and_its_joins_lose_no_row() {
     assert!(other.contains("holds 1 warehouses, not 2"), "{other}");
     let client = server.session(0).await;
     oracle(&client).await;
+    all_queries_have_the_same_answers_over_rows_and_over_columns(&client).await;
     client.batch_execute("drop table vodka_loaded").await.unwrap();
     let half = vodka::run(with(&[])).await.unwrap_err().to_string();
     assert!(half.contains("nothing tells what they are to hold") && half.contains("--drop"), "{half}");
@@ -91,7 +93,7 @@ async fn a_load_that_was_interrupted_goes_on(
 }
 
 /// Rows as text, by the simple protocol.
-async fn rows(client: &Client, sql: &str) -> Vec<Vec<String>> {
+pub async fn rows(client: &Client, sql: &str) -> Vec<Vec<String>> {
     let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     let row = |message: tokio_postgres::SimpleQueryMessage| match message {
         tokio_postgres::SimpleQueryMessage::Row(row) => {

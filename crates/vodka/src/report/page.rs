@@ -199,13 +199,19 @@ fn surroundings(page: &mut Page, run: &Run) {
             .iter()
             .map(|u| {
                 let share = u.cpu_s / run.throughput.measured_s.max(f64::MIN_POSITIVE);
-                line(
-                    &u.class,
-                    [format!("{:.1}", u.cpu_s), format!("{share:.2}"), format!("{:.0}", u.memory_mb_max)],
-                )
+                let memory = u.memory_mb_max.map_or_else(|| "shared".into(), |mb| format!("{mb:.0}"));
+                line(&u.class, [format!("{:.1}", u.cpu_s), format!("{share:.2}"), memory])
             })
             .collect();
         page.table(&words(&["", "processor s", "cores", "memory MB, most"]), &lines);
+    }
+    if !run.network.is_empty() {
+        let lines: Vec<_> = run
+            .network
+            .iter()
+            .map(|n| line(&n.class, [format!("{:.2}", n.sent_mb), format!("{:.2}", n.received_mb)]))
+            .collect();
+        page.table(&words(&["connections, as the client counts", "sent MB", "received MB"]), &lines);
     }
     page.heading("How to read this");
     run.notes.iter().for_each(|note| page.note(note));
