@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::error::sql_error;
+use super::kept_plans::Lookup;
 use super::lookup::Names;
 use super::query_plan::{QueryPlan, optimize};
 use super::types;
@@ -34,8 +35,10 @@ pub fn plan(
 ) -> SqlResult<Arc<QueryPlan>> {
     let plans = &context.analytics.plans;
     let key = (context.search_path.join(","), statement.to_string());
+    let (catalog, search_path, database) = (context.catalog, context.search_path, context.database);
+    let lookup = Lookup { catalog, search_path, database };
     if parameters.0.is_empty()
-        && let Some(plan) = plans.get(&key, context.catalog)
+        && let Some(plan) = plans.get(&key, lookup)
     {
         return Ok(plan);
     }
@@ -44,7 +47,8 @@ pub fn plan(
         && plan.reads_tables()
         && key.1.len() <= KEPT_BYTES_MAX
     {
-        plans.keep(key, context.catalog.version, plan.clone(), plan.kept_bytes(optimized));
+        let of = (catalog.version, lookup.tables(statement));
+        plans.keep(key, of, plan.clone(), plan.kept_bytes(optimized));
     }
     Ok(plan)
 }

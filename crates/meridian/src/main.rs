@@ -119,6 +119,8 @@ fn run_command() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     sql::panics::install();
+    // Before any other thread is started: they take it over.
+    runtime::threads::run_in_slices(runtime::threads::SLICE);
     if !matches!(arguments.command, Command::Start(_)) {
         unread_output::end_quietly();
     }

@@ -11,11 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Niceness of threads of a statement that has just begun: about a tenth of the weight of threads at 0 when they
-/// compete.
-pub const NICENESS: i32 = 10;
+/// Niceness of threads of a statement that has just begun: about a third of the weight of threads at 0 when they
+/// compete. Most of them are over before [`LONG`], so that they need not wait long for what serves connections.
+pub const NICENESS: i32 = 5;
 
-/// Niceness of threads of a statement that has computed for [`LONG`]: a seventh of the weight of those that have not.
+/// Niceness of threads of a statement that has computed for [`LONG`]: a twentieth of the weight of those that have not.
 const NICENESS_WHEN_LONG: i32 = 19;
 
 /// Most statements need less than this of a core.
