@@ -32,6 +32,7 @@ use sql::lower::bind::Times;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// At what cut a query reads.
 pub struct How<'a> {
@@ -435,15 +436,37 @@ async fn send_batches(
             return;
         }
     };
-    loop {
+    let error = loop {
         tokio::select! {
-            batch = batches.next() => {
-                let Some(batch) = batch else { return };
-                if sender.send(batch.map_err(sql_error)).await.is_err() {
-                    return;
+            batch = batches.next() => match batch {
+                None => return,
+                Some(Ok(batch)) => {
+                    if sender.send(Ok(batch)).await.is_err() {
+                        return;
+                    }
                 }
-            }
+                Some(Err(error)) => break error,
+            },
             () = sender.closed() => return,
         }
+    };
+    drop(batches);
+    parts_ended().await;
+    _ = sender.send(Err(sql_error(error))).await;
+}
+
+/// Waits until the parts of a query that other threads compute have ended and given their memory back: who is refused
+/// may ask again at once. Not for long: threads may be shared, and a part looks up at its next batch only.
+async fn parts_ended() {
+    let threads = tokio::runtime::Handle::current().metrics();
+    for _ in 0..PARTS_LOOKS {
+        // This task is one.
+        if threads.num_alive_tasks() <= 1 {
+            return;
+        }
+        tokio::time::sleep(PARTS_LOOK_EVERY).await;
     }
 }
+
+const PARTS_LOOK_EVERY: Duration = Duration::from_millis(1);
+const PARTS_LOOKS: usize = 250;
