@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservat
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Search path and text.
+/// Search path with time zone, and text.
 pub(super) type PlanKey = (String, String);
 
 /// Plans kept at most.

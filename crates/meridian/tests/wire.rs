@@ -76,3 +76,5 @@ mod tls;
 mod vanishing;
 #[path = "wire/vodka.rs"]
 mod vodka;
+#[path = "wire/zones.rs"]
+mod zones;

@@ -136,7 +136,7 @@ impl Session {
         match Box::pin(self.run(&plan, &[])).await? {
             Response::Rows(rows) => {
                 let format = CopyFormat { columns: rows.columns.len(), ..format };
-                Ok(Response::CopyOut(CopyOut { format, rows, count: 0 }))
+                Ok(Response::CopyOut(CopyOut { format, rows, count: 0, zone: self.settings.zone }))
             }
             _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY query must return rows")),
         }
@@ -194,6 +194,7 @@ impl Session {
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
+        let zone = self.settings.zone;
         let CopyState { plan, targets, records, rows, .. } = &mut copy;
         let mut take = |record: Record| -> SqlResult<()> {
             let mut given = Vec::with_capacity(record.len());
@@ -201,7 +202,7 @@ impl Session {
                 let column = &plan.table.columns[target];
                 given.push(match field {
                     None => Datum::Null,
-                    Some(text) => base::text::parse(&text, column.data_type).map_err(|e| {
+                    Some(text) => base::text::parse_in(&text, column.data_type, zone).map_err(|e| {
                         e.context(format!("column {}: \"{}\"", column.name, crate::copy::shown(&text)))
                     })?,
                 });

@@ -11,10 +11,11 @@ use super::returning::{Changed, Returned, projection_of, returning_items};
 use super::transaction::SeenRow;
 use super::turns::Turn;
 use super::write::Written;
+use super::zoned::plan_assigned;
 use super::{Session, write};
 use crate::locks::RowLocks;
 use crate::response::RowStream;
-use analytics::{self, Context, QueryPlan};
+use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Index, Table};
@@ -209,8 +210,13 @@ impl RichPlan {
             }
         }
         let found = if is_alone { found(&mut lowering, &table, &scope, parts.selection) } else { None };
-        let statement = query_of(items, parts.from, parts.selection.cloned())?;
-        let query = analytics::plan_with(context, &statement, parameters, true)?;
+        let target = |(number, value): &(usize, Assigned)| match value {
+            Assigned::Computed(n) => Some((table.columns.len() + n, table.columns[*number].data_type)),
+            Assigned::Lowered(_) => None,
+        };
+        let targets: Vec<_> = set.iter().flatten().filter_map(target).collect();
+        let query_of = |items| query_of(items, parts.from.clone(), parts.selection.cloned());
+        let query = plan_assigned(context, items, &targets, query_of, parameters, true)?;
         let columns = query.columns.clone();
         for (number, value) in set.iter().flatten() {
             if let Assigned::Computed(n) = value {

@@ -6,7 +6,9 @@ use super::{Ddl, DdlContext, Extras, index_columns, refuse_unordered};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
+use base::expr::Expr;
 use base::schema::{Check, Column, Identity, Index, Origin, Placement, SchemaAction, Sequence, Table};
+use base::zone::Zone;
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 use std::collections::BTreeSet;
@@ -147,8 +149,7 @@ pub(super) fn add_column(
             ColumnOption::Null => {}
             ColumnOption::NotNull => table.columns[number].not_null = true,
             ColumnOption::Default(e) => {
-                check_default(context, &table.columns[number], e)?;
-                table.columns[number].default = Some(e.to_string());
+                table.columns[number].default = Some(kept_default(context, &table.columns[number], e)?);
             }
             ColumnOption::PrimaryKey(_) if is_new_table => {
                 refuse_unordered(&table.columns[number])?;
@@ -363,12 +364,29 @@ fn free_check_name(table: &Table, base: String) -> String {
     format!("{base}{free}")
 }
 
-/// A default must be something the gateway can evaluate to the column's type.
-pub(super) fn check_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<()> {
+/// The text of a default, which must be something the gateway can evaluate to the column's type. A constant that depends
+/// on the session's time zone is kept as what it is in it.
+pub(super) fn kept_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<String> {
+    let expr = lowered_default(context, column, e)?;
+    let elsewhere = crate::zones::within(ELSEWHERE, || lowered_default(context, column, e))?;
+    Ok(match (&expr, elsewhere) {
+        (Expr::Constant(here), Expr::Constant(there)) if *here != there => {
+            let value = base::convert::cast(here.clone(), column.data_type, DataType::Text);
+            let shown = base::text::display(&value.unwrap_or_else(|_| here.clone()));
+            format!("'{}'", shown.replace('\'', "''"))
+        }
+        _ => e.to_string(),
+    })
+}
+
+/// A time zone that no session is in.
+const ELSEWHERE: Zone = Zone::Fixed(1);
+
+fn lowered_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<Expr> {
     let mut parameters = ParameterTypes::default();
     let mut lowering = context.lowering(&mut parameters);
     let scope = Scope::default();
-    lowering.exprs(&scope).assignment(e, &column.name, column.data_type).map(|_| ()).map_err(|r| {
+    lowering.exprs(&scope).assignment(e, &column.name, column.data_type).map_err(|r| {
         let error = r.or(|| SqlError::unsupported(format!("DEFAULT {e}")));
         match error.state {
             SqlState::UNDEFINED_COLUMN => SqlError::new(

@@ -92,8 +92,8 @@ impl DdlContext<'_> {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is an identity column")));
             }
             ColumnOperation::SetDefault { value } => {
-                create_table::check_default(self, &next.columns[column], value)?;
-                next.columns[column].default = Some(value.to_string());
+                let default = create_table::kept_default(self, &next.columns[column], value)?;
+                next.columns[column].default = Some(default);
             }
             ColumnOperation::DropDefault => next.columns[column].default = None,
             ColumnOperation::SetDataType { data_type, using, .. } => {
@@ -179,7 +179,7 @@ impl DdlContext<'_> {
         let is_widened = using.is_none() && is_wider(was.data_type, to);
         if let Some(default) = &was.default {
             let parsed = crate::parse::parse_expr(default)?;
-            create_table::check_default(self, &next.columns[column], &parsed).map_err(|_| {
+            create_table::kept_default(self, &next.columns[column], &parsed).map_err(|_| {
                 SqlError::new(
                     SqlState::DATATYPE_MISMATCH,
                     format!(
