@@ -320,6 +320,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             let made = format!("CAST(make_timestamp({}) AS timestamptz)", parts.join(", "));
             sql::parse::parse_expr(&made).ok()
         }
+        ("uuid_generate_v4", []) => sql::parse::parse_expr("gen_random_uuid()").ok(),
         // The library's takes no zone.
         ("date_trunc", [unit, at, zone]) => {
             sql::parse::parse_expr(&format!("{TRUNCATED_AT_ZONE}({unit}, {at}, {zone})")).ok()

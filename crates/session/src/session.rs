@@ -14,6 +14,7 @@ mod cursor;
 mod cuts;
 mod ddl;
 mod explain;
+mod extensions;
 mod foreign_keys;
 mod inserting;
 mod join;

@@ -130,7 +130,7 @@ impl Session {
                 self.run_ddl(&create, parameters).await
             }
             ddl if sql::ddl::is_ddl(ddl) => self.run_ddl(ddl, parameters).await,
-            other => Err(SqlError::unsupported(sql::ddl::first_words(other))),
+            other => self.run_other(other),
         }
     }
 

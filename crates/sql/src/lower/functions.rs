@@ -59,7 +59,7 @@ impl ExprLowering<'_> {
             ("localtimestamp", []) => today(DataType::Timestamp)?,
             ("current_date", []) => today(DataType::Date)?,
             ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),
-            ("gen_random_uuid", []) => {
+            ("gen_random_uuid" | "uuid_generate_v4", []) => {
                 Typed::known(bind::volatile(Volatile::RandomUuid), DataType::Uuid)
             }
             ("nextval", [sequence]) => {
