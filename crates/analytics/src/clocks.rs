@@ -42,7 +42,9 @@ pub(super) fn told(plan: LogicalPlan, times: Times) -> Result<LogicalPlan> {
     let tell = |e: Expr| {
         let Expr::ScalarFunction(call) = &e else { return Ok(Transformed::no(e)) };
         let at_us = match call.func.name() {
-            "now" | "current_date" | TRANSACTION => times.transaction_us,
+            "now" | TRANSACTION => times.transaction_us,
+            // The day that the session's clocks show.
+            "current_date" => sql::zones::current().to_local(times.transaction_us),
             STATEMENT => times.statement_us,
             _ => return Ok(Transformed::no(e)),
         };

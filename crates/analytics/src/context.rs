@@ -5,6 +5,7 @@ use crate::cluster::Cluster;
 use base::TableId;
 use base::roles::{Object, Privileges, Standing};
 use base::schema::{Catalog, Placement, Table};
+use base::zone::Zone;
 use sql::cancel::CancelHandle;
 use sql::given::GivenValues;
 use std::collections::BTreeSet;
@@ -32,6 +33,8 @@ pub struct Context<'a> {
     pub through_views: BTreeSet<TableId>,
     /// What sequences give to the session.
     pub given: &'a Arc<GivenValues>,
+    /// What clocks it goes by.
+    pub zone: Zone,
 }
 
 /// The same for what outlives the call: a function that asks for it, a thread that the statement may not wait for.
@@ -50,6 +53,7 @@ pub struct OwnedContext {
     /// Tables that the statement reads with the rights of views' owners.
     pub through_views: BTreeSet<TableId>,
     pub given: Arc<GivenValues>,
+    pub zone: Zone,
 }
 
 impl Context<'_> {
@@ -98,6 +102,7 @@ impl Context<'_> {
             reads_here: self.reads_here,
             through_views: self.through_views.clone(),
             given: self.given.clone(),
+            zone: self.zone,
         }
     }
 
@@ -134,6 +139,7 @@ impl OwnedContext {
             reads_here: self.reads_here,
             through_views: self.through_views.clone(),
             given: &self.given,
+            zone: self.zone,
         }
     }
 }

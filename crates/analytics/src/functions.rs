@@ -29,7 +29,7 @@ pub(super) fn install(context: &SessionContext) {
     context.register_udaf(super::only::function());
     context.register_udf(super::coalesce::function());
     context.register_udf(super::empty_lists::function());
-    context.register_udf(super::zones::function());
+    super::zones::functions().into_iter().for_each(|function| context.register_udf(function));
     super::templates::install(context);
     super::json_functions::install(context);
     super::small_functions::install(context);

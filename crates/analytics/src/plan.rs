@@ -34,7 +34,7 @@ pub fn plan(
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Arc<QueryPlan>> {
     let plans = &context.analytics.plans;
-    let key = (context.search_path.join(","), statement.to_string());
+    let key = (format!("{};{}", context.search_path.join(","), context.zone), statement.to_string());
     let (catalog, search_path, database) = (context.catalog, context.search_path, context.database);
     let lookup = Lookup { catalog, search_path, database };
     if parameters.0.is_empty()
@@ -65,7 +65,9 @@ pub fn plan_with(
 ) -> SqlResult<QueryPlan> {
     let (owned, statement, mut typed) = (context.to_owned(), statement.clone(), parameters.clone());
     let work = move || {
-        plan_apart(&owned.context(), &statement, &mut typed, with_hidden).map(|planned| (planned, typed))
+        let plan = || plan_apart(&owned.context(), &statement, &mut typed, with_hidden);
+        let planned = sql::zones::within(owned.zone, plan)?;
+        Ok((planned, typed))
     };
     let (planned, typed) =
         interrupt::during(context.cancel, || interrupt::apart(context.analytics.node.threads(), work))?;

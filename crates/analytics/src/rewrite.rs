@@ -28,7 +28,7 @@ pub(super) use typed_arguments::with_typed_arguments;
 
 use super::engine::Analytics;
 use super::json_functions;
-use super::zones::AT_UTC;
+use super::zones::{AT_UTC, AT_ZONE, TRUNCATED_AT_ZONE};
 pub(super) use aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
@@ -200,7 +200,7 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
             };
             let ast::Value::SingleQuotedString(text) = &typed.value.value else { return Ok(None) };
             // Our own reading of dates, in the one form that DataFusion reads.
-            let value = base::text::parse(text, to)?;
+            let value = sql::zones::parse(text, to)?;
             let mut typed = typed.clone();
             typed.value.value = ast::Value::SingleQuotedString(base::text::display_as(&value, to));
             Ok(Some(Expr::TypedString(typed)))
@@ -220,7 +220,7 @@ fn is_text(e: &Expr) -> bool {
     }
 }
 
-/// A moment at a time zone. Errors: 0A000 for any but UTC.
+/// A moment at a time zone.
 fn at_time_zone(timestamp: &Expr, zone: &Expr) -> SqlResult<Expr> {
     let is_utc = match zone {
         Expr::Value(value) => match &value.value {
@@ -231,10 +231,10 @@ fn at_time_zone(timestamp: &Expr, zone: &Expr) -> SqlResult<Expr> {
         },
         _ => false,
     };
-    if !is_utc {
-        return Err(SqlError::unsupported(format!("AT TIME ZONE {zone}")));
-    }
-    sql::parse::parse_expr(&format!("{AT_UTC}({timestamp})"))
+    sql::parse::parse_expr(&match is_utc {
+        true => format!("{AT_UTC}({timestamp})"),
+        false => format!("{AT_ZONE}({zone}, {timestamp})"),
+    })
 }
 
 /// Tells arguments of aggregates apart that differ by their cast alone: the planner names an aggregate after its
@@ -282,6 +282,9 @@ fn with_backslash(pattern: &Expr, escape: &ast::ValueWithSpan) -> Option<Expr> {
 
 fn function_replacement(function: &ast::Function) -> Option<Expr> {
     let name = sql::names::parts(&function.name).ok()?.pop()?;
+    if name == "localtimestamp" {
+        return sql::parse::parse_expr("CAST(now() AS timestamp)").ok();
+    }
     // Numbers without a sign in the planner, which unite with no integer.
     let counted = match name.as_str() {
         "row_number" | "rank" | "dense_rank" => Some("bigint"),
@@ -307,6 +310,20 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
     match (name.as_str(), arguments.as_slice()) {
         ("age", [from]) => {
             sql::parse::parse_expr(&format!("age(CAST(current_date AS timestamp), {from})")).ok()
+        }
+        ("make_timestamptz", [parts @ .., zone]) if parts.len() == 6 => {
+            let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            sql::parse::parse_expr(&format!("{AT_ZONE}({zone}, make_timestamp({}))", parts.join(", "))).ok()
+        }
+        ("make_timestamptz", parts) if parts.len() == 6 => {
+            let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            let made = format!("CAST(make_timestamp({}) AS timestamptz)", parts.join(", "));
+            sql::parse::parse_expr(&made).ok()
+        }
+        ("uuid_generate_v4", []) => sql::parse::parse_expr("gen_random_uuid()").ok(),
+        // The library's takes no zone.
+        ("date_trunc", [unit, at, zone]) => {
+            sql::parse::parse_expr(&format!("{TRUNCATED_AT_ZONE}({unit}, {at}, {zone})")).ok()
         }
         ("mod", [a, b]) => Some(Expr::Nested(Box::new(Expr::BinaryOp {
             left: nested(a),

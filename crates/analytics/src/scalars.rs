@@ -18,6 +18,7 @@ mod lists;
 mod rule;
 mod typing;
 mod written;
+mod zoned;
 
 pub(super) use kinds::{arrow_span, span};
 pub(super) use rule::{Operators, settle};

@@ -86,7 +86,7 @@ fn typed(inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<LogicalPlan>>> {
         }
         for input in &mut inputs {
             let Some(Literal::Text(text)) = literal(input, n) else { continue };
-            let value = base::text::parse(text.trim(), unlimited(data_type)).map_err(external)?;
+            let value = sql::zones::parse(text.trim(), unlimited(data_type)).map_err(external)?;
             let scalar = match value {
                 Datum::Decimal(d) => ScalarValue::Decimal128(Some(d.units()), 38, d.scale() as i8),
                 value => types::scalar(&value, data_type)
@@ -138,6 +138,7 @@ fn with_value(plan: &LogicalPlan, column: usize, value: ScalarValue) -> Result<L
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, projection.input.clone())?))
 }
 
+/// Errors: 42804 for types that do not meet; 0A000 for those that meet in a zone's time.
 fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
     let kind = |t: DataType| match t {
         DataType::Boolean => Some(Kind::Boolean),
@@ -148,7 +149,14 @@ fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
         DataType::Time | DataType::Interval | DataType::Json | DataType::Jsonb => None,
         DataType::Uuid | DataType::Bytea | DataType::Array(_) => None,
     };
+    let is_moment = |t| t == DataType::TimestampTz;
     match (kind(a), kind(b)) {
+        (Some(Kind::Time), Some(Kind::Time))
+            if is_moment(a) != is_moment(b) && !sql::zones::current().is_utc() =>
+        {
+            let told = format!("{operation} with moments on one side only, in a time zone other than UTC");
+            Err(external(SqlError::unsupported(told).hint("Cast both sides to one type.")))
+        }
         (Some(of_a), Some(of_b)) if of_a != of_b => {
             let (a, b) = (sql::lower::expr::type_name(a), sql::lower::expr::type_name(b));
             let message = format!("{operation} types {a} and {b} cannot be matched");

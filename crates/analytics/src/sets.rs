@@ -6,6 +6,7 @@ use super::rowwise::{Cell, Column};
 use super::types;
 use base::error::SqlResult;
 use base::interval::Interval;
+use base::zone::Zone;
 use base::{DataType, Datum, SqlError, SqlState};
 use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, ListArray};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
@@ -26,8 +27,10 @@ pub(super) const MOMENTS_MAX: usize = 1_000_000;
 
 /// The function for a planner.
 pub(super) fn function() -> ScalarUDF {
-    let signature =
-        Signature::one_of(vec![TypeSignature::Any(2), TypeSignature::Any(3)], Volatility::Immutable);
+    let signature = Signature::one_of(
+        vec![TypeSignature::Any(2), TypeSignature::Any(3), TypeSignature::Any(4)],
+        Volatility::Immutable,
+    );
     ScalarUDF::new_from_impl(Series { signature })
 }
 
@@ -100,7 +103,10 @@ fn element_of(arguments: &[Arrow]) -> SqlResult<DataType> {
     let is_moment = |t: &Arrow| matches!(t, Arrow::Timestamp(..) | Arrow::Date32);
     let is_step = |t: &Arrow| matches!(t, Arrow::Interval(_) | Arrow::Duration(_) | Arrow::Null);
     match arguments {
-        [from, to, step] if is_moment(from) && is_moment(to) && is_step(step) => {
+        // Moments are told their zone.
+        [from, to, step] | [from, to, step, Arrow::Utf8]
+            if is_moment(from) && is_moment(to) && is_step(step) =>
+        {
             let has_zone = |t: &Arrow| matches!(t, Arrow::Timestamp(_, Some(_)) | Arrow::Date32);
             let is_zoned = has_zone(from) || has_zone(to);
             Ok(if is_zoned { DataType::TimestampTz } else { DataType::Timestamp })
@@ -144,6 +150,10 @@ fn put(cells: &[Cell], element: DataType, values: &mut Vec<i64>) -> SqlResult<()
         return Ok(());
     }
     let (mut at, to, step) = (moment(&cells[0])?, moment(&cells[1])?, step(&cells[2])?);
+    let zone = match cells.get(3) {
+        Some(Cell::Plain(Datum::Text(name))) => Zone::named(name).unwrap_or_default(),
+        _ => Zone::Utc,
+    };
     let length = step.length_us();
     if length == 0 {
         return Err(no_step());
@@ -153,7 +163,7 @@ fn put(cells: &[Cell], element: DataType, values: &mut Vec<i64>) -> SqlResult<()
             return Err(too_many());
         }
         values.push(at);
-        let Ok(next) = step.after(at) else { break };
+        let Ok(next) = zone.later(at, step) else { break };
         at = next;
     }
     Ok(())

@@ -3,10 +3,11 @@
 use super::fields::call_name;
 use super::rowwise::{Cell, Returns, each_row};
 use super::types;
-use ::templates::moments::{self, Zone};
+use ::templates::moments;
 use ::templates::numbers::{self, Number};
 use base::decimal::{Decimal, PRECISION_MAX};
 use base::error::SqlResult;
+use base::zone::Zone;
 use base::{DataType, Datum, SqlError, SqlState};
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
@@ -27,7 +28,8 @@ pub(super) fn install(context: &SessionContext) {
     // The library's has templates of its own.
     context.deregister_udf("date_format");
     for name in ["to_char", "to_date", "to_timestamp", "to_number"] {
-        let mut counts = vec![TypeSignature::Any(2)];
+        // Moments are told the session's zone, if it is not UTC.
+        let mut counts = vec![TypeSignature::Any(2), TypeSignature::Any(3)];
         if name == "to_timestamp" {
             counts.push(TypeSignature::Any(1));
         }
@@ -99,7 +101,11 @@ impl ScalarUDFImpl for Templated {
                 Some((_, parsed)) => parsed,
                 None => self.parse(&value, &text)?,
             };
-            let result = self.one(&value, &parsed, &columns[0].arrow_type);
+            let zone = match columns.get(2).map(|zone| zone.at(row)) {
+                Some(Cell::Plain(Datum::Text(name))) => Zone::named(&name).unwrap_or_default(),
+                _ => Zone::Utc,
+            };
+            let result = self.one(&value, &parsed, &columns[0].arrow_type, zone);
             last = Some((text, parsed));
             result.map(Cell::Plain)
         })
@@ -118,8 +124,8 @@ impl Templated {
         })
     }
 
-    fn one(&self, value: &Cell, template: &Parsed, of: &Arrow) -> SqlResult<Datum> {
-        let zone = if matches!(of, Arrow::Timestamp(_, Some(_))) { Zone::Utc } else { Zone::None };
+    fn one(&self, value: &Cell, template: &Parsed, of: &Arrow, usual: Zone) -> SqlResult<Datum> {
+        let zone = matches!(of, Arrow::Timestamp(_, Some(_))).then_some(usual);
         let digits = if *of == Arrow::Float32 { f32::DIGITS } else { f64::DIGITS } as usize;
         let text = match (self.name, value, template) {
             ("to_number", Cell::Plain(Datum::Text(text)), Parsed::Number(template)) => {
@@ -129,14 +135,14 @@ impl Templated {
                 return template.read(text)?.day().map(Datum::Date);
             }
             ("to_timestamp", Cell::Plain(Datum::Text(text)), Parsed::Moment(template)) => {
-                return template.read(text)?.us().map(Datum::Timestamp);
+                return template.read(text)?.us(usual).map(Datum::Timestamp);
             }
             ("to_char", Cell::Span(span), Parsed::Moment(template)) => template.write_interval(*span)?,
             ("to_char", Cell::Plain(Datum::Timestamp(us)), Parsed::Moment(template)) => {
                 template.write_moment(*us, zone)?
             }
             ("to_char", Cell::Plain(Datum::Date(day)), Parsed::Moment(template)) => {
-                template.write_moment(base::convert::midnight(*day)?, Zone::Utc)?
+                template.write_moment(usual.from_local(base::convert::midnight(*day)?), Some(usual))?
             }
             ("to_char", Cell::Plain(value), Parsed::Number(template)) => {
                 template.write(number(value, digits)?)?

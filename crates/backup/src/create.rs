@@ -57,7 +57,12 @@ async fn read(client: &Client, backup: &Path) -> anyhow::Result<Manifest> {
 async fn rows(client: &Client, table: &Table, backup: &Path, file: String) -> anyhow::Result<TableRows> {
     let path = backup.join(&file);
     let cannot = || format!("cannot write {}", path.display());
-    let columns: Vec<String> = table.columns.iter().map(|column| column.name.clone()).collect();
+    let columns: Vec<String> = table
+        .columns
+        .iter()
+        .filter(|column| !column.is_generated)
+        .map(|column| column.name.clone())
+        .collect();
     let list: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
     let sql =
         format!("COPY {}.{} ({}) TO STDOUT", quoted(&table.schema), quoted(&table.name), list.join(", "));

@@ -16,6 +16,7 @@ use crate::{DataType, Datum};
 use like::like;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
+pub use times::{ZoneFunction, cast_in, converted_in};
 
 /// A scalar expression over one row. Three-valued logic: null is unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +93,7 @@ pub enum Function {
     /// `date_trunc(unit, moment)`.
     DateTrunc,
     Json(JsonFunction),
+    Zone(ZoneFunction),
 }
 
 impl Expr {
@@ -427,6 +429,7 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
     }
     Ok(match (function, arguments.as_slice()) {
         (Text(function), arguments) => crate::text_functions::call(function, arguments)?,
+        (DateTrunc | Zone(_), arguments) => times::call(function, arguments)?,
         (Abs, [Datum::Int(i)]) => Datum::Int(i.checked_abs().ok_or_else(|| overflow("bigint"))?),
         (Abs, [Datum::Float(f)]) => Datum::Float(f.abs()),
         (Abs, [Datum::Decimal(d)]) => Datum::Decimal(d.abs()),
@@ -435,9 +438,6 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
             Datum::Decimal(math::decimal_power(a.decimal(), b.decimal())?)
         }
         (Sqrt | Exp | Ln | Log, [Datum::Float(f)]) => Datum::Float(math::of_one(function, *f)?),
-        (DateTrunc, [Datum::Text(unit), Datum::Timestamp(us)]) => {
-            Datum::Timestamp(crate::text::truncated(unit, *us)?)
-        }
         (Lower, [Datum::Text(s)]) => Datum::text(s.chars().map(lower).collect::<String>()),
         (Upper, [Datum::Text(s)]) => Datum::text(s.chars().map(upper).collect::<String>()),
         (Length, [Datum::Text(s)]) => Datum::Int(s.chars().count() as i64),

@@ -35,6 +35,7 @@ pub mod txn;
 pub mod views;
 pub mod wan;
 pub mod write_set;
+pub mod zone;
 
 pub use cut::{ClosedSet, Consistency, Cut, Freshness, Token};
 pub use datum::{DataType, Datum};

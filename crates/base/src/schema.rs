@@ -59,7 +59,7 @@ pub struct Column {
     pub name: String,
     pub data_type: DataType,
     pub not_null: bool,
-    /// DEFAULT as SQL text, evaluated at the gateway.
+    /// DEFAULT as SQL text, evaluated at the gateway; of a generated column, its expression.
     pub default: Option<String>,
     /// Value of rows that were written before the column was added.
     pub missing: Datum,
@@ -75,6 +75,8 @@ pub enum Identity {
     ByDefault,
     /// GENERATED ALWAYS AS IDENTITY.
     Always,
+    /// GENERATED ALWAYS AS (…) STORED: the default says what it is, over the other columns.
+    Generated,
 }
 
 /// A secondary index. Entries are encoded `columns` followed by the primary key, or for a unique index

@@ -9,6 +9,7 @@ use crate::convert;
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::zone::Zone;
 use crate::{DataType, Datum};
 use clock::{parse_time, time_of_day};
 use std::sync::Arc;
@@ -18,15 +19,25 @@ pub fn display(value: &Datum) -> String {
     display_as(value, DataType::Text)
 }
 
-/// A value's text form as its type prints it.
+/// A value's text form as its type prints it, in UTC.
 pub fn display_as(value: &Datum, data_type: DataType) -> String {
+    display_in(value, data_type, Zone::Utc)
+}
+
+/// The same in a zone.
+pub fn display_in(value: &Datum, data_type: DataType, zone: Zone) -> String {
     let mut out = String::new();
-    write::value(&mut out, value, data_type).expect("a string takes what is written");
+    write::value(&mut out, value, data_type, zone).expect("a string takes what is written");
     out
 }
 
-/// Reads a value of a type from text. Errors: 22P02, 22003, 22007, 22008, 22001.
+/// Reads a value of a type from text; a moment that names no zone is one of UTC. Errors: as [`parse_in`].
 pub fn parse(text: &str, data_type: DataType) -> SqlResult<Datum> {
+    parse_in(text, data_type, Zone::Utc)
+}
+
+/// The same in a zone. Errors: 22P02, 22003, 22007, 22008, 22001; 22023 for a zone that there is not.
+pub fn parse_in(text: &str, data_type: DataType, zone: Zone) -> SqlResult<Datum> {
     let trimmed = text.trim();
     let invalid = || {
         let name = match data_type {
@@ -85,9 +96,14 @@ pub fn parse(text: &str, data_type: DataType) -> SqlResult<Datum> {
         }
         DataType::Timestamp | DataType::TimestampTz => {
             let moment = parse_moment(trimmed, data_type)?;
-            let offset_us = if data_type == DataType::TimestampTz { moment.offset_us } else { 0 };
             let us = i64::from(moment.day).checked_mul(US_PER_DAY);
-            let us = us.and_then(|us| us.checked_add(moment.time_us)?.checked_sub(offset_us));
+            let us = us.and_then(|us| us.checked_add(moment.time_us));
+            let us = us.and_then(|us| match (data_type, moment.zone) {
+                (DataType::Timestamp, _) => Some(us),
+                (_, WrittenZone::Offset(offset_us)) => us.checked_sub(offset_us),
+                (_, WrittenZone::Zone(zone)) => Some(zone.from_local(us)),
+                (_, WrittenZone::None) => Some(zone.from_local(us)),
+            });
             let us = us.filter(|us| convert::is_timestamp(*us));
             us.map(Datum::Timestamp).ok_or_else(|| date_out_of_range(text, data_type))
         }
@@ -102,7 +118,7 @@ pub fn parse(text: &str, data_type: DataType) -> SqlResult<Datum> {
         DataType::Jsonb => crate::json::canonical(text).map(|text| Datum::Json(Arc::from(text))),
         DataType::Array(of) => array::parse(text)?
             .into_iter()
-            .map(|element| element.map_or(Ok(Datum::Null), |text| parse(&text, of.data_type())))
+            .map(|element| element.map_or(Ok(Datum::Null), |text| parse_in(&text, of.data_type(), zone)))
             .collect::<SqlResult<Vec<_>>>()
             .map(|elements| Datum::Array(elements.into())),
     }
@@ -309,18 +325,27 @@ fn date_out_of_range(text: &str, data_type: DataType) -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} out of range: \"{text}\""))
 }
 
-/// What a text says of a moment: day (since 2000-01-01), time of day, offset of its zone.
+/// What a text says of a moment: day (since 2000-01-01), time of day, zone.
 struct Moment {
     day: i32,
     time_us: i64,
-    offset_us: i64,
+    zone: WrittenZone,
 }
 
-/// Reads `2026-11-21[ 13:45[:00[.123456]]][ +01[:30]|Z][ BC]`.
+/// The zone that a text names.
+#[derive(Clone, Copy)]
+enum WrittenZone {
+    None,
+    /// µs ahead of UTC.
+    Offset(i64),
+    Zone(Zone),
+}
+
+/// Reads `2026-11-21[ 13:45[:00[.123456]]][ +01[:30]|Z|Europe/Berlin][ BC]`.
 fn parse_moment(text: &str, data_type: DataType) -> SqlResult<Moment> {
     let lower = text.to_ascii_lowercase();
     match lower.as_str() {
-        "epoch" => return Ok(Moment { day: -(EPOCH_2000 as i32), time_us: 0, offset_us: 0 }),
+        "epoch" => return Ok(Moment { day: -(EPOCH_2000 as i32), time_us: 0, zone: WrittenZone::Offset(0) }),
         "infinity" | "-infinity" | "+infinity" => {
             return Err(SqlError::unsupported(format!("infinity of type {}", data_type.name())));
         }
@@ -331,8 +356,11 @@ fn parse_moment(text: &str, data_type: DataType) -> SqlResult<Moment> {
         None => (text, false),
     };
     let (day, rest) = parse_date(rest, is_bc, text, data_type)?;
-    let (time_us, offset_us) = if rest.is_empty() { (0, 0) } else { parse_time(rest, text, data_type)? };
-    Ok(Moment { day, time_us, offset_us })
+    let (time_us, zone) = match rest {
+        "" => (0, WrittenZone::None),
+        rest => parse_time(rest, text, data_type)?,
+    };
+    Ok(Moment { day, time_us, zone })
 }
 
 /// Reads `2026-11-21` at the start; answers the rest: a time, a zone, or both.

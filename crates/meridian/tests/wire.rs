@@ -38,6 +38,8 @@ mod engines;
 mod expressions;
 #[path = "wire/full_disk.rs"]
 mod full_disk;
+#[path = "wire/generated_columns.rs"]
+mod generated_columns;
 #[path = "wire/isolation.rs"]
 mod isolation;
 #[path = "wire/memory.rs"]
@@ -78,3 +80,5 @@ mod tls;
 mod vanishing;
 #[path = "wire/vodka.rs"]
 mod vodka;
+#[path = "wire/zones.rs"]
+mod zones;

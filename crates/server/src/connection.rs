@@ -285,7 +285,7 @@ impl Conversation {
                 if describe {
                     stream.send(Out::RowDescription(row_description(&rows.columns, &[])))?;
                 }
-                return send_rows(stream, &mut rows, &[]).await;
+                return send_rows(stream, &mut rows, &[], self.session.zone()).await;
             }
             Response::CopyOut(copy) => return send_copy(stream, copy).await,
             Response::CopyIn(format) => return copy_in::receive(&mut self.session, stream, &format).await,

@@ -189,7 +189,7 @@ impl Portals {
                 stream.send(Out::PortalSuspended(PortalSuspended::new()))?;
                 return Ok(Ok(None));
             }
-            match send_some_rows(stream, &mut rows, &portal.formats, left).await? {
+            match send_some_rows(stream, &mut rows, &portal.formats, left, session.zone()).await? {
                 Ok(0) => break,
                 Ok(n) => count += n,
                 Err(error) => return Ok(Err(error)),
@@ -243,7 +243,10 @@ fn bind_portal(session: &Session, bind: &Bind) -> SqlResult<Portal> {
     for (i, (bytes, data_type)) in bind.parameters.iter().zip(&prepared.parameters).enumerate() {
         parameters.push(match bytes {
             None => Datum::Null,
-            Some(bytes) => read_parameter(bytes, *data_type, format_of(&bind.parameter_formats, i), i + 1)?,
+            Some(bytes) => {
+                let format = format_of(&bind.parameter_formats, i);
+                sql::zones::within(session.zone(), || read_parameter(bytes, *data_type, format, i + 1))?
+            }
         });
     }
     let formats = bind.result_formats.clone();

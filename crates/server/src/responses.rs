@@ -2,6 +2,7 @@
 
 use crate::frames::{Ended, Stream};
 use base::error::SqlResult;
+use base::zone::Zone;
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
@@ -42,10 +43,11 @@ pub async fn send_rows(
     stream: &mut Stream,
     rows: &mut Rows,
     formats: &[i16],
+    zone: Zone,
 ) -> Result<SqlResult<()>, Ended> {
     let mut count = 0;
     loop {
-        match send_some_rows(stream, rows, formats, ROWS_AT_ONCE).await? {
+        match send_some_rows(stream, rows, formats, ROWS_AT_ONCE, zone).await? {
             Ok(0) => break,
             Ok(n) => count += n as u64,
             Err(error) => return Ok(Err(error)),
@@ -56,18 +58,19 @@ pub async fn send_rows(
 }
 
 /// Sends up to `limit` rows and says how many there were. They are written from the shape in which they come, one
-/// message after the other, and the client is waited for between messages.
+/// message after the other, and the client is waited for between messages; texts of moments are shown in the zone.
 pub async fn send_some_rows(
     stream: &mut Stream,
     rows: &mut Rows,
     formats: &[i16],
     limit: usize,
+    zone: Zone,
 ) -> Result<SqlResult<usize>, Ended> {
     let portion = match stream.attended(rows.stream.next_portion(limit)).await? {
         Ok(portion) => portion,
         Err(error) => return Ok(Err(error)),
     };
-    let writer = match portion.writer(&rows.columns, formats) {
+    let writer = match portion.writer(&rows.columns, formats, zone) {
         Ok(writer) => writer,
         Err(error) => return Ok(Err(error)),
     };

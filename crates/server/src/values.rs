@@ -54,7 +54,8 @@ fn read_elements(mut bytes: &[u8], data_type: DataType, number: usize) -> SqlRes
 
 /// The same as text.
 fn read_array(bytes: &[u8], data_type: DataType, number: usize) -> SqlResult<Datum> {
-    let shown = |e: &Datum| (!e.is_null()).then(|| base::text::display_as(e, data_type));
+    let zone = sql::zones::current();
+    let shown = |e: &Datum| (!e.is_null()).then(|| base::text::display_in(e, data_type, zone));
     let elements: Vec<_> = read_elements(bytes, data_type, number)?.iter().map(shown).collect();
     Ok(Datum::text(base::text::array::display(&elements)))
 }
@@ -89,7 +90,7 @@ fn read_numeric(bytes: &[u8]) -> Option<Decimal> {
     Some(if negative { value.negated() } else { value })
 }
 
-/// Reads a parameter. Errors: 22P02 and its like for text, 22P03 for binary.
+/// Reads a parameter, in the session's time zone. Errors: 22P02 and its like for text, 22P03 for binary.
 pub fn read_parameter(
     bytes: &[u8],
     parameter: ParameterType,
@@ -113,7 +114,7 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
         {
             return Ok(Datum::Decimal(value));
         }
-        return base::text::parse(text, data_type);
+        return sql::zones::parse(text, data_type);
     }
     let bad = || bad_binary(number, bytes.len(), &data_type.name());
     let integer = || -> Option<i64> {

@@ -8,6 +8,7 @@ use crate::copy::{write_header, write_line};
 use crate::gateway::Gateway;
 use analytics::{BatchStream, MESSAGE_GROWTH, PORTION_BYTES, RowsMemory, row_bytes};
 use base::error::SqlResult;
+use base::zone::Zone;
 use base::{DataType, Datum};
 use bytes::BytesMut;
 use sql::types::Column;
@@ -163,6 +164,8 @@ pub struct CopyOut {
     pub format: CopyFormat,
     pub(crate) rows: Rows,
     pub(crate) count: u64,
+    /// What texts of moments are shown in.
+    pub(crate) zone: Zone,
 }
 
 impl CopyOut {
@@ -188,7 +191,7 @@ impl CopyOut {
     /// Rows of a portion, ready for [`CopyOut::write_row`].
     pub fn writer<'a>(&self, portion: &'a Portion) -> SqlResult<RowWriter<'a>> {
         let formats: &[i16] = if self.format.binary { &[BINARY] } else { &[] };
-        portion.writer(&self.rows.columns, formats)
+        portion.writer(&self.rows.columns, formats, self.zone)
     }
 
     /// Appends a row. Each is to travel by itself: drivers take a message for a row.

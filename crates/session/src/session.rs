@@ -14,6 +14,7 @@ mod cursor;
 mod cuts;
 mod ddl;
 mod explain;
+mod extensions;
 mod foreign_keys;
 mod inserting;
 mod join;
@@ -44,6 +45,7 @@ mod turns;
 mod utility;
 mod waits;
 mod write;
+mod zoned;
 
 pub use prepared::{OTHER_RESULT_TYPE, Prepared};
 pub use settings::durations::shown_ms;
@@ -204,7 +206,7 @@ impl Session {
     /// Runs a plan in the open transaction, or as a transaction of its own.
     async fn run(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
         let given = self.given.clone();
-        given::Within::new(given, Box::pin(self.run_plan(plan, parameters))).await
+        given::Within::new(given, self.settings.zone, Box::pin(self.run_plan(plan, parameters))).await
     }
 
     async fn run_plan(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
@@ -369,6 +371,7 @@ impl Session {
             reads_here: self.reads_here(),
             through_views: Default::default(),
             given: &self.given,
+            zone: self.settings.zone,
         }
     }
 

@@ -78,7 +78,7 @@ fn elements(value: &Datum, data_type: DataType) -> SqlResult<Option<Vec<Expr>>> 
     let constants = base::text::array::parse(text)?.into_iter().map(|element| {
         let Some(element) = element else { return Ok(constant(Value::Null)) };
         // Checked here, so that the message names the element.
-        let value = base::text::parse(&element, data_type)?;
+        let value = crate::zones::parse(&element, data_type)?;
         Ok(match value {
             Datum::Int(i) if i >= 0 => constant(Value::Number(i.to_string(), false)),
             Datum::Bool(b) => constant(Value::Boolean(b)),

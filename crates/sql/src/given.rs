@@ -4,6 +4,7 @@
 //! its values: whatever a thread evaluates for it notes them here.
 
 use base::error::SqlResult;
+use base::zone::Zone;
 use base::{SqlError, SqlState, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -99,15 +100,16 @@ pub(crate) fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// A future whose every step is evaluated for a session.
+/// A future whose every step is evaluated for a session, in its time zone.
 pub struct Within<F> {
     session: Arc<GivenValues>,
+    zone: Zone,
     future: F,
 }
 
 impl<F: Future + Unpin> Within<F> {
-    pub fn new(session: Arc<GivenValues>, future: F) -> Within<F> {
-        Within { session, future }
+    pub fn new(session: Arc<GivenValues>, zone: Zone, future: F) -> Within<F> {
+        Within { session, zone, future }
     }
 }
 
@@ -117,7 +119,7 @@ impl<F: Future + Unpin> Future for Within<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.get_mut();
         let future = &mut this.future;
-        within(&this.session, || Pin::new(future).poll(context))
+        within(&this.session, || crate::zones::within(this.zone, || Pin::new(future).poll(context)))
     }
 }
 

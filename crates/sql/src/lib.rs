@@ -22,3 +22,4 @@ pub mod privileges;
 pub mod spans;
 pub mod types;
 pub mod views;
+pub mod zones;

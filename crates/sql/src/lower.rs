@@ -9,6 +9,7 @@ pub mod aggregate;
 pub mod bind;
 pub mod expr;
 mod functions;
+pub mod generated;
 pub mod insert;
 pub mod join;
 mod json;

@@ -134,7 +134,7 @@ impl Cells {
             Arrow::List(_) => nested::list(array.as_list::<i32>(), form)?,
             Arrow::LargeList(_) => nested::list(array.as_list::<i64>(), form)?,
             Arrow::FixedSizeList(_, _) => nested::fixed_list(array.as_fixed_size_list(), form)?,
-            Arrow::Struct(_) => nested::structs(array.as_struct())?,
+            Arrow::Struct(_) => nested::structs(array.as_struct(), form.zone())?,
             _ => printed(array.clone(), form),
         };
         Ok(Cells { nulls: array.logical_nulls(), put })

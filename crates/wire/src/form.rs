@@ -7,6 +7,7 @@ use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::interval::Interval;
 use base::text::write;
+use base::zone::Zone;
 use base::{DataType, Datum};
 use bytes::{BufMut, BytesMut};
 use sql::types::{Column, NUMERIC, element_oid, type_of_oid};
@@ -48,6 +49,8 @@ pub struct Form {
     /// Of the announced type, which decides how wide binary numbers are.
     oid: u32,
     text: TextForm,
+    /// Where texts of moments are shown.
+    zone: Zone,
 }
 
 /// What a value that is text here is on the wire.
@@ -67,12 +70,21 @@ impl Form {
             (_, DataType::Char { length }) => TextForm::Padded(length),
             _ => TextForm::Plain,
         };
-        Form { is_binary, data_type: column.data_type, oid: column.type_oid, text }
+        Form { is_binary, data_type: column.data_type, oid: column.type_oid, text, zone: Zone::Utc }
     }
 
     /// Text of a type.
     pub fn text_of(data_type: DataType) -> Form {
         Form::new(&Column::new("", data_type), 0)
+    }
+
+    /// The same in a zone.
+    pub fn in_zone(self, zone: Zone) -> Form {
+        Form { zone, ..self }
+    }
+
+    pub(crate) fn zone(&self) -> Zone {
+        self.zone
     }
 
     /// The form of an array's elements in it.
@@ -156,7 +168,7 @@ impl Form {
     pub(crate) fn timestamp(&self, out: &mut BytesMut, us: i64) {
         match (self.is_binary, self.data_type) {
             (true, _) => out.put_i64(us),
-            (false, DataType::TimestampTz) => taken(write::timestamptz(out, us)),
+            (false, DataType::TimestampTz) => taken(write::timestamptz(out, us, self.zone)),
             (false, _) => taken(write::timestamp(out, us)),
         }
     }
@@ -204,7 +216,7 @@ impl Form {
     /// An array of one dimension.
     fn array(&self, out: &mut BytesMut, elements: &[Datum]) -> SqlResult<()> {
         let TextForm::Array(of) = self.text else {
-            taken(write::value(out, &Datum::Array(elements.into()), self.data_type));
+            taken(write::value(out, &Datum::Array(elements.into()), self.data_type, self.zone));
             return Ok(());
         };
         let form = Form::binary_element(of);

@@ -8,6 +8,7 @@ use arrow_schema::DataType as Arrow;
 use base::SqlError;
 use base::error::SqlResult;
 use base::text::array;
+use base::zone::Zone;
 use bytes::{BufMut, BytesMut};
 
 pub(crate) fn list<O: OffsetSizeTrait>(list: &GenericListArray<O>, form: Form) -> SqlResult<Put> {
@@ -48,7 +49,7 @@ fn elements_of(
             Ok(())
         }));
     }
-    let cells = Cells::new(&elements, Form::text_of(from_arrow(elements.data_type())))?;
+    let cells = Cells::new(&elements, Form::text_of(from_arrow(elements.data_type())).in_zone(form.zone()))?;
     Ok(Box::new(move |out, row| {
         let (from, to) = range(row);
         out.put_u8(b'{');
@@ -72,8 +73,9 @@ fn elements_of(
 }
 
 /// Rows as values, `(1,"a b",)`: null is nothing.
-pub(crate) fn structs(rows: &StructArray) -> SqlResult<Put> {
-    let text = |field: &ArrayRef| Cells::new(field, Form::text_of(from_arrow(field.data_type())));
+pub(crate) fn structs(rows: &StructArray, zone: Zone) -> SqlResult<Put> {
+    let text =
+        |field: &ArrayRef| Cells::new(field, Form::text_of(from_arrow(field.data_type())).in_zone(zone));
     let fields = rows.columns().iter().map(text).collect::<SqlResult<Vec<_>>>()?;
     Ok(Box::new(move |out, row| {
         out.put_u8(b'(');

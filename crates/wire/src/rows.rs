@@ -4,6 +4,7 @@ use crate::cells::Cells;
 use crate::form::{Form, format_of};
 use arrow_array::RecordBatch;
 use base::error::{SqlResult, SqlState};
+use base::zone::Zone;
 use base::{Datum, SqlError};
 use bytes::{BufMut, BytesMut};
 use sql::types::Column;
@@ -26,9 +27,11 @@ impl Portion {
         self.len() == 0
     }
 
-    /// The rows, ready to be written. `formats` as [`format_of`] takes them. Errors: a column cannot be shown.
-    pub fn writer(&self, columns: &[Column], formats: &[i16]) -> SqlResult<RowWriter<'_>> {
-        let forms = columns.iter().enumerate().map(|(i, column)| Form::new(column, format_of(formats, i)));
+    /// The rows, ready to be written. `formats` as [`format_of`] takes them; texts of moments are shown in the zone.
+    /// Errors: a column cannot be shown.
+    pub fn writer(&self, columns: &[Column], formats: &[i16], zone: Zone) -> SqlResult<RowWriter<'_>> {
+        let form = |(i, column)| Form::new(column, format_of(formats, i)).in_zone(zone);
+        let forms = columns.iter().enumerate().map(form);
         Ok(match self {
             Portion::Values(rows) => RowWriter::Values { rows, forms: forms.collect() },
             Portion::Batch(batch) => {

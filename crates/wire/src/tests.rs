@@ -4,6 +4,7 @@ use super::*;
 use arrow_array::*;
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType as Arrow, Field, TimeUnit};
+use base::zone::Zone;
 use base::{DataType, Datum};
 use bytes::BytesMut;
 use sql::types::{Column, array_oid, type_oid};
@@ -21,7 +22,7 @@ fn list_of(values: ArrayRef, ends: &[usize]) -> ListArray {
 fn fields(column: &Column, array: &ArrayRef, format: i16) -> Vec<Vec<u8>> {
     let batch = RecordBatch::try_from_iter([("c", array.clone())]).unwrap();
     let portion = Portion::Batch(batch);
-    let writer = portion.writer(std::slice::from_ref(column), &[format]).unwrap();
+    let writer = portion.writer(std::slice::from_ref(column), &[format], Zone::Utc).unwrap();
     let field = |row| {
         let mut out = BytesMut::new();
         writer.fields(&mut out, row).unwrap();
@@ -34,7 +35,7 @@ fn fields(column: &Column, array: &ArrayRef, format: i16) -> Vec<Vec<u8>> {
 /// The field of a value.
 fn sent(column: &Column, value: Datum, format: i16) -> Vec<u8> {
     let portion = Portion::Values(vec![vec![value]]);
-    let writer = portion.writer(std::slice::from_ref(column), &[format]).unwrap();
+    let writer = portion.writer(std::slice::from_ref(column), &[format], Zone::Utc).unwrap();
     let mut out = BytesMut::new();
     writer.fields(&mut out, 0).unwrap();
     out[2..].to_vec()
@@ -195,7 +196,7 @@ fn rows_and_nested_lists_are_text() {
     assert_eq!(texts(&outer), ["{{1,2},NULL,{3}}"]);
     let column = Column { type_oid: array_oid(type_oid(DataType::Text)), ..text };
     let portion = Portion::Batch(RecordBatch::try_from_iter([("c", outer)]).unwrap());
-    let refused = portion.writer(&[column], &[BINARY]).err().unwrap();
+    let refused = portion.writer(&[column], &[BINARY], Zone::Utc).err().unwrap();
     assert_eq!(refused.state, base::SqlState::FEATURE_NOT_SUPPORTED);
 }
 

@@ -6,7 +6,7 @@ use super::super::provider::ColumnTable;
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{functions, json, lists, typing};
+use super::{functions, json, lists, typing, zoned};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -221,9 +221,10 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
         Expr::Negative(inner) => settled_negative(inner, schema),
         Expr::Case(case) => settled_case(case, schema, is_written),
         Expr::Like(like) | Expr::SimilarTo(like) => settled_like(like, schema),
-        Expr::ScalarFunction(function) => {
-            functions::function(function.name(), &function.func, &function.args, schema, is_written)
-        }
+        Expr::ScalarFunction(call) => match zoned::function(call, schema)? {
+            Some(zoned) => Ok(Some(zoned)),
+            None => functions::function(call.name(), &call.func, &call.args, schema, is_written),
+        },
         _ => Ok(None),
     }
 }
@@ -274,6 +275,10 @@ fn refuse_unequal(e: &Expr, subquery: &Subquery, schema: &dyn ExprSchema) -> Sql
     let Some(field) = fields.first() else { return Ok(()) };
     let (a, b) = (kind_of(e, schema), kind_of_field(field));
     let is_open = |k: Kind| matches!(k.family(), Family::Unknown | Family::Foreign);
+    if typing::meet_in_a_zone(a, b) {
+        return Err(SqlError::unsupported("IN with moments on one side only, in a time zone other than UTC")
+            .hint("Cast both sides to one type."));
+    }
     if is_open(a) || is_open(b) || a.family().meets(b.family()) {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 
 mod casts;
 mod constants;
+mod moments;
 
 use super::super::types;
 use super::evaluated::{Computation, SpanOperation, call};
@@ -17,6 +18,8 @@ use constants::{constant, narrowed, native, null};
 pub(super) use constants::{converted, folded, literal};
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use moments::{both_moments, moved};
+pub(super) use moments::{meet_in_a_zone, moment};
 
 /// Digits behind the point of a quotient over columns, at least.
 const QUOTIENT_SCALE: u8 = 20;
@@ -175,6 +178,10 @@ fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchem
         let double = |e, k| native(e, k, DataType::Double);
         return Ok(Some(plain(operator, double(left, a), double(right, b))));
     }
+    let (mut one, mut other) = ((left, a), (right, b));
+    changed |= both_moments(&mut one, &mut other);
+    let ((left, a), (right, b)) = (one, other);
+    let (f, g) = (a.family(), b.family());
     if f == Family::Span
         && let Some(operation) = base_operator(operator)
     {
@@ -302,8 +309,10 @@ fn of_numbers(
 }
 
 /// Arithmetic with dates, moments, times of day and spans.
-fn of_times(operator: Operator, (left, a): (Expr, Kind), (right, b): (Expr, Kind)) -> Settled {
+fn of_times(operator: Operator, mut left: (Expr, Kind), mut right: (Expr, Kind)) -> Settled {
     use Family as F;
+    both_moments(&mut left, &mut right);
+    let ((left, a), (right, b)) = (left, right);
     let symbol = operator.to_string();
     let operation = base_operator(operator).expect("arithmetic");
     let is_sum = matches!(operator, Operator::Plus | Operator::Minus);
@@ -330,8 +339,8 @@ fn of_times(operator: Operator, (left, a): (Expr, Kind), (right, b): (Expr, Kind
                 Kind::Known(DataType::TimestampTz) => DataType::TimestampTz,
                 _ => DataType::Timestamp,
             };
-            if let Some(folded) = folded_moment(operator, &left, &right, returns)? {
-                return Ok(Some(folded));
+            if let Some(moved) = moved(operator, &(left.clone(), a), &(right.clone(), b), returns)? {
+                return Ok(Some(moved));
             }
             let operation =
                 if operator == Operator::Plus { SpanOperation::Later } else { SpanOperation::Earlier };
@@ -366,30 +375,6 @@ fn of_times(operator: Operator, (left, a): (Expr, Kind), (right, b): (Expr, Kind
         }
         _ => Err(no_operator(&symbol, a, b)),
     }
-}
-
-/// A moment moved by an interval where both are literals, so that it can be compared with days.
-fn folded_moment(
-    operator: Operator,
-    left: &Expr,
-    right: &Expr,
-    returns: DataType,
-) -> SqlResult<Option<Expr>> {
-    let (Expr::Literal(left, _), Expr::Literal(right, _)) = (left, right) else { return Ok(None) };
-    let (at, span) = match (left, right) {
-        (ScalarValue::IntervalMonthDayNano(Some(span)), at)
-        | (at, ScalarValue::IntervalMonthDayNano(Some(span))) => {
-            (types::datum(at), super::kinds::span(*span))
-        }
-        _ => return Ok(None),
-    };
-    let us = match at {
-        Some(Datum::Timestamp(us)) => us,
-        Some(Datum::Date(day)) => base::convert::midnight(day)?,
-        _ => return Ok(None),
-    };
-    let span = if operator == Operator::Minus { span.checked_neg()? } else { span };
-    Ok(Some(constant(&Datum::Timestamp(span.after(us)?), returns)))
 }
 
 fn concat(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
@@ -464,6 +449,9 @@ pub(super) fn unified(
                 Some(native(e.clone(), a, t))
             }
             (Kind::Known(from @ DataType::Date), Kind::Known(to)) => Some(converted(e.clone(), from, to)),
+            (Kind::Known(from @ DataType::Timestamp), Kind::Known(to @ DataType::TimestampTz)) => {
+                Some(converted(e.clone(), from, to))
+            }
             // Integers and decimals of several widths DataFusion brings together itself.
             _ => None,
         };

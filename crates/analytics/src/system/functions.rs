@@ -295,6 +295,7 @@ impl CatalogFunction {
             "search_path",
             "server_version",
             "server_version_num",
+            "timezone",
             "transaction_isolation",
         ];
         match word(arrays, 0, row).map(|name| name.to_lowercase()) {
@@ -477,9 +478,9 @@ impl CatalogFunction {
                 "search_path" => Some(self.asked.search_path.join(", ")),
                 "server_version" => Some("15.0 (Meridian)".into()),
                 "server_version_num" => Some("150000".into()),
+                "timezone" => Some(self.asked.zone.to_string()),
                 "transaction_isolation" => Some(self.asked.isolation.into()),
                 "default_table_access_method" => Some("heap".into()),
-                // Plans are never compiled.
                 "jit" => Some("off".into()),
                 _ => None,
             },

@@ -329,7 +329,7 @@ fn attribute(context: &Context<'_>) -> Made {
             Datum::Bool(has_default),
             Datum::Bool(false),
             text(identity),
-            text(""),
+            text(if column.identity == Identity::Generated && !is_index { "s" } else { "" }),
             Datum::Bool(false),
             Datum::Bool(true),
             int(0),

@@ -220,6 +220,7 @@ fn columns(context: &Context<'_>) -> Made {
         ("udt_name", TEXT),
         ("is_identity", TEXT),
         ("is_generated", TEXT),
+        ("generation_expression", TEXT),
         ("is_updatable", TEXT),
     ]);
     for table in context.catalog.shapes() {
@@ -242,13 +243,15 @@ fn columns(context: &Context<'_>) -> Made {
                 DataType::Timestamp | DataType::TimestampTz | DataType::Time | DataType::Interval
             );
             let always = column.identity == base::schema::Identity::Always;
+            let is_generated = column.identity == base::schema::Identity::Generated;
+            let generation = column.default.as_ref().filter(|_| is_generated);
             made.rows.push(vec![
                 text(context.database),
                 text(&table.schema),
                 text(&table.name),
                 text(&column.name),
                 Datum::Int(number as i64 + 1),
-                column.default.as_ref().map_or(Datum::Null, text),
+                column.default.as_ref().filter(|_| !is_generated).map_or(Datum::Null, text),
                 text(if column.not_null { "NO" } else { "YES" }),
                 text(name),
                 number_or_null(length),
@@ -257,7 +260,8 @@ fn columns(context: &Context<'_>) -> Made {
                 if is_time { Datum::Int(6) } else { Datum::Null },
                 text(&sql::lower::short_type_name(column.data_type)),
                 text(if always { "YES" } else { "NO" }),
-                text("NEVER"),
+                text(if is_generated { "ALWAYS" } else { "NEVER" }),
+                generation.map_or(Datum::Null, text),
                 text("YES"),
             ]);
         }

@@ -1,10 +1,11 @@
 //! Times of day and offsets of zones, as they are read.
 
-use super::{bad_date, field_out_of_range, parse_date};
+use super::{WrittenZone, bad_date, field_out_of_range, parse_date};
 use crate::DataType;
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::zone::Zone;
 
 /// µs since midnight of `13:45[:00[.123456]]`, of such a time with `AM` or `PM`, or of a moment's time. What is said of
 /// a zone counts for nothing. Errors: 22007, 22008.
@@ -47,10 +48,11 @@ pub(super) fn time_of_day(text: &str, all: &str) -> SqlResult<i64> {
     parse_time(&spelled, all, DataType::Time).map(|(time_us, _)| time_us)
 }
 
-/// Reads `13:45[:00[.123456]][+01[:30]|Z]`, or a zone alone: µs of the day, and the zone's offset in µs.
-pub(super) fn parse_time(text: &str, all: &str, data_type: DataType) -> SqlResult<(i64, i64)> {
+/// Reads `13:45[:00[.123456]][+01[:30]|Z|Europe/Berlin]`, or a zone alone: µs of the day, and the zone.
+pub(super) fn parse_time(text: &str, all: &str, data_type: DataType) -> SqlResult<(i64, WrittenZone)> {
     let bad = || bad_date(all, data_type);
-    let zone_at = text.find(['+', '-', 'Z', 'z', 'U', 'u', 'G', 'g']).unwrap_or(text.len());
+    let is_of_clock = |c: char| c.is_ascii_digit() || matches!(c, ':' | '.' | ' ');
+    let zone_at = text.find(|c| !is_of_clock(c)).unwrap_or(text.len());
     let (clock, zone) = text.split_at(zone_at);
     let clock = if zone_at == 0 { "00:00" } else { clock.trim() };
     let mut fields = clock.splitn(3, ':');
@@ -80,13 +82,18 @@ pub(super) fn parse_time(text: &str, all: &str, data_type: DataType) -> SqlResul
     Ok((time_us, parse_zone(zone.trim(), all, data_type)?))
 }
 
-/// `Z`, `UTC`, `+01`, `+01:30`, `+0130`, as an offset in µs.
-fn parse_zone(zone: &str, all: &str, data_type: DataType) -> SqlResult<i64> {
+/// `Z`, `CET`, `Europe/Berlin`, `+01`, `+01:30`, `+0130`. Errors: 22007; 22009 for an offset beyond all; 22023 for a
+/// zone that there is not.
+fn parse_zone(zone: &str, all: &str, data_type: DataType) -> SqlResult<WrittenZone> {
     let bad = || bad_date(all, data_type);
-    if matches!(zone.to_ascii_lowercase().as_str(), "" | "z" | "utc" | "gmt") {
-        return Ok(0);
+    if zone.is_empty() {
+        return Ok(WrittenZone::None);
     }
-    let (sign, rest) = (&zone[..1], &zone[1..]);
+    let (sign, rest) = match (zone.strip_prefix('+'), zone.strip_prefix('-')) {
+        (Some(rest), _) => (1, rest),
+        (_, Some(rest)) => (-1, rest),
+        _ => return Zone::in_text(zone)?.map(WrittenZone::Zone).ok_or_else(bad),
+    };
     let (hours, minutes) = match rest.split_once(':') {
         Some((hours, minutes)) => (hours, minutes),
         None if rest.len() == 4 && rest.is_ascii() => rest.split_at(2),
@@ -103,9 +110,5 @@ fn parse_zone(zone: &str, all: &str, data_type: DataType) -> SqlResult<i64> {
             format!("time zone displacement out of range: \"{all}\""),
         ));
     }
-    match sign {
-        "+" => Ok((hours * 60 + minutes) * 60_000_000),
-        "-" => Ok((hours * 60 + minutes) * -60_000_000),
-        _ => Err(bad()),
-    }
+    Ok(WrittenZone::Offset(sign * (hours * 60 + minutes) * 60_000_000))
 }

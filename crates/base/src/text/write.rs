@@ -4,12 +4,13 @@
 
 use super::civil;
 use crate::datum::US_PER_DAY;
+use crate::zone::Zone;
 use crate::{DataType, Datum};
 use std::fmt::{Result, Write};
 
-/// A value as its type prints it (`timestamptz` in UTC with its offset, `char(n)` padded, `real` with its own
+/// A value as its type prints it (`timestamptz` in a zone with its offset, `char(n)` padded, `real` with its own
 /// digits). Null is nothing.
-pub fn value(out: &mut impl Write, value: &Datum, data_type: DataType) -> Result {
+pub fn value(out: &mut impl Write, value: &Datum, data_type: DataType, zone: Zone) -> Result {
     match (value, data_type) {
         (Datum::Null, _) => Ok(()),
         (Datum::Bool(b), _) => boolean(out, *b),
@@ -20,14 +21,14 @@ pub fn value(out: &mut impl Write, value: &Datum, data_type: DataType) -> Result
         (Datum::Text(s), DataType::Char { length }) => padded(out, s, length),
         (Datum::Text(s), _) => out.write_str(s),
         (Datum::Date(d), _) => date(out, *d),
-        (Datum::Timestamp(us), DataType::TimestampTz) => timestamptz(out, *us),
+        (Datum::Timestamp(us), DataType::TimestampTz) => timestamptz(out, *us, zone),
         (Datum::Timestamp(us), _) => timestamp(out, *us),
         (Datum::Uuid(u), _) => uuid(out, u),
         (Datum::Bytes(b), _) => bytea(out, b),
         (Datum::Time(us), _) => time(out, *us),
         (Datum::Interval(interval), _) => write!(out, "{interval}"),
         (Datum::Json(text), _) => out.write_str(text),
-        (Datum::Array(elements), data_type) => array(out, elements, data_type),
+        (Datum::Array(elements), data_type) => array(out, elements, data_type, zone),
     }
 }
 
@@ -82,11 +83,12 @@ pub fn timestamp(out: &mut impl Write, us: i64) -> Result {
     out.write_str(text.as_str())
 }
 
-/// A moment in µs since 2000-01-01 UTC, shown in UTC.
-pub fn timestamptz(out: &mut impl Write, us: i64) -> Result {
+/// A moment in µs since 2000-01-01 UTC, shown in a zone.
+pub fn timestamptz(out: &mut impl Write, us: i64, zone: Zone) -> Result {
     let mut text = Ascii::default();
-    let is_bc = text.moment(us);
-    text.push(b"+00");
+    let offset_s = zone.offset_s(us);
+    let is_bc = text.moment(us.saturating_add(i64::from(offset_s) * 1_000_000));
+    text.offset(offset_s);
     text.era(is_bc);
     out.write_str(text.as_str())
 }
@@ -98,12 +100,12 @@ pub fn time(out: &mut impl Write, us: i64) -> Result {
     out.write_str(text.as_str())
 }
 
-fn array(out: &mut impl Write, elements: &[Datum], data_type: DataType) -> Result {
+fn array(out: &mut impl Write, elements: &[Datum], data_type: DataType, zone: Zone) -> Result {
     let of = match data_type {
         DataType::Array(of) => of.data_type(),
         _ => DataType::Text,
     };
-    let shown = |element: &Datum| (!element.is_null()).then(|| super::display_as(element, of));
+    let shown = |element: &Datum| (!element.is_null()).then(|| super::display_in(element, of, zone));
     out.write_str(&super::array::display(&elements.iter().map(shown).collect::<Vec<_>>()))
 }
 
@@ -253,6 +255,19 @@ impl Ascii {
         }
     }
 
+    /// `+01`, `-03:30`, `+00:53:28`.
+    fn offset(&mut self, east_s: i32) {
+        let s = east_s.unsigned_abs();
+        self.push(if east_s < 0 { b"-" } else { b"+" });
+        self.pair(s / 3_600);
+        for (part, rest) in [(s / 60 % 60, s % 3_600), (s % 60, s % 60)] {
+            if rest != 0 {
+                self.push(b":");
+                self.pair(part);
+            }
+        }
+    }
+
     fn era(&mut self, is_bc: bool) {
         if is_bc {
             self.push(b" BC");
@@ -327,7 +342,7 @@ mod tests {
         assert_eq!(written(|out| timestamp(out, -1)), "1999-12-31 23:59:59.999999");
         assert_eq!(written(|out| timestamp(out, 120_000)), "2000-01-01 00:00:00.12");
         let us = i64::from(day(0, 1, 1)) * US_PER_DAY + 10;
-        assert_eq!(written(|out| timestamptz(out, us)), "0001-01-01 00:00:00.00001+00 BC");
+        assert_eq!(written(|out| timestamptz(out, us, Zone::Utc)), "0001-01-01 00:00:00.00001+00 BC");
         assert_eq!(written(|out| timestamp(out, i64::MIN)), "290279-12-22 19:59:05.224192 BC");
     }
 

@@ -56,7 +56,8 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
         &client,
         "CREATE TABLE \"Shop\".\"Odd names\" (\"Id\" INT PRIMARY KEY, t TEXT, n NUMERIC(10,2) DEFAULT 1.50, \
          b BYTEA, at TIMESTAMPTZ, CHECK (\"Id\" >= 0), CONSTRAINT once UNIQUE (t), \
-         g INT GENERATED ALWAYS AS IDENTITY, s SERIAL)",
+         g INT GENERATED ALWAYS AS IDENTITY, s SERIAL, \
+         twice INT GENERATED ALWAYS AS (\"Id\" * 2) STORED)",
     )
     .await;
     run(&client, "INSERT INTO \"Shop\".\"Odd names\" VALUES (1, E'tab\\tand\\nline\\\\', 2.25, '\\x00ff', '2026-01-02 03:04:05+00'), (2, NULL, NULL, NULL, NULL)").await;

@@ -101,8 +101,10 @@ async fn explain_takes_postgresql_s_options() {
     assert!(brief.get("Execution Time").is_none(), "{brief:#}");
     let prepared = client.prepare("EXPLAIN (FORMAT JSON) SELECT 1").await.expect("it is prepared");
     assert_eq!(prepared.columns()[0].type_().name(), "json");
+    let yaml = value(&client, &format!("EXPLAIN (FORMAT YAML, ANALYZE) {query}")).await;
+    assert!(yaml.starts_with("- Plan: \n    Node Type: \"Query over columns\"\n"), "{yaml}");
+    assert!(yaml.lines().any(|line| line == "  Actual Rows: 0"), "{yaml}");
     for (options, code, says) in [
-        ("FORMAT yaml", "0A000", "FORMAT YAML"),
         ("FORMAT xml", "0A000", "FORMAT XML"),
         ("FORMAT csv", "22023", "unrecognized value for EXPLAIN option \"format\": \"csv\""),
         ("NOTHING", "42601", "unrecognized EXPLAIN option \"nothing\""),

@@ -5,13 +5,14 @@
 
 use super::Session;
 use super::rich::select_of;
+use super::zoned::plan_assigned;
 use crate::response::RowStream;
-use analytics::{self, Context, QueryPlan};
+use analytics::{Context, QueryPlan};
 use base::error::SqlResult;
 use base::schema::Table;
 use base::{DataType, Datum, SqlError, SqlState, TableId};
 use sql::lower::bind;
-use sql::lower::insert::InsertPlan;
+use sql::lower::insert::{Computed, InsertPlan};
 use sql::lower::scope::ParameterTypes;
 use sql::names;
 use sql::types::Column;
@@ -47,8 +48,10 @@ impl Computations {
     ) -> SqlResult<Computations> {
         let mut queries = Vec::new();
         for values in insert.computed.chunks(VALUES_PER_QUERY) {
-            let statement = select_of(values.iter().map(|value| value.expr.clone()).collect())?;
-            let query = analytics::plan_with(context, &statement, parameters, false)?;
+            let items = values.iter().map(|value| value.expr.clone()).collect();
+            let to = |value: &Computed| insert.table.columns[value.column].data_type;
+            let targets: Vec<_> = values.iter().map(to).enumerate().collect();
+            let query = plan_assigned(context, items, &targets, select_of, parameters, false)?;
             for (value, computed) in values.iter().zip(query.columns.iter()) {
                 refuse_unassignable(&insert.table.columns[value.column], computed)?;
             }
@@ -79,31 +82,39 @@ impl Conflict {
             Some(alias) => format!("{} AS {}", statement.table, alias.alias),
             None => statement.table.to_string(),
         };
-        let mut query = select_of(items)?;
-        if let (Statement::Query(query), Some(Statement::Query(of_table))) =
-            (&mut query, sql::parse::parse(&format!("SELECT 1 FROM {from}"))?.pop())
-            && let (ast::SetExpr::Select(select), ast::SetExpr::Select(of_table)) =
-                (query.body.as_mut(), *of_table.body)
-        {
-            select.from = of_table.from;
-        }
-        let mut declared = parameters.clone();
-        declared.0.resize(own, None);
-        declared.0.extend(table.columns.iter().map(|column| Some(column.data_type)));
-        let query = analytics::plan_with(context, &query, &mut declared, true)?;
-        if query.scans(table.id) != 1 {
-            return Err(SqlError::unsupported("a subquery over the table itself in ON CONFLICT DO UPDATE"));
-        }
-        declared.0.truncate(own);
-        *parameters = declared;
+        let query_of = |items| {
+            let mut query = select_of(items)?;
+            if let (Statement::Query(query), Some(Statement::Query(of_table))) =
+                (&mut query, sql::parse::parse(&format!("SELECT 1 FROM {from}"))?.pop())
+                && let (ast::SetExpr::Select(select), ast::SetExpr::Select(of_table)) =
+                    (query.body.as_mut(), *of_table.body)
+            {
+                select.from = of_table.from;
+            }
+            Ok(query)
+        };
+        let mut assigned = Vec::new();
         if let base::txn::OnConflict::Update { set, .. } = &insert.on_conflict {
             for (column, value) in set {
                 if let base::expr::Expr::Column(n) = value
                     && let Some(n) = bind::computed_number(*n)
                 {
-                    refuse_unassignable(&table.columns[*column], &query.columns[n])?;
+                    assigned.push((n, &table.columns[*column]));
                 }
             }
+        }
+        let targets: Vec<_> = assigned.iter().map(|(n, column)| (*n, column.data_type)).collect();
+        let mut declared = parameters.clone();
+        declared.0.resize(own, None);
+        declared.0.extend(table.columns.iter().map(|column| Some(column.data_type)));
+        let query = plan_assigned(context, items, &targets, query_of, &mut declared, true)?;
+        if query.scans(table.id) != 1 {
+            return Err(SqlError::unsupported("a subquery over the table itself in ON CONFLICT DO UPDATE"));
+        }
+        declared.0.truncate(own);
+        *parameters = declared;
+        for (n, column) in assigned {
+            refuse_unassignable(column, &query.columns[n])?;
         }
         Ok(Conflict { query, parameters: own })
     }

@@ -10,6 +10,7 @@ use crate::response::{CopyFormat, CopyOut, Response};
 use analytics::{RowsMemory, row_bytes};
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
+use base::schema::{Identity, Table};
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, TxnProgram};
 use base::{Datum, SqlError};
 use sql::lower::Lowering;
@@ -84,8 +85,8 @@ impl Session {
         };
         let table = lowering.table(table_name)?;
         let names: Vec<ast::ObjectName> = columns.iter().map(|c| ast::ObjectName::from(c.clone())).collect();
-        let targets = lowering.insert_targets(&table, &names)?;
-        let defaults = lowering.defaults(&table)?;
+        let targets = copied_columns(&table, lowering.insert_targets(&table, &names)?, names.is_empty())?;
+        let (defaults, generated) = (lowering.defaults(&table)?, lowering.generated(&table)?);
         format.columns = targets.len();
         format.types = targets.iter().map(|c| table.columns[*c].data_type).collect();
         format.names = targets.iter().map(|c| table.columns[*c].name.clone()).collect();
@@ -105,6 +106,7 @@ impl Session {
                 is_one_shot: true,
                 computed: Vec::new(),
                 conflict: Vec::new(),
+                generated,
             },
             targets,
             records: Records::new(format.clone()),
@@ -119,14 +121,32 @@ impl Session {
         Ok(Response::CopyIn(format))
     }
 
+    /// The columns that are copied from a table, as a select list: those that are named, or all but generated ones.
+    fn copied_list(&self, name: &ast::ObjectName, columns: &[ast::Ident]) -> SqlResult<String> {
+        // A view, or what is missing, the query tells about.
+        let Ok(table) = self.lowered(|lowering| lowering.table(name)) else {
+            let named: Vec<String> = columns.iter().map(ToString::to_string).collect();
+            return Ok(if named.is_empty() { "*".into() } else { named.join(", ") });
+        };
+        let is_generated = |c: &base::schema::Column| c.identity == Identity::Generated;
+        if columns.is_empty() && !table.columns.iter().any(is_generated) {
+            return Ok("*".into());
+        }
+        if columns.is_empty() {
+            let visible = table.visible_columns().filter(|(_, column)| !is_generated(column));
+            let quoted = visible.map(|(_, column)| sql::views::quoted(&column.name).to_string());
+            return Ok(quoted.collect::<Vec<_>>().join(", "));
+        }
+        let names: Vec<ast::ObjectName> = columns.iter().map(|c| ast::ObjectName::from(c.clone())).collect();
+        copied_columns(&table, self.lowered(|lowering| lowering.insert_targets(&table, &names))?, false)?;
+        Ok(columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    }
+
     async fn copy_out(&mut self, source: &ast::CopySource, format: CopyFormat) -> SqlResult<Response> {
         let statement = match source {
             ast::CopySource::Query(query) => Statement::Query(query.clone()),
             ast::CopySource::Table { table_name, columns } => {
-                let list = match columns.is_empty() {
-                    true => "*".to_string(),
-                    false => columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-                };
+                let list = self.copied_list(table_name, columns)?;
                 sql::parse::parse(&format!("SELECT {list} FROM {table_name}"))?
                     .pop()
                     .ok_or_else(|| SqlError::internal("a query is a query"))?
@@ -136,7 +156,7 @@ impl Session {
         match Box::pin(self.run(&plan, &[])).await? {
             Response::Rows(rows) => {
                 let format = CopyFormat { columns: rows.columns.len(), ..format };
-                Ok(Response::CopyOut(CopyOut { format, rows, count: 0 }))
+                Ok(Response::CopyOut(CopyOut { format, rows, count: 0, zone: self.settings.zone }))
             }
             _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY query must return rows")),
         }
@@ -194,6 +214,7 @@ impl Session {
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
+        let zone = self.settings.zone;
         let CopyState { plan, targets, records, rows, .. } = &mut copy;
         let mut take = |record: Record| -> SqlResult<()> {
             let mut given = Vec::with_capacity(record.len());
@@ -201,12 +222,12 @@ impl Session {
                 let column = &plan.table.columns[target];
                 given.push(match field {
                     None => Datum::Null,
-                    Some(text) => base::text::parse(&text, column.data_type).map_err(|e| {
+                    Some(text) => base::text::parse_in(&text, column.data_type, zone).map_err(|e| {
                         e.context(format!("column {}: \"{}\"", column.name, crate::copy::shown(&text)))
                     })?,
                 });
             }
-            rows.push(complete_row(&plan.table, &plan.defaults, targets, given, &binding)?);
+            rows.push(complete_row(plan, targets, given, &binding)?);
             Ok(())
         };
         match data {
@@ -230,7 +251,7 @@ impl Session {
         for row in given {
             let CopyState { plan, targets, rows, lines, .. } = &mut copy;
             *lines += 1;
-            let row = complete_row(&plan.table, &plan.defaults, targets, row, &binding);
+            let row = complete_row(plan, targets, row, &binding);
             rows.push(row.map_err(|e| e.context(format!("COPY {}, line {lines}", plan.table.name)))?);
         }
         self.keep_copied(copy).await
@@ -310,6 +331,19 @@ impl Session {
         }
         self.submit(TxnProgram::Statements(statements), access).await?;
         Ok(rows.len() as u64)
+    }
+}
+
+/// The columns that a COPY names, or all but the generated ones. Errors: 42P10 for a generated column.
+fn copied_columns(table: &Table, named: Vec<usize>, are_all: bool) -> SqlResult<Vec<usize>> {
+    let is_generated = |c: &usize| table.columns[*c].identity == Identity::Generated;
+    match named.iter().find(|c| is_generated(c)).filter(|_| !are_all) {
+        None => Ok(named.into_iter().filter(|c| !is_generated(c)).collect()),
+        Some(column) => {
+            let told = format!("column \"{}\" is a generated column", table.columns[*column].name);
+            Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, told)
+                .detail("Generated columns cannot be used in COPY."))
+        }
     }
 }
 

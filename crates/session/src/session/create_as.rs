@@ -86,6 +86,7 @@ impl Session {
             is_one_shot: true,
             computed: Vec::new(),
             conflict: Vec::new(),
+            generated: Default::default(),
         };
         let binding = Binding {
             parameters,
@@ -94,7 +95,7 @@ impl Session {
             catalog: &catalog,
         };
         let targets: Vec<usize> = (0..shape.len()).collect();
-        let complete = |given| complete_row(&plan.table, &plan.defaults, &targets, given, &binding);
+        let complete = |given| complete_row(&plan, &targets, given, &binding);
         let rows = rows.into_iter().map(complete).collect::<SqlResult<Vec<_>>>()?;
         let mut written = Written::default();
         self.insert_rows(&plan, None, rows, &binding, &mut written).await?;

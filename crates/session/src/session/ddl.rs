@@ -213,6 +213,7 @@ impl Session {
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
+        let generated = self.lowered(|lowering| lowering.generated(table))?;
         let mut taken = BTreeSet::new();
         let mut turn = Turn::begin();
         for row in rows {
@@ -223,13 +224,14 @@ impl Session {
                 let value = binding.eval(expr, &row.values)?;
                 values[*column] = sql::lower::insert::assign(value, &table.columns[*column])?;
             }
+            generated.fill(table, &mut values)?;
             if let Some(column) = table.primary_key.iter().find(|c| values[**c].is_null()) {
                 let name = &table.columns[*column].name;
                 let told = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
                 let error = SqlError::new(SqlState::NOT_NULL_VIOLATION, told);
                 return Err(error.table(&table.name).column(name));
             }
-            if !rewrite.set.is_empty() {
+            if !rewrite.set.is_empty() || generated.columns().next().is_some() {
                 sql::lower::insert::check_row(table, &values)?;
             }
             let key = table.key_of(&values);

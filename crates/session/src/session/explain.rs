@@ -19,7 +19,7 @@ use base::txn::{AccessSet, Granule};
 use base::{Datum, NodeId, PartitionId, RegionId, TableId};
 use claims::{Claim, Touched};
 use document::{Document, Json};
-pub(super) use options::ExplainOptions;
+pub(super) use options::{ExplainOptions, Format};
 use sql::lower::scope::ParameterTypes;
 use sqlparser::ast::Statement;
 use std::collections::BTreeSet;
@@ -51,11 +51,12 @@ impl Session {
         if options.analyze {
             self.analyze(&plan, parameters, &claim, options.summary, &mut document).await?;
         }
-        let rows = match options.is_json {
-            true => vec![vec![Datum::text(document.json())]],
-            false => document.text().into_iter().map(|line| vec![Datum::text(line)]).collect(),
+        let rows = match options.format {
+            Format::Json => vec![vec![Datum::text(document.json())]],
+            Format::Yaml => vec![vec![Datum::text(document.yaml())]],
+            Format::Text => document.text().into_iter().map(|line| vec![Datum::text(line)]).collect(),
         };
-        let columns = Arc::new(vec![explain_column(options.is_json)]);
+        let columns = Arc::new(vec![explain_column(options.format)]);
         Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "EXPLAIN" }))
     }
 

@@ -137,6 +137,7 @@ impl Session {
             Action::SetDefault(_) => self.default_values(child)?,
             _ => Vec::new(),
         };
+        let generated = self.lowered(|lowering| lowering.generated(child))?;
         let mut turn = Turn::begin();
         for seen in rows {
             turn.give_way().await;
@@ -162,6 +163,7 @@ impl Session {
                 }
                 Action::NoAction | Action::Restrict => {}
             }
+            generated.fill(child, &mut new)?;
             check_row(child, &new)?;
             self.guard_unique(child, &seen, &new).await?;
             self.replace(child, &seen, new)?;
@@ -376,22 +378,26 @@ impl Session {
         Ok(rows)
     }
 
-    fn default_values(&self, table: &Arc<Table>) -> SqlResult<Vec<Datum>> {
-        let (gateway, catalog) = (&self.gateway, self.catalog());
-        let mut types = ParameterTypes::default();
-        let mut lowering = Lowering {
+    /// What is lowered of the catalog's own texts.
+    pub(super) fn lowered<T>(&self, lower: impl FnOnce(&mut Lowering<'_>) -> SqlResult<T>) -> SqlResult<T> {
+        let (catalog, mut types) = (self.catalog(), ParameterTypes::default());
+        lower(&mut Lowering {
             catalog: &catalog,
             search_path: &self.settings.search_path,
             database: &self.database,
             parameters: &mut types,
-        };
+        })
+    }
+
+    fn default_values(&self, table: &Arc<Table>) -> SqlResult<Vec<Datum>> {
+        let (gateway, catalog) = (&self.gateway, self.catalog());
         let binding = Binding {
             parameters: &[],
             times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
-        let defaults = lowering.defaults(table)?;
+        let defaults = self.lowered(|lowering| lowering.defaults(table))?;
         let value = |(e, column): (&Expr, &base::schema::Column)| assign(binding.value(e)?, column);
         defaults.iter().zip(&table.columns).map(value).collect()
     }

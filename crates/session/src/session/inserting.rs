@@ -12,7 +12,7 @@ use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::Table;
 use base::txn::OnConflict;
-use base::{Datum, Key, SqlError};
+use base::{DataType, Datum, Key, SqlError};
 use sql::lower::access;
 use sql::lower::bind::Binding;
 use sql::lower::insert::InsertPlan;
@@ -35,8 +35,11 @@ impl Session {
         };
         let rows = match &plan.source {
             sql::lower::insert::Source::Values(_) => plan.rows(&binding)?,
-            sql::lower::insert::Source::Query(query, _) => {
-                let given = self.query_values(query, parameters).await?;
+            sql::lower::insert::Source::Query(query, targets) => {
+                let to = |target: &usize| plan.table.columns.get(*target).map(|column| column.data_type);
+                // What goes nowhere may be of any type.
+                let wanted: Vec<_> = targets.iter().map(|t| to(t).unwrap_or(DataType::Text)).collect();
+                let given = self.query_values(query, parameters, &wanted).await?;
                 sql::interrupt::aside(gateway.threads(), || plan.rows_from(&binding, given))?
             }
         };

@@ -3,6 +3,7 @@
 use super::Session;
 use super::settings::Settings;
 use base::error::{SqlResult, SqlState};
+use base::zone::Zone;
 
 impl Session {
     /// A setting as SHOW prints it; `None` if there is none of this name.
@@ -25,8 +26,8 @@ impl Session {
         self.settings.tell(name, value);
     }
 
-    /// Sets a parameter of the start-up message. A value that is not built yet (a time zone, say) leaves
-    /// the setting as it is, with a warning: drivers send such values unasked.
+    /// Sets a parameter of the start-up message. A value that is not built yet (a style of dates, say)
+    /// leaves the setting as it is, with a warning: drivers send such values unasked.
     pub fn set_parameter(&mut self, name: &str, value: &str) -> SqlResult<()> {
         match self.set_option(name, value) {
             Err(e) if e.state == SqlState::FEATURE_NOT_SUPPORTED => {
@@ -35,6 +36,11 @@ impl Session {
             }
             result => result,
         }
+    }
+
+    /// What texts of moments are shown and read in.
+    pub fn zone(&self) -> Zone {
+        self.settings.zone
     }
 
     /// Settings that a client is told at the start.

@@ -86,6 +86,14 @@ pub fn plan(
     statement: &Statement,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
+    sql::zones::within(context.zone, || plan_in_zone(context, statement, parameters))
+}
+
+fn plan_in_zone(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Plan> {
     let check = sql::privileges::Check {
         catalog: context.catalog,
         search_path: context.search_path,

@@ -112,7 +112,8 @@ impl Prepared {
         let mut parameters = ParameterTypes(types.iter().copied().map(Some).collect());
         if !self.arrays.is_empty() {
             let mut bound = statement.clone();
-            arrays::bind(&mut bound, &self.arrays, &types, values)?;
+            let bind = || arrays::bind(&mut bound, &self.arrays, &types, values);
+            sql::zones::within(session.settings.zone, bind)?;
             return plan::plan(&session.context(&catalog), &bound, &mut parameters).map(Arc::new);
         }
         let (is_own, reads_here) = (session.has_own_catalog(), session.reads_here());

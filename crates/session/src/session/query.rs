@@ -5,7 +5,7 @@ use crate::response::{Response, RowStream, Rows};
 use analytics::{self, Answer, Guard, How, OwnRows, QueryPlan};
 use base::error::SqlResult;
 use base::key::KeyRange;
-use base::{Datum, Rank, SqlError, TableId};
+use base::{DataType, Datum, Rank, SqlError, TableId};
 use sql::lower::scope::ParameterTypes;
 use sqlparser::ast::{self, Statement};
 use std::collections::BTreeMap;
@@ -105,11 +105,12 @@ impl Session {
         Ok(rows)
     }
 
-    /// All rows of a query inside a statement.
+    /// All rows of a query inside a statement, whose first columns are to be assigned to some of these types.
     pub(super) async fn query_values(
         &mut self,
         query: &ast::Query,
         parameters: &[Datum],
+        wanted: &[DataType],
     ) -> SqlResult<Vec<Vec<Datum>>> {
         let statement = Statement::Query(Box::new(query.clone()));
         let catalog = self.catalog();
@@ -118,7 +119,12 @@ impl Session {
         let planning = || super::plan::plan(&self.context(&catalog), &statement, &mut types);
         let plan = sql::interrupt::during(&self.cancel, planning)?;
         match Box::pin(self.run(&plan, parameters)).await? {
-            Response::Rows(mut rows) => self.collected(&mut rows.stream).await,
+            Response::Rows(mut rows) => {
+                let mut collected = self.collected(&mut rows.stream).await?;
+                let types = rows.columns.iter().map(|column| column.data_type).zip(wanted.iter().copied());
+                super::zoned::cast_rows(&mut collected, types, self.settings.zone)?;
+                Ok(collected)
+            }
             _ => Err(SqlError::internal("a query answers rows")),
         }
     }

@@ -8,6 +8,7 @@ use base::SqlError;
 use base::error::SqlResult;
 use base::schema::Table;
 use sql::lower::bind;
+use sql::lower::generated::Generated;
 use sql::lower::{Lowering, Projection};
 use sql::names;
 use sql::types::Column;
@@ -100,13 +101,45 @@ pub(super) fn returning_items(
 
 /// The row that a statement leaves, as a query over the row before sees it.
 pub(super) struct Changed<'a> {
-    pub table: &'a Table,
-    pub shown: &'a str,
+    table: &'a Table,
+    shown: &'a str,
     /// What is assigned to which column.
-    pub set: BTreeMap<usize, ast::Expr>,
+    set: BTreeMap<usize, ast::Expr>,
 }
 
-impl Changed<'_> {
+impl<'a> Changed<'a> {
+    /// With what follows from an UPDATE's assignments. Errors: as those of [`Changed::seen_by`].
+    pub fn new(
+        table: &'a Table,
+        shown: &'a str,
+        set: BTreeMap<usize, ast::Expr>,
+        generated: &Generated,
+    ) -> SqlResult<Changed<'a>> {
+        let mut changed = Changed { table, shown, set };
+        let mut following = Vec::new();
+        for column in generated.columns().filter(|_| !changed.set.is_empty()) {
+            following.extend(changed.generated(column)?.map(|value| (column, value)));
+        }
+        changed.set.extend(following);
+        Ok(changed)
+    }
+
+    /// What a generated column becomes.
+    fn generated(&self, column: usize) -> SqlResult<Option<ast::Expr>> {
+        let Some(sql) = &self.table.columns[column].default else { return Ok(None) };
+        let mut value = sql::parse::parse_expr(sql)?;
+        let _: ControlFlow<()> = ast::visit_expressions_mut(&mut value, |e| {
+            if let ast::Expr::Identifier(ident) = &*e
+                && self.table.column_named(&names::fold(ident)).is_some()
+            {
+                let qualifier = ast::Ident::with_quote('"', self.shown);
+                *e = ast::Expr::CompoundIdentifier(vec![qualifier, ident.clone()]);
+            }
+            ControlFlow::Continue(())
+        });
+        self.seen_by(value).map(Some)
+    }
+
     /// The expression with what is assigned to them in the place of the row's columns. Errors: 0A000 where that cannot
     /// be said.
     pub fn seen_by(&self, e: ast::Expr) -> SqlResult<ast::Expr> {

@@ -11,15 +11,17 @@ use super::returning::{Changed, Returned, projection_of, returning_items};
 use super::transaction::SeenRow;
 use super::turns::Turn;
 use super::write::Written;
+use super::zoned::plan_assigned;
 use super::{Session, write};
 use crate::locks::RowLocks;
 use crate::response::RowStream;
-use analytics::{self, Context, QueryPlan};
+use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::{Index, Table};
+use base::schema::{Identity, Index, Table};
 use base::{Datum, SqlError};
 use sql::lower::bind::{self, Binding};
+use sql::lower::generated::Generated;
 use sql::lower::insert::{assign, check_row, is_default};
 use sql::lower::keys::{self, KeyPath};
 use sql::lower::modify::{assigned_column, better_index, refuse_generated};
@@ -41,6 +43,7 @@ pub struct RichPlan {
     /// How its rows are found by key, and what is known of them before the query looks.
     found: Option<Found>,
     returning: Option<Projection>,
+    generated: Generated,
     /// UPDATE or DELETE.
     pub word: &'static str,
 }
@@ -133,6 +136,7 @@ impl RichPlan {
         let (table, alias) = lowering.modified_table(parts.target)?;
         let shown = alias.clone().unwrap_or_else(|| table.name.clone());
         let scope = Scope::table(&table, alias.as_deref());
+        let generated = lowering.generated(&table)?;
         let is_alone = parts.from.len() == 1 && parts.from[0].joins.is_empty();
         let qualified = |column: &base::schema::Column| {
             ast::Expr::CompoundIdentifier(vec![
@@ -155,6 +159,9 @@ impl RichPlan {
                         ));
                     }
                     refuse_generated(column, &value)?;
+                    if column.identity == Identity::Generated {
+                        continue;
+                    }
                     let assigned = match (is_default(&value), &column.default) {
                         (false, _) => value.clone(),
                         (true, Some(default)) => sql::parse::parse_expr(default)?,
@@ -186,7 +193,7 @@ impl RichPlan {
         };
         let mut returning = Vec::new();
         if let Some(shown_items) = parts.returning {
-            let changed = Changed { table: &table, shown: &shown, set: changed };
+            let changed = Changed::new(&table, &shown, changed, &generated)?;
             for item in returning_items(shown_items, &lowering, &parts.from, &table, &shown)? {
                 let declared = lowering.parameters.clone();
                 returning.push(match lowering.projection(std::slice::from_ref(&item), &table, &scope) {
@@ -209,8 +216,13 @@ impl RichPlan {
             }
         }
         let found = if is_alone { found(&mut lowering, &table, &scope, parts.selection) } else { None };
-        let statement = query_of(items, parts.from, parts.selection.cloned())?;
-        let query = analytics::plan_with(context, &statement, parameters, true)?;
+        let target = |(number, value): &(usize, Assigned)| match value {
+            Assigned::Computed(n) => Some((table.columns.len() + n, table.columns[*number].data_type)),
+            Assigned::Lowered(_) => None,
+        };
+        let targets: Vec<_> = set.iter().flatten().filter_map(target).collect();
+        let query_of = |items| query_of(items, parts.from.clone(), parts.selection.cloned());
+        let query = plan_assigned(context, items, &targets, query_of, parameters, true)?;
         let columns = query.columns.clone();
         for (number, value) in set.iter().flatten() {
             if let Assigned::Computed(n) = value {
@@ -220,7 +232,7 @@ impl RichPlan {
         let returning = parts.returning.map(|_| projection_of(returning, &columns[table.columns.len()..]));
         // Rows that were found beforehand stand for the table, which must not be asked for others then.
         let found = found.filter(|_| query.scans(table.id) == 1);
-        Ok(RichPlan { table, set, query, found, returning, word: parts.word })
+        Ok(RichPlan { table, set, query, found, returning, generated, word: parts.word })
     }
 
     /// Whether its rows are found by reading the table, so that any write of others gets in its way.
@@ -232,7 +244,8 @@ impl RichPlan {
     }
     /// Columns that change; `None` deletes.
     pub fn changed(&self) -> Option<Vec<usize>> {
-        self.set.as_ref().map(|set| set.iter().map(|(column, _)| *column).collect())
+        let given = |set: &Vec<(usize, Assigned)>| set.iter().map(|(c, _)| *c).collect::<Vec<_>>();
+        self.set.as_ref().map(|set| given(set).into_iter().chain(self.generated.columns()).collect())
     }
 
     pub fn returning(&self) -> Option<&Projection> {
@@ -463,6 +476,7 @@ impl Session {
                     };
                     new[*column] = assign(value, &table.columns[*column])?;
                 }
+                plan.generated.fill(table, &mut new)?;
                 check_row(table, &new)?;
                 Some(new)
             }

@@ -6,6 +6,7 @@ mod undo;
 
 use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
+use base::zone::Zone;
 use base::{Rank, SqlError, Token};
 pub use levels::{READ_COMMITTED, READ_UNCOMMITTED, REPEATABLE_READ, SERIALIZABLE, shown_level};
 use node::ReadPolicy;
@@ -22,6 +23,8 @@ pub struct Settings {
     pub read_policy: ReadPolicy,
     /// Of a session that has not said how.
     usual_consistency: Consistency,
+    /// What texts of moments are shown in, and what days and hours are counted by.
+    pub zone: Zone,
     /// Schemas that names without one are looked up in.
     pub search_path: Vec<String>,
     pub statement_timeout_ms: u64,
@@ -156,6 +159,7 @@ impl Settings {
             consistency: Consistency::Rss,
             read_policy: ReadPolicy::default(),
             usual_consistency: Consistency::Rss,
+            zone: Zone::Utc,
             search_path: vec!["public".into()],
             statement_timeout_ms: 0,
             timeouts: Timeouts::default(),
@@ -287,13 +291,7 @@ impl Settings {
                 "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII" => shown = "UTF8".into(),
                 _ => return Err(SqlError::unsupported(format!("client_encoding {value}"))),
             },
-            "TimeZone" => match value.trim_matches('\'').to_ascii_uppercase().as_str() {
-                "UTC" | "GMT" | "ETC/UTC" | "Z" | "0" | "DEFAULT" | "LOCAL" => shown = "UTC".into(),
-                _ => {
-                    return Err(SqlError::unsupported(format!("time zone {value}"))
-                        .hint("Timestamps with time zone are shown in UTC."));
-                }
-            },
+            "TimeZone" => shown = self.set_zone(value).ok_or_else(invalid)?,
             "DateStyle" => {
                 if !value.to_ascii_lowercase().contains("iso") {
                     return Err(SqlError::unsupported(format!("DateStyle {value}")));
@@ -322,6 +320,17 @@ impl Settings {
         }
         self.put(spec.0, shown);
         Ok(token)
+    }
+
+    /// Answers how the zone is shown; `None` if there is none of this name.
+    fn set_zone(&mut self, value: &str) -> Option<String> {
+        self.zone = Zone::of_setting(value)?;
+        self.epoch += 1;
+        Some(match self.zone {
+            // One without changes of clocks goes by the name that it was given.
+            Zone::Fixed(_) if value.parse::<f64>().is_err() => value.into(),
+            zone => zone.to_string(),
+        })
     }
 
     fn put(&mut self, name: &'static str, shown: String) {

@@ -1,6 +1,6 @@
 //! How answers about the session look: their columns, and freshness in one line.
 
-use super::explain::ExplainOptions;
+use super::explain::{ExplainOptions, Format};
 use super::named::OUTCOME;
 use super::settings::Settings;
 use base::DataType;
@@ -71,14 +71,14 @@ pub(super) fn latency_columns() -> Vec<Column> {
 const JSON_OID: u32 = 114;
 
 /// The one column of its answer.
-pub(super) fn explain_column(is_json: bool) -> Column {
+pub(super) fn explain_column(format: Format) -> Column {
     let text = Column::new("QUERY PLAN", DataType::Text);
-    if is_json { Column { type_oid: JSON_OID, ..text } } else { text }
+    if format == Format::Json { Column { type_oid: JSON_OID, ..text } } else { text }
 }
 
 /// Columns of its answer, as its options ask for; a wrong option is told when it runs.
 fn explain_columns(explain: &Statement) -> Vec<Column> {
-    vec![explain_column(ExplainOptions::of(explain).is_ok_and(|options| options.is_json))]
+    vec![explain_column(ExplainOptions::of(explain).map_or(Format::Text, |options| options.format))]
 }
 
 /// A freshness report in one line, for people and programs: `name=…ms`, blank between.

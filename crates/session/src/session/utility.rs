@@ -6,7 +6,7 @@ use super::named::{OUTCOME, REQUEST};
 use super::roles::{ROLE, SESSION_USER};
 use super::settings::{self, Settings};
 use super::shapes::{CLOCKS, clock_columns, shown_name};
-use super::{Prepared, Session};
+use super::{Prepared, Session, zoned};
 use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
 use base::{DataType, Datum, SqlError};
@@ -130,7 +130,7 @@ impl Session {
                 self.run_ddl(&create, parameters).await
             }
             ddl if sql::ddl::is_ddl(ddl) => self.run_ddl(ddl, parameters).await,
-            other => Err(SqlError::unsupported(sql::ddl::first_words(other))),
+            other => self.run_other(other),
         }
     }
 
@@ -261,7 +261,10 @@ impl Session {
                 if *local && !self.has_block_for_local() {
                     return Ok(());
                 }
-                self.set_in("TimeZone", &set_text(std::slice::from_ref(value)), *local)
+                match zoned::zone_text(value, set_text)? {
+                    Some(zone) => self.set_in("TimeZone", &zone, *local),
+                    None => self.assign("TimeZone", None, *local),
+                }
             }
             Set::SetRole { context_modifier, role_name } => {
                 self.set_role(context_modifier.as_ref(), role_name.as_ref())

@@ -16,7 +16,7 @@ use crate::names::{self as sql_names, fold};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::roles::Object;
-use base::schema::{Index, Placement, SchemaAction, Table};
+use base::schema::{Identity, Index, Placement, SchemaAction, Table};
 use base::{Datum, SqlError, TableId};
 use columns::{hide, rename_column};
 use sqlparser::ast::{self, AlterTableOperation as Operation, TableConstraint};
@@ -103,7 +103,13 @@ impl DdlContext<'_> {
                     ddl.notices.push((SqlState::DUPLICATE_COLUMN, format!("{message}, skipping")));
                     return Ok(());
                 }
-                create_table::add_column(self, next, column_def, next_id, extras)
+                create_table::add_column(self, next, column_def, next_id, extras)?;
+                if next.columns.last().is_some_and(|column| column.identity == Identity::Generated) {
+                    create_table::check_generated(self, next)?;
+                    // Rows are written anew, with the column's values.
+                    altering.rewritten.get_or_insert_default();
+                }
+                Ok(())
             }
             Operation::DropColumn { column_names, if_exists, drop_behavior, .. } => column_names
                 .iter()

@@ -3,10 +3,13 @@
 use super::placement::StorageOptions;
 use super::sequences::sequence_options;
 use super::{Ddl, DdlContext, Extras, index_columns, refuse_unordered};
+use crate::lower::bind;
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
+use base::expr::Expr;
 use base::schema::{Check, Column, Identity, Index, Origin, Placement, SchemaAction, Sequence, Table};
+use base::zone::Zone;
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 use std::collections::BTreeSet;
@@ -63,6 +66,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
     }
+    check_generated(context, &table)?;
     for constraint in &create.constraints {
         add_constraint(context, &mut table, constraint, &mut next_id, &mut extras.foreign)?;
     }
@@ -135,7 +139,7 @@ pub(super) fn add_column(
         identity: Identity::No,
         hidden: false,
     });
-    let mut owns_sequence = None;
+    let (mut owns_sequence, mut generation) = (None, None);
     if names::is_serial(&definition.data_type) {
         owns_sequence = Some((1, 1));
         table.columns[number].identity = Identity::ByDefault;
@@ -147,8 +151,7 @@ pub(super) fn add_column(
             ColumnOption::Null => {}
             ColumnOption::NotNull => table.columns[number].not_null = true,
             ColumnOption::Default(e) => {
-                check_default(context, &table.columns[number], e)?;
-                table.columns[number].default = Some(e.to_string());
+                table.columns[number].default = Some(kept_default(context, &table.columns[number], e)?);
             }
             ColumnOption::PrimaryKey(_) if is_new_table => {
                 refuse_unordered(&table.columns[number])?;
@@ -180,7 +183,13 @@ pub(super) fn add_column(
                 owns_sequence = Some(sequence_options(options.as_deref().unwrap_or_default())?);
             }
             ColumnOption::ForeignKey(key) => extras.foreign.push(of_column(definition, option, key)),
-            ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
+            ColumnOption::Generated { generation_expr: Some(e), generation_expr_mode: mode, .. } => {
+                if *mode != Some(ast::GeneratedExpressionMode::Stored) {
+                    let told = format!("generated column \"{name}\" is not STORED");
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, told));
+                }
+                generation = Some(e.to_string());
+            }
             ColumnOption::PrimaryKey(_) => return Err(SqlError::unsupported("adding a PRIMARY KEY")),
             ColumnOption::Collation(name)
                 if ["C", "POSIX", "ucs_basic", "default"].iter().any(|c| {
@@ -204,9 +213,63 @@ pub(super) fn add_column(
         }
         give_sequence(context, table, number, options, next_id, extras);
     }
+    if let Some(generation) = generation {
+        return set_generation(table, number, generation);
+    }
     if !is_new_table {
         let missing = context.default_value(table, &table.columns[number])?;
         table.columns[number].missing = missing;
+    }
+    Ok(())
+}
+
+/// A column becomes a generated one. Errors: 42601 if it has a value of its own.
+fn set_generation(table: &mut Table, number: usize, generation: String) -> SqlResult<()> {
+    let column = &mut table.columns[number];
+    let own = match (&column.default, owns_sequence_of(column)) {
+        (_, true) => "identity",
+        (Some(_), false) => "default",
+        (None, false) => {
+            (column.default, column.identity) = (Some(generation), Identity::Generated);
+            return Ok(());
+        }
+    };
+    let (name, table) = (&column.name, &table.name);
+    let told =
+        format!("both {own} and generation expression specified for column \"{name}\" of table \"{table}\"");
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, told))
+}
+
+fn owns_sequence_of(column: &Column) -> bool {
+    matches!(column.identity, Identity::Always | Identity::ByDefault)
+}
+
+/// Whether what computes the generated columns of a table can. Errors: 42P17 for what is not immutable and for generated
+/// columns over others, and those of the expressions.
+pub(super) fn check_generated(context: &DdlContext<'_>, table: &Table) -> SqlResult<()> {
+    let mut parameters = ParameterTypes::default();
+    let mut lowering = context.lowering(&mut parameters);
+    let wrong = |told: String| SqlError::new(SqlState(*b"42P17"), told);
+    for (number, column) in table.columns.iter().enumerate() {
+        let (Identity::Generated, Some(sql)) = (column.identity, &column.default) else { continue };
+        let expr = lowering.generation(table, column, sql, Zone::Utc)?;
+        if bind::has_holes(&expr) || lowering.generation(table, column, sql, ELSEWHERE)? != expr {
+            return Err(wrong("generation expression is not immutable".into()));
+        }
+        let mut reads = BTreeSet::new();
+        bind::columns_of(&expr, &mut reads);
+        let of_generated = reads.iter().find(|c| table.columns[**c].identity == Identity::Generated);
+        if let Some(other) = of_generated {
+            let told = format!(
+                "cannot use generated column \"{}\" in column generation expression",
+                table.columns[*other].name
+            );
+            let detail = match *other == number {
+                true => "This would cause the generated column to depend on its own value.",
+                false => "A generated column cannot reference another generated column.",
+            };
+            return Err(wrong(told).detail(detail));
+        }
     }
     Ok(())
 }
@@ -363,12 +426,29 @@ fn free_check_name(table: &Table, base: String) -> String {
     format!("{base}{free}")
 }
 
-/// A default must be something the gateway can evaluate to the column's type.
-pub(super) fn check_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<()> {
+/// The text of a default, which must be something the gateway can evaluate to the column's type. A constant that depends
+/// on the session's time zone is kept as what it is in it.
+pub(super) fn kept_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<String> {
+    let expr = lowered_default(context, column, e)?;
+    let elsewhere = crate::zones::within(ELSEWHERE, || lowered_default(context, column, e))?;
+    Ok(match (&expr, elsewhere) {
+        (Expr::Constant(here), Expr::Constant(there)) if *here != there => {
+            let value = base::convert::cast(here.clone(), column.data_type, DataType::Text);
+            let shown = base::text::display(&value.unwrap_or_else(|_| here.clone()));
+            format!("'{}'", shown.replace('\'', "''"))
+        }
+        _ => e.to_string(),
+    })
+}
+
+/// A time zone that no session is in.
+const ELSEWHERE: Zone = Zone::Fixed(1);
+
+fn lowered_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<Expr> {
     let mut parameters = ParameterTypes::default();
     let mut lowering = context.lowering(&mut parameters);
     let scope = Scope::default();
-    lowering.exprs(&scope).assignment(e, &column.name, column.data_type).map(|_| ()).map_err(|r| {
+    lowering.exprs(&scope).assignment(e, &column.name, column.data_type).map_err(|r| {
         let error = r.or(|| SqlError::unsupported(format!("DEFAULT {e}")));
         match error.state {
             SqlState::UNDEFINED_COLUMN => SqlError::new(

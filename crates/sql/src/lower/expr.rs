@@ -119,7 +119,7 @@ impl ExprLowering<'_> {
         let from = typed.data_type();
         let fits = family(from) == family(to) || matches!(typed.expr, Expr::Constant(Datum::Null));
         if fits {
-            return Ok(typed.expr);
+            return Ok(zoned(typed, to)?.expr);
         }
         // Anything may be assigned to text.
         if family(to) == Family::Text {
@@ -157,7 +157,7 @@ impl ExprLowering<'_> {
                 let ast::Value::SingleQuotedString(text) = &typed.value.value else {
                     return Err(Refusal::TooRich);
                 };
-                Typed::known(Expr::Constant(base::text::parse(text, to)?), to)
+                Typed::known(Expr::Constant(crate::zones::parse(text, to)?), to)
             }
             E::Interval(interval) => span(interval)?,
             E::Array(array) => return self.array(&array.elem),
@@ -216,6 +216,7 @@ impl ExprLowering<'_> {
                 self.trim(expr, *trim_where, trim_what.as_deref())?
             }
             E::Position { expr, r#in } => self.position(expr, r#in)?,
+            E::AtTimeZone { timestamp, time_zone } => self.at_time_zone(time_zone, timestamp)?,
             E::Floor { expr, .. } => self.rounding(Function::Floor, expr)?,
             E::Ceil { expr, .. } => self.rounding(Function::Ceil, expr)?,
             E::Function(function) => return self.function(function),
@@ -253,8 +254,8 @@ impl ExprLowering<'_> {
             (None, "current_timestamp") => {
                 Ok(Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz))
             }
-            (None, "localtimestamp") => Ok(Typed::known(bind::volatile(Volatile::Now), DataType::Timestamp)),
-            (None, "current_date") => Ok(Typed::known(bind::volatile(Volatile::CurrentDate), DataType::Date)),
+            (None, "localtimestamp") => Ok(today(DataType::Timestamp)?),
+            (None, "current_date") => Ok(today(DataType::Date)?),
             (None, "current_user" | "session_user" | "user" | "current_role" | "current_catalog") => {
                 Err(Refusal::TooRich)
             }
@@ -383,7 +384,7 @@ impl ExprLowering<'_> {
         let typed = match typed.kind {
             Kind::Literal => {
                 let Expr::Constant(value) = typed.expr else { unreachable!("a literal is a constant") };
-                let value = base::convert::cast(value, DataType::Text, to)?;
+                let value = crate::zones::cast(value, DataType::Text, to)?;
                 return Ok(Typed::known(Expr::Constant(value), to));
             }
             // A parameter takes the type that it is cast to; limits are applied to it like to any other value.
@@ -404,10 +405,22 @@ pub(super) fn convert(typed: Typed, to: DataType) -> SqlResult<Typed> {
         return Err(base::convert::cannot_cast(&bare_name(from), &bare_name(to)));
     }
     let expr = match typed.expr {
-        Expr::Constant(value) => Expr::Constant(base::convert::cast(value, from, to)?),
-        expr => Expr::Convert(Box::new(expr), from, to),
+        Expr::Constant(value) => Expr::Constant(crate::zones::cast(value, from, to)?),
+        expr => match base::expr::converted_in(&expr, from, to, crate::zones::current()) {
+            Some(zoned) => zoned,
+            None => Expr::Convert(Box::new(expr), from, to),
+        },
     };
     Ok(Typed::known(expr, to))
+}
+
+/// What is compared with a moment, or assigned as one, is a moment in the session's zone, and the other way round.
+fn zoned(typed: Typed, to: DataType) -> SqlResult<Typed> {
+    let has_zone = !crate::zones::current().is_utc();
+    match has_zone && meet_in_a_zone(typed.data_type(), to) {
+        true => convert(typed, to),
+        false => Ok(typed),
+    }
 }
 
 /// The number (from 0) of a placeholder. Errors: 42P02.
@@ -416,6 +429,15 @@ pub fn placeholder(name: &str) -> SqlResult<usize> {
     match number {
         Some(n @ 1..=65_535) => Ok(n - 1),
         _ => Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {name}"))),
+    }
+}
+
+/// `localtimestamp` and `current_date`: what the session's clocks show.
+pub(super) fn today(data_type: DataType) -> SqlResult<Typed> {
+    match (crate::zones::current().is_utc(), data_type) {
+        (false, _) => convert(Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz), data_type),
+        (true, DataType::Date) => Ok(Typed::known(bind::volatile(Volatile::CurrentDate), data_type)),
+        (true, _) => Ok(Typed::known(bind::volatile(Volatile::Now), data_type)),
     }
 }
 

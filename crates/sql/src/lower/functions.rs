@@ -1,13 +1,14 @@
 //! Functions that a node can evaluate, and those that the gateway evaluates for it.
 
 use super::bind::{self, Volatile};
-use super::expr::{ExprLowering, Typed, convert, in_bounds};
+use super::expr::{ExprLowering, Typed, convert, in_bounds, today};
 use super::{Lowered, Refusal};
 use crate::names;
 use crate::types::NUMERIC;
 use base::error::SqlState;
-use base::expr::{BinaryOperator, Expr, Function};
-use base::{DataType, SqlError, TableId};
+use base::expr::{BinaryOperator, Expr, Function, ZoneFunction};
+use base::zone::Zone;
+use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast;
 
 impl ExprLowering<'_> {
@@ -55,10 +56,12 @@ impl ExprLowering<'_> {
             ("clock_timestamp", []) => {
                 Typed::known(bind::volatile(Volatile::ClockTime), DataType::TimestampTz)
             }
-            ("localtimestamp", []) => Typed::known(bind::volatile(Volatile::Now), DataType::Timestamp),
-            ("current_date", []) => Typed::known(bind::volatile(Volatile::CurrentDate), DataType::Date),
+            ("localtimestamp", []) => today(DataType::Timestamp)?,
+            ("current_date", []) => today(DataType::Date)?,
             ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),
-            ("gen_random_uuid", []) => Typed::known(bind::volatile(Volatile::RandomUuid), DataType::Uuid),
+            ("gen_random_uuid" | "uuid_generate_v4", []) => {
+                Typed::known(bind::volatile(Volatile::RandomUuid), DataType::Uuid)
+            }
             ("nextval", [sequence]) => {
                 Typed::known(bind::next_value(self.sequence(sequence)?), DataType::BigInt)
             }
@@ -96,15 +99,8 @@ impl ExprLowering<'_> {
             ("trunc", [a]) => self.rounding(Function::Trunc, a)?,
             ("trunc", [a, digits]) => self.rounding_at(Function::Trunc, a, digits)?,
             ("sign", [a]) => self.rounding(Function::Sign, a)?,
-            ("date_trunc", [unit, at]) => {
-                let unit = self.text(unit)?;
-                let at = self.lower(at)?;
-                let data_type = at.data_type();
-                if !matches!(data_type, DataType::Timestamp | DataType::TimestampTz) {
-                    return Err(Refusal::TooRich);
-                }
-                Typed::known(Expr::Call(Function::DateTrunc, vec![unit, at.expr]), data_type)
-            }
+            ("date_trunc", [unit, at]) => self.date_trunc(unit, at)?,
+            ("timezone", [zone, at]) => self.at_time_zone(zone, at)?,
             ("floor", [a]) => self.rounding(Function::Floor, a)?,
             ("ceil" | "ceiling", [a]) => self.rounding(Function::Ceil, a)?,
             ("coalesce", [_, ..]) => self.alike(Function::Coalesce, &arguments, "COALESCE")?,
@@ -153,6 +149,44 @@ impl ExprLowering<'_> {
         }
         let (values, data_type) = self.unify(values, what)?;
         Ok(Typed::known(Expr::Call(function, values), data_type))
+    }
+
+    /// Of a moment by the session's clocks.
+    fn date_trunc(&mut self, unit: &ast::Expr, at: &ast::Expr) -> Lowered<Typed> {
+        let unit = self.text(unit)?;
+        let at = self.lower(at)?;
+        let data_type = at.data_type();
+        let zone = crate::zones::current();
+        let expr = match data_type {
+            DataType::TimestampTz if !zone.is_utc() => {
+                let truncate = Function::Zone(ZoneFunction::Truncate);
+                Expr::Call(truncate, vec![Expr::zone(zone), unit, at.expr])
+            }
+            DataType::Timestamp | DataType::TimestampTz => {
+                Expr::Call(Function::DateTrunc, vec![unit, at.expr])
+            }
+            _ => return Err(Refusal::TooRich),
+        };
+        Ok(Typed::known(expr, data_type))
+    }
+
+    /// `at AT TIME ZONE zone`: a moment as a clock there shows it, and back. Errors: 22023.
+    pub(super) fn at_time_zone(&mut self, zone: &ast::Expr, at: &ast::Expr) -> Lowered<Typed> {
+        let zone = match self.text(zone)? {
+            Expr::Constant(Datum::Text(name)) => Expr::zone(Zone::at(&name)?),
+            zone => Expr::Call(Function::Zone(ZoneFunction::Find), vec![zone]),
+        };
+        let at = self.lower(at)?;
+        let at = self.resolve(at, DataType::TimestampTz)?;
+        let (at, function, returns) = match at.data_type() {
+            DataType::TimestampTz => (at, ZoneFunction::ToLocal, DataType::Timestamp),
+            DataType::Timestamp => (at, ZoneFunction::FromLocal, DataType::TimestampTz),
+            DataType::Date => {
+                (convert(at, DataType::TimestampTz)?, ZoneFunction::ToLocal, DataType::Timestamp)
+            }
+            _ => return Err(Refusal::TooRich),
+        };
+        Ok(Typed::known(Expr::Call(Function::Zone(function), vec![zone, at.expr]), returns))
     }
 
     /// The sequence of `nextval('name')` and `currval`, with or without a cast to regclass.

@@ -2,8 +2,10 @@
 
 mod conflict;
 mod literals;
+mod widths;
 
 use super::bind::{self, Binding, Volatile};
+use super::generated::{Generated, refuse_value};
 use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, access};
 use crate::names;
@@ -18,6 +20,7 @@ use base::{Datum, Row, SqlError};
 use literals::settle_literals;
 use sqlparser::ast;
 use std::sync::Arc;
+use widths::{refuse_missing, refuse_width, width_of};
 
 /// The target of a value that is not wanted.
 const NOWHERE: usize = usize::MAX;
@@ -37,6 +40,7 @@ pub struct InsertPlan {
     pub computed: Vec<Computed>,
     /// What a query has to compute for ON CONFLICT DO UPDATE of the row there is and the one that is proposed.
     pub conflict: Vec<ast::Expr>,
+    pub generated: Generated,
 }
 
 /// A value that nodes do not know how to compute.
@@ -97,6 +101,10 @@ impl Lowering<'_> {
                     refuse_missing(columns, &targets, width)?;
                 }
                 let given = width_of(body).unwrap_or(targets.len()).min(targets.len());
+                let mut asked = targets[..given].iter().map(|t| &table.columns[*t]);
+                if let Some(column) = asked.find(|c| c.identity == Identity::Generated) {
+                    return Err(no_value_for(column).into());
+                }
                 match overriding {
                     None => {
                         let mut columns = targets[..given].iter().map(|t| &table.columns[*t]);
@@ -170,6 +178,9 @@ impl Lowering<'_> {
             if is_default(value) {
                 continue;
             }
+            if column.identity == Identity::Generated {
+                return Err(no_value_for(column).into());
+            }
             match overriding {
                 None if column.identity == Identity::Always => {
                     return Err(generated_always(column).into());
@@ -190,14 +201,16 @@ impl Lowering<'_> {
         Ok(row)
     }
 
-    /// What each column of a table gets by default.
+    /// What each column of a table gets by default; generated ones are computed afterwards.
     pub fn defaults(&mut self, table: &Table) -> SqlResult<Vec<Expr>> {
         let scope = Scope::default();
         let mut defaults = Vec::with_capacity(table.columns.len());
         for (number, column) in table.columns.iter().enumerate() {
             defaults.push(if column.hidden && table.primary_key.contains(&number) {
                 bind::volatile(Volatile::RowId)
-            } else if let Some(sql) = &column.default {
+            } else if let Some(sql) =
+                column.default.as_ref().filter(|_| column.identity != Identity::Generated)
+            {
                 let parsed = parse_expr(sql)?;
                 self.exprs(&scope)
                     .assignment(&parsed, &column.name, column.data_type)
@@ -234,53 +247,30 @@ impl Lowering<'_> {
         };
         let is_one_shot = matches!(source, Source::Values(_));
         let computed = Vec::new();
-        Ok(InsertPlan { table, source, defaults, on_conflict, returning, is_one_shot, computed, conflict })
+        let generated = self.generated(&table)?;
+        Ok(InsertPlan {
+            table,
+            source,
+            defaults,
+            on_conflict,
+            returning,
+            is_one_shot,
+            computed,
+            conflict,
+            generated,
+        })
     }
 }
 
-/// Whether rows of VALUES are of one length. Errors: 42601.
-fn refuse_width(first: &[ast::Expr], row: &[ast::Expr]) -> SqlResult<()> {
-    if row.len() == first.len() {
-        return Ok(());
-    }
-    Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"))
-}
-
-/// Whether there is a value for every column that the statement names. Errors: 42601.
-fn refuse_missing(columns: &[ast::ObjectName], targets: &[usize], values: usize) -> SqlResult<()> {
-    if columns.is_empty() || values >= targets.len() {
-        return Ok(());
-    }
-    Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
-}
-
-/// How many columns a query has, if its text says so.
-fn width_of(body: &ast::SetExpr) -> Option<usize> {
-    let mut body = body;
-    loop {
-        body = match body {
-            ast::SetExpr::Query(inner) => inner.body.as_ref(),
-            ast::SetExpr::SetOperation { left, .. } => left,
-            ast::SetExpr::Values(values) => return values.rows.first().map(|row| row.content.len()),
-            ast::SetExpr::Select(select) => {
-                let is_one = |item: &ast::SelectItem| {
-                    matches!(item, ast::SelectItem::UnnamedExpr(_) | ast::SelectItem::ExprWithAlias { .. })
-                };
-                return select.projection.iter().all(is_one).then_some(select.projection.len());
-            }
-            _ => return None,
-        }
-    }
+fn no_value_for(column: &base::schema::Column) -> SqlError {
+    refuse_value(column, format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name))
 }
 
 /// 428C9: a value for an identity column that makes its own.
 fn generated_always(column: &base::schema::Column) -> SqlError {
-    SqlError::new(
-        SqlState(*b"428C9"),
-        format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name),
-    )
-    .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
-    .hint("Use OVERRIDING SYSTEM VALUE to override.")
+    no_value_for(column)
+        .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
+        .hint("Use OVERRIDING SYSTEM VALUE to override.")
 }
 
 pub fn is_default(e: &ast::Expr) -> bool {
@@ -305,6 +295,7 @@ impl InsertPlan {
                 for (expr, column) in row.iter().zip(&self.table.columns) {
                     values.push(assign(binding.value(expr)?, column)?);
                 }
+                self.generated.fill(&self.table, &mut values)?;
                 check_row(&self.table, &values)?;
                 Ok(values)
             })
@@ -314,10 +305,7 @@ impl InsertPlan {
     /// Complete rows from a query's rows.
     pub fn rows_from(&self, binding: &Binding<'_>, given: Vec<Vec<Datum>>) -> SqlResult<Vec<Vec<Datum>>> {
         let Source::Query(_, targets) = &self.source else { return Ok(Vec::new()) };
-        given
-            .into_iter()
-            .map(|row| complete_row(&self.table, &self.defaults, targets, row, binding))
-            .collect()
+        given.into_iter().map(|row| complete_row(self, targets, row, binding)).collect()
     }
 
     /// The program's statement for these rows, with its access set.
@@ -409,12 +397,12 @@ impl InsertPlan {
 
 /// Given values in their columns, defaults elsewhere; checked.
 pub fn complete_row(
-    table: &Table,
-    defaults: &[Expr],
+    plan: &InsertPlan,
     targets: &[usize],
     given: Vec<Datum>,
     binding: &Binding<'_>,
 ) -> SqlResult<Vec<Datum>> {
+    let table = &plan.table;
     if given.len() > targets.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
     }
@@ -425,13 +413,14 @@ pub fn complete_row(
         }
     }
     let mut row = Vec::with_capacity(values.len());
-    for ((value, column), default) in values.into_iter().zip(&table.columns).zip(defaults) {
+    for ((value, column), default) in values.into_iter().zip(&table.columns).zip(&plan.defaults) {
         let value = match value {
             Some(value) => value,
             None => binding.value(default)?,
         };
         row.push(assign(value, column)?);
     }
+    plan.generated.fill(table, &mut row)?;
     check_row(table, &row)?;
     Ok(row)
 }

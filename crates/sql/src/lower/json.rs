@@ -3,7 +3,7 @@
 use super::expr::{ExprLowering, Typed};
 use super::{Lowered, Refusal};
 use crate::json::{self, Wanted};
-use base::expr::{Expr, Function};
+use base::expr::{Expr, Function, ZoneFunction};
 use base::{DataType, SqlError, SqlState};
 use sqlparser::ast;
 
@@ -99,7 +99,14 @@ impl ExprLowering<'_> {
             if !fits {
                 return Err(no_function(name).into());
             }
-            lowered.push((typed.expr, data_type));
+            lowered.push(match (data_type, crate::zones::current()) {
+                // JSON shows moments in the session's zone.
+                (DataType::TimestampTz, zone) if !zone.is_utc() => {
+                    let show = Function::Zone(ZoneFunction::ShowJson);
+                    (Expr::Call(show, vec![Expr::zone(zone), typed.expr]), DataType::Text)
+                }
+                _ => (typed.expr, data_type),
+            });
         }
         Ok(Some(Typed::known(call.over(lowered), call.returns)))
     }

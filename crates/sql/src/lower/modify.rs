@@ -45,7 +45,8 @@ impl Lowering<'_> {
         }
         let (table, alias) = self.modified_table(&update.table.relation)?;
         let scope = Scope::table(&table, alias.as_deref());
-        let set = self.assignments(&update.assignments, &table, &scope)?;
+        let mut set = self.assignments(&update.assignments, &table, &scope)?;
+        self.generated(&table)?.follow(&table, &mut set);
         self.modify(
             table,
             &scope,
@@ -96,6 +97,9 @@ impl Lowering<'_> {
                 .into());
             }
             refuse_generated(column, value)?;
+            if column.identity == Identity::Generated {
+                continue;
+            }
             let expr = if super::insert::is_default(value) {
                 self.defaults(table)?.swap_remove(number)
             } else {
@@ -233,16 +237,17 @@ fn single_assignments(assignments: &[ast::Assignment]) -> Lowered<Vec<OneAssignm
     Ok(pairs)
 }
 
-/// 428C9: an identity column that makes its own values takes no other.
+/// 428C9: an identity column that makes its own values takes no other, nor does a generated column.
 pub fn refuse_generated(column: &base::schema::Column, value: &ast::Expr) -> SqlResult<()> {
-    if column.identity != Identity::Always || super::insert::is_default(value) {
-        return Ok(());
+    let told = || format!("column \"{}\" can only be updated to DEFAULT", column.name);
+    match column.identity {
+        _ if super::insert::is_default(value) => return Ok(()),
+        Identity::Generated => return Err(super::generated::refuse_value(column, told())),
+        Identity::Always => {}
+        Identity::No | Identity::ByDefault => return Ok(()),
     }
-    Err(SqlError::new(
-        SqlState(*b"428C9"),
-        format!("column \"{}\" can only be updated to DEFAULT", column.name),
-    )
-    .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name)))
+    Err(SqlError::new(SqlState(*b"428C9"), told())
+        .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name)))
 }
 
 /// The column that an assignment names. Errors: 42703.

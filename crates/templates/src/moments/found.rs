@@ -3,6 +3,7 @@
 use super::{JULIAN_2000, US_PER_DAY, US_PER_SECOND, iso_year_begin};
 use base::error::SqlResult;
 use base::text::{civil, day_number};
+use base::zone::Zone;
 use base::{SqlError, SqlState};
 
 /// A calendar that fields belong to; those of two do not go together.
@@ -72,16 +73,16 @@ impl Found {
         )
     }
 
-    /// µs since 2000-01-01, UTC.
+    /// µs since 2000-01-01 UTC; what the text says without a zone is the time of this one.
     ///
     /// Errors: 22007, 22008 for what is no moment.
-    pub fn us(&self) -> SqlResult<i64> {
+    pub fn us(&self, usual: Zone) -> SqlResult<i64> {
         let date = self.date()?;
         let time = self.time()?;
         let zone = self.zone()?;
         let us =
             i64::from(date).checked_mul(US_PER_DAY).and_then(|day| day.checked_add(time)?.checked_sub(zone));
-        us.map(|us| self.rounded(us))
+        us.map(|us| self.rounded(if self.zone.sign == 0 { usual.from_local(us) } else { us }))
             .filter(|us| base::convert::is_timestamp(*us))
             .ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
     }

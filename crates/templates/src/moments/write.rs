@@ -8,18 +8,12 @@ use crate::{Case, ordinal, roman};
 use base::error::SqlResult;
 use base::interval::Interval;
 use base::text::{civil, day_number};
+use base::zone::Zone;
 use base::{SqlError, SqlState};
 
 /// Longest name of a month or of a day.
 const NAME_WIDTH: usize = 9;
 const ROMAN_WIDTH: usize = 4;
-
-/// Whether a moment has a time zone; the only one is UTC.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Zone {
-    None,
-    Utc,
-}
 
 /// What fields show. Of an interval, parts may be negative.
 struct Parts {
@@ -33,19 +27,37 @@ struct Parts {
     /// Days since 2000-01-01; of an interval, none.
     date: Option<i64>,
     day_of_year: i64,
-    zone: Zone,
+    /// What its zone is called, if it has one, and how far that is ahead of UTC.
+    zone_name: String,
+    east_minutes: i32,
 }
 
 impl Parts {
-    fn of_moment(us: i64, zone: Zone) -> Parts {
+    fn of_moment(us: i64, zone: Option<Zone>) -> Parts {
+        let (of_zone, us) = (
+            zone.map(|zone| (zone.abbreviation(us), zone.offset_s(us))),
+            zone.unwrap_or_default().to_local(us),
+        );
         let date = us.div_euclid(US_PER_DAY);
         let (year, month, day) = civil(date as i32);
         let mut parts = Parts::of_time(us.rem_euclid(US_PER_DAY));
         (parts.year, parts.month, parts.day) = (year, month.into(), day.into());
         parts.day_of_year = date - january_first(year) + 1;
         parts.date = Some(date);
-        parts.zone = zone;
+        if let Some((name, east_s)) = of_zone {
+            (parts.zone_name, parts.east_minutes) = (name, east_s / 60);
+        }
         parts
+    }
+    /// What follows the hours of the zone's offset: nothing, or `:30`.
+    fn zone_minutes(&self) -> String {
+        match self.east_minutes.abs() % 60 {
+            0 => String::new(),
+            minutes => format!(":{minutes:02}"),
+        }
+    }
+    fn zone_sign(&self) -> char {
+        if self.east_minutes < 0 { '-' } else { '+' }
     }
     fn of_interval(span: Interval) -> Parts {
         let mut parts = Parts::of_time(span.us);
@@ -66,7 +78,8 @@ impl Parts {
             us: us % US_PER_SECOND,
             date: None,
             day_of_year: 0,
-            zone: Zone::None,
+            zone_name: String::new(),
+            east_minutes: 0,
         }
     }
     /// As it is shown: there is no year 0.
@@ -95,10 +108,10 @@ impl Parts {
 }
 
 impl Template {
-    /// `to_char(timestamp, template)`: µs since 2000-01-01.
+    /// `to_char(timestamp, template)`: µs since 2000-01-01, UTC if it is shown in a zone.
     ///
     /// Errors: none of today's; a result as for intervals.
-    pub fn write_moment(&self, us: i64, zone: Zone) -> SqlResult<String> {
+    pub fn write_moment(&self, us: i64, zone: Option<Zone>) -> SqlResult<String> {
         self.write(&Parts::of_moment(us, zone))
     }
     /// `to_char(interval, template)`.
@@ -263,19 +276,20 @@ impl Placed {
             }
             Field::ZoneName(case) => {
                 of_days()?;
-                if parts.zone == Zone::Utc { case.apply("UTC") } else { String::new() }
+                case.apply(&parts.zone_name)
             }
             Field::ZoneHours => {
                 of_days()?;
-                "+00".into()
+                format!("{}{:02}", parts.zone_sign(), parts.east_minutes.abs() / 60)
             }
             Field::ZoneOffset => {
                 of_days()?;
-                format!("+{}", self.zeros(0, 2))
+                let hours = self.zeros((parts.east_minutes.abs() / 60).into(), 2);
+                format!("{}{hours}{}", parts.zone_sign(), parts.zone_minutes())
             }
             Field::ZoneMinutes => {
                 of_days()?;
-                "00".into()
+                format!("{:02}", parts.east_minutes.abs() % 60)
             }
             Field::MonthName(case) => {
                 of_days()?;

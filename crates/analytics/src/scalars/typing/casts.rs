@@ -109,7 +109,7 @@ fn cast_known(inner: &Expr, from: DataType, to: DataType, schema: &dyn ExprSchem
         | (Integer, BigInt)
         | (SmallInt | Integer | BigInt, Double)
         | (Real, Double) => None,
-        (Timestamp, TimestampTz) | (TimestampTz, Timestamp) => None,
+        (Timestamp, TimestampTz) | (TimestampTz, Timestamp) if sql::zones::current().is_utc() => None,
         // Without precision they keep their digits.
         (Numeric { .. }, to) if to == NUMERIC_UNLIMITED => Some(inner.clone()),
         (SmallInt | Integer | BigInt, to) if to == NUMERIC_UNLIMITED => {

@@ -68,7 +68,7 @@ pub(in super::super) fn folded(e: &Expr) -> SqlResult<Option<Expr>> {
     };
     match to {
         Kind::Known(t) => {
-            let value = base::convert::cast(Datum::text(text), DataType::Text, t)?;
+            let value = sql::zones::cast(Datum::text(text), DataType::Text, t)?;
             Ok(Some(constant(&value, t)))
         }
         Kind::Span => span_constant(base::interval::parse(text)?).map(Some),
@@ -96,8 +96,10 @@ pub(super) fn native(e: Expr, from: Kind, to: DataType) -> Expr {
     }
 }
 
-/// An explicit cast by the function that rows use.
+/// An explicit cast by the function that rows use, in the session's zone.
 pub(in super::super) fn converted(e: Expr, from: DataType, to: DataType) -> Expr {
-    let expr = base::expr::Expr::Convert(Box::new(base::expr::Expr::Column(0)), from, to);
+    let column = base::expr::Expr::Column(0);
+    let zoned = base::expr::converted_in(&column, from, to, sql::zones::current());
+    let expr = zoned.unwrap_or_else(|| base::expr::Expr::Convert(Box::new(column), from, to));
     call(Computation::Scalar(expr), vec![(e, Kind::Known(from))], Kind::Known(to))
 }

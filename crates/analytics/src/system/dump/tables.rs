@@ -216,7 +216,7 @@ fn columns(context: &Context<'_>) -> Made {
                 text(""),
                 text(identity),
                 Datum::Null,
-                text(""),
+                text(if column.identity == Identity::Generated { "s" } else { "" }),
             ]);
         }
     }

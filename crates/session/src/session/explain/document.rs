@@ -1,6 +1,6 @@
-//! What EXPLAIN has to say, as lines of text or as JSON in PostgreSQL's outer shape.
+//! What EXPLAIN has to say, as lines of text, or as JSON or YAML in PostgreSQL's outer shape.
 //!
-//! KEEPS: both forms are made from the same facts, so neither says more than the other.
+//! KEEPS: all forms are made from the same facts, so neither says more than the other.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -21,6 +21,37 @@ impl Json {
     /// A number with as many digits as the text shows.
     pub fn rounded(value: f64) -> Json {
         Json::Number((value * 1000.0).round() / 1000.0)
+    }
+}
+
+impl Json {
+    /// Lines of the value as YAML, as PostgreSQL lays it out. What is no list and no object has one.
+    fn yaml(&self, indent: &str, lines: &mut Vec<String>) {
+        match self {
+            Json::List(all) => {
+                for one in all {
+                    let mut inner = Vec::new();
+                    one.yaml("", &mut inner);
+                    let marks = std::iter::once("- ").chain(std::iter::repeat("  "));
+                    lines.extend(marks.zip(inner).map(|(mark, line)| format!("{indent}{mark}{line}")));
+                }
+            }
+            Json::Fields(fields) => {
+                for (name, value) in fields {
+                    let mut inner = Vec::new();
+                    value.yaml("", &mut inner);
+                    match value {
+                        Json::List(_) | Json::Fields(_) => {
+                            lines.push(format!("{indent}{name}: "));
+                            lines.extend(inner.into_iter().map(|line| format!("{indent}  {line}")));
+                        }
+                        _ => lines.extend(inner.into_iter().map(|line| format!("{indent}{name}: {line}"))),
+                    }
+                }
+            }
+            // A text is quoted as JSON quotes it.
+            plain => lines.push(serde_json::to_string(plain).expect("a text or a number")),
+        }
     }
 }
 
@@ -100,8 +131,20 @@ impl Document {
         lines
     }
 
-    /// An array of one object, whose `Plan` has nested `Plans`, and what was measured beside it.
+    /// An array of one object.
     pub fn json(self) -> String {
+        serde_json::to_string_pretty(&[self.whole()]).expect("texts, numbers and lists of them")
+    }
+
+    /// The same as YAML: `- Plan:` and what follows.
+    pub fn yaml(self) -> String {
+        let mut lines = Vec::new();
+        Json::List(vec![self.whole()]).yaml("", &mut lines);
+        lines.join("\n")
+    }
+
+    /// An object whose `Plan` has nested `Plans`, and what was measured beside it.
+    fn whole(self) -> Json {
         let mut plan = vec![("Node Type", Json::Text(self.title))];
         plan.extend(self.plan.into_iter().map(|fact| (fact.name, fact.value)));
         let operators = tree(&self.operators);
@@ -110,7 +153,7 @@ impl Document {
         }
         let mut whole = vec![("Plan", Json::Fields(plan))];
         whole.extend(self.measured.into_iter().map(|fact| (fact.name, fact.value)));
-        serde_json::to_string_pretty(&[Json::Fields(whole)]).expect("texts, numbers and lists of them")
+        Json::Fields(whole)
     }
 }
 
@@ -162,5 +205,10 @@ mod tests {
         assert_eq!(plan["Plans"][0]["Plans"][0]["Details"], "table=\"a\"");
         assert_eq!(plan["Plans"][0]["Plans"][1]["Plans"][0]["Node Type"], "Empty");
         assert_eq!(parsed[0]["Actual Rows"], 3);
+        let yaml = "- Plan: \n    Node Type: \"Query over columns\"\n    WAN Round Trips: 0.5\n    Plans: \n      \
+                    - Node Type: \"Join\"\n        Details: \"on=[(a, b)]\"\n        Plans: \n";
+        let whole = document().yaml();
+        assert!(whole.starts_with(yaml), "{whole}");
+        assert!(whole.ends_with("\n  Actual Rows: 3"), "{whole}");
     }
 }

@@ -5,10 +5,18 @@ use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use sqlparser::ast::{AnalyzeFormat, AnalyzeFormatKind, Expr, Statement, Value};
 
+/// How a plan is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) enum Format {
+    Text,
+    Json,
+    Yaml,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::session) struct ExplainOptions {
     pub analyze: bool,
-    pub is_json: bool,
+    pub format: Format,
     /// Whether the times of the whole statement are shown.
     pub summary: bool,
 }
@@ -20,9 +28,9 @@ impl ExplainOptions {
         let Statement::Explain { analyze, options, format, .. } = statement else {
             return Err(SqlError::internal("these are options of EXPLAIN"));
         };
-        let mut read = ExplainOptions { analyze: *analyze, is_json: false, summary: true };
+        let mut read = ExplainOptions { analyze: *analyze, format: Format::Text, summary: true };
         if let Some(AnalyzeFormatKind::Keyword(format) | AnalyzeFormatKind::Assignment(format)) = format {
-            read.is_json = is_json(match format {
+            read.format = named(match format {
                 AnalyzeFormat::TEXT => "text",
                 AnalyzeFormat::JSON => "json",
                 other => return Err(unrecognized_value("format", &other.to_string())),
@@ -46,7 +54,7 @@ impl ExplainOptions {
                 // There is nothing to leave out, and nothing more to say.
                 "verbose" | "costs" | "settings" | "buffers" => _ = flag()?,
                 "format" => match given.as_deref() {
-                    Some(value) => read.is_json = is_json(value)?,
+                    Some(value) => read.format = named(value)?,
                     None => {
                         let message = "format requires a parameter";
                         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
@@ -72,14 +80,12 @@ impl ExplainOptions {
     }
 }
 
-fn is_json(format: &str) -> SqlResult<bool> {
+fn named(format: &str) -> SqlResult<Format> {
     match format.to_ascii_lowercase().as_str() {
-        "text" => Ok(false),
-        "json" => Ok(true),
-        "xml" | "yaml" => {
-            Err(SqlError::unsupported(format!("EXPLAIN (FORMAT {})", format.to_ascii_uppercase()))
-                .hint("Formats are TEXT and JSON."))
-        }
+        "text" => Ok(Format::Text),
+        "json" => Ok(Format::Json),
+        "yaml" => Ok(Format::Yaml),
+        "xml" => Err(SqlError::unsupported("EXPLAIN (FORMAT XML)").hint("Formats are TEXT, JSON and YAML.")),
         _ => Err(unrecognized_value("format", format)),
     }
 }

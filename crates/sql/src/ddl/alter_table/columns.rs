@@ -43,6 +43,22 @@ impl DdlContext<'_> {
             return Err(SqlError::unsupported("dropping the last column of a table"));
         }
         let what = format!("column {name} of table {}", table.name);
+        for follower in self.generated_from(next, column)? {
+            let following = next.columns[follower].name.clone();
+            let depends = format!("column {following} of table {} depends on {what}", table.name);
+            if !cascade {
+                let told = format!("cannot drop {what} because other objects depend on it");
+                return Err(SqlError::new(SqlState(*b"2BP01"), told)
+                    .detail(depends)
+                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            ddl.notices.push((
+                SqlState::SUCCESSFUL,
+                format!("drop cascades to column {following} of table {}", table.name),
+            ));
+            self.drop_column(altering, &ast::Ident::with_quote('"', following), false, true)?;
+            return self.drop_column(altering, &ast::Ident::with_quote('"', name), false, true);
+        }
         let unique: Vec<TableId> =
             next.indexes.iter().filter(|i| i.columns.contains(&column)).map(|i| i.id).collect();
         for id in &unique {
@@ -74,6 +90,7 @@ impl DdlContext<'_> {
             return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, told("does not exist")));
         };
         let is_identity = next.columns[column].identity == Identity::Always;
+        let is_generated = next.columns[column].identity == Identity::Generated;
         match operation {
             ColumnOperation::SetNotNull => next.columns[column].not_null = true,
             ColumnOperation::DropNotNull => {
@@ -88,12 +105,15 @@ impl DdlContext<'_> {
                 }
                 next.columns[column].not_null = false;
             }
+            ColumnOperation::SetDefault { .. } | ColumnOperation::DropDefault if is_generated => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is a generated column")));
+            }
             ColumnOperation::SetDefault { .. } | ColumnOperation::DropDefault if is_identity => {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is an identity column")));
             }
             ColumnOperation::SetDefault { value } => {
-                create_table::check_default(self, &next.columns[column], value)?;
-                next.columns[column].default = Some(value.to_string());
+                let default = create_table::kept_default(self, &next.columns[column], value)?;
+                next.columns[column].default = Some(default);
             }
             ColumnOperation::DropDefault => next.columns[column].default = None,
             ColumnOperation::SetDataType { data_type, using, .. } => {
@@ -132,7 +152,7 @@ impl DdlContext<'_> {
         let references = next.foreign.own.iter().any(|key| key.columns.contains(&column));
         let is_referenced = self.catalog.referencing(table).any(|(_, key)| key.referenced.contains(&column));
         let is_home = matches!(&next.placement, Placement::HomeBy { column: home, .. } if *home == column);
-        let has_sequence = next.columns[column].identity != Identity::No;
+        let has_sequence = matches!(next.columns[column].identity, Identity::Always | Identity::ByDefault);
         match () {
             () if references || is_referenced => Some("a foreign key"),
             () if is_home => Some("home_by"),
@@ -141,6 +161,25 @@ impl DdlContext<'_> {
             }
             () => None,
         }
+    }
+
+    /// Generated columns that are computed from a column.
+    fn generated_from(&self, table: &Table, column: usize) -> SqlResult<Vec<usize>> {
+        let mut parameters = ParameterTypes::default();
+        let generated = self.lowering(&mut parameters).generated(table)?;
+        Ok(generated.from(column).collect())
+    }
+
+    /// Errors: 0A000 for another type of a generated column, or of one that such a column is computed from.
+    fn refuse_generation(&self, next: &Table, column: usize) -> SqlResult<()> {
+        if next.columns[column].identity == Identity::Generated {
+            return Err(SqlError::unsupported("changing the type of a generated column"));
+        }
+        let Some(follower) = self.generated_from(next, column)?.first().copied() else { return Ok(()) };
+        let (used, by) = (&next.columns[column].name, &next.columns[follower].name);
+        let told = "cannot alter type of a column used by a generated column";
+        let detail = format!("Column \"{used}\" is used by generated column \"{by}\".");
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told).detail(detail))
     }
 
     /// Conditions over a column of another type now.
@@ -175,11 +214,12 @@ impl DdlContext<'_> {
         if let Some(what) = self.bound_by(table, next, column, to) {
             return Err(SqlError::unsupported(format!("changing the type of a column of {what}")));
         }
+        self.refuse_generation(next, column)?;
         next.columns[column].data_type = to;
         let is_widened = using.is_none() && is_wider(was.data_type, to);
         if let Some(default) = &was.default {
             let parsed = crate::parse::parse_expr(default)?;
-            create_table::check_default(self, &next.columns[column], &parsed).map_err(|_| {
+            create_table::kept_default(self, &next.columns[column], &parsed).map_err(|_| {
                 SqlError::new(
                     SqlState::DATATYPE_MISMATCH,
                     format!(
@@ -245,24 +285,33 @@ pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident
         let told = format!("column \"{new}\" of relation \"{}\" already exists", next.name);
         return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, told));
     }
-    // The catalog keeps conditions as texts too.
+    // The catalog keeps conditions as texts too, and what generated columns are as texts alone.
     for check in next.checks_mut() {
-        let mut parsed = crate::parse::parse_expr(&check.sql)?;
-        let _: ControlFlow<()> = ast::visit_expressions_mut(&mut parsed, |e| {
-            match e {
-                ast::Expr::Identifier(ident) if names::fold(ident) == old => *ident = to.clone(),
-                ast::Expr::CompoundIdentifier(path) => {
-                    if let Some(last) = path.last_mut().filter(|last| names::fold(last) == old) {
-                        *last = to.clone();
-                    }
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(())
-        });
-        check.sql = parsed.to_string();
+        rename_in(&mut check.sql, &old, to)?;
+    }
+    for column in next.columns.iter_mut().filter(|column| column.identity == Identity::Generated) {
+        column.default.as_mut().map_or(Ok(()), |text| rename_in(text, &old, to))?;
     }
     next.columns[column].name = new;
+    Ok(())
+}
+
+/// Renames a column in the text of an expression.
+fn rename_in(text: &mut String, old: &str, to: &ast::Ident) -> SqlResult<()> {
+    let mut parsed = crate::parse::parse_expr(text)?;
+    let _: ControlFlow<()> = ast::visit_expressions_mut(&mut parsed, |e| {
+        match e {
+            ast::Expr::Identifier(ident) if names::fold(ident) == old => *ident = to.clone(),
+            ast::Expr::CompoundIdentifier(path) => {
+                if let Some(last) = path.last_mut().filter(|last| names::fold(last) == old) {
+                    *last = to.clone();
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    *text = parsed.to_string();
     Ok(())
 }
 

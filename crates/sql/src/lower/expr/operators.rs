@@ -2,6 +2,7 @@
 
 use super::typing::*;
 use super::*;
+use base::expr::ZoneFunction;
 
 impl ExprLowering<'_> {
     pub(in crate::lower) fn unary(&mut self, operator: ast::UnaryOperator, e: &ast::Expr) -> Lowered<Typed> {
@@ -123,7 +124,10 @@ impl ExprLowering<'_> {
         if family(a) != family(b) || family(a) == Family::Json {
             return Err(no_operator(operator.symbol(), a, b));
         }
-        Ok((left, right))
+        Ok(match b {
+            DataType::TimestampTz => (zoned(left, b)?, right),
+            _ => (left, zoned(right, a)?),
+        })
     }
 
     pub(in crate::lower) fn arithmetic(
@@ -156,7 +160,7 @@ impl ExprLowering<'_> {
             _ => (left, right),
         };
         if let Some(data_type) = moved(operator, left.data_type(), right.data_type()) {
-            return Ok(Typed::known(Expr::binary(operator, left.expr, right.expr), data_type));
+            return Ok(Typed::known(moved_by(operator, left, right, data_type), data_type));
         }
         let (a, b) = (left.data_type(), right.data_type());
         let is_integer = |t| matches!(t, DataType::SmallInt | DataType::Integer | DataType::BigInt);
@@ -218,6 +222,23 @@ fn moved(operator: BinaryOperator, a: DataType, b: DataType) -> Option<DataType>
         (Timestamp | TimestampTz, Timestamp | TimestampTz) if operator == Subtract && a == b => Interval,
         _ => return None,
     })
+}
+
+/// What moves moments and intervals: a moment by the calendar and clocks of the session's zone.
+fn moved_by(operator: BinaryOperator, left: Typed, right: Typed, returns: DataType) -> Expr {
+    let zone = crate::zones::current();
+    if returns != DataType::TimestampTz || zone.is_utc() {
+        return Expr::binary(operator, left.expr, right.expr);
+    }
+    let (at, by) = match left.data_type() {
+        DataType::Interval => (right.expr, left.expr),
+        _ => (left.expr, right.expr),
+    };
+    let by = match operator {
+        BinaryOperator::Subtract => Expr::Unary(UnaryOperator::Negate, Box::new(by)),
+        _ => by,
+    };
+    Expr::Call(Function::Zone(ZoneFunction::Later), vec![Expr::zone(zone), at, by])
 }
 
 /// Values are 64 bits wide inside; narrower results are checked.

@@ -79,7 +79,13 @@ pub fn bare_name(data_type: DataType) -> String {
     }
 }
 
-/// A string literal as a value to compare with or assign to a type; a column's own limits are not
+/// Whether values of two types compare only in some zone's time: one of them is a moment, and the other is not.
+pub(super) fn meet_in_a_zone(a: DataType, b: DataType) -> bool {
+    let is_moment = |t| t == DataType::TimestampTz;
+    is_moment(a) != is_moment(b) && family(a) == Family::Time && family(b) == Family::Time
+}
+
+/// A string literal as a value to compare with or assign to a type, in the session's zone; a column's own limits are not
 /// applied here.
 pub fn literal(text: &str, to: DataType) -> SqlResult<Datum> {
     match to {
@@ -87,8 +93,8 @@ pub fn literal(text: &str, to: DataType) -> SqlResult<Datum> {
         DataType::Char { .. } => Ok(Datum::text(text.trim_end_matches(' '))),
         DataType::Numeric { .. } => match Decimal::parse(text.trim()) {
             Some(decimal) => Ok(Datum::Decimal(decimal)),
-            None => base::text::parse(text, to),
+            None => crate::zones::parse(text, to),
         },
-        _ => base::text::parse(text, to),
+        _ => crate::zones::parse(text, to),
     }
 }

@@ -5,7 +5,7 @@ use super::super::{Lowered, Lowering, Refusal, bind};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::Table;
+use base::schema::{Identity, Table};
 use base::txn::OnConflict;
 use base::{SqlError, TableId};
 use sqlparser::ast;
@@ -60,13 +60,14 @@ impl Lowering<'_> {
                 let mut scope = Scope::table(table, alias);
                 scope.add(table, "excluded", None, table.columns.len(), false);
                 let declared = self.parameters.clone();
-                let set = match self.assignments(&update.assignments, table, &scope) {
+                let mut set = match self.assignments(&update.assignments, table, &scope) {
                     Err(Refusal::TooRich) => {
                         self.redeclare(declared.clone());
                         self.conflict_assignments(&update.assignments, table, &scope, computed)?
                     }
                     set => set?,
                 };
+                self.generated(table)?.follow(table, &mut set);
                 let filter = match &update.selection {
                     None => None,
                     Some(e) => {
@@ -105,6 +106,9 @@ impl Lowering<'_> {
                     };
                     let (number, column) = super::super::modify::assigned_column(table, name)?;
                     super::super::modify::refuse_generated(column, &assignment.value)?;
+                    if column.identity == Identity::Generated {
+                        continue;
+                    }
                     computed.push(assignment.value.clone());
                     set.push((number, bind::computed(computed.len() - 1)));
                 }
