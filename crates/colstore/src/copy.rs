@@ -86,8 +86,16 @@ impl ColumnStore {
         let nth = self.nth_catalog(version);
         let mut next = Catalog::clone(&self.catalogs[nth - 1].1);
         next.apply(change).expect("a change in the log was found applicable by every partition");
-        self.catalogs[nth] = (record.rank.max(self.catalogs[nth - 1].0), Arc::new(next));
+        self.catalogs[nth] = (record.rank, Arc::new(next));
         self.assumed.remove(&version);
+        self.precede(nth);
+    }
+
+    /// Earlier changes, as far as they are known only roughly, are not later than this one: the rank of a copy that brought
+    /// one may be above those of changes that came to its partition after it.
+    pub(crate) fn precede(&mut self, nth: usize) {
+        let rank = self.catalogs[nth].0;
+        self.catalogs[..nth].iter_mut().for_each(|(known, _)| *known = rank.min(*known));
     }
 }
 

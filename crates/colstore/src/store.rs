@@ -147,6 +147,7 @@ impl ColumnStore {
             }
         }
         self.catalogs.push((record.rank, Arc::new(next)));
+        self.precede(self.catalogs.len() - 1);
     }
 
     pub(crate) fn nth_catalog(&self, version: u64) -> usize {

@@ -38,7 +38,7 @@ const OF_GEOGAUSS: [&str; 5] =
     [GEOGAUSS, GEOGAUSS, "geogauss+unbounded-clocks", "geogauss+snapshot", "geogauss+repeatable-read"];
 /// Nodes that keep what they record, and come back with it: all of a cluster may crash together.
 const RECORDS: &str = "caerus+records";
-const OF_RECORDS: [&str; 4] = [RECORDS, RECORDS, "slog+records", "calvin+records"];
+const OF_RECORDS: [&str; 4] = [RECORDS, "perseus+records", "slog+records", "calvin+records"];
 const DISTANCES: [&str; 8] = ["wan3", "wan3", "wan4", "wan3", "wan5", "wan3", "azure6", "wan2"];
 /// A region that has lost its memory needs two others.
 const DISTANCES_OF_LOST: [&str; 5] = ["wan3", "wan5", "wan3", "wan4", "azure6"];

@@ -20,7 +20,7 @@ use txn::perseus::printed::{self as order, Majority, Rule};
 /// The engines there are, and after a plus sign how queries are read instead of by levels: by PERSEUS' algorithm
 /// as it was published, which promises nothing, or as a baseline does; that clocks have no bound; that nodes keep what they
 /// record, and come back with it; or at which level transactions commit.
-pub const ENGINES: [&str; 20] = [
+pub const ENGINES: [&str; 21] = [
     "perseus",
     "caerus",
     "slog",
@@ -33,6 +33,7 @@ pub const ENGINES: [&str; 20] = [
     "geogauss+sql-repeatable-read",
     "geogauss+sql-read-committed",
     "caerus+records",
+    "perseus+records",
     "slog+records",
     "calvin+records",
     "perseus+printed",

@@ -78,6 +78,9 @@ impl Planted {
                     RecoverFromMajority | BallotNotPromised | IgnoreAccepted | UnknownIsEmpty => {
                         *engine == "perseus" && has(Mix::takes_gateways)
                     }
+                    NoCeiling | ExecuteBeforeSync | UnrecordedPromises | UnrecordedEnds => {
+                        *engine == "perseus+records" && has(Mix::loses_regions)
+                    }
                     _ => *engine == "perseus",
                 }
             }

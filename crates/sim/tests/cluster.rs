@@ -3,7 +3,7 @@
 use base::cut::Consistency;
 use history::{Anomaly, Guarantee, check};
 use sim::cluster::run::{self, Case, promised, record};
-use sim::command::tally;
+use sim::command::{guarded, tally};
 use sim::plan::{Mix, Plan};
 use sim::replay::run_twice;
 use std::collections::BTreeMap;
@@ -57,6 +57,27 @@ fn gateways_that_die_leave_nothing_undone_and_nothing_done_twice() {
         did(&tally, "requests repeated", 30);
     }
     seeds("wan3-deaths", Consistency::Regular, 100..130);
+}
+
+/// All regions may lose their processes together: what they had recorded is all there is.
+#[test]
+fn nodes_that_crash_come_back_with_what_they_recorded() {
+    let mut records = 0;
+    // MERIDIAN_SEEDS=1000 for a night.
+    let seeds = std::env::var("MERIDIAN_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(24);
+    let plans = ["wan3-forgets", "wan3-take-overs", "wan3-drift-forgets", "wan5-forgets"];
+    let levels = [Consistency::Rss, Consistency::Regular];
+    for (nth, plan) in (0..).zip(plans) {
+        for seed in 500 + nth..500 + nth + seeds / (1 + nth) {
+            let case = Case::new(seed, Plan::named(plan).unwrap(), levels[seed as usize % 2]);
+            let case = Case { records: true, ..case };
+            let summary =
+                guarded(&case, "perseus+records", || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
+            records += summary.counters.records_persisted;
+            assert!(summary.counters.crashes > 0);
+        }
+    }
+    assert!(records > 1_000, "{records}");
 }
 
 #[test]

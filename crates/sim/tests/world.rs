@@ -12,7 +12,7 @@ use sim::replay::run_twice;
 use sim::world::client::{Client, ClientEffects, ClientEvent};
 use sim::world::clock::ClockModel;
 use sim::world::network::{LinkFaults, Links};
-use sim::world::{BEGIN, Cost, Fault, Setup, World};
+use sim::world::{BEGIN, Booted, Cost, Fault, Setup, World};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -72,6 +72,12 @@ impl Process for Tally {
 
     fn step(&mut self, now: Time, event: Event<Tally>, out: &mut Effects<Tally>) {
         assert!(self.last <= now, "the clock of {} ran backwards", self.me);
+        let is_first = self.last == Time::ZERO;
+        assert!(
+            !is_first || matches!(event, Event::Start),
+            "something comes to {} before its start",
+            self.me
+        );
         self.last = now;
         match event {
             Event::Start => out.timer((), now + AGAIN_NS),
@@ -251,6 +257,24 @@ fn a_crash_forgets_memory_and_keeps_what_was_synced() {
     assert_eq!(log.borrow().answered.len(), 4);
     assert_eq!(world.counters().crashes, 1);
     assert!(world.counters().across.lost > 0);
+}
+
+#[test]
+fn nothing_comes_before_the_start_of_a_node_that_was_lost_while_it_waited_for_its_clock() {
+    let topology = topology(0);
+    let setup = Setup::calm(topology.clone(), 3);
+    let mut world: World<Tally> = World::with_clocks(setup, move |node, life, records| Booted {
+        node: Tally::new(node, &topology, life, records),
+        starts_after: if life == 0 { Time::ZERO } else { BEGIN + SECOND },
+    });
+    for ms in [100, 300] {
+        world.fault_at(BEGIN + ms * MS, Fault::Crash(NodeId(0)));
+        world.fault_at(BEGIN + (ms + 100) * MS, Fault::Restart(NodeId(0)));
+    }
+    world.run_until(BEGIN + 350 * MS);
+    let log = add(&mut world, 2, 1);
+    world.run_to_rest(BEGIN + 5 * SECOND).unwrap();
+    assert!(log.borrow().lost > 0 && BEGIN + SECOND < log.borrow().answered[0]);
 }
 
 #[test]

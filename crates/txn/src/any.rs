@@ -116,6 +116,10 @@ impl EngineKind {
     pub fn parse(name: &str) -> Option<EngineKind> {
         EngineKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
+    /// Every region keeps a copy of every partition.
+    pub fn is_replicated(self) -> bool {
+        self.spec().is_replicated
+    }
     /// See [`EngineSpec::layout`].
     pub fn layout(self, topology: Topology) -> Topology {
         self.spec().layout(topology)
@@ -367,6 +371,9 @@ impl Engine for AnyEngine {
     }
     fn recovered(&mut self) -> Time {
         each!(self.recovered())
+    }
+    fn is_behind(&self) -> bool {
+        each!(self.is_behind())
     }
     fn absent(&self) -> Option<SqlError> {
         each!(self.absent())

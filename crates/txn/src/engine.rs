@@ -383,6 +383,11 @@ pub trait Engine {
     fn recovered(&mut self) -> Time {
         Time::ZERO
     }
+    /// It has come back, and its logs may lack what those of its former lives had: [`EngineEffect::Restored`] comes once
+    /// they do not. Until then nobody is to read what follows its logs.
+    fn is_behind(&self) -> bool {
+        false
+    }
     /// Why this node answers nobody now; `None`: it does. (It has lost its memory and is not whole again.)
     fn absent(&self) -> Option<SqlError>;
     fn report(&self) -> EngineReport;

@@ -195,6 +195,36 @@ fn a_table_is_there_at_every_cut_that_has_a_copy_whichever_copy_came_first() {
     assert_eq!(read(Rank(40), second), Err(SqlState::SNAPSHOT_TOO_OLD));
 }
 
+/// Copies of ranks above a change that came to their partitions later: they also held what has no part there.
+#[test]
+fn a_change_below_the_ranks_of_copies_has_one_rank_at_every_partition() {
+    let partitions = [PartitionId(0), PartitionId(1), PartitionId(2)];
+    let before = both_tables();
+    let change = SchemaChange {
+        base_version: before.version,
+        actions: vec![SchemaAction::CreateSchema("later".into())],
+    };
+    let mut after = Catalog::clone(&before);
+    after.apply(&change).expect("nothing else has that name");
+    let mut store = ColumnStore::new(partitions, Arc::default());
+    store.begin_copy(partitions[0], LogPosition(9), Rank(100), &Arc::new(after));
+    for partition in &partitions[1..] {
+        store.begin_copy(*partition, LogPosition(9), Rank(100), &before);
+    }
+    for partition in &partitions[1..] {
+        store.apply(&CommitRecord {
+            txn: TxnId::MIN,
+            rank: Rank(90),
+            partition: *partition,
+            position: LogPosition(10),
+            writes: vec![],
+            schema: Some(change.clone()),
+        });
+    }
+    let schemas = |rank| store.catalog_at(&Cut::Rank(Rank(rank))).unwrap().schemas.len();
+    assert_eq!((schemas(89), schemas(90)), (1, 2));
+}
+
 #[test]
 fn who_only_follows_keeps_positions_and_no_rows() {
     let options = Options { follows_only: true, ..Options::default() };

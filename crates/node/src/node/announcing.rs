@@ -31,7 +31,7 @@ impl<E: Engine> Node<E> {
     /// The time for it has come.
     pub(super) fn publish_lows(&mut self, now: Time, out: &mut Effects<Self>) {
         // Else safe ranks are announced instead.
-        if self.protocol.announces_every_ns().is_none() {
+        if self.protocol.announces_every_ns().is_none() && !self.told.is_behind {
             let partitions: Vec<PartitionId> = self.topology.copies_at(self.id).collect();
             partitions.into_iter().for_each(|partition| self.publish_low(now, partition, out));
         }

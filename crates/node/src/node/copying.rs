@@ -139,6 +139,9 @@ impl<E: Engine> Node<E> {
         ack: crate::streams::Ack,
         out: &mut Effects<Self>,
     ) {
+        if self.told.is_behind {
+            return; // It asks again.
+        }
         let patience_ns = streaming::stream_patience_ns(&self.topology, &self.options, self.id, from);
         let Some(outgoing) = self.streams.outgoing.get_mut(&partition) else { return };
         if outgoing.acknowledged(now, from, ack, patience_ns) {

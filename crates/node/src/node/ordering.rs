@@ -20,12 +20,14 @@ pub(super) struct Told<E: Engine> {
     /// Reused between steps.
     effects: EngineEffects<E>,
     pub recording: super::recording::Recording,
+    /// Its logs may lack what those of former lives had: see [`Engine::is_behind`].
+    pub is_behind: bool,
 }
 
 impl<E: Engine> Default for Told<E> {
     fn default() -> Self {
         let (least_cut, recording) = (Rank::ZERO, super::recording::Recording::default());
-        Told { alarms: Alarms::default(), least_cut, effects: Vec::new(), recording }
+        Told { alarms: Alarms::default(), least_cut, effects: Vec::new(), recording, is_behind: false }
     }
 }
 
@@ -36,6 +38,7 @@ impl<E: Engine> Node<E> {
     pub(super) fn begin_ordering(&mut self, now: Time, out: &mut Effects<Self>) {
         let mut effects = std::mem::take(&mut self.told.effects);
         self.engine.start(now, &mut effects);
+        self.fall_behind();
         self.engine_effects(now, effects, out);
     }
 

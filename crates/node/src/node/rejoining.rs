@@ -1,7 +1,10 @@
 //! A node whose engine has lost its memory and is not whole again answers nobody; then its columns and whoever
-//! follows its logs begin with a copy.
+//! follows its logs begin with a copy. The same copies are made, later, by a node that has come back with its records, and
+//! goes on, while its logs lack what those of its former lives had.
 //!
-//! KEEPS: until then clients are refused with the reason, and readers that ask are not answered: they ask again.
+//! KEEPS: until a node is whole clients are refused with the reason, and readers that ask are not answered: they ask again.
+//! Nothing is streamed or copied while logs lack something, so who reads what follows them waits: a copy holds all that a
+//! position or an answer of a former life may name.
 
 use super::clock::refusal;
 use super::*;
@@ -33,8 +36,20 @@ impl<E: Engine> Node<E> {
         }
     }
 
+    /// A life begins: if its logs lack something, what follows them is not read.
+    pub(super) fn fall_behind(&mut self) {
+        self.told.is_behind = self.engine.is_behind();
+        if self.told.is_behind {
+            base::sometimes!("logs lack what former lives may have told of");
+            let own: Vec<PartitionId> =
+                self.topology.copies_at(self.id).filter(|partition| self.subscribes(*partition)).collect();
+            own.into_iter().for_each(|partition| self.columns.forget(partition));
+        }
+    }
+
     /// The rows are here, and the logs go on behind them.
     pub(super) fn restored(&mut self, now: Time, out: &mut Effects<Self>) {
+        self.told.is_behind = false;
         let partitions: Vec<PartitionId> = self.topology.copies_at(self.id).collect();
         for partition in partitions {
             if self.subscribes(partition) {

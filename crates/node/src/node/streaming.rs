@@ -21,16 +21,19 @@ impl<E: Engine> Node<E> {
         item: StreamItem,
         out: &mut Effects<Self>,
     ) {
-        if self.subscribes(partition) {
-            self.columns.receive(now, partition, &item);
-        } else if let Some(graph) = self.streams.published.get_mut(&partition) {
-            graph.receive(now, partition, &item);
-        }
         if let StreamItem::Record(record) = &item
             && self.data.replicas.trackers.is_tracked(partition)
             && self.options.planted() != Some(Mutant::ForgetWrites)
         {
             self.data.track(record);
+        }
+        if self.told.is_behind {
+            return; // It comes with the copy.
+        }
+        if self.subscribes(partition) {
+            self.columns.receive(now, partition, &item);
+        } else if let Some(graph) = self.streams.published.get_mut(&partition) {
+            graph.receive(now, partition, &item);
         }
         let wanted = match &item {
             StreamItem::Record(record) => self.streams.wanted.remove(&(partition, record.txn)),

@@ -33,11 +33,14 @@ impl Incoming {
 
     /// Items arrive, and wait until they are taken; whether a new generation begins with them.
     pub fn receive(&mut self, (generation, life): (u32, Life), first: u64, items: Vec<Feed>) -> bool {
-        if generation < self.generation {
+        // A sender that has lost its memory may begin a generation that its former life has begun: what that has still
+        // sent is on its way.
+        let is_another = self.life != Life::default() && life != self.life;
+        if is_another && life < self.life || !is_another && generation < self.generation {
             return false;
         }
-        self.life = self.life.max(life);
-        let begins = generation > self.generation;
+        let begins = is_another || generation > self.generation;
+        self.life = life;
         if begins {
             self.generation = generation;
             self.next = 0;

@@ -163,6 +163,38 @@ fn a_sender_without_memory_gives_its_subscribers_copies() {
 }
 
 #[test]
+fn what_a_former_life_of_the_sender_had_begun_is_not_taken_for_the_present_one() {
+    let copy = |out: &mut Outgoing, since| {
+        out.restart(Time(since), PEER, Vec::new());
+        out.go_on_copying(PEER, Feed::CopyEnds { low: Rank(since) });
+        out.push(item(since));
+        out.unsent(Time(since), &patience)
+    };
+    let take = |inn: &mut Incoming, life, batches: &[Batch]| {
+        let mut taken = (0, false);
+        for (_, generation, first, items) in batches.iter().cloned() {
+            let begins = inn.receive((generation, Life(Time(life))), first, items);
+            taken = (taken.0 + inn.take(usize::MAX).len(), taken.1 | begins);
+        }
+        taken
+    };
+    let mut inn = Incoming::default();
+    inn.begin(Time(1));
+    let mut former = Outgoing::new([PEER].into_iter());
+    assert!(!former.acknowledged(Time(1), PEER, inn.ack(), 10));
+    let heard = inn.ack();
+    let late = copy(&mut former, 1);
+    let mut present = Outgoing::new([PEER].into_iter());
+    present.begin_anew();
+    assert!(present.acknowledged(Time(2), PEER, heard, 10));
+    let sent = copy(&mut present, 2);
+    assert_eq!(late[0].1, sent[0].1, "of one generation");
+    assert_eq!(take(&mut inn, 1, &late), (2, true));
+    assert_eq!(take(&mut inn, 2, &sent), (2, true), "it begins anew");
+    assert_eq!(take(&mut inn, 1, &late), (0, false));
+}
+
+#[test]
 fn a_subscriber_without_memory_begins_again_whatever_its_former_life_still_says() {
     let mut out = Outgoing::new([PEER].into_iter());
     let mut former = Incoming::default();

@@ -236,6 +236,10 @@ fn perseus_options(case: &Case, longest_ns: u64, rng: &mut Rng) -> txn::perseus:
         mutant: case.mutants.perseus,
         ..txn::perseus::Options::default()
     };
+    if case.records {
+        let ceiling_ns = *Rng::new(case.seed).fork("records").pick(&[50 * MS, SECOND]);
+        engine.records = Some(txn::perseus::Records { ceiling_ns });
+    }
     // Several reports.
     engine.lease_ns = match *rng.pick(&[4 * engine.collect_every_ns + longest_ns, 10 * SECOND]) {
         _ if mix == Mix::SilentReaders => 4 * engine.collect_every_ns + longest_ns,

@@ -161,7 +161,7 @@ impl EngineOptions {
         match self {
             EngineOptions::Caerus(options) => options.records.is_some(),
             EngineOptions::Geogauss(options) => options.records,
-            EngineOptions::Perseus(_) => false,
+            EngineOptions::Perseus(options) => options.records.is_some(),
         }
     }
     pub fn kind(&self) -> EngineKind {

@@ -135,6 +135,7 @@ impl Perseus {
         let vertex = self.graph.live_mut(at);
         vertex.state = State::Executed;
         let (txn, received_at) = (vertex.id, vertex.extra.received_at);
+        self.recorder.executed(at);
         // A lower bound of the cts is not always raised to it; see Rule 2.
         let key = if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
         self.schedule.remove(key, at);

@@ -252,6 +252,10 @@ impl Engine for Perseus {
         self.come_back()
     }
 
+    fn is_behind(&self) -> bool {
+        self.recorder.is_behind()
+    }
+
     fn absent(&self) -> Option<SqlError> {
         None
     }

@@ -164,7 +164,7 @@ pub enum Mutant {
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
-    /// Those that any node can have; what is not recorded matters only where nodes come back with records.
+    /// All of them.
     pub const ALL: &[Mutant] = &[
         Mutant::FirstAnswerOnly,
         Mutant::CutCycles,
@@ -186,5 +186,9 @@ impl Mutant {
         Mutant::NoopForgetsDependencies,
         Mutant::ForgetRequests,
         Mutant::ForgetComponents,
+        Mutant::NoCeiling,
+        Mutant::ExecuteBeforeSync,
+        Mutant::UnrecordedPromises,
+        Mutant::UnrecordedEnds,
     ];
 }

@@ -146,7 +146,7 @@ impl Perseus {
 
     /// Whom an access to a whole partition conflicts with: everything that is installed there. What is
     /// done and was only ever here need not be named: it precedes in this partition's log, and `ahead`
-    /// keeps the rank above it.
+    /// keeps the rank above it. But where records are repeated it may have to wait once more for what it depends on.
     fn everyone(&self, partition: base::PartitionId, mode: AccessMode, met: &mut Vec<Ref>, ahead: &mut Rank) {
         for (at, vertex) in self.graph.iter() {
             let Some(transaction) = &vertex.transaction else { continue };
@@ -159,6 +159,7 @@ impl Perseus {
                 continue;
             }
             if vertex.state == State::Done
+                && !self.is_recorded()
                 && vertex.participants.iter().all(|p| self.local_index(p).is_some())
             {
                 *ahead = (*ahead).max(vertex.rank.expect("what is done has a rank"));

@@ -108,14 +108,17 @@ impl Partitions {
     pub fn close_all(&mut self, rank: Rank) {
         self.all.iter_mut().for_each(|partition| partition.closed = partition.closed.max(rank));
     }
-    /// A life begins with transactions of ranks up to this: no cut below it is read from copies that are made now. The
-    /// former lives may have told of more records than were repeated: positions begin beyond all of theirs.
-    pub fn come_back(&mut self, highest: Rank, life: u32) {
+    /// A life begins. The former ones may have told of more records than were repeated: positions begin beyond all of
+    /// theirs.
+    pub fn come_back(&mut self, life: u32) {
         let begin = LogPosition(u64::from(life) << LIFE_BITS);
         for partition in &mut self.all {
-            partition.rank_max = partition.rank_max.max(highest);
             partition.position = partition.position.max(begin);
         }
+    }
+    /// Copies that are made from now on hold transactions of ranks up to this: no cut below it is read from them.
+    pub fn begin_copies(&mut self, highest: Rank) {
+        self.all.iter_mut().for_each(|partition| partition.rank_max = partition.rank_max.max(highest));
     }
     /// What is closed everywhere here.
     pub fn closed_everywhere(&self) -> Option<Rank> {

@@ -74,6 +74,8 @@ pub(super) struct Recorder {
     pub lags: bool,
     /// What has been repeated: places, and reads of others.
     repeated: (BTreeSet<TxnId>, BTreeSet<TxnId>),
+    /// What former lives may have executed and this one has not, since it has started; `None`: its logs have all of it.
+    behind: Option<BTreeSet<Ref>>,
 }
 
 impl Recorder {
@@ -154,6 +156,24 @@ impl Recorder {
     /// Nothing is repeated any more.
     pub fn begin(&mut self) {
         (self.repeated, self.lags) = (Default::default(), true);
+    }
+
+    /// Logs lack these, which former lives may have executed.
+    pub fn fall_behind(&mut self, lacking: BTreeSet<Ref>) {
+        self.behind = Some(lacking);
+    }
+    pub fn is_behind(&self) -> bool {
+        self.is_back || self.behind.is_some()
+    }
+    /// A transaction has executed.
+    pub fn executed(&mut self, at: Ref) {
+        if let Some(lacking) = &mut self.behind {
+            lacking.remove(&at);
+        }
+    }
+    /// Whether logs have just become what they were; says so once.
+    pub fn catches_up(&mut self) -> bool {
+        self.behind.take_if(|lacking| lacking.is_empty()).is_some()
     }
 
     pub fn place(&mut self, placed: Placed) {

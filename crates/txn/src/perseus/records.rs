@@ -19,7 +19,13 @@
 //! 3. a decision need not be on disk to be executed: until it is, this node says of no rank of it that it has executed, so
 //!    nothing of the transaction is collected anywhere, and the others still have its decision, its ancestors and what
 //!    they have read for it;
-//! 4. no rank above a stable ceiling is closed; a node that comes back has closed everything up to its ceiling.
+//! 4. no rank above a stable ceiling is closed; a node that comes back has closed everything up to its ceiling;
+//! 5. whatever a former life has executed executes once more, at the same place and with the same reads, before anybody
+//!    gets a copy of a log ([`EngineEffect::Restored`]). A decision may have to be asked for again, so that takes a while:
+//!    until then logs lack what answers, tokens and cuts of former lives stand for, and the node is *behind*. Nothing else
+//!    waits for that: transactions and readers that close a rank wait for those that they meet;
+//! 6. what precedes a transaction here precedes it when records are repeated: whom it conflicts with is named in its
+//!    record, also if that was done. What was collected by then need not be named, because its end is in a record before.
 //!
 //! A transaction that takes part at one node alone is decided with the record of its PreAccept. All that follows from it
 //! follows again when that record is repeated.
@@ -28,7 +34,7 @@
 //! then does. What is lost with the process is what a lost gateway loses: transactions that it coordinated are recovered by
 //! their participants, clients were disconnected and may repeat their requests by name. What a node had learned and not
 //! recorded it asks the others for when it starts. Positions of logs begin behind those of all former lives, which sessions may
-//! name; whoever follows a log gets a copy ([`EngineEffect::Restored`]).
+//! name.
 
 use super::message::{Ballot, Deadline, Decision, Dependency, Message};
 use super::options::{Mutant, Timestamps};
@@ -45,7 +51,7 @@ use base::process::Unreadable;
 use base::txn::{ClientRequest, Gathered, Transaction};
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const VERSION: u8 = 1;
 const PRE_ACCEPTED: u8 = 1;
@@ -403,9 +409,9 @@ impl Perseus {
         assert_eq!(self.cluster.options.timestamps, Timestamps::Clocks, "an oracle keeps no records");
         if std::mem::take(&mut self.recorder.is_back) {
             base::sometimes!("a participant comes back with what its disk has");
-            out.push(EngineEffect::Restored);
             self.recorder.begin();
             self.ask_what_is_missing(now, out);
+            self.look_at_logs(out);
             self.reminders.wake_at(now);
         }
         self.recorder.has_begun = true;
@@ -413,27 +419,28 @@ impl Perseus {
     }
 
     /// Deadlines of the former life are over. What others know of the transactions that have not ended here is asked for
-    /// at once; who follows a log has those that have with its copy.
+    /// at once.
     fn ask_what_is_missing(&mut self, now: Time, out: &mut Out) {
         self.reminders = Default::default();
         self.reminders.collect_at(now + self.cluster.options.collect_every_ns);
         self.inquiries = Default::default();
-        let mut highest = Rank::ZERO;
         let mut waiting: Vec<(Ref, TxnId)> = Vec::new();
         let mut undecided: Vec<Ref> = Vec::new();
-        let all: Vec<Ref> = self.graph.iter().map(|(at, _)| at).collect();
-        for at in all {
-            let vertex = self.graph.live_mut(at);
-            highest = highest.max(vertex.rank.filter(|_| vertex.state >= State::Emitted).unwrap_or_default());
-            vertex.extra.is_copied = vertex.state >= State::Executed;
-            let is_here = vertex.transaction.is_some();
+        let mut lacking: BTreeSet<Ref> = BTreeSet::new();
+        for (at, vertex) in self.graph.iter().filter(|(_, vertex)| vertex.transaction.is_some()) {
             match vertex.state {
                 State::PreAccepted => undecided.push(at),
-                State::Emitted if is_here && vertex.turn.has_come() => waiting.push((at, vertex.id)),
+                State::Emitted if vertex.turn.has_come() => waiting.push((at, vertex.id)),
                 _ => {}
             }
+            // Where only its place is kept it has no effect.
+            let is_kept = vertex.extra.remote.as_ref().is_some_and(|remote| remote.placeholder);
+            if vertex.state < State::Executed && !is_kept {
+                lacking.insert(at);
+            }
         }
-        self.partitions.come_back(highest, self.gateway.incarnation());
+        self.recorder.fall_behind(lacking);
+        self.partitions.come_back(self.gateway.incarnation());
         let retry_at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
         for (_, txn) in waiting {
             if self.retry_exchange(txn, out) {
@@ -443,6 +450,23 @@ impl Perseus {
         for at in undecided {
             self.await_decision(now, at, out);
         }
+    }
+
+    /// Once logs have all that former lives may have told of, whoever follows them gets a copy; with it he has what has
+    /// executed.
+    pub(super) fn look_at_logs(&mut self, out: &mut Out) {
+        if !self.recorder.catches_up() {
+            return;
+        }
+        let mut highest = Rank::ZERO;
+        let all: Vec<Ref> = self.graph.iter().map(|(at, _)| at).collect();
+        for at in all {
+            let vertex = self.graph.live_mut(at);
+            highest = highest.max(vertex.rank.filter(|_| vertex.state >= State::Emitted).unwrap_or_default());
+            (vertex.extra.is_copied, vertex.extra.streamed) = (vertex.state >= State::Executed, 0);
+        }
+        self.partitions.begin_copies(highest);
+        out.push(EngineEffect::Restored);
     }
 
     /// Asks another participant for the decision, and takes the transaction over if it does not come.

@@ -215,6 +215,7 @@ impl Perseus {
             }
         }
         self.record_many_ends(out);
+        self.look_at_logs(out);
         self.open_gate(now, out);
         self.reminders.arm();
     }

@@ -228,6 +228,9 @@ impl<E: Subject> World<E> {
         disk.life += 1;
         disk.held.clear();
         disk.writing = None;
+        for entry in &self.rows[usize::from(node.0)].log {
+            self.former.insert((entry.txn, entry.partition), entry.clone());
+        }
         let down_ns = disks.rng.below(disks.habits.down_ns_max + 1);
         self.dead.insert(node);
         let is_its = |event: &Event<E::Message>| matches!(event, Event::Wake { node: at, .. } if *at == node);

@@ -6,7 +6,7 @@
 //! engine's tests need stands with them, as further methods of their world.
 
 use super::disk::{Disks, Habits};
-use super::executor::Rows;
+use super::executor::{Entry, Rows};
 use crate::engine::{Answer, Answered, Engine, EngineEffect, Question, Unanswered};
 use crate::timers::Alarms;
 use base::hash::digest;
@@ -24,7 +24,7 @@ pub trait Subject: Engine + Sized {
     type Options: Clone;
     /// The world keeps a digest of what its nodes say.
     const IS_TRACED: bool;
-    /// Whether a node that kept its memory may need a copy all the same.
+    /// Whether a node goes on before whoever follows its logs needs a copy.
     const FALLS_OUT: bool = false;
     /// The node `me` in its first life.
     fn make(topology: Arc<Topology>, me: NodeId, options: Self::Options) -> Self;
@@ -120,6 +120,10 @@ pub struct World<E: Subject> {
     pub found: BTreeMap<CloseTicket, (Time, Rank)>,
     /// Of nodes with disks: cuts that readers were told to be closed, and what had executed there then; in all lives.
     pub shown: Vec<(Close, BTreeSet<TxnId>)>,
+    /// Of nodes with disks: what they had executed when they crashed; and what of that was not there when whoever follows
+    /// their logs could get a copy again.
+    pub former: BTreeMap<(TxnId, PartitionId), Entry>,
+    pub lacking: Vec<(NodeId, TxnId)>,
     pub streams: BTreeMap<(NodeId, PartitionId), Vec<StreamItem>>,
     pub watermarks: Vec<Rank>,
     pub messages: u64,
@@ -179,6 +183,8 @@ impl<E: Subject> World<E> {
             finds: BTreeMap::new(),
             found: BTreeMap::new(),
             shown: Vec::new(),
+            former: BTreeMap::new(),
+            lacking: Vec::new(),
             streams: BTreeMap::new(),
             watermarks: vec![Rank::ZERO; count],
             messages: 0,
@@ -337,6 +343,11 @@ impl<E: Subject> World<E> {
                     self.streams.retain(|(at, _), _| *at != node);
                 }
                 assert!(self.forgot.contains(&node) && !self.streams.keys().any(|(at, _)| *at == node));
+                let rows = &self.rows[usize::from(node.0)];
+                let here: BTreeSet<_> = rows.log.iter().map(|entry| (entry.txn, entry.partition)).collect();
+                let former = self.former.keys().filter(|(_, p)| self.topology.node_of(*p) == node);
+                let lacking = former.filter(|entry| !here.contains(entry)).map(|(txn, _)| (node, *txn));
+                self.lacking.extend(lacking);
             }
             EngineEffect::Collected { below } => {
                 let known = &mut self.watermarks[node.0 as usize];

@@ -19,6 +19,24 @@ pub fn judge(world: &World) {
     shown(world, &places);
     streams(world, &places);
     whole(world, &places);
+    former_lives(world);
+}
+
+/// What a node has executed it executes again after a crash, as before, and before it gives anybody a copy.
+fn former_lives(world: &World) {
+    assert_eq!(world.lacking, [], "copies lack what had executed");
+    let now = world.rows.iter().flat_map(|rows| &rows.log);
+    let now: BTreeMap<_, _> = now.map(|entry| ((entry.txn, entry.partition), entry)).collect();
+    for ((txn, partition), former) in &world.former {
+        let Some(entry) = now.get(&(*txn, *partition)) else {
+            panic!("{txn} had executed at {partition}, and is no more");
+        };
+        assert_eq!(
+            (entry.place, entry.seen),
+            (former.place, former.seen),
+            "{txn} at {partition}, in two lives"
+        );
+    }
 }
 
 /// A transaction takes effect at all its participants or at none, and what a client wants is done once.

@@ -33,6 +33,7 @@ type Event = crate::trial::world::Event<Message>;
 impl Subject for Perseus {
     type Options = Options;
     const IS_TRACED: bool = false;
+    const FALLS_OUT: bool = true;
     fn make(topology: Arc<Topology>, me: NodeId, options: Options) -> Perseus {
         Perseus::new(topology, me, 1, options)
     }

@@ -36,17 +36,29 @@ pub fn run_with(seed: u64, transactions: usize, options: Option<Options>, gatewa
     run_on(seed, transactions, options, gateways, None)
 }
 
-/// The same; perhaps on disks, whose habits follow from what a ms is.
+/// Disks of a world.
+pub struct OnDisks<'a> {
+    /// They follow from what a ms is.
+    pub habits: &'a dyn Fn(u64) -> Habits,
+    /// Nodes run one partition each, and most transactions take part at several.
+    pub is_entangled: bool,
+}
+
+/// The same; perhaps on disks.
 pub fn run_on(
     seed: u64,
     transactions: usize,
     options: Option<Options>,
     gateways: Gateways,
-    habits: Option<&dyn Fn(u64) -> Habits>,
+    disks: Option<OnDisks>,
 ) -> World {
     let mut knobs = Rng::new(seed).fork("knobs");
+    let is_entangled = disks.as_ref().is_some_and(|disks| disks.is_entangled);
     let regions = 2 + knobs.below(2) as usize;
-    let partitions = 1 + knobs.below(3) as u16;
+    let partitions = match 1 + knobs.below(3) as u16 {
+        _ if is_entangled => 1,
+        partitions => partitions,
+    };
     let tiny = knobs.chance(0.33);
     // What one ms of a usual world is here.
     let unit = if tiny { 1 } else { MS };
@@ -79,7 +91,7 @@ pub fn run_on(
     if let Some(records) = &mut options.records {
         records.ceiling_ns = *Rng::new(seed).fork("ceilings").pick(&[50 * unit, 300 * unit]);
     }
-    let mut world = World::with_disks(seed, topology, options, habits.map(|habits| habits(unit)));
+    let mut world = World::with_disks(seed, topology, options, disks.map(|disks| (disks.habits)(unit)));
     world.faults = Faults {
         loss: *knobs.pick(&[0.0, 0.02, 0.2]),
         duplication: *knobs.pick(&[0.0, 0.3]),
@@ -87,7 +99,10 @@ pub fn run_on(
     };
     let keys = *knobs.pick(&[2, 6, 20]);
     let pause_ns = *knobs.pick(&[unit.div_ceil(5), 2 * unit, 20 * unit]);
-    let multi = *knobs.pick(&[0.1, 0.5]);
+    let multi = match *knobs.pick(&[0.1, 0.5]) {
+        _ if is_entangled => 0.8,
+        multi => multi,
+    };
     let mut draw = Rng::new(seed).fork("transactions");
     let mut seen = Rank::ZERO;
     let mut wishes: Vec<(TxnId, Submission)> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::judge::judge;
-use super::random::{Gateways, run_on};
+use super::random::{Gateways, OnDisks, run_on};
 use crate::perseus::{Mutant, Options, Records};
 use crate::trial::disk::{Flaw, Habits};
 use crate::trial::panics;
@@ -26,7 +26,8 @@ fn run(seed: u64, transactions: usize, mutant: Option<Mutant>, flaw: Option<Flaw
         }
     };
     let options = Options { records: Some(Records::default()), mutant, ..Options::default() };
-    run_on(seed, transactions, Some(options), Gateways::Steady, Some(&habits))
+    let disks = OnDisks { habits: &habits, is_entangled: false };
+    run_on(seed, transactions, Some(options), Gateways::Steady, Some(disks))
 }
 
 #[test]
@@ -46,6 +47,39 @@ fn nodes_that_crash_at_any_effect_come_back_with_all_that_was_told() {
     }
     println!("{crashes} crashes, {checkpoints} checkpoints, {replayed} records repeated");
     assert!(crashes > seeds / 3 && checkpoints > seeds && replayed > 5 * seeds);
+}
+
+/// Two or three nodes of one partition each, where most transactions take part at several, and some node is down most of the
+/// time: what one has executed, the other one and the coordinator have lost.
+fn run_stormy(seed: u64, transactions: usize, mutant: Option<Mutant>) -> World {
+    let habits = move |unit: u64| {
+        let mut rng = Rng::new(seed).fork("habits");
+        Habits {
+            sync_ns_max: *rng.pick(&[0, unit, 20 * unit]),
+            crash: *rng.pick(&[0.02, 0.06]),
+            down_ns_max: *rng.pick(&[unit, 20 * unit, 200 * unit]),
+            checkpoint: *rng.pick(&[0.0, 0.0, 0.01]),
+            flaw: None,
+        }
+    };
+    let options = Options { records: Some(Records::default()), mutant, ..Options::default() };
+    let disks = OnDisks { habits: &habits, is_entangled: true };
+    run_on(seed, transactions, Some(options), Gateways::Steady, Some(disks))
+}
+
+#[test]
+fn nodes_that_crash_most_of_the_time_come_back_with_all_that_was_told() {
+    let seeds = std::env::var("MERIDIAN_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let mut crashes = 0;
+    for seed in 0..seeds {
+        println!("seed {seed}");
+        let mut world = run_stormy(seed, 100, None);
+        judge(&world);
+        world.check_empty();
+        crashes += world.disks.as_ref().unwrap().crashes;
+    }
+    println!("{crashes} crashes");
+    assert!(crashes > 8 * seeds, "{crashes}");
 }
 
 /// Three nodes that nobody asks for anything, and then readers.
@@ -84,7 +118,10 @@ fn what_disks_may_do_wrong_is_noticed() {
 
 #[test]
 fn what_is_not_recorded_is_noticed() {
-    let notices = |mutant: Mutant| (0..400).any(|seed| panics(|| judge(&run(seed, 60, Some(mutant), None))));
+    let notices = |mutant: Mutant| {
+        let is_noticed = |seed| panics(|| judge(&run_stormy(seed, 60, Some(mutant))));
+        (0..200).any(is_noticed) || (0..400).any(|seed| panics(|| judge(&run(seed, 60, Some(mutant), None))))
+    };
     for mutant in
         [Mutant::NoCeiling, Mutant::ExecuteBeforeSync, Mutant::UnrecordedPromises, Mutant::UnrecordedEnds]
     {
