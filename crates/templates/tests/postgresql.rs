@@ -7,15 +7,16 @@
 use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::interval::Interval;
-use templates::moments::{Template as Moments, Zone};
+use base::zone::Zone;
+use templates::moments::Template as Moments;
 use templates::numbers::{Number, Template as Numbers};
 
 fn answer(kind: &str, value: &str, template: &str) -> SqlResult<String> {
     let whole = || value.parse::<i64>().expect("a whole number");
     let numbers = || Numbers::parse(template);
     match kind {
-        "timestamp" => Moments::parse(template).write_moment(whole(), Zone::None),
-        "timestamptz" => Moments::parse(template).write_moment(whole(), Zone::Utc),
+        "timestamp" => Moments::parse(template).write_moment(whole(), None),
+        "timestamptz" => Moments::parse(template).write_moment(whole(), Some(Zone::Utc)),
         "interval" => {
             let parts: Vec<i64> = value.split(' ').map(|n| n.parse().expect("a number")).collect();
             let span = Interval { months: parts[0] as i32, days: parts[1] as i32, us: parts[2] };
@@ -26,7 +27,7 @@ fn answer(kind: &str, value: &str, template: &str) -> SqlResult<String> {
             let value = value.parse().expect("a float");
             numbers()?.write(Number::Float { value, digits: f64::DIGITS as usize })
         }
-        "to_timestamp" => Moments::parse(template).read(value)?.us().map(|us| us.to_string()),
+        "to_timestamp" => Moments::parse(template).read(value)?.us(Zone::Utc).map(|us| us.to_string()),
         "to_date" => Moments::parse(template).read(value)?.day().map(|day| day.to_string()),
         "to_number" => numbers()?.read(value).map(|n| n.to_string()),
         other => panic!("{other} is no kind"),

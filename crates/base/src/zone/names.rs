@@ -51,8 +51,8 @@ const ABBREVIATIONS: &[(&str, i32)] = &[
     ("sgt", 32),
     ("ut", 0),
     ("utc", 0),
-    ("wet", 0),
     ("west", 4),
+    ("wet", 0),
     ("z", 0),
     ("zulu", 0),
 ];

@@ -43,7 +43,7 @@ impl DdlContext<'_> {
             return Err(SqlError::unsupported("dropping the last column of a table"));
         }
         let what = format!("column {name} of table {}", table.name);
-        for follower in self.generated_from(next, column)? {
+        if let Some(follower) = self.generated_from(next, column)?.first().copied() {
             let following = next.columns[follower].name.clone();
             let depends = format!("column {following} of table {} depends on {what}", table.name);
             if !cascade {
