@@ -2,7 +2,7 @@
 //!
 //! | kind | record | emitted |
 //! |---|---|---|
-//! | 1 | a transaction that takes part here, whom it depends on here, its pts | before PreAccept is answered |
+//! | 1 | a transaction that takes part here, whom it depends on here, its pts, whether it comes too late to be judged | before PreAccept is answered |
 //! | 2 | a ballot that is promised, and the place that is kept for a transaction that is not known | before Recover is answered |
 //! | 3 | a decision that a recovery proposes, and its ballot | before Accept is answered |
 //! | 4 | transactions that have their places, with decisions and ranks, and what others have read for them ([`Ended`]) | before this node says that it has executed so far (`Progress`) |
@@ -24,7 +24,10 @@
 //!    gets a copy of a log ([`EngineEffect::Restored`]). A decision may have to be asked for again, so that takes a while:
 //!    until then logs lack what answers, tokens and cuts of former lives stand for, and the node is *behind*. Nothing else
 //!    waits for that: transactions and readers that close a rank wait for those that they meet;
-//! 6. what precedes a transaction here precedes it when records are repeated: whom it conflicts with is named in its
+//! 6. what a transaction finds when it executes does not depend on when that is: versions of rows that it has to look at,
+//!    because it has read before it was submitted, are kept from its PreAccept until it has executed. If they were collected
+//!    before that, its record says so;
+//! 7. what precedes a transaction here precedes it when records are repeated: whom it conflicts with is named in its
 //!    record, also if that was done. What was collected by then need not be named, because its end is in a record before.
 //!
 //! A transaction that takes part at one node alone is decided with the record of its PreAccept. All that follows from it
@@ -63,7 +66,7 @@ const CEILING: u8 = 5;
 const ENDS_MAX: usize = 1_024;
 
 /// Kind 1, as it is read.
-type PreAccepted = (Transaction, Option<ClientRequest>, Vec<Dependency>, Rank);
+type PreAccepted = (Transaction, Option<ClientRequest>, Vec<Dependency>, Rank, bool);
 
 /// Kind 2.
 #[derive(Serialize, Deserialize)]
@@ -143,7 +146,8 @@ impl Perseus {
         let vertex = self.graph.live(at);
         let request = vertex.extra.remote.as_ref().and_then(|remote| remote.request);
         let transaction = vertex.transaction.as_ref().expect("it takes part here");
-        let payload = codec::encode(&(transaction, request, self.names(&vertex.deps), vertex.bound));
+        let (pts, is_too_old) = (vertex.bound, vertex.extra.too_old);
+        let payload = codec::encode(&(transaction, request, self.names(&vertex.deps), pts, is_too_old));
         self.emit_record_of(at, PRE_ACCEPTED, payload, out);
     }
     /// A ballot is promised, or a late PreAccept under it barred.
@@ -273,7 +277,7 @@ impl Perseus {
 
     fn repeat_pre_accepted(
         &mut self,
-        (transaction, request, dependencies, pts): PreAccepted,
+        (transaction, request, dependencies, pts, is_too_old): PreAccepted,
         unsaid: &mut Out,
     ) -> Result<(), Unreadable> {
         let txn = transaction.id;
@@ -294,7 +298,7 @@ impl Perseus {
         self.install_again(at, &transaction);
         let known = dependencies.iter().filter_map(|dependency| self.graph.find(dependency.txn));
         let deps = known.filter(|dependency| *dependency != at).collect();
-        self.take_place(Time::ZERO, at, transaction, deps, pts);
+        self.take_place(Time::ZERO, at, transaction, deps, (pts, is_too_old));
         if let Some(request) = request {
             self.remote(at).request = Some(request);
             self.claim(request, at);
