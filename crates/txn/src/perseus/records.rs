@@ -22,8 +22,7 @@
 //! 4. no rank above a stable ceiling is closed; a node that comes back has closed everything up to its ceiling;
 //! 5. whatever a former life has executed executes once more, at the same place and with the same reads, before anybody
 //!    gets a copy of a log ([`EngineEffect::Restored`]). A decision may have to be asked for again, so that takes a while:
-//!    until then logs lack what answers, tokens and cuts of former lives stand for, and the node is *behind*. Nothing else
-//!    waits for that: transactions and readers that close a rank wait for those that they meet;
+//!    until then logs lack what answers and cuts of former lives stand for, and the node is *behind*. Nothing else waits;
 //! 6. what a transaction finds when it executes does not depend on when that is: versions of rows that it has to look at,
 //!    because it has read before it was submitted, are kept from its PreAccept until it has executed. If they were collected
 //!    before that, its record says so;
@@ -36,8 +35,7 @@
 //! Repeating works the engine with its effects thrown away: a record puts a transaction where it was, and what can execute
 //! then does. What is lost with the process is what a lost gateway loses: transactions that it coordinated are recovered by
 //! their participants, clients were disconnected and may repeat their requests by name. What a node had learned and not
-//! recorded it asks the others for when it starts. Positions of logs begin behind those of all former lives, which sessions may
-//! name.
+//! recorded it asks the others for when it starts. Positions of logs begin behind those of all former lives.
 
 use super::message::{Ballot, Deadline, Decision, Dependency, Message};
 use super::options::{Mutant, Timestamps};
@@ -456,8 +454,7 @@ impl Perseus {
         }
     }
 
-    /// Once logs have all that former lives may have told of, whoever follows them gets a copy; with it he has what has
-    /// executed.
+    /// Once logs have all that former lives may have told of, whoever follows them gets a copy.
     pub(super) fn look_at_logs(&mut self, out: &mut Out) {
         if !self.recorder.catches_up() {
             return;
