@@ -177,6 +177,17 @@ impl Perseus {
         }
         self.partitions.forget(&self.graph);
         self.forget_results();
-        out.push(EngineEffect::Collected { below: rank });
+        self.collect_versions(out);
+    }
+
+    /// Old versions of rows go, but for those that a transaction has to look at which has read before it took its place
+    /// here: what it finds is the same whenever it executes, in whichever life of this node.
+    fn collect_versions(&mut self, out: &mut Out) {
+        let watermark = self.collection.watermark();
+        let needed = self.schedule.first_read().map_or(watermark, Rank::previous);
+        let below = watermark.min(needed);
+        if self.collection.release(below) {
+            out.push(EngineEffect::Collected { below });
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::message::{Deadline, Message, Share};
 use super::options::Timestamps;
+use super::participant::read_at;
 use super::state::Perseus;
 use super::work::{Out, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
@@ -14,7 +15,7 @@ use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
 use base::order::{StreamItem, Vertex};
 use base::txn::{Gathered, Transaction};
-use base::{NodeId, PartitionId, Place, Rank, SqlError, Time, TxnId};
+use base::{NodeId, PartitionId, Place, Rank, SqlError, SqlState, Time, TxnId};
 use std::collections::BTreeMap;
 
 impl Perseus {
@@ -74,9 +75,15 @@ impl Perseus {
         transaction: &Transaction,
         executor: &mut dyn Executor,
     ) -> impl Iterator<Item = (PartitionId, Gathered)> + use<> {
+        let vertex = self.graph.find(transaction.id).map(|at| self.graph.live(at));
+        let is_too_old = vertex.is_some_and(|vertex| vertex.extra.too_old);
         let local = transaction.participants().filter(|p| self.local_index(*p).is_some());
-        let gathered: smallvec::SmallVec<[_; 1]> =
-            local.map(|p| (p, executor.gather(p, transaction))).collect();
+        let gathered: smallvec::SmallVec<[_; 1]> = local
+            .map(|p| match is_too_old {
+                true => (p, Gathered::Abort(too_old())),
+                false => (p, executor.gather(p, transaction)),
+            })
+            .collect();
         gathered.into_iter()
     }
 
@@ -136,6 +143,10 @@ impl Perseus {
         vertex.state = State::Executed;
         let (txn, received_at) = (vertex.id, vertex.extra.received_at);
         self.recorder.executed(at);
+        let vertex = self.graph.live(at);
+        if let Some(rank) = vertex.transaction.as_ref().and_then(read_at) {
+            self.schedule.needs_no_more(rank, at);
+        }
         // A lower bound of the cts is not always raised to it; see Rule 2.
         let key = if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
         self.schedule.remove(key, at);
@@ -245,4 +256,15 @@ impl Perseus {
             out.push(EngineEffect::Stream { partition, item: StreamItem::Vertex(vertex) });
         }
     }
+}
+
+/// What was read for a transaction is too old to be judged.
+fn too_old() -> SqlError {
+    let error = SqlError::new(
+        SqlState::SERIALIZATION_FAILURE,
+        "could not serialize access: the transaction's snapshot is too old",
+    );
+    let error =
+        error.detail("Versions that came after what it has read were collected before it took its place.");
+    error.hint("Retry the transaction.")
 }

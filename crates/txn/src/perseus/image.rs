@@ -6,6 +6,7 @@
 //! others, and who holds what.
 
 use super::message::{Ballot, Decision, Dependency, Message, Share};
+use super::participant::read_at;
 use super::partitions::PartitionImage;
 use super::recorder::{Ceiling, Ended};
 use super::records::answer_of;
@@ -49,6 +50,7 @@ struct Vertex {
     deps: Vec<TxnId>,
     turn: TurnImage,
     pts: Rank,
+    too_old: bool,
     noop: bool,
     after: Rank,
     collected: CollectedAncestors,
@@ -89,6 +91,7 @@ impl Perseus {
             deps: vertex.deps.iter().filter_map(|at| id_of(*at)).collect(),
             turn: TurnImage::of(&vertex.turn, &id_of),
             pts: vertex.extra.pts,
+            too_old: vertex.extra.too_old,
             noop: vertex.extra.noop,
             after: vertex.extra.after,
             collected: vertex.extra.collected,
@@ -160,12 +163,16 @@ impl Perseus {
         (vertex.bound, vertex.rank) = (image.bound, image.rank);
         vertex.deps = image.deps.into_iter().map(at_of).collect();
         vertex.turn = image.turn.restored(at_of);
-        let Extra { pts, noop, after, collected, remote: known, .. } = &mut vertex.extra;
-        (*pts, *noop, *after, *collected, *known) =
-            (image.pts, image.noop, image.after, image.collected, remote);
+        let Extra { pts, too_old, noop, after, collected, remote: known, .. } = &mut vertex.extra;
+        (*pts, *too_old, *noop, *after, *collected, *known) =
+            (image.pts, image.too_old, image.noop, image.after, image.collected, remote);
+        let read_at = vertex.transaction.as_ref().and_then(read_at);
         if is_local && image.state < State::Executed {
             let key = if self.cluster.options.lower_bounds { image.bound } else { image.pts };
             self.schedule.wait(key, at);
+            if let Some(rank) = read_at {
+                self.schedule.has_read(rank, at);
+            }
         }
         match image.state {
             State::Final if !is_local => self.collection.learn(at),

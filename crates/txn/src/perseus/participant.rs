@@ -109,12 +109,23 @@ impl Perseus {
             deps.push(dependency);
         }
         self.partitions.met = met;
-        self.take_place(now, at, transaction, deps, pts);
+        let is_too_old = read_at(&transaction).is_some_and(|rank| rank < self.collection.released());
+        self.take_place(now, at, transaction, deps, (pts, is_too_old));
         at
     }
 
     /// A transaction is pre-accepted with these dependencies, and ranked no lower than its pts.
-    pub(super) fn take_place(&mut self, now: Time, at: Ref, transaction: Transaction, deps: Refs, pts: Rank) {
+    pub(super) fn take_place(
+        &mut self,
+        now: Time,
+        at: Ref,
+        transaction: Transaction,
+        deps: Refs,
+        (pts, is_too_old): (Rank, bool),
+    ) {
+        if let Some(rank) = read_at(&transaction) {
+            self.schedule.has_read(rank, at);
+        }
         let vertex = self.graph.live_mut(at);
         assert_eq!(vertex.state, State::Named, "{} is pre-accepted once", vertex.id);
         vertex.state = State::PreAccepted;
@@ -123,6 +134,7 @@ impl Perseus {
         vertex.extra.received_at = now;
         vertex.extra.pts = pts;
         vertex.extra.after = transaction.after;
+        vertex.extra.too_old = is_too_old;
         vertex.transaction = Some(transaction);
     }
 
@@ -417,4 +429,9 @@ impl Perseus {
     pub(super) fn remote(&mut self, at: Ref) -> &mut Remote {
         self.graph.live_mut(at).extra.remote.get_or_insert_default()
     }
+}
+
+/// The least rank at which a transaction has read before it was submitted.
+pub(super) fn read_at(transaction: &Transaction) -> Option<Rank> {
+    transaction.program.validated()?.reads.iter().map(|read| read.at).min()
 }

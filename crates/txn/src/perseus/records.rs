@@ -2,7 +2,7 @@
 //!
 //! | kind | record | emitted |
 //! |---|---|---|
-//! | 1 | a transaction that takes part here, whom it depends on here, its pts | before PreAccept is answered |
+//! | 1 | a transaction that takes part here, whom it depends on here, its pts, whether it comes too late to be judged | before PreAccept is answered |
 //! | 2 | a ballot that is promised, and the place that is kept for a transaction that is not known | before Recover is answered |
 //! | 3 | a decision that a recovery proposes, and its ballot | before Accept is answered |
 //! | 4 | transactions that have their places, with decisions and ranks, and what others have read for them ([`Ended`]) | before this node says that it has executed so far (`Progress`) |
@@ -22,9 +22,11 @@
 //! 4. no rank above a stable ceiling is closed; a node that comes back has closed everything up to its ceiling;
 //! 5. whatever a former life has executed executes once more, at the same place and with the same reads, before anybody
 //!    gets a copy of a log ([`EngineEffect::Restored`]). A decision may have to be asked for again, so that takes a while:
-//!    until then logs lack what answers, tokens and cuts of former lives stand for, and the node is *behind*. Nothing else
-//!    waits for that: transactions and readers that close a rank wait for those that they meet;
-//! 6. what precedes a transaction here precedes it when records are repeated: whom it conflicts with is named in its
+//!    until then logs lack what answers and cuts of former lives stand for, and the node is *behind*. Nothing else waits;
+//! 6. what a transaction finds when it executes does not depend on when that is: versions of rows that it has to look at,
+//!    because it has read before it was submitted, are kept from its PreAccept until it has executed. If they were collected
+//!    before that, its record says so;
+//! 7. what precedes a transaction here precedes it when records are repeated: whom it conflicts with is named in its
 //!    record, also if that was done. What was collected by then need not be named, because its end is in a record before.
 //!
 //! A transaction that takes part at one node alone is decided with the record of its PreAccept. All that follows from it
@@ -33,8 +35,7 @@
 //! Repeating works the engine with its effects thrown away: a record puts a transaction where it was, and what can execute
 //! then does. What is lost with the process is what a lost gateway loses: transactions that it coordinated are recovered by
 //! their participants, clients were disconnected and may repeat their requests by name. What a node had learned and not
-//! recorded it asks the others for when it starts. Positions of logs begin behind those of all former lives, which sessions may
-//! name.
+//! recorded it asks the others for when it starts. Positions of logs begin behind those of all former lives.
 
 use super::message::{Ballot, Deadline, Decision, Dependency, Message};
 use super::options::{Mutant, Timestamps};
@@ -63,7 +64,7 @@ const CEILING: u8 = 5;
 const ENDS_MAX: usize = 1_024;
 
 /// Kind 1, as it is read.
-type PreAccepted = (Transaction, Option<ClientRequest>, Vec<Dependency>, Rank);
+type PreAccepted = (Transaction, Option<ClientRequest>, Vec<Dependency>, Rank, bool);
 
 /// Kind 2.
 #[derive(Serialize, Deserialize)]
@@ -143,7 +144,8 @@ impl Perseus {
         let vertex = self.graph.live(at);
         let request = vertex.extra.remote.as_ref().and_then(|remote| remote.request);
         let transaction = vertex.transaction.as_ref().expect("it takes part here");
-        let payload = codec::encode(&(transaction, request, self.names(&vertex.deps), vertex.bound));
+        let (pts, is_too_old) = (vertex.bound, vertex.extra.too_old);
+        let payload = codec::encode(&(transaction, request, self.names(&vertex.deps), pts, is_too_old));
         self.emit_record_of(at, PRE_ACCEPTED, payload, out);
     }
     /// A ballot is promised, or a late PreAccept under it barred.
@@ -273,7 +275,7 @@ impl Perseus {
 
     fn repeat_pre_accepted(
         &mut self,
-        (transaction, request, dependencies, pts): PreAccepted,
+        (transaction, request, dependencies, pts, is_too_old): PreAccepted,
         unsaid: &mut Out,
     ) -> Result<(), Unreadable> {
         let txn = transaction.id;
@@ -294,7 +296,7 @@ impl Perseus {
         self.install_again(at, &transaction);
         let known = dependencies.iter().filter_map(|dependency| self.graph.find(dependency.txn));
         let deps = known.filter(|dependency| *dependency != at).collect();
-        self.take_place(Time::ZERO, at, transaction, deps, pts);
+        self.take_place(Time::ZERO, at, transaction, deps, (pts, is_too_old));
         if let Some(request) = request {
             self.remote(at).request = Some(request);
             self.claim(request, at);
@@ -452,8 +454,7 @@ impl Perseus {
         }
     }
 
-    /// Once logs have all that former lives may have told of, whoever follows them gets a copy; with it he has what has
-    /// executed.
+    /// Once logs have all that former lives may have told of, whoever follows them gets a copy.
     pub(super) fn look_at_logs(&mut self, out: &mut Out) {
         if !self.recorder.catches_up() {
             return;

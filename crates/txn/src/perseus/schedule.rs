@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 pub(super) struct Schedule {
     /// Pre-accepted and not executed here, by the lower bound of their cts.
     pending: BTreeSet<(Rank, u32)>,
+    /// What was read at a rank before it is executed, by these that have not executed.
+    read_at: BTreeSet<(Rank, u32)>,
     /// What has its place and has not executed.
     pub turns: Turns,
 }
@@ -30,6 +32,17 @@ impl Schedule {
         if !self.pending.is_empty() {
             self.pending.remove(&(bound, at.slot));
         }
+    }
+    /// It has read at this rank; versions from there on are needed until it has executed.
+    pub fn has_read(&mut self, rank: Rank, at: Ref) {
+        self.read_at.insert((rank, at.slot));
+    }
+    pub fn needs_no_more(&mut self, rank: Rank, at: Ref) {
+        self.read_at.remove(&(rank, at.slot));
+    }
+    /// The least rank that somebody has read at.
+    pub fn first_read(&self) -> Option<Rank> {
+        self.read_at.first().map(|(rank, _)| *rank)
     }
     pub fn contains(&self, bound: Rank, at: Ref) -> bool {
         self.pending.contains(&(bound, at.slot))

@@ -29,6 +29,8 @@ pub(super) struct Extra {
     pub streamed: u64,
     /// It had executed when this life began: whoever follows a stream has it with the copy.
     pub is_copied: bool,
+    /// When its place was taken, versions of rows that it has to look at were collected: it aborts.
+    pub too_old: bool,
     /// The last record about it, in this life.
     pub recorded: u64,
     /// Present for transactions that take part at several nodes.

@@ -23,6 +23,8 @@ const FLOORS_MAX: usize = 64;
 pub(in crate::perseus) struct Collection {
     /// Everything at or below is executed everywhere and read by nobody.
     watermark: Rank,
+    /// Versions of rows below are collected here.
+    released: Rank,
     /// How far this node has said that it is.
     reported: Rank,
     /// Ids of collected transactions.
@@ -144,6 +146,7 @@ impl Collection {
         }
         Collection {
             watermark: Rank::ZERO,
+            released: Rank::ZERO,
             reported: Rank::ZERO,
             seen: Seen::default(),
             learned: Vec::new(),
@@ -179,6 +182,16 @@ impl Collection {
         let is_released = watermark <= self.reported || may_be_given_up;
         assert!(is_released, "nothing is collected that this node has not released: {watermark}");
         self.watermark = watermark;
+    }
+    /// Versions of rows below this are collected here.
+    pub fn released(&self) -> Rank {
+        self.released
+    }
+    /// Whether versions up to this may go, which are kept; then they do.
+    pub fn release(&mut self, below: Rank) -> bool {
+        let is_more = self.released < below;
+        self.released = below.max(self.released);
+        is_more
     }
     /// The next vertex that has executed here and lies at or below the watermark; it goes.
     pub fn pop_collected(&mut self) -> Option<Ref> {
