@@ -133,6 +133,7 @@ impl Columns {
     pub fn begin_filling(&mut self, now: Time, partition: PartitionId, head: &[Feed]) {
         self.filling.remove(&partition);
         head.iter().for_each(|feed| _ = self.take(now, partition, feed));
+        self.graph.settle();
         self.filling.insert(partition, VecDeque::new());
     }
     /// The copy is complete up to `low`; what was streamed since follows.
@@ -183,6 +184,7 @@ impl Columns {
                 }
                 self.arriving.remove(&partition);
                 self.low.insert(partition, *low);
+                self.graph.settle();
             }
         }
         true

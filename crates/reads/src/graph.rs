@@ -104,6 +104,14 @@ impl DependencyGraph {
         self.lowered = stack;
     }
 
+    /// A copy has come whole. Its vertices came in any order, and some of their descendants were here before: nobody is
+    /// ranked above these either.
+    pub fn settle(&mut self) {
+        let ranked = self.vertices.iter().filter(|state| state.at_most < Rank::MAX);
+        let ranked: Vec<_> = ranked.map(|state| (state.dependencies.clone(), state.at_most)).collect();
+        ranked.into_iter().for_each(|(dependencies, at_most)| self.lower(&dependencies, at_most));
+    }
+
     /// A transaction stands in a partition's log.
     pub fn logged(
         &mut self,

@@ -160,6 +160,22 @@ fn a_vertex_that_comes_again_after_its_collection_asks_for_nothing_for_long() {
 }
 
 /// A session writes T1 at A and then T2 at B. Nobody conflicts; still, T2 is not seen without T1.
+/// The copy of a log brings vertices by their ids: here a child before its parent, which is collected where it was logged.
+#[test]
+fn a_copy_brings_ancestors_of_what_is_known_already_and_they_ask_for_nothing() {
+    let mut graph = graph(&[(B, vertex(2, &[B], &[9])), (B, record(2, B, 1))]);
+    let copy = [vertex(2, &[B], &[9]), vertex(9, &[A, B], &[])];
+    copy.iter().for_each(|item| graph.receive(Time(2), p(A), item));
+    let lacks = |graph: &DependencyGraph| {
+        let partitions = partitions(&[A, B]);
+        let known = Known { partitions: &partitions, base: Rank(5), low: &|_| Rank(30), sessions: true };
+        !graph.lacking([t(2)], &known).is_empty()
+    };
+    assert!(lacks(&graph), "nothing tells yet that it is ranked below its child");
+    graph.settle();
+    assert!(!lacks(&graph));
+}
+
 #[test]
 fn what_a_writers_session_had_seen_is_part_of_the_closure() {
     let mut graph = graph(&[
