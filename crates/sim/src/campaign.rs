@@ -315,7 +315,7 @@ mod tests {
             Plan::named(plan).unwrap_or_else(|e| panic!("{e}"));
         }
         let engines: BTreeSet<&str> = runs.iter().map(Run::engine).collect();
-        assert_eq!(engines.len(), 17);
+        assert_eq!(engines.len(), 18);
         let mut campaign = Campaign::default();
         (0..4).for_each(|_| campaign.step().unwrap());
         let mut again = Campaign::from_json(&campaign.to_json()).unwrap();
