@@ -96,7 +96,7 @@ pub fn lower(thread: ThreadId, niceness: i32) {
 
 /// How long a thread of a server runs before another one that wants the core has its turn. A statement passes through
 /// several threads; beside others that compute, each of them waits for about as many slices as there are threads that
-/// want the core. Linux gives 3 ms of its own accord.
+/// want the core. Linux' own slices depend on the number of cores: 1.4 ms with two.
 pub const SLICE: Duration = Duration::from_micros(500);
 
 /// Gives the calling thread, and those that it will start, slices of this length on a core: who wakes up for a moment has

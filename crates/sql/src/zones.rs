@@ -30,7 +30,7 @@ pub fn within<T>(zone: Zone, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The work in this thread's zone, on whatever thread does it.
+/// Work that computes in the calling thread's time zone, whichever thread runs it.
 pub(crate) fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let zone = current();
     move || within(zone, work)

@@ -2,7 +2,8 @@
 //! follows its logs begin with a copy. The same copies are made, later, by a node that has come back with its records, and
 //! goes on, while its logs lack what those of its former lives had.
 //!
-//! KEEPS: until a node is whole clients are refused with the reason, and readers that ask are not answered: they ask again.
+//! KEEPS: until a node has all of its rows again, it refuses clients with the reason and leaves readers that ask unanswered;
+//! they ask again.
 //! Nothing is streamed or copied while logs lack something, so who reads what follows them waits: a copy holds all that a
 //! position or an answer of a former life may name.
 

@@ -76,7 +76,7 @@ impl<P: Process, C: Client<P> + ?Sized> EventLoop<P, C> {
         self.counters.crashes += 1;
         host.life += 1;
         host.inbox.clear();
-        // Whatever it was busy with, or waited for: what arrives now is lost, and finds no later life.
+        // A lost machine is busy with nothing. Else messages of now would wait and reach the node that is started here later.
         host.busy_until = now;
         host.disk.crash(&mut self.disk_rng);
         host.disk.free_at = now;

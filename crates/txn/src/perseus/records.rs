@@ -20,7 +20,7 @@
 //!    nothing of the transaction is collected anywhere, and the others still have its decision, its ancestors and what
 //!    they have read for it;
 //! 4. no rank above a stable ceiling is closed; a node that comes back has closed everything up to its ceiling;
-//! 5. whatever a former life has executed executes once more, at the same place and with the same reads, before anybody
+//! 5. a node executes again what its former lives had executed, at the same place and with the same reads, before anybody
 //!    gets a copy of a log ([`EngineEffect::Restored`]). A decision may have to be asked for again, so that takes a while:
 //!    until then logs lack what answers and cuts of former lives stand for, and the node is *behind*. Nothing else waits;
 //! 6. what a transaction finds when it executes does not depend on when that is: versions of rows that it has to look at,
@@ -454,7 +454,7 @@ impl Perseus {
         }
     }
 
-    /// Once logs have all that former lives may have told of, whoever follows them gets a copy.
+    /// Once this node has executed again what its former lives had, the subscribers of its logs get copies.
     pub(super) fn look_at_logs(&mut self, out: &mut Out) {
         if !self.recorder.catches_up() {
             return;

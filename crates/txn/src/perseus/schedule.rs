@@ -40,7 +40,7 @@ impl Schedule {
     pub fn needs_no_more(&mut self, rank: Rank, at: Ref) {
         self.read_at.remove(&(rank, at.slot));
     }
-    /// The least rank that somebody has read at.
+    /// The least rank at which a transaction that has not executed here has read.
     pub fn first_read(&self) -> Option<Rank> {
         self.read_at.first().map(|(rank, _)| *rank)
     }
