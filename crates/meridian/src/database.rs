@@ -12,7 +12,6 @@ use base::topology::Topology;
 use base::wan::Wan;
 use base::{NodeId, RegionId};
 use node::clocks::ClockOptions;
-use node::durable::Durable;
 use node::{Node, Options};
 use runtime::{DataDir, Host, LocalCluster};
 use server::auth::Authenticator;
@@ -230,26 +229,22 @@ pub struct DataArgs {
     #[arg(long, env = "MERIDIAN_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Write a checkpoint after so much of the log, in MiB: with it what was logged before is not needed. Smaller ones
-    /// make restarts shorter and cost more writes (not with engine perseus)
+    /// make restarts shorter and cost more writes
     #[arg(long, env = "MERIDIAN_CHECKPOINT_MIB", value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
     pub checkpoint_mib: u64,
-    /// Open a directory that another build of meridian wrote with engine perseus. Its log is replayed by this one,
-    /// which may give other results than were answered. Other engines need no flag: their logs do not depend on a build
-    #[arg(long, env = "MERIDIAN_ANY_BUILD")]
-    pub any_build: bool,
 }
 
 /// The nodes of this process.
-enum Nodes {
-    /// In memory only (then a node that is lost can be made anew), or in a directory, which is locked as long as they run.
-    Plain { cluster: LocalCluster<DatabaseNode>, make: Option<Make>, _directory: Option<DataDir> },
-    /// Nodes whose inputs are logged.
-    Kept { cluster: LocalCluster<Durable<DatabaseNode>>, _directory: DataDir },
+struct Nodes {
+    cluster: LocalCluster<DatabaseNode>,
+    /// Makes a node that was lost anew; `None`: what is kept in the directory is not lost.
+    make: Option<Make>,
+    /// Locked as long as they run; `None`: in memory only.
+    _directory: Option<DataDir>,
 }
 
-/// How often nodes of a database that nobody uses look around; the same where all that happens is written to a log.
+/// How often nodes of a database that nobody uses look around.
 pub const IDLE_NS: u64 = 20 * MS;
-pub const QUIET_IDLE_NS: u64 = 250 * MS;
 
 /// A running database; dropping it stops every node.
 pub struct Database {
@@ -318,9 +313,7 @@ impl Database {
         let procedures = Arc::new(workload::procedures());
         // Ports first: nothing is started if one is taken.
         let listeners = listen(args, &topology).await?;
-        let logs_inputs = data.data.is_some() && !engine.clone().recorded().keeps_records();
-        let engine = if data.data.is_some() { engine.recorded() } else { engine };
-        let engine = engine.resting(if logs_inputs { QUIET_IDLE_NS } else { IDLE_NS });
+        let engine = if data.data.is_some() { engine.recorded() } else { engine }.resting(IDLE_NS);
         let nodes_of = (topology.clone(), procedures.clone());
         let is_recorded = engine.keeps_records();
         let node = move |id, life, options: Options| {
@@ -346,22 +339,16 @@ impl Database {
                 let anew = make.clone();
                 let serving = |region| ReplicaSet::of(&cluster, region, anew.clone());
                 let front_ends = front.open(&cluster, incarnation, listeners, &serving)?;
-                (Nodes::Plain { cluster, make: Some(make), _directory: None }, front_ends)
+                (Nodes { cluster, make: Some(make), _directory: None }, front_ends)
             }
-            Some(path) if is_recorded => {
+            Some(path) => {
                 let node = move |id, life, options| node(id, life, Options { clocks, ..options });
                 let (cluster, directory) = directory::with_records(path, args, data, &topology, &node)?;
                 let options = Options { incarnation: directory.incarnation(), ..Options::default() };
                 let anew: Make = Arc::new(move |id, life| node(id, life, options.clone()));
                 let serving = |region| ReplicaSet::of(&cluster, region, anew.clone());
                 let front_ends = front.open(&cluster, directory.incarnation(), listeners, &serving)?;
-                (Nodes::Plain { cluster, make: None, _directory: Some(directory) }, front_ends)
-            }
-            Some(path) => {
-                let node = |id, life, options| node(id, life, Options { clocks, ..options });
-                let (cluster, directory) = directory::with_inputs(path, args, data, &topology, node).await?;
-                let front_ends = front.open(&cluster, directory.incarnation(), listeners, &|_| None)?;
-                (Nodes::Kept { cluster, _directory: directory }, front_ends)
+                (Nodes { cluster, make: None, _directory: Some(directory) }, front_ends)
             }
         };
         let limits = OldVersions {
@@ -392,10 +379,7 @@ impl Database {
 
     /// Takes a region's power: its nodes stand still, connections break, nobody listens.
     pub async fn kill(&mut self, region: RegionId) {
-        match &self.nodes {
-            Nodes::Plain { cluster, .. } => cluster.kill(region),
-            Nodes::Kept { cluster, .. } => cluster.kill(region),
-        }
+        self.nodes.cluster.kill(region);
         for end in self.front_ends.iter_mut().filter(|end| end.region == region) {
             end.serving.shutdown().await;
         }
@@ -408,7 +392,7 @@ impl Database {
     }
     /// Whether a region can lose its memory and come back ([`Database::lose`]). Errors: it cannot, and why.
     pub fn check_lose(&self, region: RegionId) -> anyhow::Result<()> {
-        let Nodes::Plain { cluster, make: Some(_), .. } = &self.nodes else {
+        let Nodes { cluster, make: Some(_), .. } = &self.nodes else {
             bail!("what is kept in a directory is not lost here");
         };
         let topology = cluster.topology();
@@ -427,15 +411,14 @@ impl Database {
     pub async fn heal(&mut self, region: RegionId) -> anyhow::Result<bool> {
         let is_forgetful = self.forgetful.remove(&region);
         match &self.nodes {
-            Nodes::Plain { cluster, make: Some(make), .. } if is_forgetful => {
+            Nodes { cluster, make: Some(make), .. } if is_forgetful => {
                 self.lives += 1;
                 let life = self.lives;
                 cluster.begin_again(region, |id| make(id, life));
                 self.returning.insert(region);
                 return Ok(false);
             }
-            Nodes::Plain { cluster, .. } => cluster.heal(region),
-            Nodes::Kept { cluster, .. } => cluster.heal(region),
+            Nodes { cluster, .. } => cluster.heal(region),
         }
         self.listen(region).await?;
         Ok(true)
@@ -445,7 +428,7 @@ impl Database {
     /// many bytes the copy had. Errors: as of [`Database::heal`].
     pub async fn returned(&mut self) -> anyhow::Result<Vec<(RegionId, Duration, u64)>> {
         let mut returned = Vec::new();
-        let Nodes::Plain { cluster, .. } = &self.nodes else { return Ok(returned) };
+        let cluster = &self.nodes.cluster;
         for &region in &self.returning {
             let mut hosts = cluster.hosts_of(region).filter(|host| !cluster.topology().is_replica(host.id()));
             let is_whole = hosts.all(|host| host.inspect(|node| node.engine().absent().is_none()));
@@ -474,34 +457,22 @@ impl Database {
 
     /// Leads the clocks of a region's nodes astray by so many ns, ahead or behind; 0 leads them back.
     pub fn skew(&self, region: RegionId, offset_ns: i64) {
-        match &self.nodes {
-            Nodes::Plain { cluster, .. } => cluster.skew(region, offset_ns),
-            Nodes::Kept { cluster, .. } => cluster.skew(region, offset_ns),
-        }
+        self.nodes.cluster.skew(region, offset_ns);
     }
 
     pub fn topology(&self) -> &Arc<Topology> {
-        match &self.nodes {
-            Nodes::Plain { cluster, .. } => cluster.topology(),
-            Nodes::Kept { cluster, .. } => cluster.topology(),
-        }
+        self.nodes.cluster.topology()
     }
 
     /// Logs messages that nodes have refused since this was asked last.
     pub fn log_refusals(&self) {
         let mut known = self.refusals.lock().expect("nobody fails while holding it");
-        match &self.nodes {
-            Nodes::Plain { cluster, .. } => log_refusals(cluster.hosts(), &mut known),
-            Nodes::Kept { cluster, .. } => log_refusals(cluster.hosts(), &mut known),
-        }
+        log_refusals(self.nodes.cluster.hosts(), &mut known);
     }
 
     /// The first node that has stopped, if any.
     pub fn stopped(&self) -> Option<NodeId> {
-        match &self.nodes {
-            Nodes::Plain { cluster, .. } => first_stopped(cluster),
-            Nodes::Kept { cluster, .. } => first_stopped(cluster),
-        }
+        first_stopped(&self.nodes.cluster)
     }
 }
 

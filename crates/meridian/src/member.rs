@@ -13,7 +13,6 @@ use base::txn::procedure::Procedures;
 use base::{NodeId, Rank, Time};
 use node::Node;
 use node::ReadPolicy;
-use node::durable::Durable;
 use node::request::{ReadRows, RegionHealth, Reply, Request, Rows};
 use runtime::Host;
 use session::{Cluster, NotAtReplica, ReplicaCommand, ReplicaHealth};
@@ -31,11 +30,6 @@ pub trait Served: Process<Request = Request, Reply = Reply> + Send + 'static {
 impl Served for DatabaseNode {
     fn node(&self) -> &DatabaseNode {
         self
-    }
-}
-impl Served for Durable<DatabaseNode> {
-    fn node(&self) -> &DatabaseNode {
-        self.inner()
     }
 }
 

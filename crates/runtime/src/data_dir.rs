@@ -2,16 +2,17 @@
 //!
 //! A directory is one life of its logs, named by when it was made ([`DataDir::incarnation`]). Inside: `lock` (locked by
 //! the process that uses it), `made-with` (settings, one `name value` a line, which must be the same for ever), and one
-//! directory per node ([`NodeLog`], [`RecordLog`]). KEEPS: one process at a time; a directory that holds
+//! directory per node ([`RecordLog`]). KEEPS: one process at a time; a directory that holds
 //! anything else is left alone; once every node has begun, a node whose directory is gone is refused.
 
-use crate::files::{make_directory, sync_directory};
-use crate::node_log::{DiskError, NodeLog, io};
+use crate::disk_error::{DiskError, io};
+use crate::files::{Files, make_directory, sync_directory};
 use crate::record_log::{RecordLog, Recovered};
 use crate::room::{RESERVE_BYTES, Room};
 use base::NodeId;
 use base::cut::Incarnation;
 use base::process::Recorded;
+use durability::Disk;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -177,7 +178,7 @@ impl DataDir {
         };
         let (mut missing, mut written) = (None, None);
         for path in nodes.map(|node| self.log_path(node)) {
-            match NodeLog::look(&path).map_err(refused(&path))? {
+            match look(&path).map_err(refused(&path))? {
                 None => missing = missing.or(Some(path)),
                 Some(true) => written = Some(path),
                 Some(false) => {}
@@ -207,22 +208,20 @@ impl DataDir {
         let (path, room) = (self.log_path(node), self.room.clone());
         RecordLog::open(&path, room, node, self.incarnation, checkpoint_bytes, make)
     }
-
-    /// The log of one node, and what it holds.
-    pub fn log(&self, node: NodeId) -> Result<(NodeLog, Vec<Vec<u8>>), DiskError> {
-        self.check_complete(std::iter::once(node))?;
-        let path = self.log_path(node);
-        let former = path.with_extension("log");
-        if former.exists() {
-            let why = "is a log of an earlier layout; only the program that wrote it can read it".to_string();
-            return Err(DiskError::Foreign { path: former, why });
-        }
-        NodeLog::open(&path, node, self.incarnation)
-    }
 }
 
 /// What to do about what is missing.
 const RESTORE: &str = "restore the whole directory from a copy, or the database from a backup";
+
+/// Whether a directory holds a node's log, and whether anything was ever written to it.
+fn look(directory: &Path) -> Result<Option<bool>, durability::Failed> {
+    if !directory.is_dir() {
+        return Ok(None);
+    }
+    let mut files = Files::open(directory)?;
+    let is_made = files.length(durability::paths::IDENTITY)?.is_some();
+    Ok(if is_made { Some(!files.list(durability::paths::LOG)?.is_empty()) } else { None })
+}
 
 fn temporary() -> String {
     format!("{MADE_WITH}.new")
@@ -299,20 +298,17 @@ pub(crate) mod tests {
         let directory = DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap();
         let nodes = || [NodeId(0), NodeId(1)].into_iter();
         directory.check_complete(nodes()).unwrap();
-        let (log, _) = directory.log(NodeId(0)).unwrap();
+        let made = |node: &str| {
+            std::fs::create_dir_all(scratch.0.join(node).join(durability::paths::LOG)).unwrap();
+            std::fs::write(scratch.0.join(node).join(durability::paths::IDENTITY), "").unwrap();
+        };
+        made("node-0");
         directory.check_complete(nodes()).expect("nothing was written yet");
-        let (sender, records) = std::sync::mpsc::channel();
-        sender.send((base::process::PersistToken(1), b"record".to_vec())).unwrap();
-        drop(sender);
-        log.serve(records, |_| ()).unwrap();
+        std::fs::write(scratch.0.join("node-0").join(durability::paths::LOG).join("1.seg"), "").unwrap();
         let error = directory.check_complete(nodes()).unwrap_err().to_string();
         assert!(error.contains("node-1: is not there"), "{error}");
-        directory.log(NodeId(1)).unwrap();
+        made("node-1");
         directory.check_complete(nodes()).unwrap();
-        // Of the layout before this one.
-        std::fs::write(scratch.0.join("node-1.log"), "").unwrap();
-        let error = directory.log(NodeId(1)).unwrap_err().to_string();
-        assert!(error.contains("node-1.log: is a log of an earlier layout"), "{error}");
     }
 
     #[test]

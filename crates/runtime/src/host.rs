@@ -24,11 +24,9 @@ mod inbox;
 mod links;
 mod recording;
 mod vanishing;
-mod writing;
 
 use crate::clock::Clock;
-use crate::node_log::NodeLog;
-use base::process::{Computation, Effect, Effects, Event, PersistToken, Process, Published};
+use base::process::{Computation, Effect, Effects, Event, Process, Published};
 use base::{NodeId, RequestId, Time};
 use inbox::{Due, Inbox};
 pub use links::Links;
@@ -77,7 +75,6 @@ pub struct Host<P: Process> {
     next_request: AtomicU64,
     /// Where long computations go; `None` before the start and after the end.
     workbench: Mutex<Option<mpsc::Sender<(u32, Computation<P>)>>>,
-    disk: Mutex<Disk>,
     /// The threads that write records.
     writers: Mutex<Writers<P>>,
     shown: Shown<P>,
@@ -92,18 +89,6 @@ struct Shown<P: Process> {
 
 /// Looks at a node between two steps; must be quick.
 type Watcher<P> = Box<dyn Fn(&P) + Send + Sync>;
-
-/// Where records go.
-enum Disk {
-    /// Nothing is kept.
-    None,
-    /// Before the start.
-    Waiting(NodeLog),
-    /// A thread writes what it is sent.
-    Served(mpsc::Sender<(PersistToken, Vec<u8>)>),
-    /// After the end.
-    Closed,
-}
 
 struct Running<P: Process> {
     process: P,
@@ -122,17 +107,8 @@ struct Left<P: Process> {
 }
 
 impl<P: Process + Send + 'static> Host<P> {
-    /// A host without a disk.
+    /// A host whose node keeps nothing on a disk; see [`Host::with_records`].
     pub fn new(id: NodeId, process: P, clock: Clock) -> Arc<Host<P>> {
-        Host::on(Disk::None, id, process, clock)
-    }
-
-    /// A host whose node persists into this log.
-    pub fn with_log(id: NodeId, process: P, clock: Clock, log: NodeLog) -> Arc<Host<P>> {
-        Host::on(Disk::Waiting(log), id, process, clock)
-    }
-
-    fn on(disk: Disk, id: NodeId, process: P, clock: Clock) -> Arc<Host<P>> {
         let published = process.published();
         Arc::new(Host {
             id,
@@ -153,7 +129,6 @@ impl<P: Process + Send + 'static> Host<P> {
             halted: AtomicBool::new(false),
             next_request: AtomicU64::new(1),
             workbench: Mutex::new(None),
-            disk: Mutex::new(disk),
             writers: Mutex::default(),
             shown: Shown { watcher: OnceLock::new(), published: Mutex::new(published) },
         })
@@ -237,7 +212,6 @@ impl<P: Process + Send + 'static> Host<P> {
             .stack_size(crate::STACK_BYTES)
             .spawn(move || labourer.labour(work))
             .expect("a thread can be started");
-        self.start_writing();
         self.start_recording();
         {
             let mut running = self.running.lock();
@@ -256,7 +230,6 @@ impl<P: Process + Send + 'static> Host<P> {
     pub fn stop(&self) {
         self.stopping.store(true, Relaxed);
         *self.workbench.lock() = None;
-        *self.disk.lock() = Disk::Closed;
         let inbox = self.inbox.lock();
         self.wake.notify_all();
         drop(inbox);
@@ -433,18 +406,22 @@ impl<P: Process + Send + 'static> Host<P> {
                         has_recorded = true;
                         running.record(record);
                     }
-                    Effect::Persist { token, record } => match &*self.disk.lock() {
-                        // A writer that has failed has stopped the node.
-                        Disk::Served(writer) => _ = writer.send((token, record)),
-                        Disk::Closed => {}
-                        // Acknowledging would be a lie.
-                        Disk::None | Disk::Waiting(_) => panic!("this host has no disk"),
-                    },
+                    // Acknowledging would be a lie.
+                    Effect::Persist { .. } => panic!("hosts keep records, and no logs of inputs"),
                 }
             }
         }
         running.effects = effects;
         own_reply
+    }
+
+    /// The node can do nothing more; every waiting client is told.
+    fn fail(&self) {
+        self.failed.store(true, Relaxed);
+        let mut running = self.running.lock();
+        running.pending.clear();
+        // Others may have left work behind while this thread had the node.
+        self.let_go(running);
     }
 
     /// Hands work to the background thread; its result comes back through the inbox.
@@ -461,13 +438,7 @@ impl<P: Process + Send + 'static> Host<P> {
         for (life, job) in work {
             match catch_unwind(AssertUnwindSafe(job)) {
                 Ok(computed) => self.deliver_to(Some(life), Time::ZERO, Event::Computed(computed)),
-                Err(_) => {
-                    self.failed.store(true, Relaxed);
-                    let mut running = self.running.lock();
-                    running.pending.clear();
-                    self.let_go(running);
-                    return;
-                }
+                Err(_) => return self.fail(),
             }
         }
     }

@@ -2,15 +2,15 @@
 //!
 //! [`local::LocalCluster`] runs all nodes of a topology in this process, in real time, with the WAN
 //! between them emulated; [`tcp`] connects one node of this process to the others over TCP. Nodes may keep their logs
-//! in a [`DataDir`]. Suggested reading order: [`clock`], [`files`], [`room`], [`record_log`], [`node_log`], [`data_dir`],
+//! in a [`DataDir`]. Suggested reading order: [`clock`], [`files`], [`room`], [`record_log`], [`data_dir`],
 //! [`host`], [`local`], [`tcp`].
 
 pub mod clock;
 pub mod data_dir;
+pub mod disk_error;
 pub mod files;
 pub mod host;
 pub mod local;
-pub mod node_log;
 pub mod record_log;
 pub mod room;
 pub mod tcp;
@@ -18,9 +18,9 @@ pub mod threads;
 
 pub use clock::Clock;
 pub use data_dir::DataDir;
+pub use disk_error::DiskError;
 pub use host::{Gone, Host};
 pub use local::LocalCluster;
-pub use node_log::{DiskError, NodeLog};
 pub use record_log::{RecordLog, Recovered};
 pub use room::Room;
 pub use threads::{STACK_BYTES, give_back_stack, give_way};

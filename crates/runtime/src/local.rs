@@ -7,7 +7,6 @@
 
 use crate::clock::Clock;
 use crate::host::{Host, Links};
-use crate::node_log::NodeLog;
 use crate::record_log::Recovered;
 use base::process::{Event, Process, Recorded};
 use base::topology::Topology;
@@ -54,15 +53,6 @@ impl<P: Process + Send + 'static> LocalCluster<P> {
     pub fn start(topology: Arc<Topology>, mut make: impl FnMut(NodeId) -> P) -> LocalCluster<P> {
         let clock = Clock::new();
         let hosts = topology.node_ids().map(|id| Host::new(id, make(id), clock.another())).collect();
-        LocalCluster::run(topology, hosts)
-    }
-
-    /// The same, where each node keeps its log.
-    pub fn start_with_logs(topology: Arc<Topology>, nodes: Vec<(P, NodeLog)>) -> LocalCluster<P> {
-        assert_eq!(nodes.len(), topology.nodes.len(), "one log per node");
-        let clock = Clock::new();
-        let host = |(id, (node, log))| Host::with_log(id, node, clock.another(), log);
-        let hosts = topology.node_ids().zip(nodes).map(host).collect();
         LocalCluster::run(topology, hosts)
     }
 

@@ -6,9 +6,9 @@
 //! steps. No sync of it holds up one of the log. A full disk holds the log up, and ends a checkpoint; after any other
 //! failure nothing is written any more, and the node stops.
 
+use crate::disk_error::DiskError;
 use crate::files::Files;
 use crate::host::Host;
-use crate::node_log::DiskError;
 use crate::room::Room;
 use base::cut::Incarnation;
 use base::process::{CheckpointBlock, CheckpointEnded, Event, Record, Recorded, Unreadable};

@@ -1,7 +1,5 @@
 //! One node in this process.
 //!
-//! A node whose engine keeps records recovers from them; the node of another engine goes through its log of inputs.
-//!
 //! KEEPS: no client is served before the node has recovered; and not before it has heard every other node
 //! once, in this start or an earlier one. A node whose directory is new cannot know whether it had another one: the
 //! others do, and refuse it ([`runtime::tcp::handshake`]); then it stops.
@@ -10,7 +8,7 @@ use super::plan::Plan;
 use super::probes::{self, Checks};
 use super::status::{NodeStatus, PeerTold, ReplicaTold};
 use crate::connection_threads::ConnectionThreads;
-use crate::database::{self, DataArgs, IDLE_NS, QUIET_IDLE_NS, Refusals};
+use crate::database::{self, DataArgs, IDLE_NS, Refusals};
 use crate::directory;
 use crate::front_end::{self, Beside, Front, FrontEnd};
 use crate::member::Served;
@@ -107,7 +105,7 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
     let mut made_with = plan.settings.clone();
     made_with.push(("--cluster", plan.cluster.clone()));
     made_with.push(("--node", plan.name().to_string()));
-    let mut directory = directory::open(path, &plan.database, made_with, data.any_build)?;
+    let mut directory = directory::open(path, made_with)?;
     let lives = Lives::begin(path).map_err(|error| anyhow!("{error}"))?;
     let mut tasks = JoinSet::new();
     let checks = Arc::new(OnceLock::new());
@@ -121,9 +119,8 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
     if let Some(warning) = engine.survival_warning(&topology) {
         eprintln!("warning: --survive {}: {warning}.", plan.database.survive);
     }
-    let is_recorded = engine.keeps_records();
     let (make_engine, lives_before) = former_lives(&lives, &topology, me, &engine)?;
-    let engine = engine.resting(if is_recorded { IDLE_NS } else { QUIET_IDLE_NS });
+    let engine = engine.resting(IDLE_NS);
     let procedures = Arc::new(workload::procedures());
     let node = |life, options| {
         // A message may take no time at all, so clocks are compared without a least delay.
@@ -134,23 +131,13 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
         let engine = make_engine(topology.clone(), me, life, engine.clone());
         Node::new(me, topology.clone(), procedures.clone(), engine, options)
     };
-    if is_recorded {
-        let make = |life| node(lives_before + life, Options::default());
-        let recovered = directory.records(me, data.checkpoint_mib << 20, make)?;
-        directory.begin()?;
-        // Where the machine's clock was set back by more, the comparison with the others' clocks finds it.
-        let clock = Clock::after(recovered.clock, WAITS_FOR_CLOCK);
-        let host = Host::with_records(me, recovered.process, clock, recovered.log);
-        run_node(plan, &directory, lives, host, way_in, async || Ok(())).await
-    } else {
-        let node = node(1, directory::quiet(plan.incarnation()));
-        let (node, log) = directory::keep(&directory, &topology, me, node)?;
-        directory.begin()?;
-        let host = Host::with_log(me, node, Clock::new(), log);
-        let replayed = host.clone();
-        let recovered = async move || directory::replayed(&[replayed]).await;
-        run_node(plan, &directory, lives, host, way_in, recovered).await
-    }
+    let make = |life| node(lives_before + life, Options::default());
+    let recovered = directory.records(me, data.checkpoint_mib << 20, make)?;
+    directory.begin()?;
+    // Where the machine's clock was set back by more, the comparison with the others' clocks finds it.
+    let clock = Clock::after(recovered.clock, WAITS_FOR_CLOCK);
+    let host = Host::with_records(me, recovered.process, clock, recovered.log);
+    run_node(plan, &directory, lives, host, way_in).await
 }
 
 type MakeEngine = fn(Arc<Topology>, NodeId, u32, EngineOptions) -> AnyEngine;
@@ -164,13 +151,6 @@ fn former_lives(
     engine: &EngineOptions,
 ) -> anyhow::Result<(MakeEngine, u32)> {
     let Some(before) = lives.replaces() else { return Ok((AnyEngine::new, 0)) };
-    if !engine.keeps_records() {
-        bail!(
-            "0A000: --data: it replaces a lost directory, and with engine {} a node's log is its inputs from the beginning: \
-             restore the directory",
-            engine.kind().name()
-        );
-    }
     let could = AnyEngine::new(topology.clone(), me, 1, engine.clone()).check_rejoins();
     could.map_err(|error| anyhow!("--data: it replaces a lost directory: {error}"))?;
     Ok((AnyEngine::rejoining, u32::try_from(before).context("a node of so many lives")?))
@@ -189,20 +169,18 @@ struct WayIn {
     tasks: JoinSet<()>,
 }
 
-/// `recovered` waits until the node knows what it knew before.
 async fn run_node<P: Served>(
     plan: Plan,
     directory: &DataDir,
     lives: Lives,
     host: Arc<Host<P>>,
     way_in: WayIn,
-    recovered: impl AsyncFnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let running = Arc::new(Running::new(plan, directory, lives, host, way_in.sql));
     _ = way_in.checks.set(checks(&running));
     let driver = running.host.start(running.links.clone());
     let ended = tokio::select! {
-        ended = serve(&running, way_in, recovered) => ended,
+        ended = serve(&running, way_in) => ended,
         signal = told_to_stop(&running) => signal,
     };
     running.host.stop();
@@ -267,13 +245,8 @@ async fn listen(threads: &ConnectionThreads, sql: SocketAddr) -> anyhow::Result<
     listener.with_context(|| format!("cannot listen on {sql}; choose another port with --port"))
 }
 
-async fn serve<P: Served>(
-    running: &Arc<Running<P>>,
-    way_in: WayIn,
-    recovered: impl AsyncFnOnce() -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::Result<()> {
     let WayIn { sql, mut network, threads, authenticator, root_password, data, mut tasks, .. } = way_in;
-    recovered().await?;
     let asked = running.clone();
     running.links.answer_status(move || serde_json::to_vec(&asked.status()).unwrap_or_default());
     let drains = running.clone();

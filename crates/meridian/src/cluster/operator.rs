@@ -43,10 +43,10 @@ impl Reach {
         let named = self.engine.as_deref();
         let engine = named.map_or(Some(EngineKind::default()), EngineKind::parse);
         let engine = engine.ok_or_else(|| anyhow!("no engine {:?}", named.unwrap_or_default()))?;
-        if !engine.options().recorded().keeps_records() {
+        if !engine.is_replicated() {
             bail!(
-                "0A000: node {} cannot come back without its directory: with engine {} a node's log is its inputs from \
-                 the beginning; restore the directory",
+                "0A000: node {} cannot come back without its directory: engine {} keeps one copy of each partition, so \
+                 what the node knew is nowhere else; restore the directory",
                 self.node,
                 engine.name()
             );

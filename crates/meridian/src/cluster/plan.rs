@@ -88,9 +88,6 @@ fn no_replicas(database: &DatabaseArgs, topology: &Topology) -> anyhow::Result<O
     let engine = database.engine()?;
     let why = match () {
         () if engine.name() == "geogauss" => "with engine geogauss every node executes",
-        () if !engine.options().recorded().keeps_records() => {
-            "its engine's node keeps its inputs, and replicas need one that keeps records (caerus, slog, calvin)"
-        }
         () if database.copies.columns == Columns::Own => {
             "with --columns own a replica would be taken for a reader of columns"
         }

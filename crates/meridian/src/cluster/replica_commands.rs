@@ -74,8 +74,8 @@ pub fn run(command: ReplicaCommand) -> anyhow::Result<()> {
 }
 
 /// What a node's configuration says that a replica's must not: what is one process's own.
-const OF_THE_NODE: [&str; 8] =
-    ["data", "port", "http", "listen-nodes", "replica", "root-password-file", "checkpoint-mib", "any-build"];
+const OF_THE_NODE: [&str; 7] =
+    ["data", "port", "http", "listen-nodes", "replica", "root-password-file", "checkpoint-mib"];
 
 fn add(args: &AddArgs) -> anyhow::Result<()> {
     let shown = args.config.display();

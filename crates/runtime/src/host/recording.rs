@@ -5,7 +5,7 @@
 
 use super::{Host, Running};
 use crate::clock::Clock;
-use crate::node_log::DiskError;
+use crate::disk_error::DiskError;
 use crate::record_log::RecordLog;
 use crate::room::Room;
 use base::process::{Process, Record, Recorded};

@@ -5,8 +5,8 @@
 //! given up ([`Lives::give_up`]). A directory that takes the place of a lost one counts its lives on from those.
 
 use super::handshake::{GIVEN_UP, KnownLife, Life};
+use crate::disk_error::{DiskError, io};
 use crate::files::sync_directory;
-use crate::node_log::{DiskError, io};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;

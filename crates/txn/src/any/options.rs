@@ -153,7 +153,10 @@ impl EngineOptions {
             EngineOptions::Geogauss(options) => {
                 EngineOptions::Geogauss(geogauss::Options { records: true, ..options })
             }
-            EngineOptions::Perseus(_) => self,
+            EngineOptions::Perseus(options) => EngineOptions::Perseus(perseus::Options {
+                records: Some(perseus::Records::default()),
+                ..options
+            }),
         }
     }
     /// Whether nodes come back with records; otherwise their inputs are to be logged.
