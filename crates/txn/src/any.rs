@@ -40,6 +40,8 @@ pub struct EngineSpec {
     pub name: &'static str,
     /// It keeps a copy of every partition in every region.
     is_replicated: bool,
+    /// It can go on, and lose nothing, without a region.
+    survives_loss: bool,
     /// Its ranks rest on clocks with a bound.
     needs_clock_bound: bool,
     options: fn() -> EngineOptions,
@@ -51,6 +53,7 @@ static SPECS: [EngineSpec; 5] = [
         kind: EngineKind::Perseus,
         name: "perseus",
         is_replicated: false,
+        survives_loss: false,
         needs_clock_bound: true,
         options: || EngineOptions::Perseus(perseus::Options::default()),
     },
@@ -58,6 +61,7 @@ static SPECS: [EngineSpec; 5] = [
         kind: EngineKind::Caerus,
         name: "caerus",
         is_replicated: true,
+        survives_loss: true,
         needs_clock_bound: false,
         options: || EngineOptions::Caerus(caerus::Options::default()),
     },
@@ -65,6 +69,7 @@ static SPECS: [EngineSpec; 5] = [
         kind: EngineKind::Slog,
         name: "slog",
         is_replicated: true,
+        survives_loss: false,
         needs_clock_bound: false,
         options: || EngineOptions::Caerus(slog::options()),
     },
@@ -72,6 +77,7 @@ static SPECS: [EngineSpec; 5] = [
         kind: EngineKind::Calvin,
         name: "calvin",
         is_replicated: true,
+        survives_loss: true,
         needs_clock_bound: false,
         options: || EngineOptions::Caerus(calvin::options()),
     },
@@ -79,6 +85,7 @@ static SPECS: [EngineSpec; 5] = [
         kind: EngineKind::Geogauss,
         name: "geogauss",
         is_replicated: true,
+        survives_loss: true,
         needs_clock_bound: false,
         options: || EngineOptions::Geogauss(geogauss::Options::default()),
     },
@@ -119,6 +126,10 @@ impl EngineKind {
     /// Every region keeps a copy of every partition.
     pub fn is_replicated(self) -> bool {
         self.spec().is_replicated
+    }
+    /// The loss of a region can be survived ([`EngineOptions::surviving`]).
+    pub fn survives_loss(self) -> bool {
+        self.spec().survives_loss
     }
     /// See [`EngineSpec::layout`].
     pub fn layout(self, topology: Topology) -> Topology {

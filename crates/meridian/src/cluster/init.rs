@@ -12,6 +12,7 @@ use runtime::Clock;
 use runtime::tcp::Owner;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use txn::any::EngineKind;
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct InitArgs {
@@ -20,9 +21,12 @@ pub struct InitArgs {
     /// Nodes, one a region: names, for processes of this machine, or with the address of each
     #[arg(long, value_delimiter = ',', value_name = "NAME[=HOST:PORT],…", default_value = "us,eu,asia")]
     pub nodes: Vec<String>,
-    /// Regions that may be lost without losing an answered transaction
-    #[arg(long, value_name = "K", default_value_t = 1)]
-    pub survive: u8,
+    /// Who orders transactions
+    #[arg(long, value_name = "NAME", default_value = EngineKind::default().name(), value_parser = EngineKind::ALL.map(EngineKind::name))]
+    pub engine: String,
+    /// Regions that may be lost without losing an answered transaction [default: 1, or 0 where the engine cannot]
+    #[arg(long, value_name = "K")]
+    pub survive: Option<u8>,
     /// Round trips between regions, as for meridian start
     #[arg(long, value_name = "TIME | A/B=TIME,…", default_value = "1ms")]
     pub distances: String,
@@ -64,6 +68,7 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
 
 /// Errors: the directory is not empty, a name or an address is wrong.
 pub fn make(args: &InitArgs) -> anyhow::Result<Vec<Made>> {
+    let survive = survivable(&args.engine, args.survive)?;
     let is_remote = args.nodes.iter().any(|node| node.contains('='));
     let count = args.nodes.len();
     let mut free = FreePorts::search();
@@ -112,7 +117,8 @@ pub fn make(args: &InitArgs) -> anyhow::Result<Vec<Made>> {
         )?;
         writeln!(text, "distances = {}", quoted(&args.distances))?;
         writeln!(text, "clock-bound = {}", quoted(&args.clock_bound))?;
-        writeln!(text, "survive = {}", args.survive)?;
+        writeln!(text, "engine = {}", quoted(&args.engine))?;
+        writeln!(text, "survive = {survive}")?;
         writeln!(text, "# This node's:")?;
         writeln!(text, "node = {}", quoted(name))?;
         writeln!(text, "data = {}", quoted(&directory.join(name).display().to_string()))?;
@@ -128,6 +134,19 @@ pub fn make(args: &InitArgs) -> anyhow::Result<Vec<Made>> {
         made.push(Made { name: name.clone(), config, sql_port, http_port, address: address.clone() });
     }
     Ok(made)
+}
+
+/// The regions that a new cluster is to survive the loss of. Errors: its engine cannot survive that of any.
+pub fn survivable(engine: &str, wanted: Option<u8>) -> anyhow::Result<u8> {
+    let engine = EngineKind::parse(engine).ok_or_else(|| anyhow!("no engine {engine:?}"))?;
+    let can = engine.survives_loss();
+    match wanted {
+        Some(regions) if regions > 0 && !can => bail!(
+            "0A000: engine {} cannot survive the loss of a region; leave --survive out, or choose engine caerus",
+            engine.name()
+        ),
+        _ => Ok(wanted.unwrap_or(u8::from(can))),
+    }
 }
 
 fn quoted(text: &str) -> String {

@@ -12,12 +12,14 @@ mod processes;
 mod report;
 mod ways;
 
+use crate::cluster::init::survivable;
 use anyhow::{Context, bail};
 use load::Load;
 use processes::Processes;
 use report::{Cycle, Report};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use txn::any::EngineKind;
 
 #[derive(clap::Args, Debug)]
 pub struct DrillArgs {
@@ -30,9 +32,13 @@ pub struct DrillArgs {
     /// End after so many faults, however long they take
     #[arg(long, value_name = "N", conflicts_with = "duration")]
     pub cycles: Option<usize>,
-    /// Regions that may be lost without losing an answered transaction
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
-    pub survive: u8,
+    /// Who orders transactions
+    #[arg(long, value_name = "NAME", default_value = EngineKind::default().name(), value_parser = EngineKind::ALL.map(EngineKind::name))]
+    pub engine: String,
+    /// Regions that may be lost without losing an answered transaction [default: 1, or 0 where the engine cannot].
+    /// With 0, clients are waited for once a fault is over
+    #[arg(long, value_name = "K")]
+    pub survive: Option<u8>,
     /// How long a fault lasts
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::database::short_time)]
     pub down: Duration,
@@ -101,12 +107,12 @@ pub fn run(mut args: DrillArgs) -> anyhow::Result<()> {
     if args.rolling {
         (args.faults, args.down) = (vec![Fault::Drain], Duration::from_millis(1));
     }
-    if usize::from(args.processes) < 2 * usize::from(args.survive) + 1 {
+    let survive = survivable(&args.engine, args.survive)?;
+    args.survive = Some(survive);
+    let needed = 2 * usize::from(survive) + 1;
+    if usize::from(args.processes) < needed {
         bail!(
-            "--survive {} needs {} processes to go on without {}; give more --processes",
-            args.survive,
-            2 * args.survive + 1,
-            args.survive
+            "--survive {survive} needs {needed} processes to go on without {survive}; give more --processes"
         );
     }
     if let Some(path) = &args.json {
@@ -142,13 +148,14 @@ async fn drill(args: DrillArgs) -> anyhow::Result<Report> {
         Some(wanted) => cycles >= wanted,
         None => cycles > 0 && begin.elapsed() >= args.duration,
     };
+    let waits_for_repair = args.rolling || args.survive == Some(0);
     while !is_over(cycles.len()) {
         let fault = args.faults[cycles.len() % args.faults.len()];
         let victim = (cycles.len() / args.faults.len()) % names.len();
         let began_at = Instant::now();
         processes.begin(fault, victim).await?;
-        // A process that comes back at once is not waited for without it.
-        let recovered = match args.rolling {
+        // Nobody is waited for during a fault that clients cannot get over, or that is over at once.
+        let recovered = match waits_for_repair {
             true => Ok(()),
             false => load.wait_recovered(began_at, RECOVERY_MAX).await,
         };
@@ -158,7 +165,7 @@ async fn drill(args: DrillArgs) -> anyhow::Result<Report> {
         processes.wait_ready(victim).await?;
         let restart = repaired_at.elapsed();
         let recovered =
-            if args.rolling { load.wait_recovered(began_at, RECOVERY_MAX).await } else { recovered };
+            if waits_for_repair { load.wait_recovered(began_at, RECOVERY_MAX).await } else { recovered };
         let waits = load.waits(victim, began_at);
         let cycle = Cycle::new(fault, &names[victim], waits, restart, recovered.is_ok());
         println!("{:>6.1} s  {cycle}", begin.elapsed().as_secs_f64());

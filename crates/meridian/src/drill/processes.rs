@@ -43,6 +43,7 @@ impl Processes {
         let init = InitArgs {
             directory: directory.clone(),
             nodes: NAMES[..usize::from(args.processes)].iter().map(|name| name.to_string()).collect(),
+            engine: args.engine.clone(),
             survive: args.survive,
             distances: args.distances.clone(),
             clock_bound: "2ms".into(),

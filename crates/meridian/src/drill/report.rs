@@ -78,6 +78,7 @@ pub struct OfFault {
 #[derive(Serialize, Clone, Debug)]
 pub struct Report {
     pub processes: u16,
+    pub engine: String,
     pub survive: u8,
     pub seed: u64,
     pub cycles: usize,
@@ -113,7 +114,8 @@ impl Report {
         }
         Report {
             processes: args.processes,
-            survive: args.survive,
+            engine: args.engine.clone(),
+            survive: args.survive.unwrap_or_default(),
             seed: args.seed,
             cycles: cycles.len(),
             not_recovered: cycles.iter().filter(|cycle| !cycle.has_recovered).count(),

@@ -338,7 +338,9 @@ fn a_drill_of_faults_and_a_rolling_restart_lose_nothing() {
     let path = json.to_str().expect("a plain name");
     let faults = ["drill", "--cycles", "4", "--faults", "kill,pause,cut,silence", "--down", "300ms"];
     let restarts = ["drill", "--cycles", "2", "--rolling"];
-    for (arguments, cycles) in [(&faults[..], "\"cycles\":4"), (&restarts, "\"cycles\":2")] {
+    let one_copy = ["drill", "--cycles", "6", "--engine", "perseus", "--down", "300ms"];
+    let drills = [(&faults[..], "\"cycles\":4"), (&restarts, "\"cycles\":2"), (&one_copy, "\"cycles\":6")];
+    for (arguments, cycles) in drills {
         let drill = meridian(&[arguments, &["--clients", "1", "--json", path]].concat());
         assert!(drill.status.success(), "{}", said(&drill));
         let text = std::fs::read_to_string(&json).unwrap();
