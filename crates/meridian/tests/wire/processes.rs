@@ -29,22 +29,16 @@ struct Processes {
 
 impl Processes {
     fn init(name: &str) -> Processes {
+        Processes::init_with(name, &[])
+    }
+    fn init_with(name: &str, flags: &[&str]) -> Processes {
         let directory = std::env::temp_dir().join(format!("meridian-{}-{name}", std::process::id()));
         _ = std::fs::remove_dir_all(&directory);
         let text = directory.to_str().expect("a plain name");
-        let made =
-            meridian(&["cluster", "init", text, "--port", "0", "--node-port", "0", "--http-port", "0"]);
+        let ports = ["cluster", "init", text, "--port", "0", "--node-port", "0", "--http-port", "0"];
+        let made = meridian(&[&ports, flags].concat());
         assert!(made.status.success(), "{}", said(&made));
         Processes { directory, children: [None, None, None] }
-    }
-    /// The same with more lines in every node's file.
-    fn with_lines(name: &str, lines: &str) -> Processes {
-        let processes = Processes::init(name);
-        for n in 0..NAMES.len() {
-            let text = std::fs::read_to_string(processes.config(n)).expect("it was made");
-            std::fs::write(processes.config(n), format!("{text}{lines}\n")).expect("it is ours");
-        }
-        processes
     }
     fn config(&self, n: usize) -> String {
         self.directory.join(format!("{}.toml", NAMES[n])).display().to_string()
@@ -226,7 +220,7 @@ async fn three_processes_are_one_database_and_a_killed_one_comes_back() {
 /// that. All of them together come back as they were.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_the_others_removed_comes_back() {
-    let mut processes = Processes::with_lines("removed", "engine = \"geogauss\"");
+    let mut processes = Processes::init_with("removed", &["--engine", "geogauss"]);
     (0..3).for_each(|n| processes.start(n));
     (0..3).for_each(|n| processes.wait_ready(n));
     let us = processes.session(0).await;
