@@ -143,6 +143,14 @@ impl Load {
         bail!("not every client was answered within {} s", longest.as_secs())
     }
 
+    /// Gives clients elsewhere time for a transfer to the victim's region, which they choose by chance.
+    pub async fn wait_reached(&self, victim: usize, since: Instant, longest: Duration) {
+        let deadline = Instant::now() + longest;
+        while self.waits(victim, since).sequencer.is_none() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// How long clients waited after a kill.
     pub fn waits(&self, victim: usize, killed_at: Instant) -> Waits {
         let answered = self.shared.answered.lock().expect(UNBROKEN);

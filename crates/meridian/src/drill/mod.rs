@@ -100,6 +100,8 @@ impl Fault {
 
 /// Clients that have not committed for so long after a fault count as never.
 const RECOVERY_MAX: Duration = Duration::from_secs(60);
+/// Clients elsewhere that have not reached the victim's region for so long after its return count as never.
+const REACH_MAX: Duration = Duration::from_secs(5);
 /// Between a process's return and the next fault.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -166,6 +168,7 @@ async fn drill(args: DrillArgs) -> anyhow::Result<Report> {
         let restart = repaired_at.elapsed();
         let recovered =
             if waits_for_repair { load.wait_recovered(began_at, RECOVERY_MAX).await } else { recovered };
+        load.wait_reached(victim, began_at, REACH_MAX).await;
         let waits = load.waits(victim, began_at);
         let cycle = Cycle::new(fault, &names[victim], waits, restart, recovered.is_ok());
         println!("{:>6.1} s  {cycle}", begin.elapsed().as_secs_f64());
