@@ -162,17 +162,9 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
         options,
     });
     run.start().await?;
+    let of_others = run.clone();
+    let others = std::thread::spawn(move || be_others(&of_others));
     let mut tasks = JoinSet::new();
-    let regions = run.target.with(|s| s.addresses.len()).unwrap_or(1);
-    let places: Vec<usize> = if regions > 1 { vec![0, regions - 1] } else { vec![0] };
-    for (&region, errand) in places.iter().flat_map(|r| Errand::ALL.map(|e| (r, e))) {
-        let run = run.clone();
-        tasks.spawn(async move {
-            neighbour::live(&run.target, &run.ledger, region, errand, run.options.stall).await;
-        });
-    }
-    let pulse = run.clone();
-    tasks.spawn(async move { neighbour::pulse(&pulse.target, &pulse.ledger).await });
     for worker in 0..run.options.connections {
         let run = run.clone();
         tasks.spawn(async move { run.work(worker).await });
@@ -186,15 +178,39 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
     let mut summary = run.summary();
     // Ends the process that was started here.
     *run.target.server.write().expect("no panic while it is held") = None;
-    tasks.abort_all();
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended
-            && error.is_panic()
-        {
-            summary.driver_panics += 1;
-        }
-    }
+    summary.driver_panics += end_all(tasks).await;
+    // It looks every few milliseconds whether it is to stop.
+    summary.driver_panics += others.join().map_or(Ok(1), |panics| panics)?;
     outcome.map(|()| summary)
+}
+
+/// The other sessions, on a thread of their own: making inputs takes time that is not the server's. How many of them
+/// panicked.
+fn be_others(run: &Arc<Run>) -> anyhow::Result<u64> {
+    let regions = run.target.with(|s| s.addresses.len()).unwrap_or(1);
+    let places: Vec<usize> = if regions > 1 { vec![0, regions - 1] } else { vec![0] };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("start a runtime")?.block_on(async {
+        let mut tasks = JoinSet::new();
+        for (&region, errand) in places.iter().flat_map(|r| Errand::ALL.map(|e| (r, e))) {
+            let run = run.clone();
+            tasks.spawn(async move {
+                neighbour::live(&run.target, &run.ledger, region, errand, run.options.stall).await;
+            });
+        }
+        neighbour::pulse(&run.target, &run.ledger).await;
+        Ok(end_all(tasks).await)
+    })
+}
+
+/// Ends tasks. How many of them had panicked.
+async fn end_all(mut tasks: JoinSet<()>) -> u64 {
+    tasks.abort_all();
+    let mut panicked = 0;
+    while let Some(ended) = tasks.join_next().await {
+        panicked += u64::from(ended.is_err_and(|error| error.is_panic()));
+    }
+    panicked
 }
 
 /// The tables that inputs are about; what was refused, if anything was.

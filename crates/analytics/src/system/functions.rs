@@ -164,9 +164,10 @@ impl ScalarUDFImpl for CatalogFunction {
                 let names = (0..rows).map(|row| word(&arrays, 0, row));
                 Arc::new(super::definitions::relations_named(&self.asked.context(), names)?)
             }
-            DataType::FixedSizeBinary(_) => {
-                let values = (0..rows).map(|_| self.asked.analytics.node.generators.random_uuid());
-                Arc::new(FixedSizeBinaryArray::try_from_iter(values)?)
+            DataType::FixedSizeBinary(size) => {
+                let values = (0..rows).map(|_| Some(self.asked.analytics.node.generators.random_uuid()));
+                // Knows its values' size of no rows too.
+                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, size)?)
             }
             DataType::Int64 if self.name == "meridian_element" => {
                 let one = |row| {
