@@ -22,6 +22,7 @@ const HONEST: i64 = 0;
 const READS_MORE: i64 = 1;
 const WRITES_MORE: i64 = 2;
 const SCANS_MORE: i64 = 3;
+const PANICS: i64 = 4;
 
 fn home(table: &Table, a: &Datum, topology: &Topology) -> PartitionId {
     match table.locate(a, topology) {
@@ -57,6 +58,7 @@ impl Procedure for MoveC {
         match args[2].int() {
             READS_MORE => _ = rows.get(T, &key(&[99, 1])),
             SCANS_MORE => rows.scan(T, &KeyRange::all(), false, &mut |_, _| true),
+            PANICS => panic!("a defect"),
             _ => {}
         }
         if home(context.catalog.require("t")?, &args[0], context.topology) != context.partition {
@@ -120,8 +122,10 @@ impl Procedure for SumC {
             sum += row.get(2).int();
             true
         });
-        if args[1].int() == READS_MORE {
-            rows.get(T, &key(&[99, 1]));
+        match args[1].int() {
+            READS_MORE => _ = rows.get(T, &key(&[99, 1])),
+            PANICS => panic!("a defect"),
+            _ => {}
         }
         Ok(vec![int(sum)])
     }
@@ -195,6 +199,23 @@ fn reading_outside_the_declared_set_aborts() {
         assert!(e.message.contains("outside its declared set"), "{e}");
         assert_eq!(w.rows(T), before);
     }
+}
+
+#[test]
+fn a_panic_aborts_its_transaction_and_nothing_else() {
+    let mut w = world();
+    let before = w.rows(T);
+    let Outcome::Aborted(told) = call(&mut w, 1, 2, PANICS) else { panic!("it was let through") };
+    assert_eq!(told.state, SqlState::INTERNAL_ERROR);
+    assert!(told.detail.as_deref().is_some_and(|detail| detail.contains("rolled back everywhere")), "{told}");
+    assert_eq!(w.rows(T), before);
+    w.check();
+    assert!(call(&mut w, 1, 2, HONEST).is_committed());
+    let home = w.home(T, &[int(2)]);
+    let args = vec![int(2), int(PANICS)];
+    let access = SumC.declare(&args, &w.catalog(), &w.topology).unwrap();
+    let told = w.stores[home.0 as usize].call_at(w.now(), "sum_c", &args, access.at(home)).unwrap_err();
+    assert_eq!((told.state, told.detail.as_deref()), (SqlState::INTERNAL_ERROR, None));
 }
 
 #[test]

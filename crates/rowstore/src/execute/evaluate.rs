@@ -11,6 +11,7 @@
 //! finished at any ([`Store::finish_evaluation`]).
 
 use super::Prepared;
+use super::contained::contained;
 use super::departures;
 use super::overlay::Run;
 use super::statement::run_all;
@@ -48,6 +49,10 @@ impl Store {
     /// was collected (72000); a table that is touched has changed its description since (40001); a change of the
     /// catalog, which needs a place (0A000).
     pub fn begin_evaluation(&self, transaction: &Transaction, at: Rank) -> SqlResult<Begun> {
+        contained(transaction.id, || self.begin(transaction, at))
+    }
+
+    fn begin(&self, transaction: &Transaction, at: Rank) -> SqlResult<Begun> {
         self.check_cut(at)?;
         let touched = transaction.access.at(self.partition);
         let is_touched = |table: TableId| {
@@ -85,6 +90,16 @@ impl Store {
 
     /// What the transaction would do here. `exchange` holds the values of every participant.
     pub fn finish_evaluation(
+        &self,
+        transaction: &Transaction,
+        at: Rank,
+        begun: Begun,
+        exchange: &Exchange,
+    ) -> SqlResult<EvaluatedHere> {
+        contained(transaction.id, || self.finish(transaction, at, begun, exchange))
+    }
+
+    fn finish(
         &self,
         transaction: &Transaction,
         at: Rank,

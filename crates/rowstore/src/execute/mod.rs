@@ -2,7 +2,7 @@
 //!
 //! IN: a transaction at its place: everything before it that conflicts has been applied, nothing after
 //! it has. OUT: [`Gathered`], then [`Applied`]. KEEPS: gathering writes nothing; applying cannot fail; a
-//! transaction touches only what it declared.
+//! transaction touches only what it declared; a panic while gathering is an abort ([`contained`]).
 //!
 //! Statements and validated write sets are run once, while gathering, against an overlay of their own
 //! writes; what they would write is kept until they are applied. Procedures have two halves of their own.
@@ -14,6 +14,7 @@
 //! is written at its home by a participant that sees the row in the program; the entry of a row that goes away is
 //! named by the participant that holds the row, in the values it gathers.
 
+mod contained;
 mod declared;
 pub(crate) mod evaluate;
 mod insert;
@@ -32,6 +33,7 @@ use base::error::SqlResult;
 use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram, given_up};
 use base::write_set::UniqueEntry;
 use base::{Datum, Key, PartitionId, Place, Row, TableId, TxnId};
+use contained::contained;
 use migration::Written;
 use overlay::Overlay;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -82,19 +84,32 @@ impl PreparedSet {
 impl Store {
     /// Reads here and decides whether the transaction must abort. Writes nothing.
     pub fn gather(&mut self, transaction: &Transaction) -> Gathered {
-        let gathered = match &*transaction.program {
-            TxnProgram::Procedure { name, args } => self.gather_procedure(transaction, name, args),
-            TxnProgram::Schema(change) => self.gather_schema(change, &Written::default()).map(|_| Vec::new()),
-            TxnProgram::GiveUp => Err(given_up()),
-            TxnProgram::Statements(_) | TxnProgram::Validated(_) | TxnProgram::Migration(_) => {
-                self.prepare(transaction).map(|prepared| {
-                    let values = prepared.departures.clone();
+        match contained(transaction.id, || self.compute(transaction)) {
+            Ok((values, prepared)) => {
+                if let Some(prepared) = prepared {
                     self.prepared.insert(transaction.id, prepared);
-                    values
-                })
+                }
+                Gathered::Values(values)
+            }
+            Err(error) => Gathered::Abort(error),
+        }
+    }
+
+    /// What others have to know, and, unless the program has a second half, what it will write.
+    fn compute(&self, transaction: &Transaction) -> SqlResult<(Vec<Datum>, Option<Prepared>)> {
+        let values = match &*transaction.program {
+            TxnProgram::Procedure { name, args } => self.gather_procedure(transaction, name, args)?,
+            TxnProgram::Schema(change) => {
+                self.gather_schema(change, &Written::default())?;
+                Vec::new()
+            }
+            TxnProgram::GiveUp => return Err(given_up()),
+            TxnProgram::Statements(_) | TxnProgram::Validated(_) | TxnProgram::Migration(_) => {
+                let prepared = self.prepare(transaction)?;
+                return Ok((prepared.departures.clone(), Some(prepared)));
             }
         };
-        gathered.map_or_else(Gathered::Abort, Gathered::Values)
+        Ok((values, None))
     }
 
     /// Writes here, at the transaction's place. `exchange` holds every participant's values.

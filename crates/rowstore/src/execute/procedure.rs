@@ -1,5 +1,6 @@
 //! Procedures: registered code over the rows here, kept to what it declared.
 
+use super::contained::contained_read;
 use super::declared::{Declared, name_of, undeclared_range};
 use crate::store::{Store, Wrote};
 use base::commit::{Change, RowWrite};
@@ -44,6 +45,10 @@ impl Store {
         if accesses.iter().any(|a| a.mode != AccessMode::Read) {
             return Err(SqlError::internal("a call that declares writes needs a place in the order"));
         }
+        contained_read(|| self.call(cut, name, args, accesses))
+    }
+
+    fn call(&self, cut: Rank, name: &str, args: &[Datum], accesses: &[BaseAccess]) -> SqlResult<Vec<Row>> {
         let procedure = self.procedures.get(name)?;
         let catalog = self.catalog_at(cut)?;
         let context = self.context(catalog);
