@@ -5,12 +5,13 @@
 //! KEEPS: every input that was thrown can be thrown again from its generator, seed and index.
 
 mod confirm;
+mod others;
 mod throw;
 
 use crate::generate::Generator;
 use crate::input::Input;
 use crate::judge::{Kind, Patience, Verdict};
-use crate::neighbour::{self, Errand, Ledger};
+use crate::neighbour::{Ledger, Suffered};
 use crate::process::{Launch, Server};
 use crate::report::{Finding, Findings, Row, Summary};
 use crate::statements::SETUP;
@@ -163,7 +164,7 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
     });
     run.start().await?;
     let of_others = run.clone();
-    let others = std::thread::spawn(move || be_others(&of_others));
+    let others = std::thread::spawn(move || others::be(&of_others));
     let mut tasks = JoinSet::new();
     for worker in 0..run.options.connections {
         let run = run.clone();
@@ -178,39 +179,10 @@ pub async fn run(options: Options) -> anyhow::Result<Summary> {
     let mut summary = run.summary();
     // Ends the process that was started here.
     *run.target.server.write().expect("no panic while it is held") = None;
-    summary.driver_panics += end_all(tasks).await;
+    summary.driver_panics += others::end_all(tasks).await;
     // It looks every few milliseconds whether it is to stop.
     summary.driver_panics += others.join().map_or(Ok(1), |panics| panics)?;
     outcome.map(|()| summary)
-}
-
-/// The other sessions, on a thread of their own: making inputs takes time that is not the server's. How many of them
-/// panicked.
-fn be_others(run: &Arc<Run>) -> anyhow::Result<u64> {
-    let regions = run.target.with(|s| s.addresses.len()).unwrap_or(1);
-    let places: Vec<usize> = if regions > 1 { vec![0, regions - 1] } else { vec![0] };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("start a runtime")?.block_on(async {
-        let mut tasks = JoinSet::new();
-        for (&region, errand) in places.iter().flat_map(|r| Errand::ALL.map(|e| (r, e))) {
-            let run = run.clone();
-            tasks.spawn(async move {
-                neighbour::live(&run.target, &run.ledger, region, errand, run.options.stall).await;
-            });
-        }
-        neighbour::pulse(&run.target, &run.ledger).await;
-        Ok(end_all(tasks).await)
-    })
-}
-
-/// Ends tasks. How many of them had panicked.
-async fn end_all(mut tasks: JoinSet<()>) -> u64 {
-    tasks.abort_all();
-    let mut panicked = 0;
-    while let Some(ended) = tasks.join_next().await {
-        panicked += u64::from(ended.is_err_and(|error| error.is_panic()));
-    }
-    panicked
 }
 
 /// The tables that inputs are about; what was refused, if anything was.
@@ -403,7 +375,7 @@ impl Run {
             self.look_into(phase, Suspicion { verdict, suspects }).await?;
             busy = true;
         }
-        let mut stalls: Vec<neighbour::Suffered> = self.ledger.take_suffered();
+        let mut stalls: Vec<Suffered> = self.ledger.take_suffered();
         // One stall is suffered by all neighbours: the longest tells most.
         stalls.sort_by_key(|s| std::cmp::Reverse((s.error.is_some(), s.to - s.from)));
         if let Some(worst) = stalls.first() {
@@ -418,7 +390,7 @@ impl Run {
         Ok(busy)
     }
 
-    async fn suffered(&self, phase: &str, worst: &neighbour::Suffered) -> anyhow::Result<bool> {
+    async fn suffered(&self, phase: &str, worst: &Suffered) -> anyhow::Result<bool> {
         if worst.error.is_none() && self.ledger.machine_was_late(worst.from, worst.to) {
             self.machine_stalls.fetch_add(1, Relaxed);
             return Ok(false);

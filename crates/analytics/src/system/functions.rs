@@ -165,9 +165,8 @@ impl ScalarUDFImpl for CatalogFunction {
                 Arc::new(super::definitions::relations_named(&self.asked.context(), names)?)
             }
             DataType::FixedSizeBinary(size) => {
-                let values = (0..rows).map(|_| Some(self.asked.analytics.node.generators.random_uuid()));
-                // Knows its values' size of no rows too.
-                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, size)?)
+                let values = (0..rows).flat_map(|_| self.asked.analytics.node.generators.random_uuid());
+                Arc::new(FixedSizeBinaryArray::new(size, values.collect::<Vec<u8>>().into(), None))
             }
             DataType::Int64 if self.name == "meridian_element" => {
                 let one = |row| {

@@ -75,12 +75,19 @@ pub struct OfFault {
     pub rto_ms: Spread,
 }
 
+/// What was drilled.
 #[derive(Serialize, Clone, Debug)]
-pub struct Report {
+pub struct Drilled {
     pub processes: u16,
     pub engine: String,
     pub survive: u8,
     pub seed: u64,
+}
+
+#[derive(Serialize, Clone, Debug)]
+pub struct Report {
+    #[serde(flatten)]
+    pub drilled: Drilled,
     pub cycles: usize,
     /// Faults after which some client was not answered within a minute.
     pub not_recovered: usize,
@@ -113,10 +120,12 @@ impl Report {
             eprintln!("node {}: {} balances are wrong", node.node, node.wrong_balances);
         }
         Report {
-            processes: args.processes,
-            engine: args.engine.clone(),
-            survive: args.survive.unwrap_or_default(),
-            seed: args.seed,
+            drilled: Drilled {
+                processes: args.processes,
+                engine: args.engine.clone(),
+                survive: args.survive.unwrap_or_default(),
+                seed: args.seed,
+            },
             cycles: cycles.len(),
             not_recovered: cycles.iter().filter(|cycle| !cycle.has_recovered).count(),
             answered: most(|node| node.audit.answered),
