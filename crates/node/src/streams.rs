@@ -247,8 +247,9 @@ impl Outgoing {
             subscriber.since = ack.since;
             // A sender that has lost its memory goes on behind what it said before.
             subscriber.generation = subscriber.generation.max(ack.generation);
-            // The first word of its first life changes nothing.
-            if subscriber.acknowledged > 0 || subscriber.lapsed || self.first > 0 {
+            // The first word of its first life changes nothing; there it follows the log from its beginning.
+            let has_begun = subscriber.generation > 0 || subscriber.acknowledged > 0;
+            if has_begun || subscriber.lapsed || self.first > 0 {
                 return true;
             }
         }

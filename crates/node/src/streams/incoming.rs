@@ -26,9 +26,21 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Begins a life, or wants a copy from now on; what the sender thinks it knows of this copy is void.
+    /// Begins a life, or wants a copy from now on; what the sender thinks it knows of this copy is void, and so is the
+    /// generation of which something was taken. That is acknowledged as over: a sender that never heard of what was taken
+    /// would think that there is nothing to replace.
     pub fn begin(&mut self, now: Time) {
         self.since = now.max(self.since + 1);
+        if self.generation > 0 || self.next > 0 {
+            self.begin_generation(self.generation + 1);
+        }
+    }
+
+    fn begin_generation(&mut self, generation: u32) {
+        self.generation = generation;
+        self.next = 0;
+        self.ready.clear();
+        self.early.clear();
     }
 
     /// Items arrive, and wait until they are taken; whether a new generation begins with them.
@@ -42,10 +54,7 @@ impl Incoming {
         let begins = is_another || generation > self.generation;
         self.life = life;
         if begins {
-            self.generation = generation;
-            self.next = 0;
-            self.ready.clear();
-            self.early.clear();
+            self.begin_generation(generation);
         }
         let end = self.next + self.ready.len() as u64;
         if first <= end && self.early.is_empty() {

@@ -215,3 +215,41 @@ fn a_subscriber_without_memory_begins_again_whatever_its_former_life_still_says(
     assert!(!out.acknowledged(Time(8), PEER, inn.ack(), 10));
     assert!(out.is_settled());
 }
+
+/// What is acknowledged may be lost on its way, so the sender may not know that there is anything to replace.
+#[test]
+fn who_wants_another_copy_before_its_sender_heard_of_the_first_gets_one() {
+    for has_copy in [false, true] {
+        let mut out = Outgoing::new([PEER].into_iter());
+        let mut inn = Incoming::default();
+        inn.begin(Time(1));
+        assert!(!out.acknowledged(Time(1), PEER, inn.ack(), 10), "its first word");
+        if has_copy {
+            out.restart(Time(1), PEER, Vec::new());
+            out.go_on_copying(PEER, Feed::CopyEnds { low: Rank(0) });
+        }
+        out.push(item(1));
+        assert_eq!(deliver(out.unsent(Time(1), &patience), &mut inn), (1 + usize::from(has_copy), has_copy));
+        inn.begin(Time(2));
+        out.push(item(2));
+        let late = out.unsent(Time(2), &patience);
+        assert_eq!(deliver(late, &mut inn).0, 0, "it goes on with nothing");
+        assert!(out.acknowledged(Time(3), PEER, inn.ack(), 10), "a copy: {has_copy}");
+        out.restart(Time(3), PEER, Vec::new());
+        out.go_on_copying(PEER, Feed::CopyEnds { low: Rank(2) });
+        assert_eq!(deliver(out.unsent(Time(3), &patience), &mut inn), (1, true));
+        assert!(!out.acknowledged(Time(4), PEER, inn.ack(), 10));
+        assert!(out.is_settled());
+    }
+}
+
+#[test]
+fn whose_first_word_is_lost_follows_the_log_from_its_beginning() {
+    let mut out = Outgoing::new([PEER].into_iter());
+    let mut inn = Incoming::default();
+    inn.begin(Time(1));
+    out.push(item(1));
+    assert_eq!(deliver(out.unsent(Time(1), &patience), &mut inn), (1, false));
+    assert!(!out.acknowledged(Time(2), PEER, inn.ack(), 10), "it needs no copy");
+    assert!(out.is_settled());
+}
