@@ -8,6 +8,7 @@ mod comments;
 mod create_table;
 mod foreign_keys;
 mod grants;
+mod like;
 pub mod placement;
 mod roles;
 mod sequences;

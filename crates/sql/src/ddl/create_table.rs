@@ -2,7 +2,7 @@
 
 use super::placement::StorageOptions;
 use super::sequences::sequence_options;
-use super::{Ddl, DdlContext, Extras, index_columns, refuse_unordered};
+use super::{Ddl, DdlContext, Extras, index_columns, like, refuse_unordered};
 use crate::lower::bind;
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
@@ -60,8 +60,14 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     };
     next_id += 1;
     let mut extras = Extras::default();
+    let mut copied = Vec::new();
     for column in &create.columns {
-        add_column(context, &mut table, column, &mut next_id, &mut extras)?;
+        match crate::parse::like_of(column) {
+            Some(other) => {
+                copied.push(like::add_columns(context, &mut table, &other, &mut next_id, &mut extras)?);
+            }
+            None => add_column(context, &mut table, column, &mut next_id, &mut extras)?,
+        }
     }
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
@@ -69,6 +75,10 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     check_generated(context, &table)?;
     for constraint in &create.constraints {
         add_constraint(context, &mut table, constraint, &mut next_id, &mut extras.foreign)?;
+    }
+    let mut behind = Ddl::default();
+    for other in &copied {
+        like::add_rest(context, &mut table, other, &mut next_id, &mut behind)?;
     }
     if table.primary_key.is_empty() {
         hidden_key(&mut table, options.home_by())?;
@@ -82,6 +92,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     }
     ddl.actions.push(SchemaAction::CreateTable(table));
     ddl.actions.extend(extras.sequences.into_iter().map(SchemaAction::CreateSequence));
+    ddl.actions.extend(behind.actions);
     Ok(ddl)
 }
 
@@ -380,7 +391,7 @@ pub(super) fn key_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlRes
     })
 }
 
-fn set_primary_key(table: &mut Table, name: Option<String>, columns: Vec<usize>) -> SqlResult<()> {
+pub(super) fn set_primary_key(table: &mut Table, name: Option<String>, columns: Vec<usize>) -> SqlResult<()> {
     if !table.primary_key.is_empty() {
         return Err(SqlError::new(
             SqlState::INVALID_TABLE_DEFINITION,
@@ -394,7 +405,7 @@ fn set_primary_key(table: &mut Table, name: Option<String>, columns: Vec<usize>)
     Ok(())
 }
 
-fn add_unique(
+pub(super) fn add_unique(
     context: &DdlContext<'_>,
     table: &mut Table,
     name: Option<String>,
