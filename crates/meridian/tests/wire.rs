@@ -44,6 +44,8 @@ mod generated_columns;
 mod isolation;
 #[path = "wire/memory.rs"]
 mod memory;
+#[path = "wire/merge_and_with.rs"]
+mod merge_and_with;
 #[path = "wire/named.rs"]
 mod named;
 #[path = "wire/pgbench.rs"]

@@ -19,6 +19,8 @@ mod foreign_keys;
 mod inserting;
 mod join;
 mod locking;
+mod merge;
+mod merge_clauses;
 mod named;
 mod own_calls;
 mod own_functions;
@@ -44,6 +46,8 @@ mod transaction;
 mod turns;
 mod utility;
 mod waits;
+mod whole;
+mod with;
 mod write;
 mod zoned;
 
@@ -68,6 +72,7 @@ use sqlparser::ast::Statement;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use transaction::Transaction;
+use whole::Whole;
 
 /// One client's session.
 pub struct Session {
@@ -224,7 +229,9 @@ impl Session {
             }
             Plan::Modify(plan) => Box::pin(self.run_modify(plan, parameters)).await,
             Plan::Query(plan) => Box::pin(self.run_query(plan, parameters)).await,
-            Plan::Rich(plan) => Box::pin(self.run_rich(plan, parameters)).await,
+            Plan::Rich(plan) => Box::pin(self.run_whole(Whole::Rich(plan), parameters)).await,
+            Plan::Merge(plan) => Box::pin(self.run_whole(Whole::Merge(plan), parameters)).await,
+            Plan::With(plan) => Box::pin(self.run_whole(Whole::With(plan), parameters)).await,
             Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
             // Statements that contain statements come back to `run`.
             Plan::Utility(statement) => Box::pin(self.run_utility(statement, parameters)).await,
@@ -340,10 +347,10 @@ impl Session {
 
     /// The catalog that names are looked up in: the node's, or the open transaction's with its own changes.
     fn catalog(&self) -> Arc<Catalog> {
-        match self.transaction.as_ref().and_then(|t| t.catalog.as_ref()) {
-            Some(own) => own.now.clone(),
-            None => self.known.clone(),
-        }
+        let open = self.transaction.as_ref();
+        let of_parts = open.and_then(|open| open.parts.as_ref()).map(|parts| &parts.catalog);
+        let own = || open.and_then(|open| open.catalog.as_ref()).map(|own| &own.now);
+        of_parts.or_else(own).unwrap_or(&self.known).clone()
     }
 
     /// Whether the open transaction has changed the catalog.

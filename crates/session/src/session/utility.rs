@@ -29,6 +29,7 @@ pub(super) fn joins_block(statement: &Statement) -> bool {
             | Statement::Insert(_)
             | Statement::Update(_)
             | Statement::Delete(_)
+            | Statement::Merge(_)
             | Statement::Copy { .. }
             | Statement::Declare { .. }
             | Statement::Execute { .. }
@@ -43,6 +44,7 @@ pub(super) fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Query(query) => {
             query.locks.is_empty()
+                && !sql::with::has_parts(query)
                 && !super::plan::is_select_into(query)
                 && matches!(
                     query.body.as_ref(),

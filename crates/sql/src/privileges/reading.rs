@@ -5,6 +5,7 @@
 
 use super::{Check, Columns, denied, kind};
 use crate::names;
+use crate::parse::{DEFAULT_VALUES, NOTHING};
 use base::error::{SqlError, SqlResult};
 use base::roles::{Object, Privileges};
 use base::schema::Table;
@@ -205,12 +206,48 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    fn merge(&mut self, merge: &ast::Merge) -> SqlResult<()> {
+        let TableFactor::Table { name, alias, .. } = &merge.table else { return Ok(()) };
+        let Some(table) = self.target(name, alias.as_ref().map(|alias| &alias.name))? else { return Ok(()) };
+        for clause in &merge.clauses {
+            match &clause.action {
+                ast::MergeAction::Insert(insert) if names_marker(insert.columns.iter(), NOTHING) => {}
+                ast::MergeAction::Insert(insert) => {
+                    let columns = match names_marker(insert.columns.iter(), DEFAULT_VALUES) {
+                        true => Columns::Some(Vec::new()),
+                        false => {
+                            let listed = insert.columns.iter().filter_map(|name| name.0.last()?.as_ident());
+                            self.check.listed(table, listed)
+                        }
+                    };
+                    self.check.check_columns(table, &columns, Privileges::INSERT)?;
+                }
+                ast::MergeAction::Update(update) => {
+                    let names = update.assignments.iter().filter_map(|a| match &a.target {
+                        ast::AssignmentTarget::ColumnName(name) => Some(name),
+                        ast::AssignmentTarget::Tuple(_) => None,
+                    });
+                    if !names_marker(names, NOTHING) {
+                        self.check_assigned(table, &update.assignments)?;
+                    }
+                }
+                ast::MergeAction::Delete { .. } => {
+                    if !self.check.may(&Object::Relation(table.id), Privileges::DELETE) {
+                        return Err(denied(kind(table), &table.name));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn begin(&mut self, statement: &Statement) -> SqlResult<()> {
         self.scopes.push(Scope::default());
         match statement {
             Statement::Insert(insert) => self.insert(insert),
             Statement::Update(update) => self.update(update),
             Statement::Delete(delete) => self.delete(delete),
+            Statement::Merge(merge) => self.merge(merge),
             Statement::Truncate(truncate) => {
                 for target in &truncate.table_names {
                     if let Some(table) = self.check.table(&target.name)?
@@ -286,6 +323,13 @@ impl<'a> Reading<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether names are the one that stands for an action which the parser does not know.
+fn names_marker<'n>(names: impl IntoIterator<Item = &'n ObjectName>, marker: &str) -> bool {
+    let is_marker =
+        |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).is_some_and(|i| i.value == marker);
+    names.into_iter().any(is_marker)
 }
 
 /// A column by its name. Planners fold letters beyond ASCII in more than one way, so their case does not count.

@@ -107,6 +107,9 @@ impl Document {
     pub fn titled(title: impl Into<String>) -> Document {
         Document { title: title.into(), ..Document::default() }
     }
+    pub fn title(&self) -> &str {
+        &self.title
+    }
     pub fn plan(&mut self, line: String, name: &'static str, value: impl Into<Json>) {
         self.plan.push(Fact { lines: vec![line], name, value: value.into() });
     }
