@@ -76,6 +76,8 @@ mod scripts;
 mod server;
 #[path = "wire/shapes.rs"]
 mod shapes;
+#[path = "wire/table_locks.rs"]
+mod table_locks;
 #[path = "wire/tls.rs"]
 mod tls;
 #[path = "wire/vanishing.rs"]

@@ -115,7 +115,7 @@ impl Session {
                 self.run_copy(source, *to, target, options, legacy_options).await
             }
             Statement::Truncate(truncate) => self.run_truncate(truncate).await,
-            Statement::Lock(lock) => self.run_lock(lock),
+            Statement::Lock(lock) => self.run_lock(lock).await,
             // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
             Statement::Vacuum(vacuum) => {
                 vacuum.table_name.iter().try_for_each(|name| self.has_relation(name))?;
