@@ -18,6 +18,7 @@ mod extensions;
 mod foreign_keys;
 mod inserting;
 mod join;
+mod locked_joins;
 mod locking;
 mod merge;
 mod merge_clauses;
@@ -231,6 +232,7 @@ impl Session {
             Plan::Query(plan) => Box::pin(self.run_query(plan, parameters)).await,
             Plan::Rich(plan) => Box::pin(self.run_whole(Whole::Rich(plan), parameters)).await,
             Plan::Merge(plan) => Box::pin(self.run_whole(Whole::Merge(plan), parameters)).await,
+            Plan::LockedJoin(plan) => Box::pin(self.run_whole(Whole::LockedJoin(plan), parameters)).await,
             Plan::With(plan) => Box::pin(self.run_whole(Whole::With(plan), parameters)).await,
             Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
             // Statements that contain statements come back to `run`.

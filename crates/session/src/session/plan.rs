@@ -1,6 +1,7 @@
 //! What a statement will do, decided once per catalog version.
 
 use super::computed::Computations;
+use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
 use super::own_calls;
 use super::own_functions::{self, OwnFunctionsPlan};
@@ -49,6 +50,8 @@ pub enum Plan {
     /// UPDATE and DELETE that need the analytical planner to find their rows and values.
     Rich(Box<RichPlan>),
     Merge(Box<MergePlan>),
+    /// FOR UPDATE of joins.
+    LockedJoin(Box<LockedJoinPlan>),
     /// Statements in one WITH that write, or lock rows.
     With(Box<WithPlan>),
     Call(CallPlan),
@@ -82,6 +85,7 @@ impl Plan {
             Plan::Rich(plan) => plan.returning().map(|r| r.columns.clone()),
             Plan::Merge(_) => None,
             Plan::With(plan) => plan.columns.clone(),
+            Plan::LockedJoin(plan) => Some(plan.columns.clone()),
         }
     }
 }
@@ -276,7 +280,9 @@ fn plan_query(
         }
         Ok(_) => {}
         Err(Refusal::TooRich) if locks => {
-            return Err(SqlError::unsupported("FOR UPDATE of anything but rows of one table"));
+            *parameters = declared;
+            return LockedJoinPlan::new(context, query, parameters)
+                .map(|plan| Plan::LockedJoin(Box::new(plan)));
         }
         Err(Refusal::TooRich) => {
             *lowering.parameters = declared.clone();

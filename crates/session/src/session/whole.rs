@@ -2,6 +2,7 @@
 //! another one.
 
 use super::Session;
+use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
 use super::rich::RichPlan;
 use super::with::WithPlan;
@@ -21,6 +22,8 @@ pub(super) enum Whole<'p> {
     Rich(&'p RichPlan),
     Merge(&'p MergePlan),
     With(&'p WithPlan),
+    /// SELECT … FOR UPDATE of a join.
+    LockedJoin(&'p LockedJoinPlan),
 }
 
 impl<'p> Whole<'p> {
@@ -30,6 +33,7 @@ impl<'p> Whole<'p> {
             Whole::Rich(plan) => Some(plan.word),
             Whole::Merge(_) => Some("MERGE"),
             Whole::With(plan) => plan.word,
+            Whole::LockedJoin(_) => Some("SELECT FOR UPDATE"),
         }
     }
 
@@ -38,6 +42,7 @@ impl<'p> Whole<'p> {
             Whole::Rich(plan) => plan.word,
             Whole::Merge(_) => "MERGE",
             Whole::With(plan) => plan.tag,
+            Whole::LockedJoin(_) => "SELECT",
         }
     }
 
@@ -46,6 +51,7 @@ impl<'p> Whole<'p> {
             Whole::Rich(plan) => plan.returning().map(|returning| &returning.columns),
             Whole::Merge(_) => None,
             Whole::With(plan) => plan.columns.as_ref(),
+            Whole::LockedJoin(plan) => Some(&plan.columns),
         }
     }
 
@@ -54,7 +60,7 @@ impl<'p> Whole<'p> {
         match self {
             Whole::Rich(plan) => plan.reads_all().then(|| plan.table()),
             Whole::Merge(plan) => Some(plan.table()),
-            Whole::With(_) => None,
+            Whole::With(_) | Whole::LockedJoin(_) => None,
         }
     }
 }
@@ -94,6 +100,7 @@ impl Session {
             Whole::Rich(plan) => Box::pin(self.rich_buffered(plan, parameters, attempts)).await,
             Whole::Merge(plan) => Box::pin(self.merge_buffered(plan, parameters, attempts)).await,
             Whole::With(plan) => Box::pin(self.with_buffered(plan, parameters, attempts)).await,
+            Whole::LockedJoin(plan) => Box::pin(self.locked_join_buffered(plan, parameters)).await,
         }
     }
 

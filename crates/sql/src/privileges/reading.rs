@@ -21,8 +21,8 @@ struct Scope<'a> {
     names: Vec<(Option<String>, String)>,
     /// `*`, of everything or of one relation.
     wildcards: Vec<Option<String>>,
-    /// Rows are locked for a write.
-    locks: bool,
+    /// Relations whose rows are locked for a write; `None`: all.
+    locks: Vec<Option<String>>,
     /// Common table expressions, of which the first `visible` can be named where the visitor is.
     ctes: Vec<(String, *const Query)>,
     visible: usize,
@@ -95,7 +95,7 @@ impl<'a> Reading<'a> {
                 let columns = if whole { Columns::All } else { Columns::Some(columns) };
                 self.check.check_columns(read.table, &columns, Privileges::SELECT)?;
             }
-            if scope.locks {
+            if scope.locks.iter().any(|of| of.as_ref().is_none_or(|of| *of == read.alias)) {
                 self.check.check_columns(read.table, &Columns::Some(Vec::new()), Privileges::UPDATE)?;
             }
         }
@@ -384,7 +384,10 @@ impl Visitor for Reading<'_> {
         {
             scope.visible = if scope.is_recursive { scope.ctes.len() } else { at };
         }
-        let mut scope = Scope { locks: !query.locks.is_empty(), ..Scope::default() };
+        let locked = |clause: &ast::LockClause| {
+            clause.of.as_ref().and_then(|of| names::parts(of).ok()).and_then(|mut parts| parts.pop())
+        };
+        let mut scope = Scope { locks: query.locks.iter().map(locked).collect(), ..Scope::default() };
         if let Some(with) = &query.with {
             let cte = |cte: &ast::Cte| (names::fold(&cte.alias.name), std::ptr::from_ref(cte.query.as_ref()));
             scope.ctes = with.cte_tables.iter().map(cte).collect();

@@ -4,6 +4,7 @@ use super::claims::{Claim, Reading, Touched};
 use super::document::{Document, Json};
 use crate::session::Session;
 use crate::session::foreign_keys::concern_insert;
+use crate::session::locked_joins::LockedJoinPlan;
 use crate::session::plan::{CallPlan, Plan};
 use crate::session::with::WithPlan;
 use crate::session::write::way;
@@ -63,6 +64,7 @@ impl Session {
                 self.describe_whole(plan.explained(), plan.table(), Some(plan.changed().as_deref()))
             }
             Plan::Merge(plan) => self.describe_whole(plan.explained(), plan.table(), None),
+            Plan::LockedJoin(plan) => self.describe_locked_join(plan),
             Plan::With(plan) => self.describe_with(plan, parameters, types),
             Plan::Call(plan) => self.describe_call(plan, &values),
             Plan::Utility(statement) => {
@@ -239,6 +241,20 @@ impl Session {
         if let Some(changed) = changed {
             self.describe_foreign_keys(table, changed, false, &mut document);
         }
+        Ok((document, claim))
+    }
+
+    fn describe_locked_join(&self, plan: &LockedJoinPlan) -> Described {
+        let tables: Vec<&Table> = plan.tables().collect();
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        let title = format!("Rows of {} locked, as a query over columns finds them", names.join(", "));
+        let mut document = Document::titled(title);
+        self.describe_home(&tables, &mut document);
+        let touched: Touched = tables.iter().flat_map(|table| self.all_of(table)).collect();
+        // The query may read other tables as well.
+        let claim = self.claim_of_columns(self.reading_to_write(), &touched);
+        self.describe_places(&touched, &claim, &mut document);
+        self.describe_claim(&claim, false, &mut document);
         Ok((document, claim))
     }
 
