@@ -4,6 +4,7 @@
 //! previous one's reply; the token only grows; after an error inside a block nothing runs until ROLLBACK.
 
 mod advisory;
+mod assigned;
 mod blocks;
 mod calling;
 mod catalog;

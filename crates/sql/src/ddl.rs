@@ -7,6 +7,7 @@ mod alter_table;
 mod comments;
 mod create_table;
 mod foreign_keys;
+mod generated;
 mod grants;
 mod like;
 pub mod placement;

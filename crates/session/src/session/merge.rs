@@ -4,9 +4,10 @@
 //! otherwise); values of actions that are not taken are not computed.
 
 use super::Session;
+use super::assigned::{Assigned, assigned_row};
 use super::computed::refuse_unassignable;
 use super::merge_clauses::{Clause, Effect, Names, Value, clauses_of};
-use super::rich::{Assigned, assigned_row, query_of};
+use super::rich::query_of;
 use super::transaction::SeenRow;
 use super::turns::Turn;
 use super::write::Written;

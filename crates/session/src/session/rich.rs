@@ -5,6 +5,7 @@
 //! the query computes over them alone; otherwise it finds them too. Either way the statement is a transaction,
 //! validated at its end.
 
+use super::assigned::{Assigned, assigned_row};
 use super::computed::refuse_unassignable;
 use super::read::Wanted;
 use super::returning::{Changed, Returned, projection_of, returning_items};
@@ -21,7 +22,7 @@ use base::schema::{Identity, Index, Table};
 use base::{Datum, SqlError};
 use sql::lower::bind::{self, Binding};
 use sql::lower::generated::Generated;
-use sql::lower::insert::{assign, check_row, is_default};
+use sql::lower::insert::is_default;
 use sql::lower::keys::{self, KeyPath};
 use sql::lower::modify::{assigned_column, better_index, refuse_generated};
 use sql::lower::scope::{ParameterTypes, Scope};
@@ -45,13 +46,6 @@ pub struct RichPlan {
     generated: Generated,
     /// UPDATE or DELETE.
     pub word: &'static str,
-}
-
-/// Where the value of an assignment comes from.
-pub(super) enum Assigned {
-    Lowered(Expr),
-    /// The n-th value that the query computes.
-    Computed(usize),
 }
 
 struct Found {
@@ -257,33 +251,6 @@ impl RichPlan {
         let rows = if self.found.is_some() { "rows by key, locked; values" } else { "rows and values" };
         format!("{} ({rows} from a query over columns, validated at commit)", self.word)
     }
-}
-
-impl Assigned {
-    /// Errors: those of the expression.
-    pub fn value(&self, binding: &Binding<'_>, row: &[Datum], computed: &[Datum]) -> SqlResult<Datum> {
-        match self {
-            Assigned::Lowered(expr) => binding.eval(expr, row),
-            Assigned::Computed(n) => Ok(computed[*n].clone()),
-        }
-    }
-}
-
-/// A row with what is assigned to it, checked. Errors: 23502, 23514, and those of the expressions.
-pub(super) fn assigned_row(
-    table: &Table,
-    (set, generated): (&[(usize, Assigned)], &Generated),
-    binding: &Binding<'_>,
-    seen: &[Datum],
-    computed: &[Datum],
-) -> SqlResult<Vec<Datum>> {
-    let mut new = seen.to_vec();
-    for (column, value) in set {
-        new[*column] = assign(value.value(binding, seen, computed)?, &table.columns[*column])?;
-    }
-    generated.fill(table, &mut new)?;
-    check_row(table, &new)?;
-    Ok(new)
 }
 
 /// What `lower` makes, if nodes know it; types of parameters stay as they were otherwise.

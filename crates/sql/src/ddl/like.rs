@@ -3,14 +3,14 @@
 //! KEEPS: the new table owes nothing to the other one, but for a sequence that a copied default names. Foreign keys and
 //! the place where rows live are not copied.
 
-use super::create_table::{add_unique, give_sequence, set_primary_key};
+use super::create_table::{add_unique, give_sequence, put_check, put_column, put_index, set_primary_key};
 use super::{Ddl, DdlContext, Extras};
 use crate::parse::Like;
+use base::Datum;
 use base::comments::Commented;
-use base::error::{SqlResult, SqlState};
+use base::error::SqlResult;
 use base::roles::{Object, Privileges};
 use base::schema::{Column, Identity, Index, SchemaAction, Table};
-use base::{Datum, SqlError, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -69,21 +69,13 @@ pub(super) fn add_columns(
     let included = Included::of(&like.options);
     let mut columns = BTreeMap::new();
     for (number, column) in from.visible_columns() {
-        if table.column_named(&column.name).is_some() {
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_COLUMN,
-                format!("column \"{}\" specified more than once", column.name),
-            ));
-        }
-        let to = table.columns.len();
+        let to = put_column(table, copied(column, included))?;
         columns.insert(number, to);
-        table.columns.push(copied(column, included));
         if included.identity && matches!(column.identity, Identity::Always | Identity::ByDefault) {
             let owner = Some((from.id, number));
             let sequence = context.catalog.sequences.values().find(|sequence| sequence.owner == owner);
             let options = sequence.map_or((1, 1), |sequence| (sequence.start, sequence.increment));
             give_sequence(context, table, to, options, next_id, extras);
-            table.columns[to].identity = column.identity;
         }
     }
     Ok(Copied { from, columns, included })
@@ -92,6 +84,7 @@ pub(super) fn add_columns(
 /// A column as it is in the new table, without a sequence of its own.
 fn copied(column: &Column, included: Included) -> Column {
     let (default, identity) = match column.identity {
+        identity @ (Identity::Always | Identity::ByDefault) if included.identity => (None, identity),
         Identity::Generated if included.generated => (column.default.clone(), Identity::Generated),
         // Of what `serial` made and BY DEFAULT AS IDENTITY the catalog knows the default.
         Identity::No | Identity::ByDefault if included.defaults => (column.default.clone(), Identity::No),
@@ -111,15 +104,8 @@ pub(super) fn add_rest(
     let Copied { from, columns, included } = copied;
     if included.constraints {
         for check in &from.checks {
-            if table.checks.iter().any(|c| c.name == check.name) {
-                return Err(SqlError::new(
-                    SqlState::DUPLICATE_OBJECT,
-                    format!("constraint \"{}\" for relation \"{}\" already exists", check.name, table.name),
-                ));
-            }
             let expr = crate::parse::parse_expr(&check.sql)?;
-            let check = context.check(table, check.name.clone(), &expr)?;
-            table.checks.push(check);
+            put_check(context, table, check.name.clone(), &expr)?;
         }
     }
     let mut comments = Vec::new();
@@ -163,15 +149,7 @@ fn add_indexes(
         let before = table.indexes.len();
         match index.constraint {
             true => add_unique(context, table, None, columns, next_id),
-            false => {
-                let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-                let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
-                let base = format!("{}_{}_idx", table.name, words.join("_"));
-                let name = context.free_name(&table.schema, base, &taken);
-                let id = TableId(*next_id);
-                *next_id += 1;
-                table.indexes.push(Index { id, columns, name, ..index.clone() });
-            }
+            false => put_index(context, table, (columns, index.unique), next_id),
         }
         let Some(new) = table.indexes.get(before).filter(|_| included.comments) else { continue };
         let of = |id, index: &Index| match index.constraint {
