@@ -51,7 +51,7 @@ pub fn unwrapped(statement: &Statement) -> Cow<'_, Statement> {
                 if source.with.is_some() {
                     let inner = std::mem::replace(&mut source.body, Box::new(SetExpr::Values(no_values())));
                     let body = Query { body: inner, ..source.as_ref().clone() };
-                    *source = Box::new(bare(SetExpr::Query(Box::new(body))));
+                    **source = bare(SetExpr::Query(Box::new(body)));
                 }
                 source.with = Some(with.clone());
             }
